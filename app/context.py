@@ -233,6 +233,9 @@ class AppContext(QObject):
             adapter: to be put on it, a folder or an embedded one's id.
             otherwise: loaded if it fails and there is none before.
         """
+        if self.server.is_own(path_or_id):
+            self.say(tr("This is the address of this window's own server. Load its model itself."))
+            return
         self.backend.load(path_or_id, self.expect(path_or_id, otherwise).title, adapter)
 
     def expect(self, path_or_id: str, otherwise: ModelChoice | None = None) -> Loading:

@@ -47,7 +47,7 @@ from app.system.i18n import tr
 from app.system.interrupts import Interrupts
 from app.window.main_window import MainWindow
 from engine import SKILLS, SafelightError
-from engine.service import LocalBackend
+from engine.service import Backend, LocalBackend, RoutedBackend
 
 ICON = Path(__file__).resolve().parent.parent / "assets" / "icons" / "safelight.svg"
 
@@ -76,11 +76,26 @@ def open_library(folder: Path) -> Library:
         return library
 
 
+def make_link(local: Backend, remote: RemoteAccess, traces: Path | None = None) -> EngineLink:
+    """The engine: models here by ``local``, and those on servers, whose runs are kept in ``traces``, if any."""
+
+    def make_remote() -> Backend:
+        from engine.service.remote import RemoteBackend  # what speaks HTTP; a start does without
+
+        return RemoteBackend(traces, remote.key_of, remote.is_allowed)
+
+    return EngineLink(RoutedBackend(local, make_remote))
+
+
 def make_window(
-    link: EngineLink, settings: QSettings, seed: int | None = None, library: Library | None = None
+    link: EngineLink,
+    settings: QSettings,
+    seed: int | None = None,
+    library: Library | None = None,
+    remote: RemoteAccess | None = None,
 ) -> MainWindow:
     """The window with all its parts and no model loaded; ``library`` defaults to the user's."""
-    return MainWindow(make_context(link, settings, seed, library))
+    return MainWindow(make_context(link, settings, seed, library, remote))
 
 
 def make_context(
@@ -133,9 +148,10 @@ def run(model: str | None = None, seed: int | None = None, ask: str | None = Non
         crashes = CrashHandler()
         ending.callback(crashes.remove)
         crashes.install(qt_messages=True)
-        link = EngineLink(LocalBackend(None if ask is not None else traces_folder(settings)))
+        remote, traces = RemoteAccess(), None if ask is not None else traces_folder(settings)
+        link = make_link(LocalBackend(traces), remote, traces)
         ending.callback(link.shutdown)
-        context = make_context(link, settings, seed, Library.in_memory() if ask is not None else None)
+        context = make_context(link, settings, seed, Library.in_memory() if ask is not None else None, remote)
         ending.callback(context.close)
         window = MainWindow(context)
         ending.callback(window.close)

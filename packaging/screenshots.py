@@ -6,16 +6,24 @@ The scale comes from QT_SCALE_FACTOR in the environment. Everything happens in a
 from __future__ import annotations
 
 import argparse
+import json
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.request import Request, urlopen
 
+import keyring
+from keyring.backend import KeyringBackend
 from PySide6.QtWidgets import QApplication
-from stage import frozen, load, opened, settle, wait_for
+from stage import PausedBackend, frozen, load, opened, settle, wait_for
 
 from app.bridge.engine_thread import EngineLink
+from app.bridge.server_link import ServerState
 from app.library import Library, NewMessage
-from app.state.sudoku.scores import Request
+from app.state.sudoku import scores
 from app.window.main_window import MainWindow
 from engine import SKILLS, SUDOKU, gallery
 
@@ -60,11 +68,75 @@ def a_long_chat(library: Library) -> int:
     return conversation
 
 
+class Client(threading.Thread):
+    """Asks the local server for an answer."""
+
+    def __init__(self, state: ServerState, prompt: str) -> None:
+        super().__init__()
+        body = {"messages": [{"role": "user", "content": prompt}]}
+        headers = {"Authorization": f"Bearer {state.key}", "Content-Type": "application/json"}
+        self._request = Request(f"{state.url}/chat/completions", json.dumps(body).encode(), headers)
+        self.start()
+
+    def run(self) -> None:
+        with urlopen(self._request) as answer:
+            answer.read()
+
+
+class Vault(KeyringBackend):
+    """A keyring that lasts as long as this program."""
+
+    priority = 1  # type: ignore[assignment]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._kept: dict[tuple[str, str], str] = {}
+
+    def get_password(self, service: str, username: str) -> str | None:
+        return self._kept.get((service, username))
+
+    def set_password(self, service: str, username: str, password: str) -> None:
+        self._kept[service, username] = password
+
+
+class TextServer(BaseHTTPRequestHandler):
+    """As vLLM answers, as far as the pictures need it."""
+
+    def do_GET(self) -> None:
+        self._answer({"object": "list", "data": [{"id": "google/diffusiongemma-26B-A4B-it", "owned_by": "vllm"}]})
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        said = "A canvas is the block of tokens that is written at once."
+        message = {"role": "assistant", "content": said}
+        self._answer({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
+
+    def _answer(self, value: object) -> None:
+        body = json.dumps(value).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_args: object) -> None:
+        """Nothing."""
+
+
+@contextmanager
+def text_server() -> Iterator[str]:
+    """The address of a server that answers with text alone."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), TextServer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
 class Tour:
     """Goes through the window and shoots."""
 
-    def __init__(self, window: MainWindow, link: EngineLink, out: Path) -> None:
-        self.window, self.link, self.out = window, link, out
+    def __init__(self, window: MainWindow, link: EngineLink, backend: PausedBackend, out: Path) -> None:
+        self.window, self.link, self.backend, self.out = window, link, backend, out
 
     def shoot(self, name: str, open_dialog: Callable[[], object] | None = None) -> None:
         """A picture in each theme, of the window or of a dialog that is opened over it."""
@@ -119,11 +191,63 @@ class Tour:
         self.shoot("settings", window.dialogs.open_settings)
         self.shoot("palette", window.dialogs.open_palette)
         self.shoot("shortcuts", window.dialogs.open_shortcuts)
+        self.serving()
         load(window, SUDOKU)
         window.conversations.begin()
         self.developing("sudoku", window.pages.chat().page.suggestions.prompts[1])
         self.solving()
         self.inspecting()
+
+    def serving(self) -> None:
+        """The server page: off, how to connect a program, and requests, one of which is held midway."""
+        window, context = self.window, self.window.context
+        window.show_page("server")
+        page = window.pages["server"].page
+        self.shoot("server-off")
+        context.choose_server("server", True)
+        wait_for(lambda: context.server.is_on or bool(context.server.state.problem), "the server")
+        page.show_connecting()
+        self.shoot("server-connect")
+        page.show_requests()
+        for prompt in ("Reverse the word canvas.", "Repeat the word robot."):
+            asked = Client(context.server.state, prompt)
+            wait_for(lambda asked=asked: not asked.is_alive(), "an answer")
+        self.backend.hold_after(6)
+        asked, waits = (Client(context.server.state, prompt) for prompt in (PROMPT, "Sort the letters of darkroom."))
+        wait_for(lambda: context.server.under_way == 2, "two requests")
+        wait_for(lambda: any(len(one.trace.steps) > 2 for one in context.server.requests[:2] if one.trace), "steps")
+        settle()
+        self.shoot("server")
+        next(row for row in page.requests.rows.values() if row.stop.isVisible()).inspect.click()
+        self.shoot("server-inspected")
+        self.backend.go_on()
+        wait_for(lambda: not asked.is_alive() and not waits.is_alive(), "the last answers")
+        self.reaching()
+        context.choose_server("server", False)
+
+    def reaching(self) -> None:
+        """The models page with servers: our own, one of text, and one that is not there."""
+        window, state = self.window, self.window.context.server.state
+        window.show_page("models")
+        servers = window.pages.models().page.servers
+        with text_server() as other:
+            for address, key in ((state.url, state.key), (other, ""), ("http://127.0.0.1:9", "")):
+                servers.address.setText(address)
+                servers.key.setText(key)
+                servers.add_button.click()
+                wait_for(lambda: servers.is_idle, "the server's answer")
+            base = next(base for base in servers.rows if base.startswith(other))
+            servers.rows[base].load.click()
+            wait_for(lambda: window.context.model is not None and window.context.loading is None, "the model")
+            window.pages.models().page.frame.add_server.click()
+            self.shoot("models-remote")
+            window.show_page("chat")
+            window.conversations.begin()
+            window.topbar.strip.setChecked(True)
+            window.pages.chat().send("What is a canvas?")
+            wait_for(lambda: window.context.session.active is None, "the answer")
+            self.shoot("remote-chat")
+            window.topbar.strip.setChecked(False)
 
     def solving(self) -> None:
         """The Sudoku page: a puzzle at half of its run and solved, two contenders, the scoreboard."""
@@ -149,7 +273,7 @@ class Tour:
             side.run.player.go(5)
         self.shoot("beside-midway")
         solving.show("scores")
-        solving.page.scores.run_asked.emit(Request(("easy", "medium"), 8, 1))
+        solving.page.scores.run_asked.emit(scores.Request(("easy", "medium"), 8, 1))
         wait_for(lambda: not solving.is_busy, "the scores")
         self.shoot("scores")
 
@@ -187,9 +311,11 @@ def main() -> int:
     parser.add_argument("--text", type=int, default=100, metavar="PERCENT", help="the size of all text")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    with opened(args.size, args.seed, pace="4") as (window, link):
+    keyring.set_keyring(Vault())
+    backend = PausedBackend()
+    with opened(args.size, args.seed, "4", backend) as (window, link):
         window.appearance.set_text_percent(args.text)
-        Tour(window, link, args.out).run(args.prompt)
+        Tour(window, link, backend, args.out).run(args.prompt)
     return 0
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,32 +15,62 @@ from PySide6.QtCore import QElapsedTimer, QEventLoop, QSettings, QTimer
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from app.bridge.engine_thread import EngineLink
+from app.bridge.remote_access import RemoteAccess
 from app.chat.prose.aside import aside
-from app.main import application, make_window
+from app.main import application, make_link, make_window
 from app.window.main_window import MainWindow
-from engine.service import LocalBackend, ServiceReply
+from engine.service import LocalBackend, PassWanted, ServiceReply
 
 LONGEST_WAIT_MS = 120_000
 
 
+class PausedBackend(LocalBackend):
+    """Runs can be held midway."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._going = threading.Event()
+        self._passes = -1  # until they are held; below 0 never
+
+    def hold_after(self, passes: int) -> None:
+        """Hold all runs after so many passes from now on."""
+        self._going.clear()
+        self._passes = passes
+
+    def go_on(self) -> None:
+        """Hold them no longer."""
+        self._passes = -1
+        self._going.set()
+
+    def perform(self, passes: Sequence[PassWanted]) -> None:
+        if self._passes == 0:
+            self._going.wait()
+        self._passes -= 1
+        super().perform(passes)
+
+
 @contextmanager
-def opened(size: str, seed: int, pace: str | None = None) -> Iterator[tuple[MainWindow, EngineLink]]:
+def opened(
+    size: str, seed: int, pace: str | None = None, backend: LocalBackend | None = None
+) -> Iterator[tuple[MainWindow, EngineLink]]:
     """The window, not shown yet, and its engine, with nothing loaded.
 
     Args:
         size: WxH in logical pixels.
         pace: of a canvas, as the settings keep it; a large one leaves time to catch it half done.
+        backend: of models here, in place of the usual one.
     """
     width, height = map(int, size.split("x"))
     application()
-    link = EngineLink(LocalBackend())
+    remote = RemoteAccess()
+    link = make_link(backend or LocalBackend(), remote)
     with tempfile.TemporaryDirectory() as folder:
         os.environ["HOME"] = folder
         os.environ["XDG_DATA_HOME"] = f"{folder}/.local/share"
         settings = QSettings(f"{folder}/settings.ini", QSettings.Format.IniFormat)
         if pace is not None:
             settings.setValue("canvas/pace", pace)
-        window = make_window(link, settings, seed)
+        window = make_window(link, settings, seed, remote=remote)
         window.resize(width, height)
         yield window, link
         window.close()

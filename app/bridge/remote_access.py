@@ -8,9 +8,7 @@ from urllib.parse import urlsplit
 
 from app.system.i18n import tr
 from app.system.secret import Place, Secret
-from engine.service import LoadedModel
-
-SCHEMES = ("http://", "https://")
+from engine.service import LoadedModel, is_remote
 
 
 class RemoteAccess:
@@ -57,11 +55,6 @@ def only_text(model: LoadedModel) -> str:
     if model.capabilities.steps or not is_remote(model.path_or_id):
         return ""
     return tr("This remote engine only answers with text.")
-
-
-def is_remote(path_or_id: str) -> bool:
-    """Whether a model is loaded by an address."""
-    return path_or_id.startswith(SCHEMES)
 
 
 def title_of_path(path: str) -> str:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 ServerPhase = Literal["off", "starting", "on"]
 LOOK_MS = 100  # between two looks at the requests while they change or one is under way
 MOST_EARLIER = 50  # requests of a server before this one that stay on the list
-CLOSING_SECONDS = 12.0  # for the server to stop when the app ends
+CLOSING_SECONDS = 8.0  # for the server to stop when the app ends
 OUTSIDE = "192.0.2.1"  # an address of documentations, to learn which of ours leads out; nothing is sent
 CONTAINER_HOST = "host.docker.internal"  # what containers call this machine
 
@@ -89,6 +89,10 @@ class ServerLink(QObject):
     @property
     def is_on(self) -> bool:
         return self.state.phase == "on"
+
+    def is_own(self, path_or_id: str) -> bool:
+        """Whether what loads a model is this server's own address, which would ask itself for ever."""
+        return bool(self.state.url) and path_or_id.partition("#")[0].rstrip("/") == self.state.url
 
     @property
     def under_way(self) -> int:

@@ -76,7 +76,9 @@ def figures_line(answer: Answer) -> str:
     if answer.status == "waiting":
         return ""
     parts = _of_block(answer) if answer.status == "developing" else _of_run(answer)
-    return " · ".join([*parts, tr("Seed {seed}", seed=answer.seed)])
+    if not answer.is_plain:  # whether a server went by it is not known
+        parts.append(tr("Seed {seed}", seed=answer.seed))
+    return " · ".join(parts)
 
 
 def _of_block(answer: Answer) -> list[str]:

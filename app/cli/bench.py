@@ -28,7 +28,8 @@ times over: how much faster several runs at once are than one after the other.
 
 With --shape no model is needed: a model of that shape is made of random packed weights, checked against the plain
 oracle, and 16 forced steps a canvas are timed, with their parts. On a CPU that is one canvas and one step more;
---steps takes fewer. What is done is told on standard error.
+--steps takes fewer. With --parallel N steps of several runs are taken in one pass, too. What is done is told on
+standard error.
 
 examples:
   safelight bench --model safelight-sudoku --runs 20
@@ -51,7 +52,7 @@ def add(commands: options.Commands) -> None:
         "--runs",
         type=options.number("the runs", 1, 10_000),
         metavar="N",
-        help="(default: 10; with --parallel 16, or N where that is more)",
+        help="(default: 10; with --parallel 16, or four times its N)",
     )
     parser.add_argument(
         "--parallel",
@@ -116,9 +117,7 @@ def run(args: argparse.Namespace) -> int:
 def _run_parallel(args: argparse.Namespace, changes: dict[str, Any]) -> int:
     if args.window:
         raise SafelightError("--window is timed alone; leave out --parallel")
-    runs = args.runs or max(PARALLEL_RUNS, args.parallel)
-    if runs < args.parallel:
-        raise SafelightError(f"{args.parallel} runs at once need as many prompts; --runs is {runs}")
+    runs = args.runs or max(PARALLEL_RUNS, 4 * args.parallel)
     model = running.load(args, SKILLS)
     config = options.settings(model.generation_defaults, changes)
     from engine.benchmarks.parallel import measure_parallel  # torch
@@ -135,6 +134,8 @@ def _run_parallel(args: argparse.Namespace, changes: dict[str, Any]) -> int:
 def _run_shape(args: argparse.Namespace) -> int:
     if args.adapter is not None:
         raise SafelightError("--adapter goes on a model with weights of its own; leave out --shape")
+    if args.parallel is not None:
+        raise SafelightError("--parallel answers prompts of a model with weights of its own; leave out --shape")
     if not args.random_weights:
         raise SafelightError("--shape is measured with random weights; add --random-weights to say that you know")
     folder = catalog.resolve(args.shape, shapes=True)
@@ -142,7 +143,9 @@ def _run_shape(args: argparse.Namespace) -> int:
     from engine.benchmarks.step import STEPS, measure_shape
     from engine.benchmarks.transformers import transformers_step_ms
     from engine.memory.device import choose
+    from engine.memory.footprint import Mode
     from engine.memory.plan import require_room
+    from engine.memory.several import further_run
     from engine.models.folder import plan
     from engine.models.registry import config_in
     from engine.quant import DEFAULT, Activations
@@ -153,6 +156,11 @@ def _run_shape(args: argparse.Namespace) -> int:
         needed = plan(folder, max(1, args.context), DEFAULT, args.device, args.dtype)
     require_room(needed)
     placement = choose(args.device, needed.dtype)  # "auto" is bf16 for packed weights, also on a CPU
+    parallel = args.parallel or 1
+    mode = Mode.of(placement.device, placement.dtype, needed.precision)
+    more = sum(further_run(config, mode, args.context, running) for running in range(1, parallel))
+    if needed.total_bytes + more > needed.free_bytes:
+        raise SafelightError(f"{parallel} runs at once do not fit beside the weights; ask for fewer, or less --context")
     with terminal.note(f"Measuring {folder.name} on {placement.device} …"):
         result = measure_shape(
             folder.name,
@@ -164,6 +172,7 @@ def _run_shape(args: argparse.Namespace) -> int:
             plan_bytes=needed.total_bytes,
             report=_reporter(),
             activations=Activations(**dict.fromkeys(args.int8, True)),
+            parallel=parallel,
         )
         if args.compare:
             compared = transformers_step_ms(folder, placement, max(1, args.context))
@@ -226,6 +235,10 @@ def _print_shape(result: ShapeResult) -> None:
         ("a copy on this device", f"{result.bandwidth_gb_s:.0f}", "GB/s, read and written"),
         ("share of the memory floor", f"{100 * result.floor_share:.0f}", "%"),
         ("at 16 steps a canvas", f"{result.tokens_per_second:.0f}", "tokens/s"),
+        *(
+            (f"a step of {row.runs} at once, median", f"{row.step_ms_median:.2f}", f"ms, {row.ratio:.2f}× one alone")
+            for row in result.together[1:]
+        ),
         *((f"error of {layer} against the oracle", f"{100 * e:.2f}", "%") for layer, e in result.oracle_error.items()),
     ]
     if result.peak_memory_mb is not None:

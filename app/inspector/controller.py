@@ -162,6 +162,8 @@ class InspectorController(QObject):
         if isinstance(run, Path):
             self.open_key(str(run), place)
             return
+        if self._refuse_text(run):
+            return
         self._context.show_page(INSPECTOR)
         if is_live:
             self.page.follow_live(run)
@@ -302,10 +304,14 @@ class InspectorController(QObject):
         except SafelightError as error:
             self._context.say(str(error))
             return None
-        if found.header.canvas_length:
-            return found
+        return None if self._refuse_text(found) else found
+
+    def _refuse_text(self, run: Recording) -> bool:
+        """Say why a run is not opened that came as text alone."""
+        if run.header.canvas_length or all(entry.kind != "text" for entry in run.entries):
+            return False
         self._context.say(tr("This run has no steps to look at: the server that ran its model sent text alone."))
-        return None
+        return True
 
 
 def build(context: AppContext) -> InspectorController:

@@ -34,7 +34,7 @@ from app.inspector.timeline.overview import Overview
 from app.inspector.timeline.plots import Plots
 from app.inspector.timeline.transport import Transport
 from app.inspector.welcome import InspectorWelcome
-from app.inspector.words import is_plain, made_in_words, model_words, prompt_in_line
+from app.inspector.words import made_in_words, model_words, prompt_in_line
 from app.player.player import Player
 from app.system.i18n import tr
 from engine import Recording
@@ -318,15 +318,14 @@ class InspectorPage(QWidget):
         title = self.titles.get(str(trace.path), prompt)
         blocks = len(self.overview.steps)
         parts = [model_words(trace.header), tr("seed {seed}", seed=trace.seed)]
-        if not is_plain(trace):
-            parts.append(tr("blocks: {blocks}, steps: {steps}", blocks=blocks, steps=sum(self.overview.steps)))
+        parts.append(tr("blocks: {blocks}, steps: {steps}", blocks=blocks, steps=sum(self.overview.steps)))
         if trace.header.parent is not None:
             parts.append(made_in_words(trace.header, trace.piece))
         if title != prompt:
             parts.append(prompt)
         if self._live:
             parts.append(tr("under way"))
-        elif self.overview.order is not None and not is_plain(trace):
+        elif self.overview.order is not None:
             parts += end_in_short(trace.result, len(self.overview.order.doubts))
         self.title.set_whole(title)
         self.facts.set_whole(" · ".join(part for part in parts if part))
@@ -345,8 +344,6 @@ class InspectorPage(QWidget):
         """Say what cannot be read of the run, or why it ends early."""
         replay, trace = self.player.replay, self.player.trace
         said = [] if replay is None or trace is None else [replay.problem, trace.notice, trace.failure]
-        if trace is not None and is_plain(trace):
-            said.append(tr("This answer came as text alone: the engine that wrote it reports no steps to look at."))
         text = " ".join(dict.fromkeys(part for part in said if part))
         if text != self.notice.text():
             self.notice.setText(text)

@@ -15,7 +15,7 @@ from app.state.run.comparison import Difference, differences, has, model_title
 from app.state.run.replay import NOISE, Frame, Replay
 from app.state.sudoku.placing import is_puzzle, puzzle_in
 from app.system.i18n import tr, trn
-from engine import Fork, Mark, Recording, TraceHeader, step_number
+from engine import Fork, Mark, TraceHeader, step_number
 from engine.tasks import sudoku
 
 Piece = Callable[[int], str]
@@ -29,11 +29,6 @@ COUNTED = ("pinned", "banned_tokens", "allowed_tokens")
 
 
 # --- numbers and tokens ----------------------------------------------------------------------------------------------
-
-
-def is_plain(trace: Recording) -> bool:
-    """Whether a run came as text alone, which its first events tell."""
-    return any(entry.kind == "text" for entry in trace.entries[:2])
 
 
 def in_nats(value: float) -> str:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from PySide6.QtGui import QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QDialog, QHBoxLayout, QTextBrowser, QVBoxLayout, QWidget
 
 from app.design.controls import button
-from app.design.fonts import px
+from app.design.fonts import TEXT_BODY, TEXT_LEAD, TEXT_TITLE, canvas_font, px
 from app.system.i18n import tr
 
 VLLM_GUIDE = Path(__file__).resolve().parents[2] / "packaging" / "VLLM.md"
+WIDTH, HEIGHT = 860, 640
+MARGIN, GAP = 16, 8  # around the text, and between its paragraphs
 
 
 class GuideDialog(QDialog):
@@ -20,11 +23,13 @@ class GuideDialog(QDialog):
         super().__init__(parent)
         self.setWindowTitle(tr("DiffusionGemma on vLLM"))
         self.setAccessibleName(tr("DiffusionGemma on vLLM"))
-        self.resize(min(px(760), 1100), min(px(560), 900))
-        text = QTextBrowser()
-        text.setOpenExternalLinks(True)
-        text.setAccessibleName(tr("How to run DiffusionGemma on vLLM"))
-        text.setMarkdown(VLLM_GUIDE.read_text(encoding="utf-8"))
+        room = self.screen().availableSize()
+        self.resize(min(px(WIDTH), room.width() - 32), min(px(HEIGHT), room.height() - 64))
+        self.text = QTextBrowser()
+        self.text.setOpenExternalLinks(True)
+        self.text.setAccessibleName(tr("How to run DiffusionGemma on vLLM"))
+        self.text.setMarkdown(VLLM_GUIDE.read_text(encoding="utf-8"))
+        self._set_apart()
         close = button(tr("Close"), tr("Close the page"), role="plain")
         close.clicked.connect(self.accept)
         buttons = QHBoxLayout()
@@ -33,5 +38,27 @@ class GuideDialog(QDialog):
         column = QVBoxLayout(self)
         column.setContentsMargins(16, 16, 16, 16)
         column.setSpacing(16)
-        column.addWidget(text, 1)
+        column.addWidget(self.text, 1)
         column.addLayout(buttons)
+
+    def _set_apart(self) -> None:
+        """Give paragraphs, headings and code the sizes and the room that Qt's own reading of Markdown does not."""
+        document = self.text.document()
+        document.setDocumentMargin(MARGIN)
+        block = document.begin()
+        while block.isValid():
+            cursor, form = QTextCursor(block), block.blockFormat()
+            cursor.movePosition(QTextCursor.MoveOperation.EndOfBlock, QTextCursor.MoveMode.KeepAnchor)
+            level, letters = form.headingLevel(), QTextCharFormat()
+            form.setTopMargin(2 * GAP if level else 0)
+            form.setBottomMargin(0 if form.nonBreakableLines() else GAP)
+            cursor.setBlockFormat(form)
+            if level:
+                font = self.text.font()
+                font.setPixelSize(px(TEXT_TITLE if level == 1 else TEXT_LEAD))
+                font.setBold(True)
+                letters.setFont(font)
+            elif form.nonBreakableLines():
+                letters.setFont(canvas_font(TEXT_BODY - 1))
+            cursor.mergeCharFormat(letters)
+            block = block.next()

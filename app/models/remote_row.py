@@ -84,7 +84,7 @@ class RemoteRow(QFrame):
         heading.addWidget(self.title, 1)
         heading.addWidget(self.status, 0, Qt.AlignmentFlag.AlignTop)
         self._key_strip, strip = QWidget(), QWidget()
-        keys, flow = FlowLayout(self._key_strip, gap=16), FlowLayout(strip, gap=16)
+        keys, flow = (FlowLayout(widget, gap=16, row_gap=4) for widget in (self._key_strip, strip))
         acts, key_acts = self.tab_order()[:6], self.tab_order()[6:]
         for act in acts:
             flow.addWidget(act)

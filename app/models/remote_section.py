@@ -41,9 +41,10 @@ class RemoteSection(QWidget):
         self.jobs = Jobs(self)
         self.rows: dict[str, RemoteRow] = {}
         self._found: dict[str, Reachability] = {}
+        self._unkept: set[str] = set()  # servers whose key is gone when the app ends
         self._loaded: str | None = None
         self._loading: str | None = None
-        self._saves = 0
+        self._saves = self._saved = 0  # of keys: asked for, and done
         self.address = QLineEdit()
         self.address.setMaxLength(LONGEST_ADDRESS)
         self.address.setMinimumWidth(FIELD_WIDTH)
@@ -57,7 +58,8 @@ class RemoteSection(QWidget):
         self.key.setFixedWidth(FIELD_WIDTH)
         self.add_button = button(tr("Add and test"), role="plain", tip=tr("Asks the server which models it has"))
         self.help = button(tr("How to run DiffusionGemma on vLLM"))
-        self.help.setVisible(VLLM_GUIDE.is_file())
+        if not VLLM_GUIDE.is_file():  # it is shown with the rest: by itself it would be a window
+            self.help.hide()
         self.notice = Notice()
         self._lay_out()
         self.add_button.clicked.connect(self._add)
@@ -101,6 +103,11 @@ class RemoteSection(QWidget):
         for base in self.rows:
             self._show(base)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no server is being asked."""
+        return all(self.jobs.phase(base, "probe") is None for base in self.rows) and self._saves == self._saved
+
     def shutdown(self) -> None:
         """End the jobs."""
         self.jobs.shutdown()
@@ -142,7 +149,7 @@ class RemoteSection(QWidget):
             RemoteState(
                 remote_words.status(found, is_trying=is_trying, is_loaded=is_loaded, is_loading=is_loading),
                 remote_words.purpose(found),
-                "" if is_trying else remote_words.detail(found),
+                "" if is_trying else remote_words.detail(found, is_key_kept=base not in self._unkept),
                 [model.id for model in found.models] if found is not None else (),
                 server.model,
                 is_loaded,
@@ -229,15 +236,15 @@ class RemoteSection(QWidget):
     @Slot(object)
     def _ended(self, ended: JobEnded) -> None:
         base = ended.key.partition(" ")[0]
+        self._saved += ended.kind == "token"
         row = self.rows.get(base)
         if ended.failure is not None:
             (self.notice if row is None else row.notice).show_message(sentence(str(ended.failure)), ended.details)
         elif ended.kind == "token":
             self.servers.note_keys()
+            (self._unkept.add if ended.result == "session" else self._unkept.discard)(base)
             if row is not None:
                 self.test(base)
-                if ended.result == "session":
-                    row.notice.show_message(tr("No keyring works here, so the key is kept until Safelight is closed."))
         elif row is not None:
             self._took(base, cast("Reachability", ended.result))
         self._show(base)

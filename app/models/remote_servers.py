@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 from PySide6.QtCore import QSettings
 
-from app.bridge.remote_access import RemoteAccess, is_remote, remote_title
+from app.bridge.remote_access import RemoteAccess, remote_title
 from engine import SafelightError
+from engine.service import is_remote
 
 SERVERS, KEYED = "remote/servers", "remote/keyed"
 MOST = 50  # servers on the list

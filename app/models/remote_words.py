@@ -45,12 +45,13 @@ def purpose(found: Reachability | None) -> str:
     return ""
 
 
-def detail(found: Reachability | None) -> str:
-    """What a test came to, in a sentence, where there is nothing to choose from."""
-    if found is None or found.models:
-        return ""
-    text = tr(found.words)
-    return text if text.endswith(".") else f"{text}."
+def detail(found: Reachability | None, *, is_key_kept: bool = True) -> str:
+    """What a test came to, in a sentence, where there is nothing to choose from; and what becomes of the key."""
+    said = [] if is_key_kept else [tr("No keyring works here, so the key is kept until Safelight is closed.")]
+    if found is not None and not found.models:
+        text = tr(found.words)
+        said.insert(0, text if text.endswith(".") else f"{text}.")
+    return " ".join(said)
 
 
 def offline(name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QEvent, QTimer, Slot
+from PySide6.QtCore import QEvent, Qt, QTimer, Slot
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QPushButton, QSizePolicy
 
@@ -71,7 +71,10 @@ class CodeBox(QPlainTextEdit):
         if self.document().defaultFont() != font:
             self.document().setDefaultFont(font)
         lines = min(max(self.blockCount(), LINES[0]), LINES[1])
-        edges = 2 * round(self.document().documentMargin()) + 28  # with a bar beneath
+        is_whole = self.blockCount() <= LINES[1]
+        policies = Qt.ScrollBarPolicy.ScrollBarAlwaysOff, Qt.ScrollBarPolicy.ScrollBarAsNeeded
+        self.setVerticalScrollBarPolicy(policies[0] if is_whole else policies[1])
+        edges = 2 * round(self.document().documentMargin()) + 16 + self.horizontalScrollBar().sizeHint().height()
         height = lines * self.fontMetrics().lineSpacing() + edges
         if self.height() != height or self.minimumHeight() != height:
             self.setFixedHeight(height)

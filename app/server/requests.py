@@ -36,6 +36,9 @@ class RequestRow(QFrame):
         self.facts = label("", "fact", wrap=True)
         self.inspect = button(tr("Inspect"))
         self.stop = button(tr("Stop"))
+        policy = self.stop.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)  # what is beside it stays in line with the other rows
+        self.stop.setSizePolicy(policy)
         self._acts = FocusGroup(self.inspect, self.stop)
         self.inspect.clicked.connect(self._inspect)
         self.stop.clicked.connect(self._stop)
@@ -68,13 +71,16 @@ class RequestRow(QFrame):
         with self._acts:
             self.stop.setVisible(is_under_way(request))
             self.stop.setAccessibleName(tr("Stop: {request}", request=which))
-            self.inspect.setEnabled(request.trace is not None)
+            can = request.trace is not None and request.trace.header.canvas_length > 0
+            self.inspect.setEnabled(can)
             self.inspect.setAccessibleName(tr("Inspect: {request}", request=which))
-            why = tr("Shows how the answer comes about") if request.trace is not None else self._untraced()
+            why = tr("Shows how the answer comes about") if can else self._uninspected()
             self.inspect.setToolTip(why)
             self.inspect.setAccessibleDescription(why)
 
-    def _untraced(self) -> str:
+    def _uninspected(self) -> str:
+        if self.request.trace is not None:
+            return tr("The server that runs the model sends text alone, so there is nothing to look at")
         if is_under_way(self.request):
             return tr("Its run has not begun yet")
         return tr("It ended before a run began, so there is nothing to look at")

@@ -171,7 +171,8 @@ class Session(QObject):
 
     def _new_answer(self, model: LoadedModel, version: int = 0) -> Answer:
         seed, config = self._values.next_seed(version), self._values.config(model.defaults)
-        return Answer(title_of(model), seed, config, model=model.path_or_id, adapter=model.adapter)
+        is_text = not model.capabilities.steps
+        return Answer(title_of(model), seed, config, model.path_or_id, model.adapter, is_text)
 
     def _start(self, turn: Turn, model: LoadedModel) -> None:
         chat, answer = self.chat, turn.answer

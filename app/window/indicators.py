@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QObject, QTimer, Slot
 from PySide6.QtWidgets import QProgressBar
 
-from app.bridge.remote_access import is_remote, only_text
+from app.bridge.remote_access import only_text
 from app.chat.words import parameters
 from app.context import AppContext
 from app.server.words import status_text
@@ -15,7 +15,7 @@ from app.system import memory_use
 from app.system.i18n import tr
 from app.window.statusbar import StatusBar
 from app.window.topbar import TopBar
-from engine.service import AdapterChanged, MemoryUsed, ServiceReply
+from engine.service import AdapterChanged, MemoryUsed, ServiceReply, is_remote
 
 TEXT_SETTINGS = frozenset({"max_new_tokens", "max_denoising_steps"})  # what a server of text may honour
 MEMORY_MS = 2000  # between two readings of the process's memory

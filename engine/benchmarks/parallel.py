@@ -1,15 +1,17 @@
 """Measures how much faster several runs at once are than one after the other. Prints nothing.
 
 Each number of runs at once answers the same prompts, in turn with the others and several times over, so that a machine
-that is busy for a while is so for all of them; ratios are of one turn, and medians of those are told.
+that is busy for a while is so for all of them; ratios are of one turn, and medians of those are given.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from engine.benchmarks.generation import device_name, prompts
@@ -18,7 +20,7 @@ from engine.decoding.generate import generating
 from engine.decoding.protocols import Decoding, Pass
 from engine.decoding.together import perform_together
 from engine.errors import SafelightError
-from engine.events import GenerationFinished, StepFinished
+from engine.events import CanvasCommitted, StepFinished
 from engine.layers.kv_cache import KVCache
 from engine.models.model import Model
 
@@ -56,27 +58,37 @@ class ParallelResult:
             "threads": self.threads,
             "prompts": self.prompts,
             "rounds": self.rounds,
-            "parallel": [
-                {
-                    "runs": row.runs,
-                    "tokens_per_second": row.tokens_per_second,
-                    "steps_per_second": row.steps_per_second,
-                    "run_seconds": row.run_seconds,
-                    "ratio": row.ratio,
-                }
-                for row in self.rows
-            ],
+            "parallel": [dataclasses.asdict(row) for row in self.rows],
         }
+
+
+@dataclass(eq=False)
+class _Run:
+    items: Decoding[None]
+    cache: KVCache
+    started: float
+    wanted: Pass | None = None
 
 
 @dataclass
 class _Turn:
     """What one turn came to."""
 
-    tokens: int
-    steps: int
-    seconds: float
-    each: list[float]  # seconds of its runs
+    tokens: int = 0
+    steps: int = 0
+    seconds: float = 0.0
+    each: list[float] = field(default_factory=list)  # seconds of its runs
+
+    def advance(self, run: _Run) -> bool:
+        """Take a run to its next pass; False where it has ended."""
+        for item in run.items:
+            if isinstance(item, Pass):
+                run.wanted = item
+                return True
+            self.steps += isinstance(item, StepFinished)
+            self.tokens += item.text_length if isinstance(item, CanvasCommitted) else 0
+        self.each.append(time.perf_counter() - run.started)
+        return False
 
 
 def measure_parallel(
@@ -92,7 +104,7 @@ def measure_parallel(
     Args:
         model: from ``load_model``.
         most: 1 or more.
-        runs: prompts of a turn; at least ``most``.
+        runs: prompts, and runs that end in a turn.
         seed: of the prompts and of each run.
         config: sampler settings; None takes the model's own.
 
@@ -101,8 +113,8 @@ def measure_parallel(
     """
     if not 1 <= most <= MOST_AT_ONCE:
         raise SafelightError(f"the runs at once must be from 1 to {MOST_AT_ONCE}, not {most}")
-    if runs < most:
-        raise SafelightError(f"{most} runs at once need as many prompts; --runs is {runs}")
+    if runs < 1:
+        raise SafelightError(f"the number of runs must be 1 or more, not {runs}")
     settings = config or model.generation_defaults
     tasks = [model.chat_ids([{"role": "user", "content": prompt}]) for prompt in prompts(model.name, runs, seed)]
     caches = [model.new_cache() for _ in range(most)]
@@ -140,40 +152,31 @@ def _row(count: int, turns: Sequence[_Turn], single: Sequence[_Turn]) -> AtOnce:
     )
 
 
-@dataclass(eq=False)
-class _Run:
-    items: Decoding[None]
-    cache: KVCache
-    started: float
-    wanted: Pass | None = None
-
-
 def _answer(
-    model: Model, tasks: Sequence[Sequence[int]], settings: GenerationConfig, seed: int, caches: Sequence[KVCache]
+    model: Model,
+    tasks: Sequence[Sequence[int]],
+    settings: GenerationConfig,
+    seed: int,
+    caches: Sequence[KVCache],
 ) -> _Turn:
-    """Answer all prompts, as many at a time as there are caches: the next begins where one has ended."""
-    turn, free, waiting, running = _Turn(0, 0, 0.0, []), list(caches), list(enumerate(tasks)), list[_Run]()
+    """Answer the prompts, as many at a time as there are caches, until as many runs as prompts have ended.
+
+    The next one begins where one has ended, and after the last the first again, so that there are always as many.
+    """
+    turn, begun = _Turn(), itertools.count()
+
+    def begin(cache: KVCache) -> _Run:
+        place = next(begun) % len(tasks)
+        cache.truncate(0)  # all is read by each
+        return _Run(generating(model, tasks[place], settings, seed + place, cache=cache), cache, time.perf_counter())
+
     started = time.perf_counter()
-    while waiting or running:
-        while waiting and free:
-            (place, ids), cache = waiting.pop(0), free.pop()
-            cache.truncate(0)  # all is read by each
-            running.append(
-                _Run(generating(model, ids, settings, seed + place, cache=cache), cache, time.perf_counter())
-            )
-        for run in list(running):
-            run.wanted = None
-            for item in run.items:
-                if isinstance(item, Pass):
-                    run.wanted = item
-                    break
-                turn.steps += isinstance(item, StepFinished)
-                turn.tokens += len(item.tokens) if isinstance(item, GenerationFinished) else 0
-            if run.wanted is None:
-                running.remove(run)
-                free.append(run.cache)
-                turn.each.append(time.perf_counter() - run.started)
-        if running:
-            perform_together(model, [run.wanted for run in running if run.wanted is not None])
-    turn.seconds = time.perf_counter() - started
-    return turn
+    running = [begin(cache) for cache in caches]
+    while True:
+        for place, run in enumerate(running):
+            while not turn.advance(run):
+                if len(turn.each) == len(tasks):
+                    turn.seconds = time.perf_counter() - started
+                    return turn
+                running[place] = run = begin(run.cache)
+        perform_together(model, [run.wanted for run in running if run.wanted is not None])

@@ -20,6 +20,8 @@ class RMSNorm(nn.Module):
             self.register_parameter("weight", None)
 
     def forward(self, x: Tensor) -> Tensor:
+        if x.dtype == torch.float32 and x.device.type == "cpu" and not torch.is_grad_enabled():
+            return torch.rms_norm(x, x.shape[-1:], self.weight, self.eps)  # the lines below in one call, bit for bit
         wide = x.float()
         normed = wide * (wide.square().mean(-1, keepdim=True) + self.eps).pow(-0.5)
         if self.weight is not None:

@@ -20,7 +20,9 @@ from engine.files import read_json
 from engine.layers.kv_cache import KVCache
 from engine.layers.packed_linear import packed_weights
 from engine.memory.device import Placement, choose
-from engine.memory.plan import device_memory, require_room
+from engine.memory.footprint import Mode
+from engine.memory.plan import device_memory, free_bytes, require_room
+from engine.memory.several import run_bytes
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.folder import ModelFolder
 from engine.models.registry import Family
@@ -28,7 +30,7 @@ from engine.quant import Precision
 from engine.text.chat_template import ChatTemplate
 from engine.text.message import Message
 from engine.text.tokenizer import Tokenizer
-from engine.threads import choose_threads, use_threads
+from engine.threads import available_threads, choose_threads, use_threads
 from engine.types import Cancel, Progress
 
 LEAST_CONTEXT = 4096  # tokens that must fit for a model to be loaded
@@ -50,6 +52,7 @@ class Model:
     skipped_vision_tensors: int
     precision: Precision
     threads: int  # of the processor that a pass takes; 0 on a GPU
+    most_threads: int  # that one of several runs may take
     adapter_slot: AdapterSlot = field(default_factory=AdapterSlot, init=False, repr=False)
     derived: dict[type, Any] = field(default_factory=dict, init=False, repr=False)
     """What others have made from its layers as they are now, by type; cleared where an adapter comes or goes."""
@@ -80,6 +83,16 @@ class Model:
     def device_memory(self) -> tuple[int, int] | None:
         """Bytes taken and there, on the model's device; None for a CPU."""
         return device_memory(self.device)
+
+    def free_bytes(self) -> int:
+        """What a run could take of its device now."""
+        return free_bytes(self.device)
+
+    def run_bytes(self, prompt: int, settings: GenerationConfig, running: int) -> int:
+        """What a run takes of it at most, with a prompt of so many tokens, beside ``running`` others."""
+        by_kernels = self.precision.is_packed and kernels.run_on(self.device, self.dtype)
+        mode = Mode(self.dtype, self.precision, self.device.type == "cpu", by_kernels)
+        return run_bytes(self.config, mode, self.has_step_program, prompt, settings, running)
 
     def new_cache(self) -> KVCache:
         """An empty cache for one sequence."""
@@ -191,6 +204,7 @@ def load_model(
         skipped_vision_tensors=weights.skipped,
         precision=weights.precision,
         threads=counted if placement.device.type == "cpu" else 0,
+        most_threads=(threads or available_threads()) if placement.device.type == "cpu" else 0,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -14,6 +15,7 @@ from engine.server.context import ServerContext
 from engine.server.errors import ApiError
 
 JSON_VALUES = 100_000
+MOST_ERRORS = 50  # of a request that are looked at
 Body = TypeVar("Body", bound=BaseModel)
 
 
@@ -26,7 +28,7 @@ async def read_body(request: Request, context: ServerContext, kind: type[Body]) 
     try:
         return kind.model_validate(raw)
     except ValidationError as error:
-        raise in_words(error) from None
+        raise in_words(error, raw) from None
 
 
 async def read_object(request: Request, context: ServerContext, most: int, values: int) -> dict[str, Any]:
@@ -76,11 +78,12 @@ async def _read(request: Request, seconds: float, most: int) -> bytes:
     return b"".join(parts)
 
 
-def in_words(error: ValidationError) -> ApiError:
-    """The first thing that is wrong, with its field."""
-    first = error.errors(include_url=False, include_context=False)[0]
-    field = ".".join(str(part) for part in first["loc"])
-    kind = first["type"]
+def in_words(error: ValidationError, raw: dict[str, Any]) -> ApiError:
+    """What is wrong, with its field: of several the one that stands deepest, where fields may be of several types."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)[:MOST_ERRORS]
+    first = max(found, key=lambda one: len(_place(one["loc"], raw)))
+    kind, known = first["type"], _place(first["loc"], raw)
+    field = ".".join([*known, str(first["loc"][-1])] if kind == "missing" else known)
     if kind == "extra_forbidden":
         return ApiError(
             400,
@@ -92,3 +95,13 @@ def in_words(error: ValidationError) -> ApiError:
         return ApiError(400, f"The field {quoted(field)} is missing.", param=field, code="missing_required_parameter")
     said = str(first["msg"]).removeprefix("Value error, ").rstrip(".")
     return ApiError(400, f"{field or 'The body'}: {said}.", param=field[:200] or None, code="invalid_value")
+
+
+def _place(place: tuple[int | str, ...], raw: Any) -> list[str]:
+    """Where it stands in the request, without the names of the types that were tried there."""
+    known: list[str] = []
+    for part in place:
+        with suppress(KeyError, IndexError, TypeError):
+            raw = raw[part]
+            known.append(str(part))
+    return known

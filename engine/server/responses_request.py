@@ -102,7 +102,7 @@ def chat_of(body: ResponsesRequest) -> ChatRequest:
     try:
         return ChatRequest.model_validate(asked)
     except ValidationError as error:
-        raise renamed(in_words(error)) from None
+        raise renamed(in_words(error, asked)) from None
 
 
 def renamed(error: ApiError) -> ApiError:

@@ -112,6 +112,8 @@ class RunningServer:
         )
         self._thread.start()
         server.listens.wait()
+        if not server.started:
+            raise SafelightError("the server could not be started; try again")
 
     def stop(self) -> None:
         """Cancel the runs, end the streams and the thread; may be called again."""

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 from typing import Self
 
+from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
 from engine.errors import SafelightError
@@ -73,22 +74,22 @@ class ServedRun:
         self._live: LiveRequest | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._is_late = self._has_left = False
+        self._started = 0.0
+        self._is_begun = self._is_late = False
         self._state: LiveState = "cancelled"
         self.failure: ApiError | None = None
 
     async def __aenter__(self) -> Self:
-        loop, limit = asyncio.get_running_loop(), self._context.options.request_seconds
-        if self._context.scheduler.waiting >= self._context.options.most_waiting:
-            raise too_many("Too many requests wait already; try again later.")
+        loop = asyncio.get_running_loop()
         try:
-            self._context.scheduler.run(self._request, self._channel)
+            self._context.scheduler.run(self._request, self._channel, self._context.options.most_waiting)
         except BusyError as error:
-            raise too_many(f"{error}.") from None
+            raise too_many(str(error)) from None
         except SafelightError as error:
             raise ApiError(503, f"{error}.") from None
         self._live = self._context.live.open(self._endpoint, self._model, self._request.cancel)
-        self._timer = loop.call_later(limit, self._expire)
+        self._started = loop.time()
+        self._timer = loop.call_later(self._context.options.request_seconds, self._expire)
         return self
 
     async def __aexit__(
@@ -100,11 +101,11 @@ class ServedRun:
             self._timer.cancel()
         if self._watcher is not None:
             self._watcher.cancel()
+        if isinstance(error, Exception) and not isinstance(error, ApiError | ClientDisconnect):
+            self._state = "failed"
         self._note(state=self._state)
         self._context.metrics.add("request_seconds_count")
-        if self._live is not None:
-            ended = next((one for one in self._context.live.snapshot() if one.id == self._live.id), self._live)
-            self._context.metrics.add("request_seconds_sum", ended.seconds)
+        self._context.metrics.add("request_seconds_sum", asyncio.get_running_loop().time() - self._started)
 
     def watch(self, receive: Receive) -> None:
         """End the run when the client leaves."""
@@ -113,7 +114,6 @@ class ServedRun:
     async def _watch(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
-        self._has_left = True
         self._request.cancel.set()
 
     def _expire(self) -> None:
@@ -143,6 +143,7 @@ class ServedRun:
                 continue
             match reply:
                 case RunStarted():
+                    self._is_begun = True
                     self._note(state="running", trace=reply.trace, prompt_tokens=len(reply.trace.header.prompt_ids))
                     yield reply
                 case RunAdvanced():
@@ -154,7 +155,9 @@ class ServedRun:
     def _end(self, reply: RunEnded) -> None:
         if reply.message:
             self._state = "failed"
-            self.failure = _in_words(reply.message) if self._context.scheduler.model is not None else no_model()
+            is_refused = not self._is_begun and not reply.details  # the request is at fault, not the engine
+            told = _in_words(reply.message, 400 if is_refused else 500)
+            self.failure = told if self._context.scheduler.model is not None else no_model()
         elif self._request.cancel.is_set():
             self.failure = self._interruption()
         else:
@@ -171,7 +174,7 @@ class ServedRun:
         return ApiError(503, "The run was cancelled on the server's side.", code="cancelled", headers=final)
 
 
-def _in_words(message: str) -> ApiError:
+def _in_words(message: str, status: int) -> ApiError:
     return ApiError(
-        500, message if message.endswith((".", "!", "?")) else f"{message}.", headers={"x-should-retry": "false"}
+        status, message if message.endswith((".", "!", "?")) else f"{message}.", headers={"x-should-retry": "false"}
     )

@@ -77,7 +77,7 @@ class AnswerReplay(QWidget):
 
     def offer(self, answer: Answer) -> None:
         """There is this answer, under way or with a run to be read; one of another is let go of."""
-        self.setVisible(answer.is_active or answer.has_trace)
+        self.setVisible((answer.is_active and not answer.is_plain) or answer.has_trace)
         self.scrub.set_live(answer.is_active)
         figures = answer.figures
         self.scrub.offer(0 if answer.is_active else max(2, figures.steps + 2 * figures.blocks))

@@ -40,6 +40,7 @@ class Answer:
     config: GenerationConfig
     model: str = ""  # an embedded one's id or a folder; empty where it is not known
     adapter: str | None = None  # on that model
+    is_text: bool = False  # what runs the model reports no steps
     stats: RunStats = field(init=False)
     status: Status = "waiting"
     text: str = ""
@@ -74,7 +75,8 @@ class Answer:
     @property
     def is_plain(self) -> bool:
         """Whether it came as text alone, from a backend that reports no steps."""
-        return self._draft.is_text or (self.kept is not None and bool(self.text) and not self.kept.blocks)
+        ended = self.status == "done" or bool(self.text)  # a run that was stopped early has no block either
+        return self.is_text or (self.kept is not None and ended and not self.kept.blocks)
 
     @property
     def is_active(self) -> bool:
@@ -132,6 +134,8 @@ class Answer:
         said = [self.error] if self.error else []
         if self.is_empty and self.thinking:
             said.append(tr("The model only thought and wrote no answer. Regenerate, or allow more new tokens."))
+        elif self.is_empty and self.is_plain:
+            said.append(tr("The model ended without writing anything. Regenerate, or ask otherwise."))
         elif self.is_empty:
             said.append(tr("The model ended without writing anything. Try another seed or a lower entropy bound."))
         capped, blocks = self.figures.capped_blocks, self.figures.blocks

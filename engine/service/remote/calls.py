@@ -30,6 +30,7 @@ class RemotePatience:
 
     connect: float = 10.0
     short: float = 15.0  # for an answer that needs no model
+    measure: float = 60.0  # for one that needs a pass; nothing else is done meanwhile
     answer: float = 900.0  # until an answer begins: a long prompt is read, or the server has others before us
     stall: float = 300.0  # without a byte in the middle of one
 

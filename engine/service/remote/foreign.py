@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Generator, Iterable, Sequence
 
+from engine.catalog import Traits
 from engine.config import GenerationConfig
 from engine.errors import SafelightError, Sentence
 from engine.events import Event, Influence
@@ -22,6 +23,7 @@ from engine.trace.header import ModelIdentity, TraceHeader
 
 CAPABILITIES = Capabilities(parallel_runs=4)
 DEVICE = "remote"
+TRAITS = Traits(introduction="Another machine runs this model, and sends its answers as text.")
 
 
 class ForeignModel:
@@ -98,6 +100,7 @@ def _describe(model: RemoteModel, title: str, count: functools.partial[int]) -> 
         kernels="vLLM" if model.kind == "vllm" else "",
         device_reason=Sentence("on the server {where}", where=model.address.origin),
         capabilities=CAPABILITIES,
+        traits=TRAITS,
     )
 
 

@@ -128,7 +128,7 @@ class SafelightModel:
         return found
 
     def measure(self, request: InfluenceRequest, /) -> Influence:
-        body, seconds = influence_request_to_json(request), self._calls.patience.answer
+        body, seconds = influence_request_to_json(request), self._calls.patience.measure
         return influence_from_json(self._calls.post_json(self._url("measure"), body, seconds=seconds))
 
     def set_adapter(self, request: AdapterRequest) -> AdapterChanged:

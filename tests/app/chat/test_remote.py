@@ -83,6 +83,7 @@ def test_an_answer_is_read_while_it_comes(qtbot: QtBot, context: AppContext, cha
     session.ask("How is it?", (), context.model)
     view = chat.page.turns[0].answer
     assert view.status.text() == "Reading the prompt"
+    assert not view.replay.isVisibleTo(chat.page)
     slow.gate.release(2)
     qtbot.waitUntil(lambda: view.text.text() != "")
     answer = session.chat.turns[0].answer

@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from app.bridge.engine_thread import EngineLink
 from app.bridge.remote_access import RemoteAccess
-from app.context import MODELS, SUDOKU
+from app.context import SUDOKU
 from app.main import make_context
 from app.models.remote_section import RemoteSection
 from app.window.main_window import MainWindow
@@ -61,8 +61,6 @@ def open_window(qtbot: QtBot, settings: QSettings) -> Iterator[Open]:
         window = MainWindow(make_context(link, settings, remote=access))
         qtbot.addWidget(window)
         opened.append(window)
-        window.show()
-        window.show_page(MODELS)
         return window
 
     yield open_one
@@ -101,7 +99,7 @@ def test_a_server_is_added_tested_loaded_and_chatted_with(
     assert [row.models.itemText(place) for place in range(row.models.count())] == ["org/small", "org/large"]
     load(qtbot, window, row)
     host = server.endpoint.partition("://")[2]
-    assert (row.status.text(), row.load.isVisible(), row.unload.isVisible()) == ("● Loaded", False, True)
+    assert (row.status.text(), row.load.isVisibleTo(row), row.unload.isVisibleTo(row)) == ("● Loaded", False, True)
     assert window.topbar.chooser.currentText() == f"small at {host}"
     assert window.topbar.facts.text() == "remote · text alone"
     assert window.status.text("device") == "Remote"
@@ -130,9 +128,11 @@ def test_what_only_a_canvas_allows_is_off_and_says_why(qtbot: QtBot, open_window
         "max_new_tokens",
     ]
     assert window.strip.refusal.text() == why
+    assert "runs on another server" in window.pages["server"].widget.card.served.text()
     window.show_page(SUDOKU)
     column = window.pages["sudoku"].page.one.column
     assert (column.reason.text(), column.adapter.isEnabled()) == (why, False)
+    assert column.adapter.toolTip() == "Adapters are put on by the server that runs this model."
     context = window.context
     assert context.model is not None
     context.session.ask("How?", (), context.model)
@@ -140,11 +140,7 @@ def test_what_only_a_canvas_allows_is_off_and_says_why(qtbot: QtBot, open_window
     trace = context.session.chat.turns[0].answer.trace
     assert trace is not None
     context.inspect(trace)
-    inspector = window.pages.inspector()
-    assert window.pages.stack.currentWidget() is inspector.page
-    assert "text alone" in inspector.page.notice.text()
-    assert not inspector.forks.run.isEnabled()
-    assert inspector.influence.measure.toolTip() == why
+    assert "sent text alone" in window.notices.notice.message.text()
 
 
 def test_a_key_is_asked_for_kept_and_forgotten(qtbot: QtBot, open_window: Open, vault: Working) -> None:
@@ -152,7 +148,7 @@ def test_a_key_is_asked_for_kept_and_forgotten(qtbot: QtBot, open_window: Open, 
         window = open_window()
         row = add(qtbot, window, server.endpoint)
         assert row.status.text() == "✕ Wants a key"
-        assert row.key_field.isVisible()
+        assert row.key_field.isVisibleTo(row)
         row.key_field.setText(KEY)
         row.save_key.click()
         qtbot.waitUntil(lambda: row.status.text().startswith("✓ Reachable"))
@@ -173,7 +169,7 @@ def test_what_is_no_address_is_said(open_window: Open) -> None:
         section.notice.hide()
         section.address.setText(address)
         section.add_button.click()
-        assert section.notice.isVisible()
+        assert not section.notice.isHidden()
         assert section.notice.message.text()[0].isupper()
         assert (section.address.text(), len(section.rows)) == (address, 0)
 
@@ -201,4 +197,4 @@ def test_a_model_elsewhere_is_let_go_offline(
     monkeypatch.setattr("engine.service.remote.address.is_loopback", lambda _host: False)
     window.context.set_offline(True)
     qtbot.waitUntil(lambda: window.context.model is None)
-    assert "is on another machine" in window.notices.notice.message.text()
+    assert "is on another machine" in window.pages.chat().page.notice.message.text()

@@ -123,6 +123,8 @@ def test_another_model_ends_what_is_asked_of_this_one(qtbot: QtBot, open_window:
     window = open_window()
     page = switch_on(qtbot, window)
     assert page.card.served.text().startswith("Safelight Skills answers.")
+    window.context.load(f"{window.context.server.state.url}#safelight-skills")
+    assert "own server" in page.notice.message.text()
     fake.hold = True
     asked = Asking(window)
     qtbot.waitUntil(lambda: bool(page.requests.rows))

@@ -371,16 +371,21 @@ def test_what_comes_again_is_captured_and_stays_what_it_was(captured: list[int])
         for facts_found, (program, _), (other, _) in zip(found, alone, joint, strict=True):
             assert_alike(facts_found, taken(program.launch, program, index), 2e-5 * 4**index)
             torch.testing.assert_close(program.hidden, other.hidden, rtol=0, atol=1e-3)
+    held = joint[1][0].hidden
+    assert held is not None
+    before = held.clone()
+    together([program for program, _ in joint], 4)
+    assert torch.equal(held, before)  # it does not lie in the graph's memory, which other graphs share
     cache = joint[1][1]
     cache.reserve(2000)
     joint[1][0]._look_where_buffers_are()
-    together([program for program, _ in joint], 4)
+    together([program for program, _ in joint], 5)
     assert captured == [3, 3]  # buffers have moved
-    together([program for program, _ in joint[:2]], 5)
     together([program for program, _ in joint[:2]], 6)
+    together([program for program, _ in joint[:2]], 7)
     assert captured == [3, 3, 2]
-    launch_together([LaunchStep(program, 7) for program, _ in joint[1:]], captures=False)
     launch_together([LaunchStep(program, 8) for program, _ in joint[1:]], captures=False)
+    launch_together([LaunchStep(program, 9) for program, _ in joint[1:]], captures=False)
     assert captured == [3, 3, 2]
 
 

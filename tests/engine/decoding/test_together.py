@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
-import threading
 from typing import Any
 
 import pytest
@@ -12,17 +12,23 @@ from torch import Tensor
 
 from engine import SafelightError
 from engine.adapters.targets import attach
-from engine.decoding import together
 from engine.decoding.generate import perform
 from engine.decoding.protocols import Denoise, Pass, Prefill
-from engine.decoding.together import dealt, perform_together
-from engine.models.diffusion_gemma import joint
-from engine.models.diffusion_gemma.joint import FEWEST_ROWS, Rows, joins, joint_pass
+from engine.decoding.together import perform_together
+from engine.models.diffusion_gemma import joining
+from engine.models.diffusion_gemma.joining import FEWEST_ROWS, PATIENCE, CoreChoice, Joining
+from engine.models.diffusion_gemma.joint import Rows, joint_pass
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from tests.engine.adapting import random_adapters
-from tests.engine.tiny import CANVAS, WINDOW, network, tokens
+from tests.engine.tiny import CANVAS, FULL, SLIDING, WINDOW, network, tokens
 
 WIDE = {"intermediate_size": 64}  # rows are a multiple of two vectors
+WIDER = {
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "canvas_length": 16,
+    "layers": tuple(dataclasses.replace(layer, head_dim=32, num_key_value_heads=2) for layer in (SLIDING, FULL)),
+}
 
 
 def random_passes(made: DiffusionGemma, seed: int, least: int = FEWEST_ROWS) -> list[Prefill | Denoise]:
@@ -66,11 +72,11 @@ def joined(made: DiffusionGemma, passes: list[Prefill | Denoise]) -> list[Tensor
     return outcomes(made, passes)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(5))
 @torch.inference_mode()
 def test_joined_rows_come_out_bit_for_bit(seed: int) -> None:
     made = network(seed, **WIDE)
-    assert joins(made)
+    assert Joining.of(made).allows(made)
     for number in (seed, seed + 50):
         wanted, found = alone(made, random_passes(made, number)), joined(made, random_passes(made, number))
         assert all(torch.equal(one, other) for one, other in zip(wanted, found, strict=True))
@@ -83,7 +89,7 @@ def test_what_would_round_otherwise_is_right_and_not_joined(changes: dict[str, A
     made = network(3, **(WIDE if has_adapter else {}), **changes)
     if has_adapter:
         attach(made, random_adapters(made))
-    assert not joins(made)
+    assert not Joining.of(made).allows(made)
     wanted, found = alone(made, random_passes(made, 5)), joined(made, random_passes(made, 5))
     for one, other in zip(wanted, found, strict=True):
         torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
@@ -93,64 +99,78 @@ def test_what_would_round_otherwise_is_right_and_not_joined(changes: dict[str, A
     assert all(torch.equal(one, other) for one, other in zip(expected, outcomes(made, passes), strict=True))
 
 
-@pytest.mark.parametrize("hands", [1, 2, 3])
+@pytest.mark.parametrize(("changes", "cores"), [(WIDER, 2), (WIDE, 1)], ids=["two cores", "a canvas too short for two"])
 @torch.inference_mode()
-def test_passes_that_are_dealt_to_threads_come_out_bit_for_bit(hands: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(together, "_hands", lambda _model: hands)
-    made, done, names = network(1, **WIDE), list[Pass](), set[int]()
-    run = joint.joint_pass
+def test_passes_of_any_size_are_performed_together(
+    changes: dict[str, Any], cores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that may be joined are, on as many threads as may be; one row goes alone."""
+    made, done, seen = network(1, **changes), list[Pass](), list[tuple[int, int]]()
 
     def watched(*arguments: Any) -> list[Tensor]:
-        names.add(threading.get_ident())
-        return run(*arguments)
+        seen.append((torch.get_num_threads(), sum(map(len, arguments[1:]))))
+        return joint_pass(*arguments)
 
-    monkeypatch.setattr(together, "joint_pass", watched)
-    passes = [*random_passes(made, 7), *random_passes(made, 8), Prefill(tokens(1), made.new_cache())]
-    perform_together(made, passes, done.append)
-    expected = alone(made, [*random_passes(made, 7), *random_passes(made, 8), Prefill(tokens(1), made.new_cache())])
-    assert all(torch.equal(one, other) for one, other in zip(expected, outcomes(made, passes), strict=True))
-    assert {id(one) for one in done} == {id(one) for one in passes}
-    assert len(names) == hands
+    monkeypatch.setattr(joining, "joint_pass", watched)
+    Joining.of(made, threads=3)  # two: halves of the rows are whole vectors
+    for turn in (1, cores):
+        passes = [*random_passes(made, 7), *random_passes(made, 8), Prefill(tokens(1), made.new_cache())]
+        perform_together(made, passes, done.append)
+        expected = alone(made, [*random_passes(made, 7), *random_passes(made, 8), Prefill(tokens(1), made.new_cache())])
+        assert all(torch.equal(one, other) for one, other in zip(expected, outcomes(made, passes), strict=True))
+        assert {id(one) for one in done[-len(passes) :]} == {id(one) for one in passes}
+        assert seen[-1] == (turn, sum(_count(one) >= Joining.of(made).fewest_rows for one in passes))
+    assert seen[0][0] == cores  # the trial
+    assert torch.get_num_threads() == 1
 
 
 @torch.inference_mode()
-def test_a_pass_that_fails_leaves_the_others_as_they_were_or_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pass_that_fails_leaves_the_others_as_they_were() -> None:
     made = network(2, **WIDE)
-    for hands in (1, 2):
-        monkeypatch.setattr(together, "_hands", lambda _model, hands=hands: hands)
-        passes, done = [*random_passes(made, 11), Denoise(tokens(5) + 1000, made.new_cache(), None)], list[Pass]()
-        lengths = [one.cache.length for one in passes]
-        with pytest.raises(SafelightError, match="outside the vocabulary"):
-            perform_together(made, passes, done.append)
-        undone = [one for one in passes if not any(one is other for other in done)]
-        for one, length in zip(passes, lengths, strict=True):
-            assert one.cache.length == length + (one in done and isinstance(one, Prefill)) * _count(one)
-        for one in undone[:-1]:
-            perform(made, one)
-        expected = alone(made, random_passes(made, 11))
-        assert all(torch.equal(one, other) for one, other in zip(expected, outcomes(made, passes[:-1]), strict=True))
-
-
-def test_shares_have_about_the_same_numbers_of_rows() -> None:
-    made = network()
-    passes = [Denoise(tokens(count), made.new_cache(), None) for count in (10, 3, 7, 10, 1)]
-    assert [[_count(one) for one in share] for share in dealt(passes, 2)] == [[10, 7], [10, 3, 1]]
-    assert len(dealt(passes[:2], 4)) == 2
+    passes, done = [*random_passes(made, 11), Denoise(tokens(5) + 1000, made.new_cache(), None)], list[Pass]()
+    lengths = [one.cache.length for one in passes]
+    with pytest.raises(SafelightError, match="outside the vocabulary"):
+        perform_together(made, passes, done.append)
+    assert (done, [one.cache.length for one in passes]) == ([], lengths)
+    perform_together(made, passes[:-1])
+    expected = alone(made, random_passes(made, 11))
+    assert all(torch.equal(one, other) for one, other in zip(expected, outcomes(made, passes[:-1]), strict=True))
 
 
 def test_a_processor_that_rounds_otherwise_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     made = network(4, **WIDE)
 
     def rounded(*arguments: Any) -> list[Tensor]:
-        return [logits + 1e-7 * logits for logits in run(*arguments)]
+        return [logits + 1e-7 * logits for logits in joint_pass(*arguments)]
 
-    run = joint.joint_pass
-    monkeypatch.setattr(joint, "joint_pass", rounded)
-    assert not joins(made)
+    monkeypatch.setattr(joining, "joint_pass", rounded)
+    assert not Joining.of(made).allows(made)
     monkeypatch.undo()
-    assert not joins(made)  # tried once
-    assert joins(network(4, **WIDE))
+    assert not Joining.of(made).allows(made)  # tried once
+    other = network(4, **WIDE)
+    assert Joining.of(other).allows(other)
+
+
+def test_cores_are_taken_where_they_are_faster() -> None:
+    choice = CoreChoice(2)
+    assert [_taken(choice, {1: 4.0, 2: 3.0}) for _ in range(6)] == [1, 2, 2, 2, 2, 2]
+    assert [_taken(choice, {1: 4.0, 2: 30.0}) for _ in range(4)] == [2, 2, 1, 1]  # another program took one
+    waits = [_taken(choice, {1: 4.0, 2: 30.0}) for _ in range(8 * PATIENCE)]
+    assert 2 <= waits.count(2) <= 4  # tried again, ever more rarely
+    assert 1 in [_taken(choice, {1: 4.0, 2: 3.0}) for _ in range(PATIENCE)]
+    assert _taken(choice, {1: 4.0, 2: 3.0}) in (1, 2)
+    for _ in range(32 * PATIENCE):
+        last = _taken(choice, {1: 4.0, 2: 3.0})
+    assert last == 2
+    assert [_taken(choice, {1: 4.0, 2: 3.0 * slow}) for slow in (1, 30, 1, 1)] == [2, 2, 2, 2]  # one slow pass
+    assert {_taken(CoreChoice(1), {1: 1.0}) for _ in range(3)} == {1}
 
 
 def _count(one: Prefill | Denoise) -> int:
     return len(one.ids if isinstance(one, Prefill) else one.canvas)
+
+
+def _taken(choice: CoreChoice, seconds: dict[int, float]) -> int:
+    count = choice.next()
+    choice.took(count, seconds[count])
+    return count

@@ -72,7 +72,7 @@ class ScriptedEngine(FakeEngine):
         self.context = 2_000
         self.defaults = GenerationConfig(max_new_tokens=4 * CANVAS, eos_token_ids=(END,))
         self.name = "scripted"
-        self.knows_tools = self.knows_thinking = True
+        self.knows_thinking = True
 
     def load_model(self, path: str, progress: Callable[[float], None] | None = None, threads: int = 0) -> Any:
         model = super().load_model(path, progress, threads)
@@ -81,16 +81,16 @@ class ScriptedEngine(FakeEngine):
         model.chat_template.render = self.render
         return model
 
-    def render(self, messages: Any, tools: Any = (), **options: Any) -> str:
-        text = "".join(message["content"] for message in messages)
-        if tools and self.knows_tools:
-            text += json.dumps(tools)
-        return text + ("!" if options.get("enable_thinking") and self.knows_thinking else "")
-
     def chat_ids(self, messages: Any, tools: Any = (), **options: Any) -> list[int]:
         self.prompts.append([dict(message) for message in messages])
-        self.options.append({**options, "tools": tools} if tools else options)
+        self.options.append({"tools": list(tools), **options})
         return LetterTokenizer().encode(self.render(messages, tools, **options))
+
+    def render(self, messages: Any, tools: Any = (), **options: Any) -> str:
+        text = "".join(message["content"] for message in messages)
+        if tools:
+            text += json.dumps(list(tools))
+        return text + "!" * (options.get("enable_thinking", False) and self.knows_thinking)
 
     def generate(
         self,

@@ -241,6 +241,22 @@ def test_what_cannot_be_honoured_is_refused_by_name(served: Served, field: dict[
     assert message.endswith(".")
 
 
+@pytest.mark.parametrize(
+    ("field", "param"),
+    [
+        ({"stop": 5}, "stop"),
+        ({"stop": ["a", 5]}, "stop.1"),
+        ({"tools": [{"type": "function", "function": {}}]}, "tools.0.function.name"),
+        ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools.0.function.name"),
+        ({"prediction": {"type": "content", "content": [{"type": "image"}]}}, "prediction.content.0.type"),
+        ({"stream_options": {"include_usage": True}}, None),
+        ({"chat_template_kwargs": {"mood": 1}}, "chat_template_kwargs.mood"),
+    ],
+)
+def test_a_field_is_named_as_it_was_sent(served: Served, field: dict[str, Any], param: str | None) -> None:
+    assert served.refusal(**field)[:2] == (400, param)
+
+
 def test_what_changes_nothing_is_taken(served: Served) -> None:
     neutral = {
         "top_p": 1, "top_k": -1, "presence_penalty": 0, "frequency_penalty": 0.0, "n": 1, "logit_bias": {},

@@ -11,7 +11,7 @@ import pytest
 from app.design.tokens import DARKROOM, PAPER
 from engine.server import page
 from tests.app.export.browser import Browser, start
-from tests.engine.server.dialect.conftest import Served
+from tests.engine.server.served import KEY, Served
 
 LONG = "Count from 3 to 40."  # takes two canvases or three
 
@@ -33,9 +33,9 @@ def visit(browser: Browser, url: str) -> None:
 
 def test_a_remote_canvas_develops(served: Served, browser: Browser) -> None:
     browser.call("Page.bringToFront")
-    visit(browser, f"{served.url}/#key={served.key}")
-    assert browser.value("location.href") == f"{served.url}/"  # the key does not stand there any longer
-    assert browser.value("document.querySelector('#model').textContent") == "Safelight Skills"
+    visit(browser, f"{served.server.url}/#key={KEY}")
+    assert browser.value("location.href") == f"{served.server.url}/"  # the key does not stand there any longer
+    assert browser.value("document.querySelector('#model').textContent") == "safelight-skills"
     browser.value("""
         window.seen = [];
         new MutationObserver(() => window.seen.push(
@@ -60,12 +60,12 @@ def test_a_remote_canvas_develops(served: Served, browser: Browser) -> None:
     assert "".join(cells).split("·")[0] in "".join(answer)
     blocks = {int(re.findall(r"\d+", place)[0]) for place in places}
     assert browser.value("document.querySelectorAll('#blocks li').length") == max(blocks) == len(blocks)
-    assert all(url.startswith((served.url, "about:")) for url in browser.requests)
+    assert all(url.startswith((served.server.url, "about:")) for url in browser.requests)
     assert browser.complaints == []
 
 
 def test_stop_ends_the_run_and_says_so(served: Served, browser: Browser) -> None:
-    visit(browser, f"{served.url}/#key={served.key}")
+    visit(browser, f"{served.server.url}/#key={KEY}")
     # Reading is held up after the first frames, so that there is a run to stop.
     browser.value(f"""
         window.taken = take;
@@ -78,21 +78,20 @@ def test_stop_ends_the_run_and_says_so(served: Served, browser: Browser) -> None
 
 
 def test_a_wrong_key_is_said_and_asked_for_again(served: Served, browser: Browser) -> None:
-    visit(browser, f"{served.url}/")
+    visit(browser, f"{served.server.url}/")
     assert browser.value("!view.access.hidden && view.ask.hidden && document.activeElement === view.key") is True
     browser.call("Input.insertText", text="wrong")
-    browser.press("\r")
     browser.call("Input.dispatchKeyEvent", type="keyDown", key="Enter", text="\r")
     browser.wait("!view.problem.hidden")
     assert "not this server’s key" in browser.value("view.problem.textContent")
-    browser.value(f"view.key.value = {served.key!r}; view.access.requestSubmit()")
-    browser.wait("view.model.textContent === 'Safelight Skills'")
+    browser.value(f"view.key.value = {KEY!r}; view.access.requestSubmit()")
+    browser.wait("view.model.textContent === 'safelight-skills'")
     assert browser.value("view.access.hidden && view.problem.hidden && !view.ask.hidden") is True
 
 
 def test_it_fits_a_narrow_window_and_every_control_has_a_name(served: Served, browser: Browser) -> None:
     browser.call("Emulation.setDeviceMetricsOverride", width=400, height=800, deviceScaleFactor=1, mobile=False)
-    visit(browser, f"{served.url}/#key={served.key}")
+    visit(browser, f"{served.server.url}/#key={KEY}")
     assert browser.value("document.documentElement.scrollWidth") == 400
     for taste, seconds in (("no-preference", "0.15s"), ("reduce", "0s")):
         browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-reduced-motion", "value": taste}])
@@ -105,14 +104,14 @@ def test_it_fits_a_narrow_window_and_every_control_has_a_name(served: Served, br
 
 def test_its_files_need_no_key_and_allow_nothing_from_elsewhere(served: Served) -> None:
     for path in page.FILES:
-        answer = served.client.get(path, headers={"Authorization": ""})
+        answer = served.http.get(path, headers={"Authorization": ""})
         assert answer.status_code == 200
         policy = answer.headers["content-security-policy"]
         assert policy.startswith("default-src 'none'; script-src 'self';")
         assert "unsafe" not in policy
-    assert served.client.get("/page.py").status_code == 404
-    assert served.client.get("/fonts/../../pyproject.toml").status_code == 404
-    assert served.client.get("/fonts/Inter-Italic.ttf").status_code == 404
+    assert served.http.get("/page.py").status_code == 404
+    assert served.http.get("/fonts/../../pyproject.toml").status_code == 404
+    assert served.http.get("/fonts/Inter-Italic.ttf").status_code == 404
     html = page.FILES["/"].read_text()
     assert not re.search(r"https?:|<style|style=|\son\w+=", html)
 

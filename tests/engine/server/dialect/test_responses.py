@@ -20,7 +20,7 @@ from engine.server.responses_request import ResponsesRequest, chat_of
 from engine.service import RunRequest
 from engine.service.wire import model_from_json
 from engine.text.output import ContentPart, OutputPart, ThoughtPart, ToolCallArguments, ToolCallStarted
-from tests.engine.server.dialect.conftest import Served
+from tests.engine.server.served import KEY, ScriptedEngine, Served, serving
 from tests.engine.service.wire.test_wire import some_model
 
 TASK = "Count from 3 to 9."
@@ -30,7 +30,7 @@ EVENTS: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 @pytest.fixture(scope="module")
 def client(served: Served) -> Iterator[openai.OpenAI]:
     with openai.OpenAI(
-        base_url=f"{served.url}/v1", api_key=served.key, max_retries=0, _strict_response_validation=True
+        base_url=f"{served.server.url}/v1", api_key=KEY, max_retries=0, _strict_response_validation=True
     ) as client:
         yield client
 
@@ -95,6 +95,31 @@ def test_a_chats_refusal_has_the_names_of_a_response(client: openai.OpenAI) -> N
         with pytest.raises(openai.BadRequestError) as refused:
             client.responses.create(model="safelight-skills", **cast(Any, {"input": TASK, **more}))
         assert refused.value.param == param
+
+
+def test_thoughts_texts_and_calls_come_through_the_server() -> None:
+    engine = ScriptedEngine()
+    engine.says = (
+        '<|channel>thought\nI ask.<channel|>One moment.<|tool_call>call:weather{city:<|"|>Bonn<|"|>}<tool_call|>'
+    )
+    tool: Any = {"type": "function", "name": "weather", "parameters": {"type": "object"}, "strict": False}
+    with (
+        serving(engine) as served,
+        openai.OpenAI(
+            base_url=f"{served.server.url}/v1", api_key=KEY, max_retries=0, _strict_response_validation=True
+        ) as client,
+    ):
+        asked: Any = {"model": "scripted", "input": "Weather?", "tools": [tool], "reasoning": {"effort": "low"}}
+        whole = client.responses.create(**asked)
+        streamed = list(client.responses.create(**asked, stream=True))
+        engine.fail_at = 0
+        failed = list(client.responses.create(**asked, stream=True))
+    for found in (whole, streamed[-1].response):
+        thought, text, call = found.output
+        assert thought.content[0].text == "I ask."
+        assert text.content[0].text == "One moment."
+        assert (call.name, call.arguments) == ("weather", '{"city": "Bonn"}')
+    assert failed[-1].type == "response.failed"
 
 
 # --- conversations and items, without a model ------------------------------------------------------------------------

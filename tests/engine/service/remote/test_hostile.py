@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import random
 import ssl
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ import pytest
 from engine.service import LoadFailed, LoadProgress, LoadRequest, LoadStarted, RunEnded
 from engine.service.backend import run_alone
 from engine.service.remote import RemoteAddress, RemoteBackend, RemotePatience, chat, list_models, probe, problems, sse
+from engine.service.remote.problems import RemoteError
+from engine.trace.codec import Codec
 from tests.engine.hub.rude_server import Request
 from tests.engine.service.remote.servers import (
     JSON,
@@ -80,6 +83,13 @@ FAILURES: list[tuple[str, Route, str, str]] = [
     ("deep", raw(HALF + b"data: " + b"[" * 9000 + b"\n\n", *SSE), "Half of it", "sends what cannot be read"),
     ("error", raw(HALF + b'data: {"error": {"message": "out of memory"}}\n\n', *SSE), "Half of it", "out of memory"),
     ("plain error", raw(HALF + b'data: {"error": "gone"}\n\n', *SSE), "Half of it", "ended the answer: gone"),
+    (
+        "object",
+        raw(HALF + events({"object": "error", "message": "gone"}), *SSE),
+        "Half of it",
+        "ended the answer: gone",
+    ),
+    ("abort", raw(HALF + events(chunk({}, "abort")), *SSE), "Half of it", "broke off in the middle"),
     ("filter", raw(HALF + events(chunk({}, "content_filter")), *SSE), "Half of it", "filter ended the answer"),
     ("whole but none", raw(b'{"choices": 7}', *JSON), "", "broke off in the middle"),
 ]
@@ -307,3 +317,54 @@ def test_a_load_is_given_up_while_the_server_keeps_it_waiting() -> None:
         backend = RemoteBackend()
         backend.load(dataclasses.replace(request, path_or_id=f"{server.endpoint}#m"), replies.append)
     assert [type(reply) for reply in replies] == [LoadStarted, LoadProgress]
+
+
+class Bytes:
+    """An answer that is there already, in pieces."""
+
+    def __init__(self, body: bytes, draw: random.Random) -> None:
+        self.headers = {"Content-Type": "text/event-stream"}
+        self._body, self._draw = body, draw
+
+    def pieces(self) -> Iterator[bytes]:
+        place = 0
+        while place < len(self._body):
+            size = self._draw.choice((1, 7, 100, 5000))
+            yield self._body[place : place + size]
+            place += size
+
+
+def test_damaged_streams_are_sentences_or_text() -> None:
+    draw, ends = random.Random(4), list[str]()
+    called = {"index": 0, "function": {"name": "look", "arguments": '{"a": 1}'}}
+    good = events(
+        chunk({"reasoning": "Hm"}, usage={"prompt_tokens": 3, "completion_tokens": 1}),
+        chunk({"content": "Grüße"}),
+        chunk({"tool_calls": [called]}),
+        *words(["a", "b"]),
+        chunk(usage={"prompt_tokens": 3, "completion_tokens": 9}),
+    )
+    for _ in range(1500):
+        body = bytearray(good)
+        for _ in range(draw.randint(1, 6)):
+            place, other = draw.randrange(len(body)), draw.randrange(len(body))
+            match draw.randrange(4):
+                case 0:
+                    body[place] = draw.randrange(256)
+                case 1:
+                    del body[place : place + draw.randint(1, 40)]
+                case 2:
+                    body[place:place] = body[other : other + draw.randint(1, 60)]
+                case 3:
+                    body[place:place] = draw.choice([b"null", b"-1", b"1e999", b'"\\ud800"', b"[[[[", b"\n\n", b"{}"])
+        found: list[Any] = []
+        try:
+            found.extend(chat.ChatReader(RemoteAddress.parse("http://h#m")).read(Bytes(bytes(body), draw)))  # type: ignore[arg-type]
+            ends.append(found[-1].reason)
+        except RemoteError as error:
+            ends.append(str(error))
+        for event in found:
+            kind, payload, *place_of = Codec(0, 0).encode(event)  # it can be recorded, and read again
+            Codec(0, 0).decode(kind, payload, *place_of)
+    assert len(set(ends)) > 2
+    assert {"eos"} < set(ends)

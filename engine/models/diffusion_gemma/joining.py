@@ -1,0 +1,165 @@
+"""Which passes of a network may be joined, and how many cores of a processor a joined one takes.
+
+On a processor each row must come out the same beside any others, bit for bit. By measurement with MKL and AVX-512, a
+product rounds by its number of rows where a core has fewer than four of them, or there are fewer than a dozen results a
+row; and GELU by the place of a number, where a core does not begin at a whole vector. What is said here keeps clear of
+that, and a trial finds out processors and libraries that are different.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from engine import kernels
+from engine.layers.adapted import addition
+from engine.layers.packed_linear import packed_weights
+from engine.models.diffusion_gemma.joint import Rows, joint_pass
+from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.threads import use_threads
+
+FEWEST_ROWS, FEWEST_A_CORE = 4, 8  # of a sequence in a joined pass: on one core, and on several
+NARROWEST = 16  # results a row of a product
+VECTORS = 32  # numbers that a loop takes at once
+PATIENCE, MOST_PATIENCE = 16, 256  # joined passes before the other number of cores is tried again
+
+
+class Joining:
+    """Joined passes of one network.
+
+    Args:
+        threads: of the processor that one may take.
+    """
+
+    def __init__(self, network: DiffusionGemma, threads: int = 1) -> None:
+        self._is_exact: bool | None = None  # what the trial came to
+        widest = network.config.intermediate_size // VECTORS
+        powers = [2**place for place in range(threads.bit_length())]
+        self.cores = CoreChoice(max(count for count in powers if widest % count == 0))
+
+    @staticmethod
+    def of(network: DiffusionGemma, threads: int = 1) -> Joining:
+        """The network's own."""
+        if network not in _kept:
+            _kept[network] = Joining(network, threads)
+        return _kept[network]
+
+    @property
+    def fewest_rows(self) -> int:
+        """Rows that a sequence must have to be joined; others are performed alone."""
+        return FEWEST_ROWS if self.cores.most == 1 else FEWEST_A_CORE * self.cores.most
+
+    def allows(self, network: DiffusionGemma) -> bool:
+        """Whether rows may be joined.
+
+        On a GPU always. On a CPU in fp32 with one thread a pass, in wide layers, without what is narrow (adapters),
+        what sorts rows by their numbers (many experts), and packed weights; and where the trial succeeds.
+        """
+        if network.device.type != "cpu":
+            return True
+        config = network.config
+        heads = (layer.head_dim * layer.num_key_value_heads for layer in config.layers)
+        if (
+            torch.get_num_threads() > 1
+            or network.dtype != torch.float32
+            or not config.runs_all_experts
+            or config.intermediate_size % VECTORS
+            or min(config.hidden_size, config.vocab_size, *heads) < NARROWEST
+            or any(addition(module) is not None for module in network.modules())
+        ):
+            return False
+        if self._is_exact is None:
+            self._is_exact = not packed_weights(network) and self._try(network)
+        return self._is_exact
+
+    def run(self, network: DiffusionGemma, texts: Sequence[Rows], canvases: Sequence[Rows]) -> list[Tensor]:
+        """As ``joint_pass``, on as many cores as are faster."""
+        if network.device.type != "cpu":
+            return joint_pass(network, texts, canvases)
+        started, count = time.perf_counter(), self.cores.next()
+        use_threads(count)
+        try:
+            found = joint_pass(network, texts, canvases)
+        finally:
+            use_threads(1)
+        rows = sum(len(one.ids) for one in (*texts, *canvases))
+        self.cores.took(count, (time.perf_counter() - started) / rows)
+        return found
+
+    def _try(self, network: DiffusionGemma) -> bool:
+        """Whether rows come out the same; with one core at least."""
+        if self._comes_out_the_same(network):
+            return True
+        if self.cores.most == 1:
+            return False
+        self.cores = CoreChoice(1)
+        return self._comes_out_the_same(network)
+
+    def _comes_out_the_same(self, network: DiffusionGemma) -> bool:
+        """Texts and canvases, joined and alone: whether all bits are the same. Takes as long as about ten passes."""
+        length = self.fewest_rows + 1
+        size = min(network.config.canvas_length, network.config.max_position_embeddings - length)
+        if size < self.fewest_rows:
+            return False
+        ids = torch.arange(size + length) % network.config.vocab_size
+        text, canvas, empty = ids[:length], ids[length:], network.new_cache()
+        fed = network.denoise(canvas, empty)
+        alone = [fed, network.denoise(canvas, empty, fed), network.denoise(text, empty)]
+        one, other = network.new_cache(), network.new_cache()
+        network.prefill(text, one)
+        use_threads(self.cores.most)
+        joined = joint_pass(
+            network,
+            [Rows(text, other)],
+            [Rows(canvas, empty), Rows(canvas, network.new_cache(), fed), Rows(text, network.new_cache())],
+        )
+        use_threads(1)
+        pairs = [*zip(alone, joined, strict=True), (network.denoise(canvas, one), network.denoise(canvas, other))]
+        return all(torch.equal(*pair) for pair in pairs)
+
+
+def takes_texts(network: DiffusionGemma) -> bool:
+    """Whether texts may be among joined rows: by kernels, a text is read in a pass of its own."""
+    return not kernels.run_on(network.device, network.dtype)
+
+
+class CoreChoice:
+    """Whether passes take one core or ``most``: what was faster lately.
+
+    Threads of a pass wait for each other at each operation. Where another program takes one of their cores, such a pass
+    takes many times as long as on one core; so the other number is tried now and then, and ever more rarely.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._seconds = {1: 0.0, most: 0.0}  # a row, of the last passes on so many cores
+        self._patience, self._passes = PATIENCE, 0  # since the slower number was tried
+
+    def next(self) -> int:
+        """How many cores the next pass takes."""
+        return self._faster if self._passes < self._patience else self._slower
+
+    def took(self, count: int, seconds: float) -> None:
+        """What a pass on so many cores took a row. One slow pass among others changes nothing."""
+        faster, before, self._passes = self._faster, self._seconds[count], self._passes + 1
+        if count == faster and before:
+            self._seconds[count] = 0.7 * before + 0.3 * min(seconds, 2 * before)
+            return
+        self._seconds[count] = seconds
+        has_won = self._faster == count
+        self._patience, self._passes = PATIENCE if has_won else min(MOST_PATIENCE, 2 * self._patience), 0
+
+    @property
+    def _faster(self) -> int:
+        return min(self._seconds, key=lambda count: self._seconds[count])
+
+    @property
+    def _slower(self) -> int:
+        return max(self._seconds, key=lambda count: self._seconds[count])
+
+
+_kept: weakref.WeakKeyDictionary[DiffusionGemma, Joining] = weakref.WeakKeyDictionary()
