@@ -407,6 +407,27 @@ def test_graphs_keep_neither_programs_nor_caches_alive(captured: list[int]) -> N
 
 
 @torch.inference_mode()
+def test_without_room_for_a_graph_steps_are_taken_one_by_one(
+    captured: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network, asked = tame(), [Asked(1, 12), Asked(2, 30)]
+    alone = [one.begun(network) for one in asked]
+    joint = [begun_on_card(one, network) for one in asked]
+    real = joint_graphs.capture
+
+    def capture(*arguments: Any) -> Any:
+        real(*arguments)
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(joint_graphs, "capture", capture)
+    for index in range(4):
+        found = together([program for program, _ in joint], index)
+        for facts_found, (program, _) in zip(found, alone, strict=True):
+            assert_alike(facts_found, taken(program.launch, program, index), 2e-5 * 4**index)
+    assert captured == [2]
+
+
+@torch.inference_mode()
 def test_only_the_latest_combinations_are_kept(captured: list[int]) -> None:
     network = tame()
     joint = [begun_on_card(Asked(seed, 0), network)[0:2] for seed in range(4)]
