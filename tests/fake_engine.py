@@ -54,6 +54,8 @@ class FakeTokenizer:
 class FakeCache:
     """Holds nothing."""
 
+    device_bytes = 0
+
     def shared(self, _ids: object) -> int:
         return 0
 
@@ -123,6 +125,12 @@ class FakeEngine(LocalBackend):
             new_cache=FakeCache,
             device_memory=lambda: (3 * 10**8, 8 * 10**9),
         )
+
+    def free_bytes(self, _model: Any) -> int:
+        return 10**9
+
+    def run_bytes(self, _model: Any, prompt: int, _config: GenerationConfig, _running: int) -> int:
+        return prompt
 
     def chat_ids(self, messages: Iterable[dict[str, str]], tools: Iterable[Any] = (), **options: bool) -> list[int]:
         self.prompts.append([dict(message) for message in messages])

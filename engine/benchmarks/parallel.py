@@ -6,6 +6,7 @@ that is busy for a while is so for all of them; ratios are of one turn, and medi
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import statistics
 import time
@@ -57,16 +58,7 @@ class ParallelResult:
             "threads": self.threads,
             "prompts": self.prompts,
             "rounds": self.rounds,
-            "parallel": [
-                {
-                    "runs": row.runs,
-                    "tokens_per_second": row.tokens_per_second,
-                    "steps_per_second": row.steps_per_second,
-                    "run_seconds": row.run_seconds,
-                    "ratio": row.ratio,
-                }
-                for row in self.rows
-            ],
+            "parallel": [dataclasses.asdict(row) for row in self.rows],
         }
 
 

@@ -126,6 +126,11 @@ class KVCache:
         """Bytes of all buffers."""
         return sum(layer.keys.nbytes + layer.values.nbytes for layer in self._layers)
 
+    @property
+    def device_bytes(self) -> int:
+        """Those of them that a card has given for good; a processor's memory is given as it is written."""
+        return self.nbytes if self._device.type == "cuda" else 0
+
     def reserve(self, tokens: int) -> None:
         """Make room for a text of ``tokens``, canvas included, so that no buffer is reallocated while it is written."""
         for layer in self._layers:

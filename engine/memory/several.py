@@ -1,13 +1,15 @@
-"""What a further run takes of the device beside those under way, where steps are programs: see ``decoding.step_batch``.
+"""What a further run takes of the device beside those under way.
 
-A run has a cache and a program of its own. The pass that several share has their rows at once: up to a canvas and a
-canvas to commit of each. By kernels each program keeps a graph of its own steps, with memory of its own, and passes of
-several that repeat are kept as graphs, too.
+It has a cache of its own, and where steps are programs (see ``decoding.step_batch``) one of those. The pass that
+several share has their rows at once: up to a canvas and a canvas to commit of each. By kernels each program keeps a
+graph of its own steps, with memory of its own, and passes of several that repeat are kept as graphs, too.
 """
 
 from __future__ import annotations
 
-from engine.config import ModelConfig
+import dataclasses
+
+from engine.config import GenerationConfig, ModelConfig
 from engine.layers.kv_cache import KERNEL_PIECE, PIECE, cache_bytes
 from engine.memory import footprint
 from engine.memory.footprint import Mode
@@ -55,3 +57,23 @@ def further_run(config: ModelConfig, mode: Mode, context: int, running: int) -> 
         before = max(footprint.layer_pass(config, mode, context), footprint.vocabulary_stage(config, mode)[1])
     grown = joint_workspace(config, mode, context, running + 1) - before
     return cache + program_bytes(config, mode) + graph + max(0, grown)
+
+
+def plain_run(config: ModelConfig, mode: Mode, context: int) -> int:
+    """Bytes that a run takes on the plain path, alone or with its rows beside others'; ``context`` as above."""
+    cache = cache_bytes(
+        config, context + config.canvas_length, mode.dtype.itemsize, PIECE if mode.on_cpu else KERNEL_PIECE
+    )
+    stays, stage = footprint.vocabulary_stage(config, mode)
+    return cache + stays + max(stage, footprint.layer_pass(config, mode, context))
+
+
+def run_bytes(
+    config: ModelConfig, mode: Mode, is_program: bool, prompt: int, settings: GenerationConfig, running: int
+) -> int:
+    """Bytes that a run takes at most, with a prompt of so many tokens, beside ``running`` others."""
+    canvas = settings.canvas_length or config.canvas_length
+    blocks = min(-(-settings.max_new_tokens // canvas), (config.max_position_embeddings - prompt) // canvas)
+    context = prompt + max(0, blocks - 1) * canvas
+    shape = dataclasses.replace(config, canvas_length=canvas)
+    return further_run(shape, mode, context, running) if is_program else plain_run(shape, mode, context)

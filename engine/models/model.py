@@ -20,7 +20,9 @@ from engine.files import read_json
 from engine.layers.kv_cache import KVCache
 from engine.layers.packed_linear import packed_weights
 from engine.memory.device import Placement, choose
-from engine.memory.plan import device_memory, require_room
+from engine.memory.footprint import Mode
+from engine.memory.plan import device_memory, free_bytes, require_room
+from engine.memory.several import run_bytes
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.folder import ModelFolder
 from engine.models.registry import Family
@@ -81,6 +83,16 @@ class Model:
     def device_memory(self) -> tuple[int, int] | None:
         """Bytes taken and there, on the model's device; None for a CPU."""
         return device_memory(self.device)
+
+    def free_bytes(self) -> int:
+        """What a run could take of its device now."""
+        return free_bytes(self.device)
+
+    def run_bytes(self, prompt: int, settings: GenerationConfig, running: int) -> int:
+        """What a run takes of it at most, with a prompt of so many tokens, beside ``running`` others."""
+        by_kernels = self.precision.is_packed and kernels.run_on(self.device, self.dtype)
+        mode = Mode(self.dtype, self.precision, self.device.type == "cpu", by_kernels)
+        return run_bytes(self.config, mode, self.has_step_program, prompt, settings, running)
 
     def new_cache(self) -> KVCache:
         """An empty cache for one sequence."""

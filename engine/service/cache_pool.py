@@ -31,6 +31,13 @@ class CachePool:
         self._idle.append(cache)
         del self._idle[:-MOST_IDLE]
 
+    def let_go(self) -> bool:
+        """Let the one go that is unused for longest; False where there is none."""
+        if not self._idle:
+            return False
+        del self._idle[0]
+        return True
+
     def clear(self) -> None:
         """Let all of them go."""
         self._idle.clear()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 from engine.config import GenerationConfig
 from engine.errors import SafelightError
 from engine.events import CanvasCommitted, Event, Influence
+from engine.service.admission import Admission
 from engine.service.backend import RunSteps
 from engine.service.cache_pool import CachePool
 from engine.service.capabilities import Capabilities
@@ -71,6 +72,7 @@ class LocalBackend:
     def __init__(self, traces: Path | None = None) -> None:
         self._model: Model | None = None
         self._caches = CachePool()
+        self._admission = Admission(self._caches)
         self._chosen: str | None = None  # the adapter that was asked for
         self._present: str | None = None  # the one that is on the model: a run may have one of its own
         self._recorder = Recorder(traces)
@@ -156,9 +158,20 @@ class LocalBackend:
     # ---------------------------------------------------------------- runs
 
     def admits(self, request: RunRequest, running: Sequence[RunRequest]) -> bool:
-        if not running:
+        model = self._model
+        if not running or model is None:
             return True
-        return len(running) < self.capabilities.parallel_runs and self._adapter_of(request) == self._present
+        if len(running) >= self.capabilities.parallel_runs or self._adapter_of(request) != self._present:
+            return False
+
+        def need() -> int:
+            try:
+                _, ids = self._prompt(model, request)
+            except Exception:  # it says so when it begins
+                return 0
+            return self.run_bytes(model, len(ids), request.config, len(running))
+
+        return self._admission.fits(request.run_id, need, lambda: self.free_bytes(model))
 
     def begin(self, request: RunRequest) -> RunSteps:
         if request.kind == "puzzle" and request.cancel.is_set():
@@ -169,8 +182,9 @@ class LocalBackend:
         try:
             model = self._require_model()
             self._put_adapter(model, self._adapter_of(request))
-            messages = self._fitting(model, request) if request.kind == "chat" else request.messages
-            ids = prompt_ids(model, dataclasses.replace(request, messages=messages))
+            messages, ids = self._prompt(model, request)
+            need = self.run_bytes(model, len(ids), request.config, self._admission.running)
+            self._admission.begin(request.run_id, need)  # before the next run asks whether it is admitted
             record = self._recorder.begin(request, messages, ids, model.tokenizer)
             yield from self._recorder.take_warnings()
             yield RunStarted(request.run_id, record.trace)
@@ -185,6 +199,8 @@ class LocalBackend:
             if record is not None:
                 record.end("The run was given up.")
             raise
+        finally:
+            self._admission.end(request.run_id)
         if record is not None:
             record.end(message)
         yield from self._recorder.take_warnings()
@@ -192,10 +208,11 @@ class LocalBackend:
 
     def _steps(self, model: Model, request: RunRequest, ids: Sequence[int], record: RunRecord) -> RunSteps:
         """A run's events and passes. Its cache serves later runs, unless it fails."""
-        cache = self._caches.take(model, ids)
+        cache, config = self._caches.take(model, ids), record.trace.config
+        self._admission.hold(request.run_id, cache, lambda: self.free_bytes(model))
         is_sound = False
         try:
-            for item in self._items(model, request, ids, record.trace.config, cache):
+            for item in self._items(model, request, ids, config, cache):
                 if not isinstance(item, Event):
                     yield PassWanted(item)
                     continue
@@ -221,6 +238,11 @@ class LocalBackend:
             whose[id(done)].is_done = True
 
         perform_together(self._require_model(), [cast("Pass", wanted.what) for wanted in passes], performed)
+
+    def _prompt(self, model: Model, request: RunRequest) -> tuple[tuple[Message, ...], list[int]]:
+        """The messages that a model is given, and the prompt as tokens."""
+        messages = self._fitting(model, request) if request.kind == "chat" else request.messages
+        return messages, prompt_ids(model, dataclasses.replace(request, messages=messages))
 
     @staticmethod
     def _fitting(model: Model, request: RunRequest) -> tuple[Message, ...]:
@@ -316,6 +338,12 @@ class LocalBackend:
         from engine.models.model import load_model  # torch
 
         return load_model(path_or_id, progress=progress, threads=threads)
+
+    def free_bytes(self, model: Model) -> int:
+        return model.free_bytes()
+
+    def run_bytes(self, model: Model, prompt: int, config: GenerationConfig, running: int) -> int:
+        return model.run_bytes(prompt, config, running)
 
     def load_adapter(self, model: Model, path_or_id: str) -> None:
         from engine.models.adapting import load_adapter  # torch

@@ -365,6 +365,19 @@ def test_bench_table_and_window(capsys: Capture, monkeypatch: Patch) -> None:
     assert "no luck" in one_line(err)
 
 
+def test_bench_of_several_runs_at_once(capsys: Capture, monkeypatch: Patch) -> None:
+    from engine.benchmarks import parallel
+
+    monkeypatch.setattr(parallel.measure_parallel, "__defaults__", (16, 0, None, 1))
+    code, out, _ = run(capsys, "bench", "--parallel", "2", "--runs", "2", *FAST)
+    assert code == 0
+    assert "to one at a time" in out
+    assert "1.00×" in out
+    code, out, err = run(capsys, "bench", "--parallel", "2", "--runs", "2", "--json", *FAST)
+    assert (code, err) == (0, "")
+    assert [row["runs"] for row in json.loads(out)["parallel"]] == [1, 2]
+
+
 # --- bad input ----------------------------------------------------------------------------------------------------
 
 BAD_INPUT = {
@@ -419,6 +432,9 @@ BAD_INPUT = {
     "givens in words": (["sudoku", "--make", "1", "--givens", "many"], "'many'"),
     "make none": (["sudoku", "--make", "0"], "1 to 100000"),
     "no runs": (["bench", "--runs", "0"], "the runs must be"),
+    "none at once": (["bench", "--parallel", "0"], "the runs at once must be"),
+    "at once and a window": (["bench", "--parallel", "2", "--window"], "leave out --parallel"),
+    "at once and a shape": (["bench", "--parallel", "2", "--shape", "26b-a4b"], "leave out --shape"),
     "no tasks": (["skills", "--count", "0"], "the count must be"),
     "unknown skill": (["skills", "--only", "juggling"], "juggling"),
 }
