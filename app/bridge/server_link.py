@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 ServerPhase = Literal["off", "starting", "on"]
 LOOK_MS = 100  # between two looks at the requests while they change or one is under way
 MOST_EARLIER = 50  # requests of a server before this one that stay on the list
-CLOSING_SECONDS = 12.0  # for the server to stop when the app ends
+CLOSING_SECONDS = 8.0  # for the server to stop when the app ends
 OUTSIDE = "192.0.2.1"  # an address of documentations, to learn which of ours leads out; nothing is sent
 CONTAINER_HOST = "host.docker.internal"  # what containers call this machine
 

@@ -28,7 +28,8 @@ turn and several times over: how much more several at once get done than one.
 
 With --shape no model is needed: a model of that shape is made of random packed weights, checked against the plain
 oracle, and 16 forced steps a canvas are timed, with their parts. On a CPU that is one canvas and one step more;
---steps takes fewer. What is done is told on standard error.
+--steps takes fewer. With --parallel N steps of several runs are taken in one pass, too. What is done is told on
+standard error.
 
 examples:
   safelight bench --model safelight-sudoku --runs 20
@@ -140,7 +141,9 @@ def _run_shape(args: argparse.Namespace) -> int:
     from engine.benchmarks.step import STEPS, measure_shape
     from engine.benchmarks.transformers import transformers_step_ms
     from engine.memory.device import choose
+    from engine.memory.footprint import Mode
     from engine.memory.plan import require_room
+    from engine.memory.several import further_run
     from engine.models.folder import plan
     from engine.models.registry import config_in
     from engine.quant import DEFAULT, Activations
@@ -151,6 +154,11 @@ def _run_shape(args: argparse.Namespace) -> int:
         needed = plan(folder, max(1, args.context), DEFAULT, args.device, args.dtype)
     require_room(needed)
     placement = choose(args.device, needed.dtype)  # "auto" is bf16 for packed weights, also on a CPU
+    parallel = args.parallel or 1
+    mode = Mode.of(placement.device, placement.dtype, needed.precision)
+    more = sum(further_run(config, mode, args.context, running) for running in range(1, parallel))
+    if needed.total_bytes + more > needed.free_bytes:
+        raise SafelightError(f"{parallel} runs at once do not fit beside the weights; ask for fewer, or less --context")
     with terminal.note(f"Measuring {folder.name} on {placement.device} …"):
         result = measure_shape(
             folder.name,
@@ -162,6 +170,7 @@ def _run_shape(args: argparse.Namespace) -> int:
             plan_bytes=needed.total_bytes,
             report=_reporter(),
             activations=Activations(**dict.fromkeys(args.int8, True)),
+            parallel=parallel,
         )
         if args.compare:
             compared = transformers_step_ms(folder, placement, max(1, args.context))
@@ -224,6 +233,10 @@ def _print_shape(result: ShapeResult) -> None:
         ("a copy on this device", f"{result.bandwidth_gb_s:.0f}", "GB/s, read and written"),
         ("share of the memory floor", f"{100 * result.floor_share:.0f}", "%"),
         ("at 16 steps a canvas", f"{result.tokens_per_second:.0f}", "tokens/s"),
+        *(
+            (f"a step of {row.runs} at once, median", f"{row.step_ms_median:.2f}", f"ms, {row.ratio:.2f}× one alone")
+            for row in result.together[1:]
+        ),
         *((f"error of {layer} against the oracle", f"{100 * e:.2f}", "%") for layer, e in result.oracle_error.items()),
     ]
     if result.peak_memory_mb is not None:

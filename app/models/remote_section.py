@@ -58,7 +58,8 @@ class RemoteSection(QWidget):
         self.key.setFixedWidth(FIELD_WIDTH)
         self.add_button = button(tr("Add and test"), role="plain", tip=tr("Asks the server which models it has"))
         self.help = button(tr("How to run DiffusionGemma on vLLM"))
-        self.help.setVisible(VLLM_GUIDE.is_file())
+        if not VLLM_GUIDE.is_file():  # it is shown with the rest: by itself it would be a window
+            self.help.hide()
         self.notice = Notice()
         self._lay_out()
         self.add_button.clicked.connect(self._add)

@@ -13,6 +13,7 @@ from app.server.page import ServerPage
 from app.server.snippets import Access
 from app.session.session import title_of
 from app.system.i18n import tr
+from engine.service import is_remote
 
 if TYPE_CHECKING:
     from engine.server.live import LiveRequest
@@ -64,7 +65,12 @@ class ServerController(QObject):
     def _show_model(self) -> None:
         model, loading = self._context.model, self._context.loading
         title = "" if model is None else title_of(model)
-        text = words.served_line(is_on=self._server.is_on, model=title, loading="" if loading is None else loading.text)
+        text = words.served_line(
+            is_on=self._server.is_on,
+            model=title,
+            loading="" if loading is None else loading.text,
+            is_elsewhere=model is not None and is_remote(model.path_or_id),
+        )
         self.page.card.show_served(text)
         self._show_access()
 

@@ -36,6 +36,9 @@ class RequestRow(QFrame):
         self.facts = label("", "fact", wrap=True)
         self.inspect = button(tr("Inspect"))
         self.stop = button(tr("Stop"))
+        policy = self.stop.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)  # what is beside it stays in line with the other rows
+        self.stop.setSizePolicy(policy)
         self._acts = FocusGroup(self.inspect, self.stop)
         self.inspect.clicked.connect(self._inspect)
         self.stop.clicked.connect(self._stop)

@@ -17,12 +17,21 @@ def state_line(state: ServerState) -> str:
     return {"off": tr("○ Off"), "starting": tr("○ Starting…"), "on": tr("● On")}[state.phase]
 
 
-def served_line(*, is_on: bool, model: str, loading: str) -> str:
-    """Which model answers; ``loading`` is a sentence about one that is being loaded."""
+def served_line(*, is_on: bool, model: str, loading: str, is_elsewhere: bool = False) -> str:
+    """Which model answers.
+
+    Args:
+        loading: a sentence about one that is being loaded.
+        is_elsewhere: another server runs it.
+    """
     if loading:
         return tr("{loading}. Until then, requests are answered with “loading”.", loading=loading)
     if not model:
         return tr("No model is loaded. Choose one at the top; until then, requests are refused.")
+    if is_elsewhere:
+        return tr(
+            "{model} runs on another server. Requests are refused here: other programs ask that one.", model=model
+        )
     if is_on:
         return tr("{model} answers. Requests share it with this window, several at once.", model=model)
     return tr("{model} would answer.", model=model)

@@ -11,7 +11,7 @@ from app.bridge.remote_access import only_text, title_of_path
 from app.state.titles import with_adapter
 from app.system.i18n import tr
 from engine import EMBEDDED, SUDOKU, GenerationConfig, SafelightError
-from engine.service import LoadedModel
+from engine.service import LoadedModel, is_remote
 from engine.tasks import sudoku
 
 ANSWER_TOKENS = 90  # 81 digits, the line breaks between nine lines, and the end
@@ -64,7 +64,8 @@ def contenders(others: Iterable[str] = (), chosen: Iterable[str] = ()) -> list[C
     found = []
     for model in dict.fromkeys((*here, *others)):
         found.append(Contender(model))
-        found += [Contender(model, adapter) for adapter in dict.fromkeys((*adapters_for(model), *chosen))]
+        if not is_remote(model):  # whose server puts adapters on, and no other
+            found += [Contender(model, adapter) for adapter in dict.fromkeys((*adapters_for(model), *chosen))]
     return found
 
 
@@ -94,6 +95,13 @@ def obstacle(model: LoadedModel) -> str:
             needed=ANSWER_TOKENS,
         )
     return ""
+
+
+def unadapted(model: LoadedModel) -> str:
+    """Why no adapter can be put on a model whose backend takes none."""
+    if is_remote(model.path_or_id):
+        return tr("Adapters are put on by the server that runs this model.")
+    return tr("No adapter can be put on {model}.", model=model.title)
 
 
 def settings(model: LoadedModel, config: GenerationConfig, puzzle: str, *, clamp: bool) -> GenerationConfig:

@@ -11,7 +11,7 @@ from app.settings.values import later_seed
 from app.state.sudoku.scores import Request
 from app.sudoku.batch import PuzzleBatch
 from app.sudoku.board.run_board import RunBoard
-from app.sudoku.contenders import Contender, adapters_for, contenders, obstacle, title_of_adapter
+from app.sudoku.contenders import Contender, adapters_for, contenders, obstacle, title_of_adapter, unadapted
 from app.sudoku.job_queue import JobQueue, PuzzleJob
 from app.sudoku.page import SudokuPage
 from app.sudoku.side_by_side import BoardSide
@@ -204,7 +204,10 @@ class SudokuController(QObject):
         page.beside.show_puzzle(one.puzzle, waits or check.text)
         page.beside.show_solving(busy, waits, can_run=not reason and check.runs)
         page.scores.set_busy("" if self.batch.is_on else reason)
-        one.column.adapter.setEnabled(model is not None and model.capabilities.adapters and not busy and not reason)
+        takes = model is not None and model.capabilities.adapters
+        one.column.allow_adapters(
+            takes and not busy and not reason, why="" if takes or model is None else unadapted(model)
+        )
 
     def _preparing(self) -> str:
         """What a run waits for; empty once it is under way."""

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from engine import kernels
 from engine.benchmarks.generation import device_name, peak_memory_mb
+from engine.benchmarks.joint_step import JointStepTime, copied, joint_step_times
 from engine.benchmarks.random_network import Report, random_network, silent
 from engine.checks.network_checks import network_checks
 from engine.checks.oracle import judge
@@ -65,6 +66,7 @@ class ShapeResult:
     plan_bytes: int | None  # what the whole was planned to take
     peak_of_plan: float | None  # the peak over that; None where one of them is not known, or not of the same things
     device_memory_mb: float | None  # taken on a GPU by all programs, with contexts and what allocators keep
+    together: list[JointStepTime] = field(default_factory=list)  # several runs' steps in one pass
     compared: dict[str, Any] | None = field(default=None)
 
     def as_dict(self) -> dict[str, Any]:
@@ -84,6 +86,7 @@ def measure_shape(
     report: Report = silent,
     reached: Report = silent,
     activations: Activations = BF16,
+    parallel: int = 1,
 ) -> ShapeResult:
     """Build a shape, check it against the oracle and time its denoising steps.
 
@@ -95,6 +98,7 @@ def measure_shape(
         report: called with a few words after each part of the work.
         reached: called with the name of a phase when it has ended: "building", "prefill", "steps".
         activations: which products round their activations to int8.
+        parallel: runs whose steps are also taken in one pass, each on a cache of its own.
 
     Raises:
         SafelightError: the context does not fit the model, the device is too small, a kernel is wrong, or a step's
@@ -116,6 +120,7 @@ def measure_shape(
             network.prefill(torch.arange(start, min(start + cache.piece, context)) % config.vocab_size, cache)
         report(f"prefilled {context} tokens")
         reached("prefill")
+        others = [copied(network, cache, context + 2 * config.canvas_length) for _ in range(parallel - 1)]
         program = StepProgram(network, cache, config.canvas_length, activations=activations)
         forced = GenerationConfig(max_denoising_steps=steps, confidence_threshold=0.0)
         warms_up = rounds is not None or placement.device.type != "cpu"
@@ -127,6 +132,8 @@ def measure_shape(
         first_times = _time_first_steps(program, forced, turns)
         report("took a first step that commits")
         reached("steps")
+        joined = [StepProgram(network, other, config.canvas_length, activations=activations) for other in others]
+        together = joint_step_times([program, *joined], steps, report) if joined else []
         count = len(turns) * steps
         parts = _time_parts(program, forced) if captured else {part: ms / count for part, ms in watched.items()}
     median = statistics.median(times)
@@ -157,6 +164,7 @@ def measure_shape(
         plan_bytes=plan_bytes,
         peak_of_plan=1e6 * memory / plan_bytes if memory and plan_bytes and placement.device.type == "cpu" else None,
         device_memory_mb=None if taken is None else taken[0] / 1e6,
+        together=together,
     )
 
 

@@ -20,6 +20,7 @@ from typing import TypeAlias
 import torch
 from torch import nn
 
+from engine import kernels
 from engine.config import LayerConfig, ModelConfig
 from engine.kernels import cpu, cpu_decode, cpu_vocabulary
 from engine.kernels.table import schemes
@@ -59,6 +60,12 @@ class Mode:
     precision: Precision
     on_cpu: bool
     has_kernels: bool  # Triton kernels: weights are unpacked in registers, and no (C, V) buffer is written
+
+    @staticmethod
+    def of(device: torch.device, dtype: torch.dtype, precision: Precision) -> Mode:
+        """How a model is run on a device."""
+        by_kernels = precision.is_packed and kernels.run_on(device, dtype)
+        return Mode(dtype, precision, device.type == "cpu", by_kernels)
 
     @property
     def is_program(self) -> bool:

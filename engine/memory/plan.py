@@ -111,8 +111,7 @@ def count(model: Subject, place: Placement, context: int | None, quantization: s
 
     def mode(precision: Precision) -> footprint.Mode:
         number = torch.bfloat16 if dtype == "auto" and precision.is_packed else place.dtype
-        by_kernels = precision.is_packed and kernels.run_on(place.device, number)
-        return footprint.Mode(number, precision, is_cpu, by_kernels)
+        return footprint.Mode.of(place.device, number, precision)
 
     def parts(precision: Precision, tokens: int) -> dict[str, int]:
         return footprint.parts(model.build, config, mode(precision), tokens)

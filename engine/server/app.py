@@ -40,8 +40,12 @@ def build_app(context: ServerContext) -> Starlette:
     known = frozenset(route.path for route in routes)
     return Starlette(
         routes=routes,
-        middleware=[Middleware(_Counted, context=context, known=known), Middleware(Gate, options=context.options)],
-        exception_handlers={ApiError: _refuse, HTTPException: _refuse_by_status, Exception: _fail},
+        middleware=[
+            Middleware(_Counted, context=context, known=known),
+            Middleware(Gate, options=context.options),
+            Middleware(_Caught),
+        ],
+        exception_handlers={ApiError: _refuse, HTTPException: _refuse_by_status},
     )
 
 
@@ -56,11 +60,29 @@ async def _refuse_by_status(_request: Request, error: Exception) -> Response:
     return ApiError(error.status_code, said, headers=error.headers).response
 
 
-async def _fail(request: Request, error: Exception) -> Response:
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    name = f"{type(error).__name__} in {Path(place.filename).name}:{place.lineno}"  # its message may quote a prompt
-    log.error("%s failed: %s", request.scope.get("path"), name)
-    return ApiError(500, f"Something went wrong in the server ({type(error).__name__}).").response
+class _Caught:
+    """ASGI middleware that makes an error object of a fault of ours."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_started = False
+
+        async def sending(message: Message) -> None:
+            nonlocal is_started
+            is_started = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        except Exception as error:
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            kind = type(error).__name__  # what it says may quote a prompt
+            log.error("a request failed: %s in %s:%d", kind, Path(place.filename).name, place.lineno)
+            if not is_started:
+                failure = ApiError(500, f"Something went wrong in the server ({kind}).")
+                await failure.response(scope, receive, send)
 
 
 class _Counted:

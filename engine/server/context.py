@@ -35,7 +35,7 @@ class ServerContext:
         if self.scheduler.loading is not None:
             raise loading()
         model = self.scheduler.model
-        if model is None:
+        if model is None or not self.scheduler.is_alive:
             raise no_model()
         return model
 

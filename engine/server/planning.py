@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
-from engine.config import LARGEST_SEED, GenerationConfig
+from engine.config import GenerationConfig
 from engine.errors import SafelightError
 from engine.server.answer import AnswerSettings
 from engine.server.context import ServerContext
@@ -18,6 +18,7 @@ from engine.server.xargs import apply_xargs, is_read_only
 from engine.service import LoadedModel, RunRequest
 from engine.text.tags import starts_in_thought
 
+MOST_EXACT = 2**53  # JavaScript reads larger whole numbers as others
 COLDEST = 0.5
 """Share of the model's own temperatures that a temperature of 0 stands for; 1 stands for the whole.
 
@@ -78,7 +79,8 @@ def plan(
     make_request: Callable[[LoadedModel, dict[str, Any]], RunRequest],
     settings: AnswerSettings,
 ) -> RunPlan:
-    """
+    """The run of a request. Slow.
+
     Args:
         longest: of the answer in tokens, as asked for.
         make_request: makes the run's request from these of its fields: config, seed, adapter, keep.
@@ -108,7 +110,7 @@ def _seed(body: SampledRequest) -> int:
     """The one that was asked for, else a new one; at a temperature of 0 the same each time, as callers expect."""
     if body.seed is not None:
         return body.seed
-    return 0 if body.temperature == 0 else secrets.randbelow(LARGEST_SEED)
+    return 0 if body.temperature == 0 else secrets.randbelow(MOST_EXACT)
 
 
 def prompt_of(model: LoadedModel, request: RunRequest) -> list[int]:

@@ -74,22 +74,22 @@ class ServedRun:
         self._live: LiveRequest | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._is_begun = self._is_late = self._has_left = False
+        self._started = 0.0
+        self._is_begun = self._is_late = False
         self._state: LiveState = "cancelled"
         self.failure: ApiError | None = None
 
     async def __aenter__(self) -> Self:
-        loop, limit = asyncio.get_running_loop(), self._context.options.request_seconds
-        if self._context.scheduler.waiting >= self._context.options.most_waiting:
-            raise too_many("Too many requests wait already; try again later.")
+        loop = asyncio.get_running_loop()
         try:
-            self._context.scheduler.run(self._request, self._channel)
+            self._context.scheduler.run(self._request, self._channel, self._context.options.most_waiting)
         except BusyError as error:
-            raise too_many(f"{error}.") from None
+            raise too_many(str(error)) from None
         except SafelightError as error:
             raise ApiError(503, f"{error}.") from None
         self._live = self._context.live.open(self._endpoint, self._model, self._request.cancel)
-        self._timer = loop.call_later(limit, self._expire)
+        self._started = loop.time()
+        self._timer = loop.call_later(self._context.options.request_seconds, self._expire)
         return self
 
     async def __aexit__(
@@ -105,9 +105,7 @@ class ServedRun:
             self._state = "failed"
         self._note(state=self._state)
         self._context.metrics.add("request_seconds_count")
-        if self._live is not None:
-            ended = next((one for one in self._context.live.snapshot() if one.id == self._live.id), self._live)
-            self._context.metrics.add("request_seconds_sum", ended.seconds)
+        self._context.metrics.add("request_seconds_sum", asyncio.get_running_loop().time() - self._started)
 
     def watch(self, receive: Receive) -> None:
         """End the run when the client leaves."""
@@ -116,7 +114,6 @@ class ServedRun:
     async def _watch(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
-        self._has_left = True
         self._request.cancel.set()
 
     def _expire(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 class StopFinder:
     """Passes text on up to the first stop string; what may be the beginning of one is held back.
 
-    ``found`` is the string that ended the text.
+    The first is the one that is complete first, however the text is cut. ``found`` is the string that ended the text.
     """
 
     def __init__(self, stops: Sequence[str]) -> None:
@@ -21,9 +21,9 @@ class StopFinder:
         if self.found is not None:
             return ""
         whole = self._held + text
-        hits = [(place, stop) for stop in self._stops if (place := whole.find(stop)) >= 0]
+        hits = [(place + len(stop), place, stop) for stop in self._stops if (place := whole.find(stop)) >= 0]
         if hits:
-            place, self.found = min(hits, key=lambda hit: hit[0])
+            _, place, self.found = min(hits)
             self._held = ""
             return whole[:place]
         held = max((_overlap(whole, stop) for stop in self._stops), default=0)

@@ -178,6 +178,12 @@ class Column(QWidget):
         self.reason.setText(waits)
         self.reason.setVisible(bool(waits))
 
+    def allow_adapters(self, can: bool, why: str = "") -> None:
+        """Offer to put an adapter on or not; ``why`` says what else than a run stands against it."""
+        self.adapter.setEnabled(can)
+        self.adapter.setToolTip(why)
+        self.adapter.setAccessibleDescription(why or tr("A small addition to the loaded model's weights"))
+
     def show_adapters(self, offered: Sequence[tuple[str, str]], chosen: str) -> None:
         """Ids or folders with titles, for the loaded model; without any the chooser offers to open one."""
         self.adapter.clear()

@@ -32,6 +32,7 @@ MOST_CALLS = 128  # of tools in one answer
 LARGEST_SEED = 2**31 - 1  # that every server takes
 STREAM, WHOLE = "text/event-stream", "application/json"
 
+BROKEN = ("abort", "error")  # of the reasons why an answer ends, as vLLM and others give them
 Reason = Literal["eos", "length", "cancelled"]
 
 
@@ -162,8 +163,9 @@ class ChatReader:
                     "The server at {where} sends what cannot be read. What had come stays.", where=self._address.origin
                 )
             )
-        if raw.get("error"):
-            said = problems.said_by(raw["error"]) or "?"
+        error = raw if raw.get("object") == "error" else raw.get("error")
+        if error:
+            said = problems.said_by(error) or "?"
             raise RemoteError(
                 Sentence("The server at {where} ended the answer: {said}", where=self._address.origin, said=said)
             )
@@ -180,6 +182,8 @@ class ChatReader:
             yield from self._text(delta.get("content"), is_thought=False)
             self._note_calls(delta.get("tool_calls"))
         reason = raw.get("finish_reason")
+        if reason in BROKEN:
+            raise problems.broken_off()
         if isinstance(reason, str):
             self._reason = "length" if reason == "length" else "eos"
             self._is_filtered = reason == "content_filter"

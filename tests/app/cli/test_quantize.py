@@ -75,6 +75,11 @@ def test_too_little_memory_is_said_before(capsys: Capture, monkeypatch: pytest.M
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "26b-a4b needs" in err
     assert "has 1.0 GB free" in err
+    monkeypatch.setattr(plan, "free_bytes", lambda _: 30 * 10**9)
+    shape = ["bench", "--shape", "26b-a4b", "--random-weights", "--device", "cpu"]
+    code, out, err = run(capsys, *shape, "--parallel", "64")
+    assert (code, out) == (2, "")
+    assert "64 runs at once do not fit" in err
 
 
 def test_bench_of_a_small_shape(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,12 +98,14 @@ def test_bench_of_a_small_shape(tmp_path: Path, capsys: Capture, monkeypatch: py
 
     monkeypatch.setattr(step, "measure_shape", once)
     arguments = ["bench", "--shape", tmp_path, "--random-weights", "--context", 20, "--device", "cpu", "--steps", 2]
+    arguments += ["--parallel", 2]
     code, out, err = run(capsys, *arguments, "--int8", "head", "--int8", "linears", "--json")
     record = json.loads(out)
     assert (code, out.count("\n")) == (0, 1)
     assert all(line.startswith("safelight: ") for line in err.splitlines())  # as many as it was slow
     assert record["int8"] == ["linears", "head"]
     assert record["step_ms_median"] > 0
+    assert [row["runs"] for row in record["together"]] == [1, 2]
     assert 1e-4 < record["oracle_error"]["experts"] < 0.02  # bf16, as a loaded packed model has it
     assert record["plan_bytes"] > 600 * 10**6
     assert record["peak_of_plan"] == pytest.approx(1e6 * record["peak_memory_mb"] / record["plan_bytes"])
@@ -107,6 +114,7 @@ def test_bench_of_a_small_shape(tmp_path: Path, capsys: Capture, monkeypatch: py
     assert code == 0
     assert "plain path: the kernels need an NVIDIA GPU" in out
     assert "denoising step, median" in out
+    assert "a step of 2 at once, median" in out
     assert "% of it" in out
 
 

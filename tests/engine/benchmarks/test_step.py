@@ -15,6 +15,7 @@ from torch import Tensor
 
 from engine import SafelightError, kernels
 from engine.benchmarks import step
+from engine.benchmarks.joint_step import copied
 from engine.benchmarks.random_network import random_network
 from engine.benchmarks.step import check_layers, measure_shape
 from engine.config import GenerationConfig
@@ -36,7 +37,11 @@ def placement() -> Placement:
 
 
 def test_a_result_adds_up(placement: Placement) -> None:
-    result = measure_shape("tiny", CONFIG, PRECISION, placement, context=30, steps=3, rounds=2)
+    result = measure_shape("tiny", CONFIG, PRECISION, placement, context=30, steps=3, rounds=2, parallel=3)
+    assert [row.runs for row in result.together] == [1, 2, 3]
+    one, _two, three = result.together
+    assert one.ratio == 1
+    assert three.ratio == pytest.approx(3 * one.step_ms_median / three.step_ms_median)
     assert set(result.parts_ms) == {"experts", "attention", "dense", "vocabulary", "sampler", "gaps"}
     assert sum(result.parts_ms.values()) == pytest.approx(result.step_ms_median)
     assert all(ms > 0 for part, ms in result.parts_ms.items() if part != "gaps")
@@ -49,6 +54,21 @@ def test_a_result_adds_up(placement: Placement) -> None:
     assert packed < result.weight_bytes < 1.5 * packed
     assert result.floor_share == pytest.approx(result.read_gb_s / result.bandwidth_gb_s)
     assert json.loads(json.dumps(result.as_dict()))["precision"] == PRECISION.as_dict()
+
+
+@torch.inference_mode()
+def test_a_copied_cache_has_the_same_text(placement: Placement) -> None:
+    """Also where a sliding layer has let go of the beginning: a step behind it is the same."""
+    made = random_network(CONFIG, PRECISION, placement)
+    cache, told = made.new_cache(), []
+    for piece in torch.split(torch.arange(1200) % CONFIG.vocab_size, cache.piece):
+        made.prefill(piece, cache)
+    for each in (cache, copied(made, cache, 1200 + 2 * CONFIG.canvas_length)):
+        program = StepProgram(made, each, CONFIG.canvas_length)
+        program.begin(torch.arange(CONFIG.canvas_length), None, GenerationConfig())
+        program.launch(0)
+        told.append(program.collect(0).entropy.clone())
+    assert torch.equal(*told)
 
 
 def test_random_weights_keep_activations_in_bounds(placement: Placement) -> None:

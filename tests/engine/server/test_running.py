@@ -62,6 +62,15 @@ def test_a_client_that_leaves_ends_its_run_within_a_step(served: Served) -> None
     assert served.engine.steps_run == 1
 
 
+def test_so_does_one_that_leaves_before_there_is_an_answer(served: Served) -> None:
+    with pytest.raises(httpx2.ReadTimeout):
+        served.http.post(CHAT, json={**BODY, "stream": False}, timeout=0.1)
+    assert within(lambda: newest(served).stop.is_set())
+    served.engine.gate.release()
+    assert within(lambda: state(served) == "cancelled")
+    assert served.engine.steps_run == 0
+
+
 def test_a_stream_shows_that_it_is_alive_and_what_it_is(served: Served) -> None:
     changes: list[str] = []
     end = served.server.live.subscribe(lambda: changes.append(state(served)))
@@ -183,10 +192,19 @@ def test_while_a_model_loads_the_server_says_so(engine: ScriptedEngine) -> None:
         assert served.http.get("/health").json() == {"status": "ok"}
 
 
-def test_nothing_of_a_prompt_is_written_down(served: Served, capfd: pytest.CaptureFixture[str]) -> None:
+def test_nothing_of_a_prompt_is_written_down(
+    served: Served, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise ValueError("secret words")
+
     served.engine.hold = False
     served.engine.failure, served.engine.fail_at = ValueError("secret words"), 0
     served.http.post(CHAT, json=BODY)
+    monkeypatch.setattr("engine.server.chat.read_messages", fail)
+    assert refused(served.http.post(CHAT, json=BODY))[::2] == (500, "Something went wrong in the server (ValueError).")
     served.http.get("/secret%20words")
     served.http.post(CHAT, json={"secret words": 1})
-    assert "secret" not in "".join(capfd.readouterr())
+    said = "".join(capfd.readouterr())
+    assert "secret" not in said
+    assert "a request failed: ValueError in test_running.py" in said

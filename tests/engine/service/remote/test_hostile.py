@@ -83,6 +83,13 @@ FAILURES: list[tuple[str, Route, str, str]] = [
     ("deep", raw(HALF + b"data: " + b"[" * 9000 + b"\n\n", *SSE), "Half of it", "sends what cannot be read"),
     ("error", raw(HALF + b'data: {"error": {"message": "out of memory"}}\n\n', *SSE), "Half of it", "out of memory"),
     ("plain error", raw(HALF + b'data: {"error": "gone"}\n\n', *SSE), "Half of it", "ended the answer: gone"),
+    (
+        "object",
+        raw(HALF + events({"object": "error", "message": "gone"}), *SSE),
+        "Half of it",
+        "ended the answer: gone",
+    ),
+    ("abort", raw(HALF + events(chunk({}, "abort")), *SSE), "Half of it", "broke off in the middle"),
     ("filter", raw(HALF + events(chunk({}, "content_filter")), *SSE), "Half of it", "filter ended the answer"),
     ("whole but none", raw(b'{"choices": 7}', *JSON), "", "broke off in the middle"),
 ]

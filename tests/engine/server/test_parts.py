@@ -1,0 +1,63 @@
+"""The server's smaller parts by themselves: stop strings in pieces, the list of requests."""
+
+from __future__ import annotations
+
+import random
+import threading
+
+from engine.events import PrefillFinished
+from engine.server.live import MOST_ENDED, MOST_EVENTS, LiveRequests
+from engine.server.stopping import StopFinder
+from engine.trace import Trace
+
+
+def passed(text: str, stops: list[str], cuts: list[int]) -> tuple[str, str | None]:
+    finder, parts = StopFinder(stops), []
+    for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True):
+        parts.append(finder.feed(text[start:end]))
+    return "".join(parts) + finder.finish(), finder.found
+
+
+def test_stop_strings_are_found_however_the_text_is_cut() -> None:
+    draw = random.Random(4)
+    for _ in range(2_000):
+        text = "".join(draw.choices("ab", k=draw.randrange(12)))
+        stops = ["".join(draw.choices("ab", k=draw.randrange(1, 5))) for _ in range(draw.randrange(3))]
+        hits = [(place + len(stop), place) for stop in stops if (place := text.find(stop)) >= 0]
+        cuts = sorted(draw.choices(range(len(text) + 1), k=draw.randrange(5)))
+        found, stop = passed(text, stops, cuts)
+        assert found == text[: min(hits)[1] if hits else None]
+        assert (stop is None) == (not hits)
+        assert stop is None or text.startswith(found + stop)
+
+
+def test_the_last_requests_stay_on_the_list_newest_first() -> None:
+    live = LiveRequests()
+    ids = [live.open("/v1/x", "m", threading.Event()).id for _ in range(MOST_ENDED + 3)]
+    for id in ids[:-1]:
+        live.update(id, state="finished")
+    live.update(ids[0], state="running")  # it has ended, which it keeps to
+    found = live.snapshot()
+    assert [one.id for one in found] == [ids[-1], *reversed(ids[2:-1])]
+    assert {one.state for one in found[1:]} == {"finished"}
+    live.cancel_all()
+    assert [one.stop.is_set() for one in found] == [True] + [False] * MOST_ENDED
+
+
+def test_traces_of_requests_that_ended_are_let_go_of_before_there_are_many() -> None:
+    live = LiveRequests()
+    for _ in range(4):
+        trace = Trace("model")
+        for _ in range(MOST_EVENTS // 2):
+            trace.append(PrefillFinished(1, 0, 0.0))
+        live.update(live.open("/v1/x", "m", threading.Event()).id, state="finished", trace=trace)
+    assert [one.trace is not None for one in live.snapshot()] == [True, True, False, False]
+
+
+def test_who_no_longer_listens_is_not_called() -> None:
+    live, calls = LiveRequests(), []
+    end = live.subscribe(lambda: calls.append(1))
+    live.open("/v1/x", "m", threading.Event())
+    end()
+    live.open("/v1/x", "m", threading.Event())
+    assert calls == [1]
