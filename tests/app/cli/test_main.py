@@ -368,7 +368,7 @@ def test_bench_table_and_window(capsys: Capture, monkeypatch: Patch) -> None:
 def test_bench_of_several_runs_at_once(capsys: Capture, monkeypatch: Patch) -> None:
     from engine.benchmarks import parallel
 
-    monkeypatch.setattr(parallel.measure_parallel, "__defaults__", (16, 0, None, 1))
+    monkeypatch.setattr(parallel.measure_parallel, "__defaults__", (10, 0, None, 1))
     code, out, _ = run(capsys, "bench", "--parallel", "2", "--runs", "2", *FAST)
     assert code == 0
     assert "to one at a time" in out

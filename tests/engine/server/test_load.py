@@ -24,7 +24,7 @@ def test_nothing_is_left_of_a_crowd() -> None:
         assert told.outcomes.total() == REQUESTS
         assert len(told.outcomes) > 10
         assert told.tokens
-        assert {one.state for one in served.server.live.snapshot()} == {"finished", "cancelled"}
+        assert {one.state for one in served.server.live.snapshot()} <= {"finished", "cancelled"}
         ends = time.monotonic() + 10
         while _handles() > handles and time.monotonic() < ends:
             time.sleep(0.01)
