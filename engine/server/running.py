@@ -24,6 +24,7 @@ from engine.service import Scheduler
 GRACE_SECONDS = 3  # for answers under way, once their runs are cancelled
 JOIN_SECONDS = 10.0
 THREADS = 2  # that count tokens; further requests wait
+IDLE_SECONDS = 5  # that a connection stays open without a request
 BACKLOG = 128  # connections that the system holds until they are taken
 HEADERS = [
     ("X-Content-Type-Options", "nosniff"),
@@ -103,7 +104,7 @@ class RunningServer:
             server_header=False,
             headers=HEADERS,
             proxy_headers=False,
-            timeout_keep_alive=int(options.header_seconds),
+            timeout_keep_alive=IDLE_SECONDS,
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
         server = self._uvicorn = _Uvicorn(config)
