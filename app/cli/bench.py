@@ -132,8 +132,6 @@ def _run_parallel(args: argparse.Namespace, changes: dict[str, Any]) -> int:
 def _run_shape(args: argparse.Namespace) -> int:
     if args.adapter is not None:
         raise SafelightError("--adapter goes on a model with weights of its own; leave out --shape")
-    if args.parallel is not None:
-        raise SafelightError("--parallel answers prompts of a model with weights of its own; leave out --shape")
     if not args.random_weights:
         raise SafelightError("--shape is measured with random weights; add --random-weights to say that you know")
     folder = catalog.resolve(args.shape, shapes=True)

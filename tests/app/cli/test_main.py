@@ -434,7 +434,6 @@ BAD_INPUT = {
     "no runs": (["bench", "--runs", "0"], "the runs must be"),
     "none at once": (["bench", "--parallel", "0"], "the runs at once must be"),
     "at once and a window": (["bench", "--parallel", "2", "--window"], "leave out --parallel"),
-    "at once and a shape": (["bench", "--parallel", "2", "--shape", "26b-a4b"], "leave out --shape"),
     "no tasks": (["skills", "--count", "0"], "the count must be"),
     "unknown skill": (["skills", "--only", "juggling"], "juggling"),
 }
