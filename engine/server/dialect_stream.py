@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from engine.events import CanvasCommitted, Event, PrefillFinished, StepFinished, TextArrived
@@ -28,12 +27,9 @@ class ReplyStream:
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         async with ServedRun(self._context, self._request, self._endpoint, self._context.model.name) as run:
             run.watch(receive)
-            try:
-                parts = self._parts(run)
-                first = await anext(parts)  # what cannot begin is refused with a status of its own
-                await send_stream(joined(first, parts), send, self._context.options.send_seconds, CONTENT_TYPE)
-            except ClientDisconnect:
-                pass  # there is nobody left to tell
+            parts = self._parts(run)
+            first = await anext(parts)  # what cannot begin is refused with a status of its own
+            await send_stream(joined(first, parts), send, CONTENT_TYPE)
 
     async def _parts(self, run: ServedRun) -> AsyncIterator[bytes]:
         is_begun = False

@@ -78,7 +78,7 @@ def read_tools(tools: Sequence[ChatTool]) -> tuple[Mapping[str, Any], ...]:
 
 def _check_fields(message: ChatMessage, where: str) -> None:
     if message.role != "assistant":
-        for name in ("tool_calls", "reasoning", "reasoning_content"):
+        for name in ("tool_calls", "reasoning", "reasoning_content", "provider_specific_fields"):
             if getattr(message, name):
                 raise ApiError(400, f"Only an assistant's message has {name}.", param=f"{where}.{name}")
     if message.role != "tool" and message.tool_call_id is not None:

@@ -1,4 +1,4 @@
-"""uvicorn's HTTP protocol with bounds on connections and on the time that a request's head may take."""
+"""uvicorn's HTTP protocol with bounds on connections, and on the time that heads and answers may take."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import asyncio
 import json
 from typing import Any
 
+import h11
 from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from engine.server.errors import ApiError
 from engine.server.options import ServerOptions
+from engine.server.transport import ClosingTransport
 
 
 class BoundedProtocol(H11Protocol):
@@ -29,21 +31,34 @@ class BoundedProtocol(H11Protocol):
         super().__init__(config, server_state, app_state, _loop)
         self._options = options
         self._head_timer: asyncio.TimerHandle | None = None
+        self._reading_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
-        super().connection_made(transport)
+        self._closing = ClosingTransport(transport, self._is_being_sent_to, self._options.send_seconds)
+        super().connection_made(self._closing)
         if len(self.connections) > self._options.most_connections:
             self._refuse(ApiError(503, "Too many connections are open; try again later."))
         else:
             self._watch_head()
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self._watch_head()
+        if not self.transport.is_closing():
+            super().data_received(data)
+            self._watch_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._unwatch_head()
+        self._unwatch_reading()
         super().connection_lost(exc)
+        self._closing.forget()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._reading_timer = self.loop.call_later(self._options.send_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._unwatch_reading()
+        super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(ApiError(400, msg))
@@ -51,6 +66,15 @@ class BoundedProtocol(H11Protocol):
     @property
     def _is_between_requests(self) -> bool:
         return self.cycle is None or self.cycle.response_complete
+
+    def _is_being_sent_to(self) -> bool:
+        """Whether the client has not sent its whole request, or has sent what is none."""
+        return self.conn.their_state in (h11.SEND_BODY, h11.ERROR)
+
+    def _unwatch_reading(self) -> None:
+        if self._reading_timer is not None:
+            self._reading_timer.cancel()
+            self._reading_timer = None
 
     def _watch_head(self) -> None:
         if not self._is_between_requests or self.transport.is_closing():

@@ -9,7 +9,15 @@ from pydantic import Field, ValidationError
 from engine.config import MOST_POSITIONS
 from engine.server.bodies import in_words
 from engine.server.errors import ApiError
-from engine.server.schemas import MOST_MESSAGES, MOST_TOOLS, ChatRequest, NeutralFields, StreamOptions, Strict
+from engine.server.schemas import (
+    MOST_MESSAGES,
+    MOST_TOOLS,
+    ChatRequest,
+    ModelName,
+    NeutralFields,
+    StreamOptions,
+    Strict,
+)
 
 _STATELESS = "answers are not kept; send the whole conversation as input"
 _PARTS = {"input_text": "text", "output_text": "text", "text": "text"}
@@ -38,7 +46,7 @@ class ResponsesRequest(NeutralFields):
     """What may be asked for."""
 
     input: str | Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MOST_MESSAGES)]
-    model: str | None = Field(None, max_length=1_000)
+    model: ModelName | None = None
     instructions: str | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None

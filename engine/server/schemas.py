@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from engine.config import LARGEST_SEED, MOST_POSITIONS, MOST_TOKENS
 from engine.server.errors import UNSUPPORTED, ApiError
@@ -17,15 +17,30 @@ MOST_MESSAGES = 2_000
 MOST_TOOLS = 128
 MOST_STOPS = 4
 MOST_TOP_LOGPROBS = 20
+UNNAMED = ("", "dummy")  # the model, from clients that were told none; the second is huggingface_hub's
 TokenId = Annotated[int, Field(ge=0, le=MOST_TOKENS)]
 Stop = Annotated[str, Field(min_length=1, max_length=256)]
 Count = Annotated[int, Field(ge=1, le=MOST_POSITIONS)]
 
 
+def _unless_unnamed(name: str) -> str | None:
+    return None if name in UNNAMED else name
+
+
+ModelName = Annotated[str, Field(max_length=1_000), AfterValidator(_unless_unnamed)]
+
+
 class Strict(BaseModel):
-    """Nothing is converted and nothing unknown is taken."""
+    """Nothing is converted and nothing unknown is taken, but null, by which clients say that a field is not set."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_unset(cls, raw: Any) -> Any:
+        if not isinstance(raw, dict):
+            return raw
+        return {name: value for name, value in raw.items() if value is not None or name in cls.model_fields}
 
 
 class NeutralFields(Strict):
@@ -76,7 +91,7 @@ class StreamOptions(Strict):
 class SampledRequest(NeutralFields):
     """What chats and completions have in common."""
 
-    model: str | None = Field(None, max_length=1_000)
+    model: ModelName | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     max_tokens: Count | None = None
@@ -160,6 +175,7 @@ class ChatMessage(Strict):
     annotations: list[Any] | None = None
     audio: None = None
     function_call: None = None
+    provider_specific_fields: dict[str, Any] | None = None  # litellm's notes on an answer; the model is not shown them
 
 
 class FunctionTool(Strict):
@@ -224,7 +240,7 @@ class ChatRequest(SampledRequest):
         longest = {self.max_tokens, self.max_completion_tokens} - {None}
         if len(longest) > 1:
             raise ValueError("max_tokens and max_completion_tokens contradict each other; give one of them")
-        if self.top_logprobs is not None and not self.logprobs:
+        if self.top_logprobs and not self.logprobs:
             raise ValueError("top_logprobs needs logprobs to be true")
         return self
 
@@ -246,7 +262,7 @@ class CompletionRequest(SampledRequest):
 class TokenizeRequest(Strict):
     """Body of ``/tokenize``: a text, or a conversation in the model's template."""
 
-    model: str | None = Field(None, max_length=1_000)
+    model: ModelName | None = None
     prompt: str | None = None
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=MOST_MESSAGES)] | None = None
     tools: Annotated[list[ChatTool], Field(max_length=MOST_TOOLS)] | None = None
@@ -265,5 +281,5 @@ class TokenizeRequest(Strict):
 class DetokenizeRequest(Strict):
     """Body of ``/detokenize``."""
 
-    model: str | None = Field(None, max_length=1_000)
+    model: ModelName | None = None
     tokens: Annotated[list[TokenId], Field(max_length=100_000)]

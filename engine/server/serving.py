@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, Protocol
 
-from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
@@ -55,8 +54,6 @@ class RunResponse:
                     parts = [part async for _, found in self._advance(run, None) for part in found]
                     body = self._writer.whole(joined_parts(parts), self._answer)
                     await JSONResponse(body)(scope, receive, send)
-            except ClientDisconnect:
-                pass  # there is nobody left to tell
             finally:
                 self._count()
 
@@ -84,7 +81,7 @@ class RunResponse:
     async def _send_stream(self, run: ServedRun, send: Send) -> None:
         growth = self._stream(run)
         first = await anext(growth)  # what is refused before it begins is refused with a status of its own
-        await send_stream(joined(first, growth), send, self._context.options.send_seconds)
+        await send_stream(joined(first, growth), send)
 
     async def _stream(self, run: ServedRun) -> AsyncIterator[bytes]:
         writer, plan, is_begun = self._writer, self._plan, False

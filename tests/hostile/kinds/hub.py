@@ -207,7 +207,7 @@ def _silent(request: Request) -> None:
 OK = b"HTTP/1.1 200 OK\r\n"
 
 
-def _rude(random: Random) -> Callable[[Request], None]:
+def rude_answer(random: Random) -> Callable[[Request], None]:
     """An answer to anything."""
     status = random.choice(
         ("200 OK", "206 x", "301 x", "404 x", "401 x", "416 x", "429 x", "500 x", "999 x", "100 x", "204 x")
@@ -315,10 +315,10 @@ def _make_answers(random: Random, folder: Path) -> Attempt:
 
         def answer(request: Request) -> None:
             if request.path.startswith("/api/"):
-                (draw.choice((_rude, _rude_listing, _rude_listing))(draw) if bad_listing else _good)(request)
+                (draw.choice((rude_answer, _rude_listing, _rude_listing))(draw) if bad_listing else _good)(request)
             elif left[0] > 0 and draw.random() < 0.6:
                 left[0] -= 1
-                draw.choice((_rude, _rude_file, _rude_file))(draw)(request)
+                draw.choice((rude_answer, _rude_file, _rude_file))(draw)(request)
             else:
                 _file(request)
 

@@ -1,0 +1,74 @@
+"""A connection's transport that closes as RFC 9112 §9.6 has it, and not for ever.
+
+asyncio's own drops what arrives after closing, so that a client still sending the body of a refused request is told
+"connection reset" in place of why; and one with something left to send waits for ever for a client that reads nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+LINGER_SECONDS = 1.0  # in which a client may take in why it is refused
+
+
+class ClosingTransport(asyncio.Transport):
+    """Stands in for another.
+
+    Args:
+        lingers: asked at closing: whether the client may still be sending.
+        seconds: in which the client must take what is left to send.
+    """
+
+    def __init__(self, inner: asyncio.Transport, lingers: Callable[[], bool], seconds: float) -> None:
+        super().__init__()
+        self._inner, self._lingers, self._seconds = inner, lingers, seconds
+        self._timers: list[asyncio.TimerHandle] = []
+        self._is_closing = False
+
+    def close(self) -> None:
+        """Send what is left, read on for a moment where the client is still sending, then close."""
+        if self.is_closing():
+            return
+        self._is_closing = True
+        try:
+            if self._lingers():
+                self._inner.write_eof()
+                self._inner.resume_reading()
+                self._after(LINGER_SECONDS, self._inner.close)
+            else:
+                self._inner.close()
+            self._after(LINGER_SECONDS + self._seconds, self._inner.abort)
+        except OSError:  # the client has closed it already
+            self._inner.abort()
+
+    def abort(self) -> None:
+        self._is_closing = True
+        self._inner.abort()
+
+    def forget(self) -> None:
+        """The connection is lost; nothing is left to close."""
+        while self._timers:
+            self._timers.pop().cancel()
+
+    def is_closing(self) -> bool:
+        return self._is_closing or self._inner.is_closing()
+
+    def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
+        if not self._is_closing:
+            self._inner.write(data)
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self._inner.get_extra_info(name, default)
+
+    def pause_reading(self) -> None:
+        if not self._is_closing:
+            self._inner.pause_reading()
+
+    def resume_reading(self) -> None:
+        if not self._is_closing:
+            self._inner.resume_reading()
+
+    def _after(self, seconds: float, call: Callable[[], None]) -> None:
+        self._timers.append(asyncio.get_running_loop().call_later(seconds, call))
