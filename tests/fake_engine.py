@@ -126,7 +126,7 @@ class FakeEngine(LocalBackend):
             device_memory=lambda: (3 * 10**8, 8 * 10**9),
         )
 
-    def free_bytes(self, _model: Any) -> int:
+    def spare_bytes(self, _model: Any) -> int:
         return 10**9
 
     def run_bytes(self, _model: Any, prompt: int, _config: GenerationConfig, _running: int) -> int:

@@ -23,8 +23,8 @@ EPILOG = """\
 The model's own tasks are run: Sudoku puzzles for the Sudoku model, held-out tasks for the skills model, and
 general questions for any other. The same seed asks the same.
 
-With --parallel N the prompts are answered one at a time, then two and so on up to N at a time, in turn and several
-times over: how much faster several runs at once are than one after the other.
+With --parallel N the prompts are answered by one run after the other, then by two runs at once and so on up to N, in
+turn and several times over: how much more several at once get done than one.
 
 With --shape no model is needed: a model of that shape is made of random packed weights, checked against the plain
 oracle, and 16 forced steps a canvas are timed, with their parts. On a CPU that is one canvas and one step more;
@@ -40,7 +40,6 @@ examples:
 """
 LAUNCH = "from app.main import measure_first_paint; print(measure_first_paint())"
 LONGEST_LAUNCH = 120.0  # seconds
-RUNS, PARALLEL_RUNS = 10, 16  # prompts, where nothing else is asked
 LEAST_PAUSE = 1.0  # seconds between two lines of progress
 
 
@@ -51,8 +50,9 @@ def add(commands: options.Commands) -> None:
     parser.add_argument(
         "--runs",
         type=options.number("the runs", 1, 10_000),
+        default=10,
         metavar="N",
-        help="(default: 10; with --parallel 16, or four times its N)",
+        help="(default: 10)",
     )
     parser.add_argument(
         "--parallel",
@@ -101,9 +101,8 @@ def run(args: argparse.Namespace) -> int:
     config = options.settings(model.generation_defaults, changes)
     from engine.benchmarks.generation import measure  # torch
 
-    runs = args.runs or RUNS
-    with terminal.note(f"Running {model.name} {runs} times …"):
-        result = measure(model, runs, running.seed(args), config)
+    with terminal.note(f"Running {model.name} {args.runs} times …"):
+        result = measure(model, args.runs, running.seed(args), config)
     if args.json:
         record = result.as_dict() | running.model_names(model)
         if launch is not None:
@@ -117,13 +116,12 @@ def run(args: argparse.Namespace) -> int:
 def _run_parallel(args: argparse.Namespace, changes: dict[str, Any]) -> int:
     if args.window:
         raise SafelightError("--window is timed alone; leave out --parallel")
-    runs = args.runs or max(PARALLEL_RUNS, 4 * args.parallel)
     model = running.load(args, SKILLS)
     config = options.settings(model.generation_defaults, changes)
     from engine.benchmarks.parallel import measure_parallel  # torch
 
     with terminal.note(f"Running {model.name}, up to {args.parallel} runs at once …"):
-        result = measure_parallel(model, args.parallel, runs, running.seed(args), config)
+        result = measure_parallel(model, args.parallel, args.runs, running.seed(args), config)
     if args.json:
         running.print_json(result.as_dict() | running.model_names(model))
     else:
@@ -134,8 +132,6 @@ def _run_parallel(args: argparse.Namespace, changes: dict[str, Any]) -> int:
 def _run_shape(args: argparse.Namespace) -> int:
     if args.adapter is not None:
         raise SafelightError("--adapter goes on a model with weights of its own; leave out --shape")
-    if args.parallel is not None:
-        raise SafelightError("--parallel answers prompts of a model with weights of its own; leave out --shape")
     if not args.random_weights:
         raise SafelightError("--shape is measured with random weights; add --random-weights to say that you know")
     folder = catalog.resolve(args.shape, shapes=True)

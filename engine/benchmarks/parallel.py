@@ -1,26 +1,26 @@
 """Measures how much faster several runs at once are than one after the other. Prints nothing.
 
-Each number of runs at once answers the same prompts, in turn with the others and several times over, so that a machine
-that is busy for a while is so for all of them; ratios are of one turn, and medians of those are given.
+Each run at once answers all of the prompts, one after the other, so that all have the same to do and end together.
+The numbers of runs are measured in turn and several times over, so that a machine that is busy for a while is so for
+all of them; ratios are of one turn, and medians of those are given.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from engine.benchmarks.generation import device_name, prompts
 from engine.config import GenerationConfig
 from engine.decoding.generate import generating
-from engine.decoding.protocols import Decoding, Pass
+from engine.decoding.protocols import Pass
 from engine.decoding.together import perform_together
 from engine.errors import SafelightError
-from engine.events import CanvasCommitted, StepFinished
+from engine.events import CanvasCommitted, Event, StepFinished
 from engine.layers.kv_cache import KVCache
 from engine.models.model import Model
 
@@ -36,7 +36,7 @@ class AtOnce:
     tokens_per_second: float  # of all runs together
     steps_per_second: float
     run_seconds: float  # median, from a run's beginning to its end
-    ratio: float  # of steps per second, to one run at a time
+    ratio: float  # of the work done in a second, to one run at a time
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,13 @@ class ParallelResult:
 
 
 @dataclass(eq=False)
-class _Run:
-    items: Decoding[None]
+class _Lane:
+    """One of the runs at once, and the prompts that come after it."""
+
+    places: list[int]
     cache: KVCache
-    started: float
+    items: Iterable[Event | Pass] = ()
+    started: float = 0.0
     wanted: Pass | None = None
 
 
@@ -79,22 +82,22 @@ class _Turn:
     seconds: float = 0.0
     each: list[float] = field(default_factory=list)  # seconds of its runs
 
-    def advance(self, run: _Run) -> bool:
+    def advance(self, lane: _Lane) -> bool:
         """Take a run to its next pass; False where it has ended."""
-        for item in run.items:
+        for item in lane.items:
             if isinstance(item, Pass):
-                run.wanted = item
+                lane.wanted = item
                 return True
             self.steps += isinstance(item, StepFinished)
             self.tokens += item.text_length if isinstance(item, CanvasCommitted) else 0
-        self.each.append(time.perf_counter() - run.started)
+        self.each.append(time.perf_counter() - lane.started)
         return False
 
 
 def measure_parallel(
     model: Model,
     most: int,
-    runs: int = 16,
+    runs: int = 10,
     seed: int = 0,
     config: GenerationConfig | None = None,
     rounds: int = ROUNDS,
@@ -104,7 +107,7 @@ def measure_parallel(
     Args:
         model: from ``load_model``.
         most: 1 or more.
-        runs: prompts, and runs that end in a turn.
+        runs: prompts.
         seed: of the prompts and of each run.
         config: sampler settings; None takes the model's own.
 
@@ -159,24 +162,26 @@ def _answer(
     seed: int,
     caches: Sequence[KVCache],
 ) -> _Turn:
-    """Answer the prompts, as many at a time as there are caches, until as many runs as prompts have ended.
+    """Answer all prompts with each cache, each beginning with another one; so all end at the same time."""
+    turn, count = _Turn(), len(tasks)
+    lanes = [
+        _Lane([(place + lane * count // len(caches)) % count for place in range(count)], cache)
+        for lane, cache in enumerate(caches)
+    ]
 
-    The next one begins where one has ended, and after the last the first again, so that there are always as many.
-    """
-    turn, begun = _Turn(), itertools.count()
-
-    def begin(cache: KVCache) -> _Run:
-        place = next(begun) % len(tasks)
-        cache.truncate(0)  # all is read by each
-        return _Run(generating(model, tasks[place], settings, seed + place, cache=cache), cache, time.perf_counter())
+    def begin(lane: _Lane) -> bool:
+        if not lane.places:
+            return False
+        place, lane.started = lane.places.pop(0), time.perf_counter()
+        lane.cache.truncate(0)  # all is read by each
+        lane.items = generating(model, tasks[place], settings, seed + place, cache=lane.cache)
+        return True
 
     started = time.perf_counter()
-    running = [begin(cache) for cache in caches]
-    while True:
-        for place, run in enumerate(running):
-            while not turn.advance(run):
-                if len(turn.each) == len(tasks):
-                    turn.seconds = time.perf_counter() - started
-                    return turn
-                running[place] = run = begin(run.cache)
-        perform_together(model, [run.wanted for run in running if run.wanted is not None])
+    for lane in lanes:
+        begin(lane)
+    while lanes:
+        lanes = [lane for lane in lanes if turn.advance(lane) or (begin(lane) and turn.advance(lane))]
+        perform_together(model, [lane.wanted for lane in lanes if lane.wanted is not None])
+    turn.seconds = time.perf_counter() - started
+    return turn

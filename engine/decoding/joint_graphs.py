@@ -39,6 +39,7 @@ class JointGraphs:
 
     def __init__(self) -> None:
         self._kept: OrderedDict[_Key, _Captured | None] = OrderedDict()  # None: was asked for once
+        self._has_room = True  # on the device, for one more
 
     @staticmethod
     def of(network: DiffusionGemma) -> JointGraphs:
@@ -47,6 +48,8 @@ class JointGraphs:
 
     def replayed(self, programs: Sequence[StepProgram], step: _Step) -> Tensor | None:
         """Take a step from a graph -> its hidden states, a copy; None: it is not captured, and nothing was done.
+
+        Where there was once no room for a graph, no more are captured.
 
         Args:
             programs: that take part. step: the step itself, of the device alone.
@@ -58,7 +61,11 @@ class JointGraphs:
         found = self._kept.pop(key, None)
         if not is_new and (found is None or found.places != places):
             found = None  # its memory first
-            found = self._captured(programs, step, places)
+            if self._has_room:
+                try:
+                    found = self._captured(programs, step, places)
+                except torch.OutOfMemoryError:
+                    self._has_room = False
         self._kept[key] = found
         while len(self._kept) > MOST:
             self._kept.popitem(last=False)

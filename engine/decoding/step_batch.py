@@ -40,8 +40,8 @@ from engine.layers.joint_rows import JointRows, JointSpan
 def launch_together(launches: Sequence[LaunchStep], captures: bool = True) -> None:
     """Start the steps of several runs as one pass; each program's facts are collected from it, as of a step alone.
 
-    A single one is ``StepProgram.launch``. What fails in the pass leaves all programs as they were, so that each step
-    may be launched again by itself.
+    A single one is ``StepProgram.launch``. What fails in the layers or at the table, where memory is taken, leaves all
+    programs as they were, so that each step may be launched again by itself.
 
     Args:
         launches: of different programs of one network.

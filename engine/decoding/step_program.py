@@ -386,10 +386,12 @@ class StepProgram:
         """
         changed = (self.ids, self.soft, self.previous, self.unchanged, self.step, self.draw)
         before, drawn = [tensor.clone() for tensor in changed], self.generator.get_state()
-        yield
-        for tensor, kept in zip(changed, before, strict=True):
-            tensor.copy_(kept)
-        self.generator.set_state(drawn)
+        try:
+            yield
+        finally:
+            for tensor, kept in zip(changed, before, strict=True):
+                tensor.copy_(kept)
+            self.generator.set_state(drawn)
 
     @property
     def _facts(self) -> tuple[Tensor, ...]:

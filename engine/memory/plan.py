@@ -165,12 +165,20 @@ def require_room(plan: Plan) -> None:
 
 def free_bytes(device: torch.device) -> int:
     """Memory that a model could take now: of a CUDA device, or of the machine, with what the process has already."""
+    spare = spare_bytes(device)
+    if device.type == "cuda":
+        return spare
+    own: int = psutil.Process().memory_info().rss  # type: ignore[no-untyped-call, unused-ignore]
+    return spare + min(own, footprint.PROCESS)
+
+
+def spare_bytes(device: torch.device) -> int:
+    """Memory that this process could take now beside what it has: of a CUDA device, or of the machine."""
     if device.type == "cuda":
         idle = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)  # torch's own, taken and unused
         return torch.cuda.mem_get_info(device)[0] + idle
     available: int = psutil.virtual_memory().available  # type: ignore[no-untyped-call, unused-ignore]
-    own: int = psutil.Process().memory_info().rss  # type: ignore[no-untyped-call, unused-ignore]
-    return available + min(own, footprint.PROCESS)
+    return available
 
 
 def total_bytes(device: torch.device) -> int:

@@ -21,7 +21,7 @@ from engine.layers.kv_cache import KVCache
 from engine.layers.packed_linear import packed_weights
 from engine.memory.device import Placement, choose
 from engine.memory.footprint import Mode
-from engine.memory.plan import device_memory, free_bytes, require_room
+from engine.memory.plan import device_memory, require_room, spare_bytes
 from engine.memory.several import run_bytes
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.folder import ModelFolder
@@ -84,9 +84,9 @@ class Model:
         """Bytes taken and there, on the model's device; None for a CPU."""
         return device_memory(self.device)
 
-    def free_bytes(self) -> int:
+    def spare_bytes(self) -> int:
         """What a run could take of its device now."""
-        return free_bytes(self.device)
+        return spare_bytes(self.device)
 
     def run_bytes(self, prompt: int, settings: GenerationConfig, running: int) -> int:
         """What a run takes of it at most, with a prompt of so many tokens, beside ``running`` others."""

@@ -171,7 +171,7 @@ class LocalBackend:
                 return 0
             return self.run_bytes(model, len(ids), request.config, len(running))
 
-        return self._admission.fits(request.run_id, need, lambda: self.free_bytes(model))
+        return self._admission.fits(request.run_id, need, lambda: self.spare_bytes(model))
 
     def begin(self, request: RunRequest) -> RunSteps:
         if request.kind == "puzzle" and request.cancel.is_set():
@@ -209,7 +209,7 @@ class LocalBackend:
     def _steps(self, model: Model, request: RunRequest, ids: Sequence[int], record: RunRecord) -> RunSteps:
         """A run's events and passes. Its cache serves later runs, unless it fails."""
         cache, config = self._caches.take(model, ids), record.trace.config
-        self._admission.hold(request.run_id, cache, lambda: self.free_bytes(model))
+        self._admission.hold(request.run_id, cache, lambda: self.spare_bytes(model))
         is_sound = False
         try:
             for item in self._items(model, request, ids, config, cache):
@@ -339,8 +339,8 @@ class LocalBackend:
 
         return load_model(path_or_id, progress=progress, threads=threads)
 
-    def free_bytes(self, model: Model) -> int:
-        return model.free_bytes()
+    def spare_bytes(self, model: Model) -> int:
+        return model.spare_bytes()
 
     def run_bytes(self, model: Model, prompt: int, config: GenerationConfig, running: int) -> int:
         return model.run_bytes(prompt, config, running)

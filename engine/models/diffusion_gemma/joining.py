@@ -25,6 +25,7 @@ from engine.threads import use_threads
 FEWEST_ROWS, FEWEST_A_CORE = 4, 8  # of a sequence in a joined pass: on one core, and on several
 NARROWEST = 16  # results a row of a product
 VECTORS = 32  # numbers that a loop takes at once
+MOST_CORES = 2  # as far as it was measured
 PATIENCE, MOST_PATIENCE = 16, 256  # joined passes before the other number of cores is tried again
 
 
@@ -37,9 +38,9 @@ class Joining:
 
     def __init__(self, network: DiffusionGemma, threads: int = 1) -> None:
         self._is_exact: bool | None = None  # what the trial came to
+        self._parts = tuple(network.modules())[1:]  # without the network, which the dictionary must not keep alive
         widest = network.config.intermediate_size // VECTORS
-        powers = [2**place for place in range(threads.bit_length())]
-        self.cores = CoreChoice(max(count for count in powers if widest % count == 0))
+        self.cores = CoreChoice(min(threads, MOST_CORES) if widest % MOST_CORES == 0 else 1)
 
     @staticmethod
     def of(network: DiffusionGemma, threads: int = 1) -> Joining:
@@ -69,7 +70,7 @@ class Joining:
             or not config.runs_all_experts
             or config.intermediate_size % VECTORS
             or min(config.hidden_size, config.vocab_size, *heads) < NARROWEST
-            or any(addition(module) is not None for module in network.modules())
+            or any(addition(part) is not None for part in self._parts)
         ):
             return False
         if self._is_exact is None:

@@ -22,6 +22,7 @@ from tests.engine.hub.rude_server import Request, Rude
 from tests.engine.service.remote.servers import chunk, in_json, models, serving, streamed
 
 Open = Callable[[], MainWindow]
+SOON = 20_000  # milliseconds; only a hanging test needs them
 KEY = "a-key"
 
 
@@ -80,13 +81,13 @@ def add(qtbot: QtBot, window: MainWindow, address: str, key: str = "") -> Any:
     section.key.setText(key)
     section.add_button.click()
     (base,) = set(section.rows) - known
-    qtbot.waitUntil(lambda: base in section._found, timeout=20_000)
+    qtbot.waitUntil(lambda: base in section._found, timeout=SOON)
     return section.rows[base]
 
 
 def load(qtbot: QtBot, window: MainWindow, row: Any) -> None:
     row.load.click()
-    qtbot.waitUntil(lambda: window.context.model is not None)
+    qtbot.waitUntil(lambda: window.context.model is not None, timeout=SOON)
 
 
 def test_a_server_is_added_tested_loaded_and_chatted_with(
@@ -106,11 +107,11 @@ def test_a_server_is_added_tested_loaded_and_chatted_with(
     context = window.context
     assert context.model is not None
     context.session.ask("How?", (), context.model)
-    qtbot.waitUntil(lambda: context.session.active is None)
+    qtbot.waitUntil(lambda: context.session.active is None, timeout=SOON)
     (turn,) = context.session.chat.turns
     assert (turn.answer.text, turn.answer.status, turn.answer.has_trace) == ("A canvas settles.", "done", False)
     row.unload.click()
-    qtbot.waitUntil(lambda: context.model is None)
+    qtbot.waitUntil(lambda: context.model is None, timeout=SOON)
     again = section_of(open_window())
     assert [found.models.currentText() for found in again.rows.values()] == ["org/small"]
     (found,) = again.rows.values()
@@ -136,7 +137,7 @@ def test_what_only_a_canvas_allows_is_off_and_says_why(qtbot: QtBot, open_window
     context = window.context
     assert context.model is not None
     context.session.ask("How?", (), context.model)
-    qtbot.waitUntil(lambda: context.session.active is None)
+    qtbot.waitUntil(lambda: context.session.active is None, timeout=SOON)
     trace = context.session.chat.turns[0].answer.trace
     assert trace is not None
     context.inspect(trace)
@@ -151,11 +152,11 @@ def test_a_key_is_asked_for_kept_and_forgotten(qtbot: QtBot, open_window: Open, 
         assert row.key_field.isVisibleTo(row)
         row.key_field.setText(KEY)
         row.save_key.click()
-        qtbot.waitUntil(lambda: row.status.text().startswith("✓ Reachable"))
+        qtbot.waitUntil(lambda: row.status.text().startswith("✓ Reachable"), timeout=SOON)
         assert list(vault.kept.values()) == [KEY]
         row.key.setChecked(True)
         row.forget_key.click()
-        qtbot.waitUntil(lambda: row.status.text() == "✕ Wants a key")
+        qtbot.waitUntil(lambda: row.status.text() == "✕ Wants a key", timeout=SOON)
         assert not vault.kept
         row.remove.click()
         row = add(qtbot, window, server.endpoint, KEY)
@@ -196,5 +197,5 @@ def test_a_model_elsewhere_is_let_go_offline(
     load(qtbot, window, add(qtbot, window, server.endpoint))
     monkeypatch.setattr("engine.service.remote.address.is_loopback", lambda _host: False)
     window.context.set_offline(True)
-    qtbot.waitUntil(lambda: window.context.model is None)
+    qtbot.waitUntil(lambda: window.context.model is None, timeout=SOON)
     assert "is on another machine" in window.pages.chat().page.notice.message.text()

@@ -24,6 +24,7 @@ from tests.app.system.test_secret import Absent, Working
 from tests.fake_engine import FakeEngine
 
 Open = Callable[..., MainWindow]
+SOON = 20_000  # milliseconds; only a hanging test needs them
 JSON = {"Content-Type": "application/json"}
 
 
@@ -46,7 +47,7 @@ def switch_on(qtbot: QtBot, window: MainWindow) -> Any:
     page = page_of(window)
     page.card.port.setValue(0)
     page.card.switch.click()
-    qtbot.waitUntil(lambda: window.context.server.is_on)
+    qtbot.waitUntil(lambda: window.context.server.is_on, timeout=SOON)
     return page
 
 
@@ -83,7 +84,7 @@ def test_a_request_is_listed_while_it_runs_and_followed_in_the_inspector(
     fake.hold = True
     asked = Asking(window)
     fake.gate.release()
-    qtbot.waitUntil(lambda: any(row.inspect.isEnabled() for row in page.requests.rows.values()))
+    qtbot.waitUntil(lambda: any(row.inspect.isEnabled() for row in page.requests.rows.values()), timeout=SOON)
     (row,) = page.requests.rows.values()
     assert (row.title.text(), row.state.text(), row.stop.isVisible()) == ("Chat", "● Running", True)
     assert window.status.text("server") == "Server on · 1 request"
@@ -92,9 +93,9 @@ def test_a_request_is_listed_while_it_runs_and_followed_in_the_inspector(
     assert window.pages.stack.currentWidget() is inspected
     assert inspected.player.trace is row.request.trace
     fake.gate.release(2)
-    qtbot.waitUntil(lambda: asked.is_over)
+    qtbot.waitUntil(lambda: asked.is_over, timeout=SOON)
     assert (asked.status, b"choices" in asked.body) == (200, True)
-    qtbot.waitUntil(lambda: row.state.text() == "✓ Finished")
+    qtbot.waitUntil(lambda: row.state.text() == "✓ Finished", timeout=SOON)
     assert not row.stop.isVisibleTo(page)
     assert len(inspected.player.replay.frames) == 5  # noise, three steps, the end
     assert window.status.text("server") == "Server on"
@@ -105,17 +106,17 @@ def test_a_request_is_stopped_and_the_window_chats_meanwhile(qtbot: QtBot, open_
     page = switch_on(qtbot, window)
     fake.hold = True
     asked = Asking(window)
-    qtbot.waitUntil(lambda: any(row.inspect.isEnabled() for row in page.requests.rows.values()))
+    qtbot.waitUntil(lambda: any(row.inspect.isEnabled() for row in page.requests.rows.values()), timeout=SOON)
     (row,) = page.requests.rows.values()
     row.stop.click()
     fake.gate.release(100)
-    qtbot.waitUntil(lambda: asked.is_over)
+    qtbot.waitUntil(lambda: asked.is_over, timeout=SOON)
     assert asked.status == 503
-    qtbot.waitUntil(lambda: row.state.text() == "– Cancelled")
+    qtbot.waitUntil(lambda: row.state.text() == "– Cancelled", timeout=SOON)
     context = window.context
     assert context.model is not None
     context.session.ask("hello", (), context.model)
-    qtbot.waitUntil(lambda: context.session.active is None)
+    qtbot.waitUntil(lambda: context.session.active is None, timeout=SOON)
     assert context.session.chat.turns[0].answer.status == "done"
 
 
@@ -127,12 +128,12 @@ def test_another_model_ends_what_is_asked_of_this_one(qtbot: QtBot, open_window:
     assert "own server" in page.notice.message.text()
     fake.hold = True
     asked = Asking(window)
-    qtbot.waitUntil(lambda: bool(page.requests.rows))
+    qtbot.waitUntil(lambda: bool(page.requests.rows), timeout=SOON)
     window.context.unload()
     fake.gate.release(100)
-    qtbot.waitUntil(lambda: asked.is_over)
+    qtbot.waitUntil(lambda: asked.is_over, timeout=SOON)
     assert asked.status == 503
-    qtbot.waitUntil(lambda: window.context.model is None)
+    qtbot.waitUntil(lambda: window.context.model is None, timeout=SOON)
     assert page.card.served.text().startswith("No model is loaded.")
 
 
@@ -142,11 +143,11 @@ def test_a_port_that_is_taken_is_said(qtbot: QtBot, open_window: Open) -> None:
         page = page_of(window)
         page.card.port.setValue(other.getsockname()[1])
         page.card.switch.click()
-        qtbot.waitUntil(lambda: page.notice.isVisible())
+        qtbot.waitUntil(lambda: page.notice.isVisible(), timeout=SOON)
         assert "is taken by another program" in page.notice.message.text()
         assert (page.card.status.text(), window.status.text("server")) == ("○ Off", "")
     page.card.port.setValue(0)
-    qtbot.waitUntil(lambda: window.context.server.is_on)
+    qtbot.waitUntil(lambda: window.context.server.is_on, timeout=SOON)
     assert not page.notice.isVisible()
 
 
@@ -164,10 +165,10 @@ def test_the_key_is_kept_shown_and_renewed(qtbot: QtBot, open_window: Open, vaul
     assert page.card.key.displayText() == key
     assert key in page.connect_panel.code.toPlainText()
     page.card.new_key.click()
-    qtbot.waitUntil(lambda: window.context.server.is_on)
+    qtbot.waitUntil(lambda: window.context.server.is_on, timeout=SOON)
     assert window.context.server.state.key not in ("", key)
     asked = Asking(window, key)
-    qtbot.waitUntil(lambda: asked.is_over)
+    qtbot.waitUntil(lambda: asked.is_over, timeout=SOON)
     assert asked.status == 401
 
 
@@ -177,12 +178,12 @@ def test_it_starts_with_the_app_where_it_was_on(qtbot: QtBot, open_window: Open,
     keyring.set_keyring(Absent())
     window = open_window()
     window.context.serve()
-    qtbot.waitUntil(lambda: window.context.server.is_on)
+    qtbot.waitUntil(lambda: window.context.server.is_on, timeout=SOON)
     page = page_of(window)
     assert page.card.switch.isChecked()
     assert "good until Safelight is closed" in page.card.key_note.text()
     page.card.switch.click()
-    qtbot.waitUntil(lambda: not window.context.server.is_on)
+    qtbot.waitUntil(lambda: not window.context.server.is_on, timeout=SOON)
     assert settings.value("server/on") in (None, False)
 
 
@@ -191,10 +192,10 @@ def test_offline_it_stays_on_this_machine(qtbot: QtBot, open_window: Open) -> No
     page = switch_on(qtbot, window)
     assert not page.card.reach.isVisible()
     page.card.open.click()
-    qtbot.waitUntil(lambda: window.context.server.is_on and window.context.server.state.is_open)
+    qtbot.waitUntil(lambda: window.context.server.is_on and window.context.server.state.is_open, timeout=SOON)
     assert "trust" in page.card.reach.text()
     window.context.set_offline(True)
-    qtbot.waitUntil(lambda: window.context.server.is_on and not window.context.server.state.is_open)
+    qtbot.waitUntil(lambda: window.context.server.is_on and not window.context.server.state.is_open, timeout=SOON)
     assert window.context.server.state.url.startswith("http://127.0.0.1:")
     assert "offline switch is on" in page.card.reach.text()
     assert not page.card.open.isEnabled()
@@ -210,5 +211,5 @@ def test_the_settings_lead_to_it(qtbot: QtBot, open_window: Open) -> None:
     assert not opened.isVisible()
     window.show_page(INSPECTOR)
     window.actions_by_name.run("serve")
-    qtbot.waitUntil(lambda: window.context.server.state.phase != "starting")
+    qtbot.waitUntil(lambda: window.context.server.state.phase != "starting", timeout=SOON)
     window.actions_by_name.run("serve")

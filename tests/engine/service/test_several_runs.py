@@ -58,7 +58,7 @@ class Watched(LocalBackend):
             if self.spoil_after is not None:
                 self.spoil_after(one)
 
-    def free_bytes(self, _model: Any) -> int:
+    def spare_bytes(self, _model: Any) -> int:
         return self.budget
 
     def run_bytes(self, model: Any, prompt: int, config: GenerationConfig, running: int) -> int:
