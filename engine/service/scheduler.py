@@ -269,7 +269,7 @@ class Scheduler:
                     self._waiting.remove(item)
             elif item.request.cancel.is_set():
                 self._waiting.remove(item)
-                item.outlet.put(RunEnded(item.request.run_id))
+                _tell(item, RunEnded(item.request.run_id))
 
     def _begin(self, run: _Run) -> RunReply | PassWanted:
         run.steps = self._backend.begin(run.request)
@@ -289,13 +289,13 @@ class Scheduler:
         except StopIteration:
             self._retire(run)
         except Exception as error:  # a fault of the backend; the thread must live on
-            run.outlet.put(RunEnded(run.request.run_id, in_words(error), traceback.format_exc()))
+            _tell(run, RunEnded(run.request.run_id, in_words(error), traceback.format_exc()))
             self._retire(run)
         else:
             if isinstance(item, PassWanted):
                 run.wanted = item
             else:
-                run.outlet.put(item)
+                _tell(run, item)
 
     def _retire(self, run: _Run) -> None:
         run.steps = None
@@ -333,3 +333,11 @@ class Scheduler:
                 self._changed.wait(POLL_SECONDS if self._active or self._waiting else None)
             self._has_news = False
         return True
+
+
+def _tell(run: _Run, reply: RunReply) -> None:
+    """Hand a reply to a run's client; one that fails at it has left."""
+    try:
+        run.outlet.put(reply)
+    except Exception:
+        run.request.cancel.set()

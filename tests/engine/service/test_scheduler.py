@@ -240,6 +240,19 @@ def test_a_client_that_does_not_listen_holds_up_itself_alone(backend: Worded, sc
     assert backend.joint
 
 
+def test_a_client_that_fails_is_one_that_has_left(scheduler: Scheduler) -> None:
+    class Broken(Ear):
+        def put(self, reply: Any) -> None:
+            super().put(reply)
+            raise OSError("the loop has ended")
+
+    request, ear = RunRequest("chat", MESSAGES, GenerationConfig(), 10**9), Broken()
+    scheduler.run(request, ear)
+    assert ear.end
+    assert request.cancel.is_set()
+    assert asked(scheduler, 2)[1].end.message == ""
+
+
 def test_a_run_without_passes_lets_others_in_between(backend: Worded, scheduler: Scheduler) -> None:
     def talk(request: RunRequest) -> RunSteps:
         for _ in range(1000):
