@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -16,6 +17,8 @@ from engine.server.errors import ApiError
 
 JSON_VALUES = 100_000
 MOST_ERRORS = 50  # of a request that are looked at
+MOST_FIELD = 200  # characters of where it is wrong that are said
+_PLAIN_FIELD = re.compile(r"[\w.]*")
 Body = TypeVar("Body", bound=BaseModel)
 
 
@@ -83,18 +86,19 @@ def in_words(error: ValidationError, raw: dict[str, Any]) -> ApiError:
     found = error.errors(include_url=False, include_context=False, include_input=False)[:MOST_ERRORS]
     first = max(found, key=lambda one: len(_place(one["loc"], raw)))
     kind, known = first["type"], _place(first["loc"], raw)
-    field = ".".join([*known, str(first["loc"][-1])] if kind == "missing" else known)
+    field = ".".join([*known, str(first["loc"][-1])] if kind == "missing" else known)[:MOST_FIELD]
     if kind == "extra_forbidden":
         return ApiError(
             400,
             f"The field {quoted(field)} is not known to this server; leave it out.",
-            param=field[:200],
+            param=field,
             code="unknown_field",
         )
     if kind == "missing":
         return ApiError(400, f"The field {quoted(field)} is missing.", param=field, code="missing_required_parameter")
     said = str(first["msg"]).removeprefix("Value error, ").rstrip(".")
-    return ApiError(400, f"{field or 'The body'}: {said}.", param=field[:200] or None, code="invalid_value")
+    where = field if _PLAIN_FIELD.fullmatch(field) else quoted(field)
+    return ApiError(400, f"{where or 'The body'}: {said}.", param=field or None, code="invalid_value")
 
 
 def _place(place: tuple[int | str, ...], raw: Any) -> list[str]:

@@ -28,7 +28,8 @@ from typing import Any
 
 import psutil
 
-from tests.bench.load_mix import SECRET, Mix, Tally, work
+from tests.bench.load_mix import SECRET, Mix
+from tests.bench.visits import Tally, work
 
 MOST_GROWTH = 0.05  # of memory, handles and threads, as a share
 SETTLE_SECONDS = 20.0  # in which what was left behind must be gone

@@ -335,3 +335,10 @@ def test_numbers_are_counted(served: Served) -> None:
     assert float(counts['safelight_requests_total{path="/v1/chat/completions",status="200"}']) >= 1
     assert float(counts["safelight_denoising_steps_total"]) >= 3
     assert counts["safelight_runs_running"] == "0"
+
+
+def test_a_refusal_is_a_line_whatever_the_field_is_called(served: Served) -> None:
+    status, param, sentence = served.refusal(logit_bias={"a\n" * 5_000: "x"})
+    assert (status, len(param or "")) == (400, 200)
+    assert sentence.startswith("'logit_bias.a\\n")
+    assert len(sentence) < 300

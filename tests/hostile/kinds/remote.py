@@ -135,6 +135,7 @@ def _framed_anew(random: Random, body: bytes) -> bytes:
         assert head is not None
         records.append([head.kind, unpack(head, body[head.start : head.end], head.size), head.block, head.step])
         place = head.end
+    objects = [payload for _, payload, *_ in records if payload[:1] == b"{"]
     for _ in range(1 + random.randrange(3)):
         at = random.randrange(len(records))
         record = list(records[at])
@@ -147,7 +148,7 @@ def _framed_anew(random: Random, body: bytes) -> bytes:
                 records[at][random.choice((2, 3))] = random.choice((-1, 0, 1, 5, 2**31 - 1, -(2**31)))
             case 3:
                 records[at][0] = random.choice((b"HEAD", b"STEP", b"COMM", b"PART", b"DONE", b"ENDS", b"IDLE", b"XXXX"))
-            case _ if record[1][:1] == b"{":
+            case _ if record[1] in objects:
                 records[at][1] = mutate.dumped(random, mutate.tree(random, json.loads(record[1])))
             case _:
                 records[at][1] = mutate.damaged(random, record[1])
@@ -255,12 +256,9 @@ def _check_sentence(message: str, details: str) -> None:
     assert len(message) < 2_000, message
 
 
-def _make_of(safelight: bool) -> Callable[[Random, Path], Attempt]:
-    def make(random: Random, _folder: Path) -> Attempt:
-        seed = random.randrange(2**32)
-        return lambda: _attempt(seed, safelight=safelight)
-
-    return make
+def _make(random: Random, _folder: Path) -> Attempt:
+    seed, safelight = random.randrange(2**32), random.random() < 0.5
+    return lambda: _attempt(seed, safelight=safelight)
 
 
 def _prepare() -> None:
@@ -269,7 +267,4 @@ def _prepare() -> None:
     _safelight()
 
 
-KINDS = (
-    Kind("remote-chats", _make_of(False), prepare=_prepare),
-    Kind("remote-safelights", _make_of(True), prepare=_prepare),
-)
+KINDS = (Kind("remote-answers", _make, prepare=_prepare),)
