@@ -86,7 +86,7 @@ def test_a_request_is_listed_while_it_runs_and_followed_in_the_inspector(
     fake.gate.release()
     qtbot.waitUntil(lambda: any(row.inspect.isEnabled() for row in page.requests.rows.values()), timeout=SOON)
     (row,) = page.requests.rows.values()
-    assert (row.title.text(), row.state.text(), row.stop.isVisible()) == ("Chat", "● Running", True)
+    assert (row.title.text(), row.state.text(), row.stop.isVisibleTo(row)) == ("Chat", "● Running", True)
     assert window.status.text("server") == "Server on · 1 request"
     row.inspect.click()
     inspected = window.pages.inspector().page
@@ -96,7 +96,7 @@ def test_a_request_is_listed_while_it_runs_and_followed_in_the_inspector(
     qtbot.waitUntil(lambda: asked.is_over, timeout=SOON)
     assert (asked.status, b"choices" in asked.body) == (200, True)
     qtbot.waitUntil(lambda: row.state.text() == "✓ Finished", timeout=SOON)
-    assert not row.stop.isVisibleTo(page)
+    assert not row.stop.isVisibleTo(row)
     assert len(inspected.player.replay.frames) == 5  # noise, three steps, the end
     assert window.status.text("server") == "Server on"
 
@@ -161,6 +161,7 @@ def test_the_key_is_kept_shown_and_renewed(qtbot: QtBot, open_window: Open, vaul
     page.show_connecting()
     assert MASK in page.connect_panel.code.toPlainText()
     assert key in page.connect_panel.text()
+    assert key not in window.dialogs.diagnostics() + repr(window.context.server.state)
     page.card.show_key.click()
     assert page.card.key.displayText() == key
     assert key in page.connect_panel.code.toPlainText()
