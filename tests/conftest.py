@@ -90,6 +90,8 @@ def _look_of_its_own() -> Iterator[None]:
     widgets = sys.modules.get("PySide6.QtWidgets")
     app = widgets and widgets.QApplication.instance()
     if app and _first_look and app.font() != _first_look[2]:
+        # The windows that the last test closed: each would be given the other style before it goes.
+        app.sendPostedEvents(None, sys.modules["PySide6.QtCore"].QEvent.Type.DeferredDelete.value)
         app.setStyle(_first_look[0])
         app.setPalette(_first_look[1])
         app.setFont(_first_look[2])

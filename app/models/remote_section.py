@@ -126,7 +126,8 @@ class RemoteSection(QWidget):
                 self.rows[server.base] = self._row(server.base)
                 self._rows.addWidget(self.rows[server.base])
             self._show(server.base)
-        chain_tabs(self.help, [widget for row in self.rows.values() for widget in row.tab_order()])
+        rows = [widget for row in self.rows.values() for widget in row.tab_order()]
+        chain_tabs(self, [*rows, self.address, self.key, self.add_button, self.help])
 
     def _row(self, base: str) -> RemoteRow:
         row = RemoteRow(base)

@@ -92,8 +92,9 @@ class ServerController(QObject):
 
     @Slot(object)
     def _inspect(self, request: LiveRequest) -> None:
-        if request.trace is not None:
-            self._context.inspect(request.trace, is_live=is_under_way(request))
+        trace = request.trace
+        if trace is not None:
+            self._context.inspect(trace, is_live=is_under_way(request), place=len(trace.entries))
 
     @Slot(object)
     def _stop(self, request: LiveRequest) -> None:

@@ -34,7 +34,7 @@ def served_line(*, is_on: bool, model: str, loading: str, is_elsewhere: bool = F
         )
     if is_on:
         return tr("{model} answers. Requests share it with this window, several at once.", model=model)
-    return tr("{model} would answer.", model=model)
+    return tr("Once it is on, {model} answers.", model=model)
 
 
 def reach_line(*, is_open: bool, offline: bool) -> str:

@@ -32,10 +32,10 @@ WIDER = {
 
 
 def random_passes(made: DiffusionGemma, seed: int, least: int = FEWEST_ROWS) -> list[Prefill | Denoise]:
-    """Texts and canvases of 2 to 5 runs, behind texts of their own within and beyond the window."""
+    """Texts and canvases of 2 to 4 runs, behind texts of their own within and beyond the window."""
     rng, noise = random.Random(seed), torch.Generator().manual_seed(seed)
     found: list[Prefill | Denoise] = []
-    for place in range(rng.randint(2, 5)):
+    for place in range(rng.randint(2, 4)):
         cache, count = made.new_cache(), rng.randint(least, 30)
         if rng.random() < 0.8:
             made.prefill(tokens(rng.randint(1, 3 * WINDOW), seed + place), cache)
@@ -72,7 +72,7 @@ def joined(made: DiffusionGemma, passes: list[Prefill | Denoise]) -> list[Tensor
     return outcomes(made, passes)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(4))
 @torch.inference_mode()
 def test_joined_rows_come_out_bit_for_bit(seed: int) -> None:
     made = network(seed, **WIDE)
@@ -91,8 +91,7 @@ def test_what_would_round_otherwise_is_right_and_not_joined(changes: dict[str, A
         attach(made, random_adapters(made))
     assert not Joining.of(made).allows(made)
     wanted, found = alone(made, random_passes(made, 5)), joined(made, random_passes(made, 5))
-    for one, other in zip(wanted, found, strict=True):
-        torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
+    assert all(torch.allclose(one, other, atol=1e-4) for one, other in zip(wanted, found, strict=True))
     passes = random_passes(made, 5, least=1)
     perform_together(made, passes)
     expected = alone(made, random_passes(made, 5, least=1))
@@ -114,9 +113,9 @@ def test_passes_of_any_size_are_performed_together(
     monkeypatch.setattr(joining, "joint_pass", watched)
     Joining.of(made, threads=3)  # two: halves of the rows are whole vectors
     for turn in (1, cores):
-        passes = [*random_passes(made, 7), *random_passes(made, 8), Prefill(tokens(1), made.new_cache())]
+        passes = [*random_passes(made, 7), Prefill(tokens(1), made.new_cache())]
         perform_together(made, passes, done.append)
-        expected = alone(made, [*random_passes(made, 7), *random_passes(made, 8), Prefill(tokens(1), made.new_cache())])
+        expected = alone(made, [*random_passes(made, 7), Prefill(tokens(1), made.new_cache())])
         assert all(torch.equal(one, other) for one, other in zip(expected, outcomes(made, passes), strict=True))
         assert {id(one) for one in done[-len(passes) :]} == {id(one) for one in passes}
         assert seen[-1] == (turn, sum(_count(one) >= Joining.of(made).fewest_rows for one in passes))
