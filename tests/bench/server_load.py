@@ -136,10 +136,15 @@ def held(process: subprocess.Popen[str], before: Held | None = None) -> Held:
     watched = psutil.Process(process.pid)
     ends = time.monotonic() + SETTLE_SECONDS
     while True:
-        now = Held(watched.memory_info().rss, watched.num_fds(), watched.num_threads())
+        now = Held(watched.memory_info().rss, handles(watched), watched.num_threads())
         if before is None or not growth(before, now) or time.monotonic() > ends:
             return now
         time.sleep(0.25)
+
+
+def handles(process: psutil.Process) -> int:
+    """How many files, sockets and the like a process has open."""
+    return int(process.num_handles() if sys.platform == "win32" else process.num_fds())
 
 
 def growth(before: Held, after: Held) -> list[str]:
