@@ -10,10 +10,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.cli import options, running, terminal
-from engine import ADAPTERS, SKILLS, SafelightError, catalog
+from engine import ADAPTERS, EMBEDDED, SKILLS, SafelightError, catalog
 from engine.service import (
     AdapterChanged,
     Capabilities,
@@ -180,7 +181,8 @@ def _load(args: argparse.Namespace, scheduler: Scheduler, stop: threading.Event)
     """
     bases = {adapter.id: adapter.base for adapter in ADAPTERS}
     name = args.model or getattr(args, "window_model", None) or bases.get(args.adapter, SKILLS)
-    request, loading = LoadRequest(name, name, args.threads, args.adapter), _Loading(args.adapter is not None)
+    title = {model.id: model.title for model in EMBEDDED}.get(name, Path(name).name)
+    request, loading = LoadRequest(name, title, args.threads, args.adapter), _Loading(args.adapter is not None)
     with terminal.note(f"Loading {name} …"):
         scheduler.load(request, loading)
         while not loading.ended.wait(POLL_SECONDS / 5):
