@@ -218,11 +218,12 @@ def _print(args: argparse.Namespace, settings: ServerOptions, url: str, model: L
     if args.json:
         running.print_json({"url": url, "api_key": settings.api_key})
         return
-    is_given = args.api_key is not None or KEY_VARIABLE in os.environ
-    key = "$" + KEY_VARIABLE if is_given else settings.api_key
+    is_made = args.api_key is None and KEY_VARIABLE not in os.environ
+    key = settings.api_key if is_made else "KEY" if args.api_key is not None else "$" + KEY_VARIABLE
     print(f"{model.name} is served at {url}/v1")
-    if not is_given:
+    if is_made:
         print(f"The key, for this time: {key}")
+    print(f"In a browser: {url}/" + (f"#key={key}" if is_made else ""))
     print()
     print(f"curl {url}/v1/chat/completions \\")
     print(f'  -H "Authorization: Bearer {key}" -H "Content-Type: application/json" \\')

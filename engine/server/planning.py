@@ -15,7 +15,7 @@ from engine.server.context import ServerContext
 from engine.server.errors import UNSUPPORTED, ApiError
 from engine.server.schemas import SampledRequest
 from engine.server.xargs import apply_xargs, is_read_only
-from engine.service import LoadedModel, RunRequest
+from engine.service import LoadedModel, RunRequest, is_remote
 from engine.text.tags import starts_in_thought
 
 MOST_EXACT = 2**53  # JavaScript reads larger whole numbers as others
@@ -90,7 +90,7 @@ def plan(
         ApiError: the model is another, prompt and answer do not fit, or a value does not fit the model.
     """
     model, adapter = context.pick(body.model)
-    if not model.capabilities.steps:
+    if is_remote(model.path_or_id):
         raise ApiError(501, "The loaded model runs on another server; ask that one.", code=UNSUPPORTED)
     config = config_of(body, model, top_logprobs)
     request = make_request(

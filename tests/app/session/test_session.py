@@ -217,7 +217,7 @@ def test_nothing_is_counted_in_the_thread_of_the_window(
     """A stranger's template and tokenizer take as long as they are allowed to."""
     threads: list[threading.Thread] = []
     rendered = fake.load_model(SKILLS).chat_template.render
-    noted = SimpleNamespace(render=lambda told: threads.append(threading.current_thread()) or rendered(told))
+    noted = SimpleNamespace(render=lambda *told: threads.append(threading.current_thread()) or rendered(*told))
     monkeypatch.setattr(fake._model, "chat_template", noted)
     ask(qtbot, desk, "hello")
     assert threads
