@@ -113,6 +113,8 @@ class ModelRow(QFrame):
         if self.token is not None:
             self.token.setVisible(state.wants_token)
         for action, made in self.buttons.items():
+            if action not in state.actions and made.accessibleName():  # hidden, it need not be up to date
+                continue
             text = action_text(action, entry, state.job, loading=state.loading)
             why = state.blocked.get(action, "")
             made.setText(text)

@@ -1,6 +1,6 @@
 """Facts of a kernel's machine code: registers, spills, shared memory, instructions. Parses text; compiles nothing.
 
-The text is the output of NVIDIA's cuobjdump. Later versions add remarks to instructions (``?WAIT15_END_GROUP``,
+The text is the output of NVIDIA's nvdisasm. Later versions add remarks to instructions (``?WAIT15_END_GROUP``,
 ``&req={0,1}``), which are irrelevant here.
 """
 
@@ -15,6 +15,8 @@ INSTRUCTION = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-
 REMARK = re.compile(r"[?&]\S+")
 RESULT = re.compile(r"(\S*)\s+R(\d+)\b")
 LEFT = re.compile(r"\S+\s+R\d+, R(\d+), gdesc")  # registers of a product whose left operand is in registers
+LABEL = re.compile(r"^(\.L_\w+):\s+/\*([0-9a-f]{4,})\*/", re.MULTILINE)
+TO_LABEL = re.compile(r"`\((\.L_\w+)\)")
 ADDRESS = re.compile(r"0x([0-9a-f]+)")
 
 
@@ -114,3 +116,9 @@ def used(usage: str) -> tuple[int, int]:
     if "REG" not in found:
         raise ValueError("the disassembler told no registers")
     return found["REG"], found.get("STACK", 0) + found.get("LOCAL", 0)
+
+
+def with_addresses(sass: str) -> str:
+    """A disassembly whose branches name the addresses of their labels."""
+    places = dict(LABEL.findall(sass))
+    return TO_LABEL.sub(lambda found: f"0x{places[found[1]]}" if found[1] in places else found[0], sass)

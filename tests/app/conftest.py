@@ -43,7 +43,8 @@ def open_context(qtbot: QtBot, fake: FakeEngine, settings: QSettings) -> Iterato
         return context
 
     yield open_one
-    fake.gate.release(1000)
+    fake.hold = False
+    fake.gate.release(10)  # for whoever waits there
     for context in opened:
         context.close()
 
@@ -70,6 +71,7 @@ def open_window(
         return window
 
     yield open_one
-    fake.gate.release(1000)
+    fake.hold = False
+    fake.gate.release(10)  # for whoever waits there
     for window in opened:
         window.close()

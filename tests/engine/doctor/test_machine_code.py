@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from engine.doctor.budgets import CodeBudget, decoding, matrix_opcode
-from engine.doctor.machine_code import MachineCode, used
+from engine.doctor.machine_code import MachineCode, used, with_addresses
 
 PLAIN = """\
         Function : kernel
@@ -58,6 +58,16 @@ def test_remarks_on_instructions_are_passed_over(sass: str) -> None:
     assert code.loop == {"PRMT": 1, "BRA": 2, "HMMA": 1, "LOP3": 1}
     assert code.opcodes["LDC"] == 1
     assert [each.target for each in code.instructions if each.opcode == "BRA"] == [0x60, 0x10, 0x70]
+
+
+def test_labels_are_addresses() -> None:
+    labelled = PLAIN.replace("BRA 0x10 ;", "BRA `(.L_x_0) ;").replace("BRA 0x60 ;", "BRA `(.L_x_1) ;")
+    labelled = labelled.replace("        /*0010*/", ".L_x_0:\n        /*0010*/")
+    labelled = labelled.replace("        /*0060*/", ".L_x_1:\n        /*0060*/")
+    found, plain = (dataclasses.replace(CODE, sass=each) for each in (with_addresses(labelled), PLAIN))
+    assert [each.target for each in found.instructions] == [each.target for each in plain.instructions]
+    assert found.loop == plain.loop
+    assert "`(.L_x_9)" in with_addresses(labelled + "BRA `(.L_x_9) ;")  # of a label that stands nowhere
 
 
 def test_code_without_a_loop_has_none() -> None:
