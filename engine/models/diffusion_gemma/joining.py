@@ -26,7 +26,8 @@ FEWEST_ROWS, FEWEST_A_CORE = 4, 8  # of a sequence in a joined pass: on one core
 NARROWEST = 16  # results a row of a product
 VECTORS = 32  # numbers that a loop takes at once
 MOST_CORES = 2  # as far as it was measured
-PATIENCE, MOST_PATIENCE = 16, 256  # joined passes before the other number of cores is tried again
+PATIENCE, MOST_PATIENCE = 32, 512  # joined passes before the other number of cores is tried again
+TRIALS, HOPELESS = 3, 2.0  # passes of a trial; times slower than the others after which it ends at once
 
 
 class Joining:
@@ -137,26 +138,37 @@ class CoreChoice:
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self._seconds = {1: 0.0, most: 0.0}  # a row, of the last passes on so many cores
+        self._seconds: dict[int, float] = {}  # a row, of the last passes on so many cores
+        self._trial: list[float] = []  # the same of each pass with the number that is being tried
         self._patience, self._passes = PATIENCE, 0  # since the slower number was tried
 
     def next(self) -> int:
         """How many cores the next pass takes."""
+        for count in (1, self.most):
+            if count not in self._seconds:
+                return count
         return self._faster if self._passes < self._patience else self._slower
 
     def took(self, count: int, seconds: float) -> None:
         """What a pass on so many cores took a row. One slow pass among others changes nothing."""
-        faster, before, self._passes = self._faster, self._seconds[count], self._passes + 1
-        if count == faster and before:
-            self._seconds[count] = 0.7 * before + 0.3 * min(seconds, 2 * before)
+        if count == self._faster:
+            before, self._passes = self._seconds[count], self._passes + 1
+            self._seconds[count] = 0.85 * before + 0.15 * min(seconds, 2 * before)
+            if count != self._faster:
+                self._patience, self._passes = PATIENCE, 0
             return
-        self._seconds[count] = seconds
-        has_won = self._faster == count
-        self._patience, self._passes = PATIENCE if has_won else min(MOST_PATIENCE, 2 * self._patience), 0
+        self._trial.append(seconds)
+        best = min(self._trial)
+        is_hopeless = best > HOPELESS * self._seconds.get(self._faster, best)
+        if len(self._trial) < TRIALS and not is_hopeless:
+            return
+        self._trial, self._seconds[count] = [], best
+        self._patience, self._passes = PATIENCE if self._faster == count else min(MOST_PATIENCE, 2 * self._patience), 0
 
     @property
     def _faster(self) -> int:
-        return min(self._seconds, key=lambda count: self._seconds[count])
+        """Of the numbers that were tried; 0 before."""
+        return min(self._seconds, key=lambda count: self._seconds[count], default=0)
 
     @property
     def _slower(self) -> int:

@@ -16,7 +16,7 @@ from engine.decoding.generate import perform
 from engine.decoding.protocols import Denoise, Pass, Prefill
 from engine.decoding.together import perform_together
 from engine.models.diffusion_gemma import joining
-from engine.models.diffusion_gemma.joining import FEWEST_ROWS, PATIENCE, CoreChoice, Joining
+from engine.models.diffusion_gemma.joining import FEWEST_ROWS, PATIENCE, TRIALS, CoreChoice, Joining
 from engine.models.diffusion_gemma.joint import Rows, joint_pass
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from tests.engine.adapting import random_adapters
@@ -111,6 +111,7 @@ def test_passes_of_any_size_are_performed_together(
         return joint_pass(*arguments)
 
     monkeypatch.setattr(joining, "joint_pass", watched)
+    monkeypatch.setattr(joining, "TRIALS", 1)
     Joining.of(made, threads=3)  # two: halves of the rows are whole vectors
     for turn in (1, cores):
         passes = [*random_passes(made, 7), Prefill(tokens(1), made.new_cache())]
@@ -151,17 +152,18 @@ def test_a_processor_that_rounds_otherwise_is_found_out(monkeypatch: pytest.Monk
 
 
 def test_cores_are_taken_where_they_are_faster() -> None:
-    choice = CoreChoice(2)
-    assert [_taken(choice, {1: 4.0, 2: 3.0}) for _ in range(6)] == [1, 2, 2, 2, 2, 2]
-    assert [_taken(choice, {1: 4.0, 2: 30.0}) for _ in range(4)] == [2, 2, 1, 1]  # another program took one
-    waits = [_taken(choice, {1: 4.0, 2: 30.0}) for _ in range(8 * PATIENCE)]
-    assert 2 <= waits.count(2) <= 4  # tried again, ever more rarely
-    assert 1 in [_taken(choice, {1: 4.0, 2: 3.0}) for _ in range(PATIENCE)]
-    assert _taken(choice, {1: 4.0, 2: 3.0}) in (1, 2)
-    for _ in range(32 * PATIENCE):
-        last = _taken(choice, {1: 4.0, 2: 3.0})
-    assert last == 2
-    assert [_taken(choice, {1: 4.0, 2: 3.0 * slow}) for slow in (1, 30, 1, 1)] == [2, 2, 2, 2]  # one slow pass
+    def taken(passes: int, seconds: dict[int, float]) -> list[int]:
+        return [_taken(choice, seconds) for _ in range(passes)]
+
+    choice, quiet, busy = CoreChoice(2), {1: 4.0, 2: 3.0}, {1: 4.0, 2: 30.0}
+    assert taken(2 * TRIALS + 4, quiet) == [1] * TRIALS + [2] * (TRIALS + 4)
+    assert 0 < taken(4 * PATIENCE, quiet).count(1) <= 2 * TRIALS
+    assert taken(8, busy)[-4:] == [1] * 4  # another program took one
+    waits = taken(8 * PATIENCE, busy)
+    assert 2 <= waits.count(2) <= 4  # tried again, ever more rarely, and once is enough
+    assert taken(32 * PATIENCE, quiet)[-1] == 2
+    for slow in (1, 30, 1, 1):  # one slow pass
+        assert _taken(choice, {1: 4.0, 2: 3.0 * slow}) == 2
     assert {_taken(CoreChoice(1), {1: 1.0}) for _ in range(3)} == {1}
 
 
