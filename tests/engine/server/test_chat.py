@@ -9,7 +9,17 @@ from typing import Any
 
 import pytest
 
-from tests.engine.server.served import CANVAS, CHAT, LetterTokenizer, ScriptedEngine, Served, events, refused, serving
+from tests.engine.server.served import (
+    CANVAS,
+    CHAT,
+    LetterTokenizer,
+    ScriptedEngine,
+    Served,
+    events,
+    refused,
+    serving,
+    within,
+)
 
 TOOLS = [
     {
@@ -330,6 +340,7 @@ def test_text_becomes_tokens_and_back(served: Served) -> None:
 
 def test_numbers_are_counted(served: Served) -> None:
     served.chat()
+    assert within(lambda: served.scheduler.running == 0)  # the answer is there a moment before the run has ended
     lines = served.http.get("/metrics").text.splitlines()
     counts = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
     assert float(counts['safelight_requests_total{path="/v1/chat/completions",status="200"}']) >= 1

@@ -70,7 +70,8 @@ def states(served: Served) -> list[str]:
 
 def gone(outlet: weakref.ref[Any]) -> bool:
     """Whether nothing has it; an exception's traceback may, in a circle."""
-    gc.collect()
+    if outlet() is not None:
+        gc.collect()
     return outlet() is None
 
 
