@@ -26,6 +26,7 @@ from engine.service import (
     RunSteps,
     Scheduler,
 )
+from tests.engine.service.test_scheduler import Ear
 
 SCHEDULES, CLIENTS, REQUESTS = 200, 3, 5
 MESSAGES = ({"role": "user", "content": "hello"},)
@@ -104,24 +105,6 @@ class Careless:
     def _stands_alone(self, what: str) -> None:
         if self._under_way:
             self.faults.append(f"{what} beside a run")
-
-
-class Ear:
-    """An outlet that keeps what it hears."""
-
-    def __init__(self, most: int = 10**9) -> None:
-        self.heard: list[Any] = []
-        self.most = most
-        self.has_ended = threading.Event()
-
-    def put(self, reply: Any) -> None:
-        self.heard.append(reply)
-        if isinstance(reply, RunEnded):
-            self.has_ended.set()
-
-    @property
-    def is_full(self) -> bool:
-        return len(self.heard) >= self.most
 
 
 class Client:
