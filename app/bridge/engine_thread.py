@@ -37,7 +37,6 @@ class EngineLink(QObject):
         self.pacing = Pacing(self._mailbox, self, now)
         self.pacing.released.connect(self.arrived)
         self._mail.connect(self.pacing.drain, Qt.ConnectionType.QueuedConnection)
-        self._load_request: LoadRequest | None = None
         self._run_request: RunRequest | None = None
         self.scheduler = Scheduler(backend)  # which others may use, too
         self._mailbox.on_drained = self.scheduler.wake
@@ -54,19 +53,13 @@ class EngineLink(QObject):
 
     def load(self, path_or_id: str, title: str, adapter: str | None = None) -> None:
         """Load a model, with an adapter on it or none; cancels a running load or run."""
-        self._give_up()
-        self._load_request = LoadRequest(path_or_id, title, self.threads, adapter)
-        self.scheduler.load(self._load_request, self)
+        self.cancel()
+        self.scheduler.load(LoadRequest(path_or_id, title, self.threads, adapter), self)
 
     def unload(self) -> None:
         """Unload the model; cancels a running load or run."""
-        self._give_up()
-        self.scheduler.unload(self)
-
-    def _give_up(self) -> None:
         self.cancel()
-        if self._load_request is not None:
-            self._load_request.cancel.set()
+        self.scheduler.unload(self)
 
     def run(self, request: RunRequest, *, is_watched: bool = True) -> None:
         """Generate. One that is not watched is not paced."""
@@ -95,7 +88,7 @@ class EngineLink(QObject):
 
         A call that does not return within ``ENDING_SECONDS`` is abandoned; the thread is still alive then.
         """
-        self._give_up()
+        self.cancel()
         self.pacing.set_speed(FULL_SPEED)  # what still waits to be shown is delivered
         self._mailbox.close()
         if not self.scheduler.close(ENDING_SECONDS):
