@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import get_args
 
-from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtCore import Signal, Slot
+from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QVBoxLayout, QWidget
 
+from app.design.column_page import ColumnPage
 from app.design.controls import button, chain_tabs, label
 from app.design.notice import Notice
 from app.models.entries import Group
 from app.models.remote_section import RemoteSection
 from app.models.rows import ModelRow
 from app.system.i18n import tr
-
-WIDTH = 880  # maximum, in pixels, so that lines stay readable
 
 
 def group_title(group: Group) -> str:
@@ -28,7 +27,7 @@ def group_title(group: Group) -> str:
     }[group]
 
 
-class PageFrame(QScrollArea):
+class PageFrame(ColumnPage):
     """Shows rows under the headings of their groups; a group without rows is hidden. ``servers`` come last."""
 
     folder_chosen = Signal(str)
@@ -51,11 +50,7 @@ class PageFrame(QScrollArea):
         heading.setSpacing(8)
         heading.addWidget(self.add_server)
         heading.addWidget(self.add)
-        inside = QWidget()
-        inside.setMaximumWidth(WIDTH)
-        column = QVBoxLayout(inside)
-        column.setContentsMargins(32, 24, 32, 32)
-        column.setSpacing(8)
+        column = self.column
         column.addLayout(heading)
         for widget in (self.place, self.notice):
             column.addWidget(widget)
@@ -70,17 +65,8 @@ class PageFrame(QScrollArea):
             self._groups[group] = (box, rows)
         column.addWidget(servers)
         column.addStretch(1)
-        outside = QWidget()
-        centre = QHBoxLayout(outside)
-        centre.setContentsMargins(0, 0, 0, 0)
-        centre.addStretch(1)
-        centre.addWidget(inside, 1000)
-        centre.addStretch(1)
-        self.setWidgetResizable(True)
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName(tr("Models"))
-        self.setWidget(outside)
+        self.show_column()
 
     def arrange(self, rows: Iterable[ModelRow]) -> None:
         """Put the rows in order; rows already in place are not moved."""

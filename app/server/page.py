@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Slot
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtCore import Slot
+from PySide6.QtWidgets import QHBoxLayout, QPushButton
 
+from app.design.column_page import ColumnPage
 from app.design.controls import button, label
 from app.design.notice import Notice
 from app.server.access import AccessCard
@@ -12,10 +13,8 @@ from app.server.connect import ConnectPanel
 from app.server.requests import RequestList
 from app.system.i18n import tr
 
-WIDTH = 880  # maximum, in pixels, so that lines stay readable
 
-
-class ServerPage(QScrollArea):
+class ServerPage(ColumnPage):
     """Lays out its parts, which are told what to show."""
 
     def __init__(self) -> None:
@@ -44,11 +43,7 @@ class ServerPage(QScrollArea):
         for tab in (self.requests_tab, self.connect_tab):
             tabs.addWidget(tab)
         tabs.addStretch(1)
-        inside = QWidget()
-        inside.setMaximumWidth(WIDTH)
-        column = QVBoxLayout(inside)
-        column.setContentsMargins(32, 24, 32, 32)
-        column.setSpacing(8)
+        column = self.column
         column.addWidget(label(tr("Server"), "title"))
         purpose = tr("Other programs can use the loaded model through an address, as they would use OpenAI's.")
         column.addWidget(label(purpose, "fact", wrap=True))
@@ -60,16 +55,7 @@ class ServerPage(QScrollArea):
         column.addWidget(self.requests)
         column.addWidget(self.connect_panel)
         column.addStretch(1)
-        outside = QWidget()
-        centre = QHBoxLayout(outside)
-        centre.setContentsMargins(0, 0, 0, 0)
-        centre.addStretch(1)
-        centre.addWidget(inside, 1000)
-        centre.addStretch(1)
-        self.setWidgetResizable(True)
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setWidget(outside)
+        self.show_column()
 
     @Slot()
     def show_requests(self) -> None:

@@ -1,0 +1,33 @@
+"""A page that is one column in the middle, scrolled where it is longer than the window."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+
+WIDTH = 880  # maximum, in pixels, so that lines stay readable
+
+
+class ColumnPage(QScrollArea):
+    """What it shows is added to ``column``, which ``show_column`` then puts into place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._inside = QWidget()
+        self._inside.setMaximumWidth(WIDTH)
+        self.column = QVBoxLayout(self._inside)
+        self.column.setContentsMargins(32, 24, 32, 32)
+        self.column.setSpacing(8)
+        self.setWidgetResizable(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+
+    def show_column(self) -> None:
+        """Call once, when the column is complete."""
+        outside = QWidget()
+        centre = QHBoxLayout(outside)
+        centre.setContentsMargins(0, 0, 0, 0)
+        centre.addStretch(1)
+        centre.addWidget(self._inside, 1000)
+        centre.addStretch(1)
+        self.setWidget(outside)
