@@ -1,0 +1,80 @@
+"""How questions about a state are put to a model, and the labels that it answers with.
+
+The wording is that of vLLM's decisions (vllm/entrypoints/openai/decisions, 0.33), so that answers can be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from engine.errors import SafelightError
+from engine.tasks.decisions.questions import LETTERS, Choice, Decision, Option, Question, YesNo
+
+YES_NO = (("yes", "no"), ("y", "n"))
+"""Labels of a yes-or-no question, the first pair that a model has as one token each."""
+
+DIGITS = "0123456789"
+CLOSING = 'Reply with one line per question, in order, formatted as "number: answer".'
+
+Encode = Callable[[str], Sequence[int]]
+"""Text to token ids, without special tokens added."""
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The labels that a model answers with."""
+
+    yes_no: tuple[str, str] = YES_NO[0]
+
+    @staticmethod
+    def of(encode: Encode) -> Labels:
+        """Of a model's tokenizer.
+
+        Raises:
+            SafelightError: it has no pair for yes and no.
+        """
+        for pair in YES_NO:
+            ids = [encode(label) for label in pair]
+            if all(len(found) == 1 for found in ids) and ids[0] != ids[1]:
+                return Labels(pair)
+        raise SafelightError("this model's tokenizer splits yes and no; it cannot decide")
+
+    def of_question(self, question: Question) -> tuple[str, ...]:
+        """A question's labels, one an option."""
+        if isinstance(question, YesNo):
+            return self.yes_no
+        return tuple((LETTERS if isinstance(question, Choice) else DIGITS)[: len(question.options)])
+
+
+def user_text(decision: Decision, labels: Labels) -> str:
+    """The user's message: the state, and what is asked about it."""
+    if not decision.is_joint:
+        return f"{decision.state}\n\nQuestion: {_asked(decision.questions[0], labels)}"
+    numbered = (
+        f"Question {number}: {_asked(question, labels)}"
+        for number, question in enumerate(decision.questions, start=decision.first)
+    )
+    return "\n\n".join([decision.state, *numbered, CLOSING])
+
+
+def _asked(question: Question, labels: Labels) -> str:
+    """A question, a line for each option, and how to reply."""
+    own = labels.of_question(question)
+    if isinstance(question, YesNo):
+        described = [_line(label, side.description) for label, side in zip(own, question.options, strict=True)]
+        lines = described if question.yes or question.no else []
+        reply = f"Answer with {own[0]} or {own[1]} only."
+    else:
+        lines = [_line(label, _described(option)) for label, option in zip(own, question.options, strict=True)]
+        thing = "letter of one option" if isinstance(question, Choice) else "number of one level"
+        reply = f"Answer with the {thing} only."
+    return "\n".join([question.instructions, *lines, reply])
+
+
+def _line(label: str, text: str) -> str:
+    return f"{label}: {text}" if text else label
+
+
+def _described(option: Option) -> str:
+    return f"{option.name} - {option.description}" if option.description else option.name
