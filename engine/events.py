@@ -4,6 +4,9 @@ Order of a run: PrefillFinished (missing where a long prompt was cancelled while
 CanvasStarted, StepFinished ..., CanvasCommitted (missing where the run was cancelled inside the block), and
 GenerationFinished last, always. C is the canvas length. A backend that reports no steps has TextArrived in place of
 blocks, and PrefillFinished anywhere before the end, if it is told how long the prompt was.
+
+In a run whose answer must fit a format PrefixPinned comes between two steps of a block, and before its first. A
+decision has one step a block, and SlotsRead after it; a backend that reports no steps has one SlotsRead alone.
 """
 
 from __future__ import annotations
@@ -58,6 +61,27 @@ class StepFinished:
 
 
 @dataclass(frozen=True, eq=False)
+class PrefixPinned:
+    """The argmax canvas was read under the format of the answer; what it allows is pinned, the rest denoised again."""
+
+    block_index: int
+    step: int  # of the block, that comes next
+    round: int  # from 0 in each block
+    canvas: Tokens  # (C,) that the next step begins with
+    pinned: int  # positions before this one are pinned from here on
+    written: int  # of those newly pinned, how many the model had written; the format forced or chose the others
+
+
+@dataclass(frozen=True, eq=False)
+class SlotsRead:
+    """What the slots of a decision's canvas came to, one a question. All log-probabilities are finite, in nats."""
+
+    block_index: int  # which read, from 0
+    logprobs: tuple[NDArray[np.float32], ...]  # of each question's options, over the whole vocabulary
+    argmax_is_label: tuple[bool, ...]  # whether the likeliest token of all is one of the labels
+
+
+@dataclass(frozen=True, eq=False)
 class CanvasCommitted:
     """A finished block. After the first end token, ``tokens`` holds padding."""
 
@@ -93,7 +117,16 @@ class GenerationFinished:
         return len(self.tokens) / self.steps if self.steps else 0.0
 
 
-Event = PrefillFinished | CanvasStarted | StepFinished | CanvasCommitted | TextArrived | GenerationFinished
+Event = (
+    PrefillFinished
+    | CanvasStarted
+    | StepFinished
+    | PrefixPinned
+    | SlotsRead
+    | CanvasCommitted
+    | TextArrived
+    | GenerationFinished
+)
 
 
 @dataclass(frozen=True, eq=False)

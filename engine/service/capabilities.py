@@ -14,5 +14,7 @@ class Capabilities:
     infill: bool = False  # spans of finished text can be regenerated
     influence: bool = False  # the influence of one token on the others can be measured
     adapters: bool = False  # can be attached and detached
+    decisions: bool = False  # questions can be decided from one read of a canvas
+    structured: bool = False  # answers can be held to a format
     images: bool = False  # prompts may contain images
     parallel_runs: int = 1  # at the same time; further ones wait

@@ -9,12 +9,14 @@ from typing import Any, Literal
 
 from engine.config import GenerationConfig
 from engine.forks import Fork, Mark
+from engine.tasks.decisions.questions import Decision
 from engine.text.message import Message
+from engine.text.output_format import OutputFormat
 from engine.trace.header import new_id
 from engine.trace.recording import Recording
 
 SCHEMES = ("http://", "https://")
-RunKind = Literal["chat", "completion", "puzzle", "fork", "infill"]
+RunKind = Literal["chat", "completion", "puzzle", "fork", "infill", "decision"]
 
 
 def is_remote(path_or_id: str) -> bool:
@@ -39,7 +41,8 @@ class RunRequest:
 
     A chat or a puzzle answers ``messages``, a completion goes on with ``text``. A fork continues ``source`` with
     ``changes``; an infill regenerates the ``marks`` in the finished text of ``source``. Those two take the prompt and
-    the settings of ``source``, and a fork its seed, too: see ``RunRequest.fork`` and ``RunRequest.infill``.
+    the settings of ``source``, and a fork its seed, too: see ``RunRequest.fork`` and ``RunRequest.infill``. A decision
+    reads answers to the questions of ``decision`` from one canvas; its messages are made of them.
     """
 
     kind: RunKind
@@ -54,6 +57,8 @@ class RunRequest:
     marks: tuple[Mark, ...] = ()
     tools: tuple[Mapping[str, Any], ...] = ()  # of a chat: functions as JSON schemas, for the chat template
     text: str = ""  # of a completion: the prompt as it is, without a template
+    decision: Decision | None = None
+    output_format: OutputFormat | None = None  # of a chat or a completion: what the answer must fit
     adapter: str | None = None  # for this run, a folder or an embedded one's id; "": none; None: the one attached
     run_id: str = field(default_factory=new_id)
     cancel: threading.Event = field(default_factory=threading.Event)
@@ -61,6 +66,8 @@ class RunRequest:
     def __post_init__(self) -> None:
         if (self.kind in ("fork", "infill")) != (self.source is not None):
             raise ValueError("a fork and an infill go on from a source; the others have none")
+        if (self.kind == "decision") != (self.decision is not None):
+            raise ValueError("a decision has its questions; the others have none")
 
     @property
     def departure(self) -> Fork:

@@ -8,6 +8,8 @@ which packs better. Masks are bits, the first position in the highest. Tokens ar
     STEP   temperature, seconds, K u16, whether there is a top u16, argmax (C), candidates ^ argmax (C),
            next_canvas ^ candidates (C), entropy f32 (C), accepted_mask (C), top_tokens (K, C),
            top_probabilities f32 (K, C)
+    PINS   round u32, pinned u32, written u32, canvas (C)
+    SLOT   questions u16, of each its options u16 and whether the argmax is a label u16; log-probabilities f32 (all)
     COMM   text_length u32, steps u32, reason u32 (0 converged, 1 step cap), tokens (C)
     PART   tokens that came with it u32, whether it is thinking u32, text in UTF-8
     DONE   reason u32 (0 eos, 1 length, 2 cancelled), blocks u32, steps u32, N u32, seconds, tokens (N)
@@ -31,9 +33,12 @@ from engine.events import (
     Event,
     GenerationFinished,
     PrefillFinished,
+    PrefixPinned,
+    SlotsRead,
     StepFinished,
     TextArrived,
 )
+from engine.tasks.decisions.questions import MOST_OPTIONS, MOST_QUESTIONS
 from engine.trace.format import (
     MOST_ANSWER,
     MOST_BLOCKS,
@@ -55,7 +60,7 @@ COMMITTED: tuple[Committed, ...] = get_args(Committed)
 FINISHED: tuple[Finished, ...] = get_args(Finished)
 
 PREF, STEP, COMM, DONE = struct.Struct("<QQd"), struct.Struct("<ddHH"), struct.Struct("<III"), struct.Struct("<IIIId")
-PART = struct.Struct("<II")
+PART, PINS, COUNT, OPTIONS = struct.Struct("<II"), struct.Struct("<III"), struct.Struct("<H"), struct.Struct("<HH")
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,8 @@ class Codec:
             b"PREF": PREF.size,
             b"CANV": 4 * self.length + mask,
             b"STEP": min(STEP.size + 16 * self.length + mask + 8 * self.length * MOST_TOP, MOST_STEP),
+            b"PINS": PINS.size + 4 * self.length,
+            b"SLOT": COUNT.size + MOST_QUESTIONS * (OPTIONS.size + 4 * MOST_OPTIONS),
             b"TEXT": MOST_TEXT,
             b"COMM": COMM.size + 4 * self.length,
             b"PART": MOST_TEXT,
@@ -97,6 +104,11 @@ class Codec:
                 return b"CANV", payload, event.block_index, -1
             case StepFinished():
                 return b"STEP", self._encode_step(event), event.block_index, event.step
+            case PrefixPinned():
+                figures = PINS.pack(event.round, event.pinned, event.written)
+                return b"PINS", figures + _planes(self._sized(event.canvas)), event.block_index, event.step
+            case SlotsRead():
+                return b"SLOT", _encode_slots(event), event.block_index, -1
             case CanvasCommitted():
                 figures = COMM.pack(event.text_length, event.steps, COMMITTED.index(event.reason))
                 return b"COMM", figures + _planes(self._sized(event.tokens)), event.block_index, -1
@@ -154,6 +166,13 @@ class Codec:
                 event = CanvasStarted(block, reading.tokens(self.length), reading.mask(self.length))
             case b"STEP":
                 event = self._decode_step(reading, block, step)
+            case b"PINS":
+                number, pinned, written = reading.figures(PINS)
+                if not written <= pinned <= self.length or number > self.length:
+                    raise PayloadError("it contradicts itself")
+                event = PrefixPinned(block, step, number, reading.tokens(self.length), pinned, written)
+            case b"SLOT":
+                event = _decode_slots(reading, block)
             case b"COMM":
                 text_length, steps, reason = reading.figures(COMM)
                 if text_length > self.length or steps > MOST_STEPS or reason >= len(COMMITTED):
@@ -200,6 +219,24 @@ class Codec:
             top_tokens,
             top_probabilities,
         )
+
+
+def _encode_slots(event: SlotsRead) -> bytes:
+    figures = zip(event.logprobs, event.argmax_is_label, strict=True)
+    head = COUNT.pack(len(event.logprobs)) + b"".join(OPTIONS.pack(len(own), is_label) for own, is_label in figures)
+    return head + _planes(np.concatenate(event.logprobs))
+
+
+def _decode_slots(reading: _Reading, block: int) -> SlotsRead:
+    (count,) = reading.figures(COUNT)
+    figures = [reading.figures(OPTIONS) for _ in range(count)]
+    if not 1 <= count <= MOST_QUESTIONS or any(not 2 <= n <= MOST_OPTIONS or said > 1 for n, said in figures):
+        raise PayloadError("it contradicts itself")
+    whole = reading.reals(sum(options for options, _ in figures))
+    if (whole > 0).any():
+        raise PayloadError("it has a probability over 1")
+    edges = np.cumsum([options for options, _ in figures])[:-1]
+    return SlotsRead(block, tuple(map(_fixed, np.split(whole, edges))), tuple(bool(said) for _, said in figures))
 
 
 class _Reading:

@@ -19,6 +19,8 @@ the order of a run (``header``, ``texts`` and ``codec`` say what is in them; C p
     PREF   the prompt was prefilled
     CANV   a block's noise and its pinned positions
     STEP   a denoising step
+    PINS   the canvas was read under the format of the answer, and its beginning pinned
+    SLOT   what the slots of a decision's canvas came to
     TEXT   the answer as it reads with the next record (COMM, DONE or FAIL), JSON
     COMM   a block's final tokens
     PART   more of the answer's text, in place of blocks, of a run that reported no steps

@@ -16,6 +16,10 @@ from engine.config import GenerationConfig
 from engine.errors import SafelightError
 from engine.files import parse_json
 from engine.forks import Fork, Mark
+from engine.tasks.decisions.forms import decision_from_json, decision_to_json
+from engine.tasks.decisions.layout import Slot
+from engine.tasks.decisions.questions import Decision
+from engine.text.output_format import OutputFormat
 from engine.trace.format import (
     MOST_ANSWER,
     MOST_BLOCKS,
@@ -29,6 +33,7 @@ from engine.trace.format import (
 MODEL_TEXTS = ("name", "title", "path", "fingerprint", "device", "dtype", "packing")
 LATER_TEXTS = ("adapter", "adapter_fingerprint")  # which runs taken down by older versions do not have
 ID = re.compile(r"[0-9a-f]{32}")
+MOST_LABEL = 8  # token ids that count as one label
 MOST_NAME = 4096  # characters of a name or a path
 MOST_WHOLE = 2**31 - 1  # of a number that a spin box may show
 
@@ -92,6 +97,9 @@ class TraceHeader:
     parent: Parent | None = None
     changes: tuple[Fork, ...] = ()  # all that were made on the way, the parent's too
     marks: tuple[Mark, ...] = ()  # spans of the parent's text that this run wrote anew
+    decision: Decision | None = None  # what the run decided,
+    slots: tuple[Slot, ...] = ()  # and where on its canvas, a slot a question
+    output_format: OutputFormat | None = None  # what the answer had to fit
     id: str = field(default_factory=new_id)
     created: str = field(default_factory=_now)  # ISO 8601, UTC
     app_version: str = field(default_factory=_app_version)
@@ -118,7 +126,16 @@ class TraceHeader:
 
     def to_json(self) -> bytes:
         """The HEAD record's payload."""
-        return json.dumps(dataclasses.asdict(dataclasses.replace(self, messages=_plain(self.messages)))).encode()
+        bare = dataclasses.replace(self, messages=_plain(self.messages), decision=None, output_format=None)
+        raw = dataclasses.asdict(bare)
+        for name in ("decision", "slots", "output_format"):  # which other runs do not have
+            del raw[name]
+        if self.decision is not None:
+            raw["decision"] = decision_to_json(self.decision)
+            raw["slots"] = [dataclasses.asdict(slot) for slot in self.slots]
+        if self.output_format is not None:
+            raw["output_format"] = self.output_format.to_json()
+        return json.dumps(raw).encode()
 
     @staticmethod
     def from_json(payload: bytes) -> tuple[TraceHeader, tuple[str, ...]]:
@@ -149,6 +166,7 @@ class TraceHeader:
             parent=None if parent is None else Parent(_id(parent), *(whole(parent, of, 0) for of in ("block", "step"))),
             changes=read_changes(raw.get("changes", [])),
             marks=read_marks(raw.get("marks", [])),
+            **_read_task(raw),
             id=_id(raw),
             created=text(raw, "created", MOST_NAME),
             app_version=text(raw, "app_version", MOST_NAME),
@@ -229,6 +247,35 @@ def read_marks(raw: Any) -> tuple[Mark, ...]:
     if any(mark.block >= MOST_BLOCKS or mark.stop > MOST_POSITIONS for mark in marks):
         raise PayloadError("its marks are out of bounds")
     return marks
+
+
+def _read_task(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run had to decide or to fit, as fields of the header."""
+    found: dict[str, Any] = {}
+    try:
+        if raw.get("decision") is not None:
+            found["decision"] = decision_from_json(raw["decision"])
+            found["slots"] = _read_slots(raw.get("slots"), found["decision"])
+        if raw.get("output_format") is not None:
+            found["output_format"] = OutputFormat.from_json(raw["output_format"])
+    except SafelightError as error:
+        raise PayloadError(str(error)) from None
+    return found
+
+
+def _read_slots(raw: Any, decision: Decision) -> tuple[Slot, ...]:
+    """The slots of a decision's canvas: one a question, or none where nobody told of a canvas."""
+    if not isinstance(raw, list) or len(raw) not in (0, len(decision.questions)):
+        raise PayloadError("its slots do not go with its questions")
+    slots = []
+    for slot, question in zip(raw, decision.questions, strict=False):
+        if not isinstance(slot, dict) or not isinstance(slot.get("labels"), list):
+            raise PayloadError("its slots are none")
+        labels = tuple(read_tokens({"labels": ids}, "labels") for ids in slot["labels"])
+        if len(labels) != len(question.options) or not all(1 <= len(ids) <= MOST_LABEL for ids in labels):
+            raise PayloadError("its slots do not go with its questions")
+        slots.append(Slot(whole(slot, "position", 0, MOST_POSITIONS - 1), labels))
+    return tuple(slots)
 
 
 def _plain(messages: tuple[Mapping[str, str], ...]) -> tuple[dict[str, str], ...]:

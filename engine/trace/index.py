@@ -22,6 +22,8 @@ KINDS: dict[bytes, Kind] = {
     b"PREF": "prefill",
     b"CANV": "canvas",
     b"STEP": "step",
+    b"PINS": "pins",
+    b"SLOT": "slots",
     b"COMM": "commit",
     b"PART": "text",
     b"DONE": "end",
@@ -166,6 +168,13 @@ class Order:
         elif kind == b"STEP":
             fits = self._is_open and block == self._block and step == self._step + 1
             self._step = step
+        elif kind == b"PINS":
+            fits = self._is_open and block == self._block and step == self._step + 1
+        elif kind == b"SLOT" and self._is_open:
+            fits = block == self._block and step == -1 and self._step >= 0
+        elif kind == b"SLOT":  # of a run that reported no steps
+            fits = block == 0 and step == self._block == -1 and not self._is_text
+            self._is_text = True
         elif kind == b"COMM":
             fits = self._is_open and block == self._block and step == -1 and self._step >= 0
             self._is_open = False
@@ -213,6 +222,10 @@ def where(entry: Entry) -> str:
             return f"at step {step_number(entry.step)} of block {entry.block + 1}"
         case "canvas":
             return f"at the beginning of block {entry.block + 1}"
+        case "pins":
+            return f"before step {step_number(entry.step)} of block {entry.block + 1}"
+        case "slots":
+            return f"at read {entry.block + 1}"
         case "commit":
             return f"at the end of block {entry.block + 1}"
         case "prefill":

@@ -14,6 +14,8 @@ from engine.events import (
     Event,
     GenerationFinished,
     PrefillFinished,
+    PrefixPinned,
+    SlotsRead,
     StepFinished,
     TextArrived,
 )
@@ -21,7 +23,7 @@ from engine.text.reply import Reply
 from engine.trace.header import TraceHeader
 from engine.types import Tokens
 
-Kind = Literal["prefill", "canvas", "step", "commit", "text", "end"]
+Kind = Literal["prefill", "canvas", "step", "pins", "slots", "commit", "text", "end"]
 
 
 class Entry(NamedTuple):
@@ -40,6 +42,10 @@ def entry_of(event: Event) -> Entry:
             return Entry("canvas", event.block_index)
         case StepFinished():
             return Entry("step", event.block_index, event.step)
+        case PrefixPinned():
+            return Entry("pins", event.block_index, event.step)
+        case SlotsRead():
+            return Entry("slots", event.block_index)
         case CanvasCommitted():
             return Entry("commit", event.block_index)
         case TextArrived():

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.events import CanvasCommitted, CanvasStarted, Event, GenerationFinished, StepFinished
+from engine.events import CanvasCommitted, CanvasStarted, Event, GenerationFinished, PrefixPinned, StepFinished
 from engine.text.reply import Reply
 from engine.trace.format import MOST_TOKENS, PayloadError
 from engine.trace.header import read_object, text
@@ -34,7 +34,7 @@ LONGEST = 256  # characters of a token's text that are kept; no real token comes
 def tokens_of(event: Event) -> list[NDArray[Any]]:
     """All tokens that an event names, in arrays of any shape."""
     match event:
-        case CanvasStarted():
+        case CanvasStarted() | PrefixPinned():
             return [event.canvas]
         case StepFinished():
             named = [event.argmax_canvas, event.candidates, event.next_canvas]

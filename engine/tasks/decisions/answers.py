@@ -40,7 +40,7 @@ class LabelRead:
 
 
 @dataclass(frozen=True)
-class Answer:
+class TypedAnswer:
     """A typed answer: a probability for each option of the question, the mean over the reads.
 
     Args:
@@ -73,14 +73,14 @@ class Answer:
         return math.fsum(level * share for level, share in enumerate(self.probabilities))
 
 
-def answer_of(question: Question, reads: Sequence[LabelRead], temperature: float = 1.0) -> Answer:
+def answer_of(question: Question, reads: Sequence[LabelRead], temperature: float = 1.0) -> TypedAnswer:
     """The answer to a question from one or more reads of its slot."""
     shares = [read.probabilities(temperature) for read in reads]
     number = len(shares)
     mean = tuple(math.fsum(column) / number for column in zip(*shares, strict=True))
     best = max(range(len(mean)), key=mean.__getitem__)
     agreeing = sum(max(range(len(one)), key=one.__getitem__) == best for one in shares)
-    return Answer(
+    return TypedAnswer(
         question,
         mean,
         math.fsum(read.label_mass for read in reads) / number,

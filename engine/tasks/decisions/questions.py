@@ -41,7 +41,7 @@ class YesNo:
 
 
 @dataclass(frozen=True)
-class Choice:
+class OneOf:
     """A question whose answer is one of 2 to 26 options, all with names of their own."""
 
     instructions: str
@@ -71,7 +71,7 @@ class Score:
         return self.levels
 
 
-Question: TypeAlias = YesNo | Choice | Score
+Question: TypeAlias = YesNo | OneOf | Score
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from engine.errors import SafelightError
-from engine.tasks.decisions.questions import LETTERS, Choice, Decision, Option, Question, YesNo
+from engine.tasks.decisions.questions import LETTERS, Decision, OneOf, Option, Question, YesNo
 
 YES_NO = (("yes", "no"), ("y", "n"))
 """Labels of a yes-or-no question, the first pair that a model has as one token each."""
@@ -44,7 +44,7 @@ class Labels:
         """A question's labels, one an option."""
         if isinstance(question, YesNo):
             return self.yes_no
-        return tuple((LETTERS if isinstance(question, Choice) else DIGITS)[: len(question.options)])
+        return tuple((LETTERS if isinstance(question, OneOf) else DIGITS)[: len(question.options)])
 
 
 def user_text(decision: Decision, labels: Labels) -> str:
@@ -67,7 +67,7 @@ def _asked(question: Question, labels: Labels) -> str:
         reply = f"Answer with {own[0]} or {own[1]} only."
     else:
         lines = [_line(label, _described(option)) for label, option in zip(own, question.options, strict=True)]
-        thing = "letter of one option" if isinstance(question, Choice) else "number of one level"
+        thing = "letter of one option" if isinstance(question, OneOf) else "number of one level"
         reply = f"Answer with the {thing} only."
     return "\n".join([question.instructions, *lines, reply])
 

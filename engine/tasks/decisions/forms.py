@@ -1,0 +1,140 @@
+"""Questions as JSON, in the form of ``/v1/systemone``: ``{"type": …, "instructions": …, "criteria": …}``.
+
+``criteria`` are of a noul (yes or no) ``{"true": …, "false": …}``, both may be missing; of a choice its options with
+their descriptions, ``{name: description or null}``; of a score its levels, each a name or
+``{"label": …, "description": …}``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from engine.errors import SafelightError, quoted
+from engine.tasks.decisions.questions import MOST_QUESTIONS, Decision, OneOf, Option, Question, Score, YesNo
+
+SIDES = ("true", "false")
+FIELDS = ("type", "instructions", "criteria")
+
+
+def question_to_json(question: Question) -> dict[str, Any]:
+    """A question without its name."""
+    criteria: Any
+    match question:
+        case YesNo():
+            kind, described = "noul", (question.yes, question.no)
+            criteria = {side: text for side, text in zip(SIDES, described, strict=True) if text}
+        case OneOf():
+            kind, criteria = "choice", {option.name: option.description or None for option in question.options}
+        case Score():
+            kind, criteria = "score", [_level_to_json(level) for level in question.levels]
+    return {"type": kind, "instructions": question.instructions, "criteria": criteria}
+
+
+def question_from_json(name: str, raw: Any) -> Question:
+    """A question by its name.
+
+    Raises:
+        SafelightError: it is none; the sentence names the question and the field.
+    """
+    if not isinstance(raw, dict):
+        raise _bad(name, "must be an object with type, instructions and criteria")
+    unknown = [field for field in raw if field not in FIELDS]
+    if unknown:
+        raise _bad(name, f"has the unknown field {quoted(unknown[0])}; there are {', '.join(FIELDS)}")
+    instructions, criteria = _text(name, "instructions", raw.get("instructions")), raw.get("criteria")
+    match raw.get("type"):
+        case "noul":
+            sides = {} if criteria is None else _described(name, criteria)
+            if not sides.keys() <= set(SIDES):
+                raise _bad(name, "may have the criteria true and false, no others")
+            return YesNo(instructions, sides.get("true", ""), sides.get("false", ""), name)
+        case "choice":
+            options = tuple(Option(option, text) for option, text in _described(name, criteria).items())
+            return OneOf(instructions, options, name)
+        case "score":
+            if not isinstance(criteria, list):
+                raise _bad(name, "needs its levels as criteria, a list, the lowest first")
+            return Score(instructions, tuple(_level_from_json(name, level) for level in criteria), name)
+        case kind:
+            raise _bad(name, f"has the type {quoted(kind)}; there are noul, choice and score")
+
+
+def questions_from_json(raw: Any) -> tuple[Question, ...]:
+    """All questions of ``{name: question}``.
+
+    Raises:
+        SafelightError: as ``question_from_json``; none or too many.
+    """
+    if not isinstance(raw, dict) or not raw:
+        raise SafelightError("questions must be an object with at least one question by its name")
+    if len(raw) > MOST_QUESTIONS:
+        raise SafelightError(f"there are {len(raw)} questions; at most {MOST_QUESTIONS} are taken at once")
+    return tuple(question_from_json(name, question) for name, question in raw.items())
+
+
+def decision_to_json(decision: Decision) -> dict[str, Any]:
+    """All of a decision; its questions as a list, for two may have the same name."""
+    return {
+        "state": decision.state,
+        "instructions": decision.instructions,
+        "questions": [[question.name, question_to_json(question)] for question in decision.questions],
+        "is_joint": decision.is_joint,
+        "first": decision.first,
+        "repeats": decision.repeats,
+    }
+
+
+def decision_from_json(raw: Any) -> Decision:
+    """
+    Raises:
+        SafelightError: it is none.
+    """
+    if not isinstance(raw, dict):
+        raise SafelightError("a decision must be an object")
+    given, is_joint = raw.get("questions"), raw.get("is_joint") is True
+    if not isinstance(given, list) or not 1 <= len(given) <= (MOST_QUESTIONS if is_joint else 1):
+        raise SafelightError("a decision's questions are none, or too many")
+    if not all(isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) for pair in given):
+        raise SafelightError("a decision's questions must be pairs of a name and a question")
+    return Decision(
+        _text("", "state", raw.get("state")),
+        tuple(question_from_json(name, question) for name, question in given),
+        _text("", "instructions", raw.get("instructions", "")),
+        is_joint,
+        _whole("first", raw.get("first", 1)),
+        _whole("repeats", raw.get("repeats", 0)),
+    )
+
+
+def _level_to_json(level: Option) -> Any:
+    return {"label": level.name, "description": level.description} if level.description else level.name
+
+
+def _level_from_json(name: str, raw: Any) -> Option:
+    if isinstance(raw, dict) and raw.keys() <= {"label", "description"}:
+        return Option(_text(name, "label", raw.get("label")), _text(name, "description", raw.get("description") or ""))
+    return Option(_text(name, "level", raw))
+
+
+def _described(name: str, raw: Any) -> Mapping[str, str]:
+    """Names with their descriptions, empty where there is none."""
+    if not isinstance(raw, dict):
+        raise _bad(name, "needs its criteria as an object of names and descriptions")
+    return {key: "" if text is None else _text(name, "criteria", text) for key, text in raw.items()}
+
+
+def _text(name: str, field: str, raw: Any) -> str:
+    if not isinstance(raw, str):
+        raise _bad(name, f"needs a text as {field}, not {quoted(raw)}")
+    return raw.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # lone surrogates go to no tokenizer
+
+
+def _whole(field: str, raw: Any) -> int:
+    if type(raw) is not int or not 0 <= raw <= MOST_QUESTIONS:
+        raise SafelightError(f"a decision's {field} must be a whole number up to {MOST_QUESTIONS}, not {quoted(raw)}")
+    return raw
+
+
+def _bad(name: str, what: str) -> SafelightError:
+    return SafelightError(f"the question {quoted(name)} {what}" if name else f"a decision {what}")

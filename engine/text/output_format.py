@@ -1,0 +1,96 @@
+"""What an answer must fit: a JSON schema, any JSON object, a regular expression, one of some texts, calls of tools."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from engine.errors import SafelightError, quoted
+
+FormatKind = Literal["json_schema", "json_object", "regex", "choices", "tool_calls"]
+KINDS: tuple[FormatKind, ...] = get_args(FormatKind)
+MOST_SCHEMA = 64 * 2**10  # characters of a schema's JSON, and of all tools'
+MOST_PATTERN = 4_096  # characters of a regular expression
+MOST_CHOICES, MOST_CHOICE = 1_000, 1_000  # texts, and characters of one
+
+
+@dataclass(frozen=True)
+class OutputFormat:
+    """The format of an answer, as plain data. Whether a grammar can be made of it is not looked at here.
+
+    Args:
+        schema: of json_schema. pattern: of regex, which the whole answer matches. choices: the texts to choose from.
+        tools: of tool_calls, each with ``name`` and ``parameters``, a JSON schema; at least one is called.
+
+    Raises:
+        SafelightError: what its kind needs is missing, or larger than is taken.
+    """
+
+    kind: FormatKind
+    schema: Mapping[str, Any] | None = field(default=None, hash=False)
+    pattern: str = ""
+    choices: tuple[str, ...] = ()
+    tools: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
+
+    def __post_init__(self) -> None:
+        match self.kind:
+            case "json_schema":
+                if not isinstance(self.schema, Mapping):
+                    raise SafelightError("a json_schema needs its schema, an object")
+                _check_size("the schema", self.schema)
+            case "regex":
+                if not 1 <= len(self.pattern) <= MOST_PATTERN:
+                    raise SafelightError(f"a regular expression must have 1 to {MOST_PATTERN} characters")
+            case "choices":
+                if not 1 <= len(self.choices) <= MOST_CHOICES:
+                    raise SafelightError(f"give 1 to {MOST_CHOICES} choices, not {len(self.choices)}")
+                if not all(1 <= len(choice) <= MOST_CHOICE for choice in self.choices):
+                    raise SafelightError(f"each choice must have 1 to {MOST_CHOICE} characters")
+            case "tool_calls":
+                if not self.tools:
+                    raise SafelightError("tool calls need at least one tool")
+                _check_size("the tools", list(self.tools))
+
+    def to_json(self) -> dict[str, Any]:
+        """What ``from_json`` reads."""
+        found: dict[str, Any] = {"kind": self.kind}
+        if self.schema is not None:
+            found["schema"] = dict(self.schema)
+        if self.pattern:
+            found["pattern"] = self.pattern
+        if self.choices:
+            found["choices"] = list(self.choices)
+        if self.tools:
+            found["tools"] = [dict(tool) for tool in self.tools]
+        return found
+
+    @staticmethod
+    def from_json(raw: Any) -> OutputFormat:
+        """
+        Raises:
+            SafelightError: it is none.
+        """
+        if not isinstance(raw, dict) or not raw.keys() <= {"kind", "schema", "pattern", "choices", "tools"}:
+            raise SafelightError("an output format must be an object with kind, and schema, pattern, choices or tools")
+        kind, schema, pattern = raw.get("kind"), raw.get("schema"), raw.get("pattern", "")
+        choices, tools = raw.get("choices", []), raw.get("tools", [])
+        if kind not in KINDS:
+            raise SafelightError(f"an output format's kind must be one of {', '.join(KINDS)}, not {quoted(kind)}")
+        if not isinstance(schema, dict | None) or not isinstance(pattern, str):
+            raise SafelightError("an output format's schema must be an object, its pattern a text")
+        if not isinstance(choices, list) or not all(isinstance(choice, str) for choice in choices):
+            raise SafelightError("an output format's choices must be a list of texts")
+        if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
+            raise SafelightError("an output format's tools must be a list of objects")
+        return OutputFormat(kind, schema, pattern, tuple(choices), tuple(tools))
+
+
+def _check_size(what: str, value: Any) -> None:
+    try:
+        size = len(json.dumps(value))
+    except (TypeError, ValueError, RecursionError):
+        raise SafelightError(f"{what} must be JSON") from None
+    if size > MOST_SCHEMA:
+        raise SafelightError(f"{what} take {size} characters as JSON; at most {MOST_SCHEMA} are taken")
