@@ -106,8 +106,8 @@ class _LayerCache:
         Args:
             behind: tokens after the stored ones that come before these, written in the same pass; there must be room.
         """
-        start = self.stored + behind
         self.make_room(behind + keys.shape[2])
+        start = self.stored + behind
         end = start + keys.shape[2]
         self.keys[:, :, start:end] = keys
         self.values[:, :, start:end] = values
