@@ -23,10 +23,16 @@ MOST_REPLIES = 32  # that a run may be ahead of its client
 
 
 class RunChannel:
-    """An ``Outlet`` whose replies are awaited in an event loop; it holds ``most`` before it is full."""
+    """An ``Outlet`` whose replies are awaited in an event loop.
 
-    def __init__(self, wake: Callable[[], None], most: int = MOST_REPLIES) -> None:
-        self._loop, self._wake, self._most = asyncio.get_running_loop(), wake, most
+    Args:
+        most: replies that it holds before it is full.
+        is_patient: who waits is woken by a run's start and end, and not by its events.
+    """
+
+    def __init__(self, wake: Callable[[], None], most: int = MOST_REPLIES, *, is_patient: bool = False) -> None:
+        self._loop, self._wake = asyncio.get_running_loop(), wake
+        self._most, self._is_patient = most, is_patient
         self._replies: deque[ServiceReply] = deque()
         self._arrived = asyncio.Event()
         self._is_closed = False
@@ -35,6 +41,8 @@ class RunChannel:
         """From the scheduler's thread."""
         if not self._is_closed:
             self._replies.append(reply)
+            if self._is_patient and isinstance(reply, RunAdvanced) and not self.is_full:
+                return
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._arrived.set)
 
@@ -69,6 +77,7 @@ class ServedRun:
     Args:
         requests: all with the same flag to cancel them by.
         field: of the HTTP request, that is at fault where a run is refused.
+        is_patient: nothing is done with an event before a run is over.
     """
 
     def __init__(
@@ -78,11 +87,14 @@ class ServedRun:
         endpoint: str,
         model: str,
         field: str | None = None,
+        *,
+        is_patient: bool = False,
     ) -> None:
         self._context, self._requests, self._field = context, requests, field
         self._endpoint, self._model = endpoint, model
         self._cancel = requests[0].cancel
-        self._channel = RunChannel(context.scheduler.wake, MOST_REPLIES * len(requests))
+        most = MOST_REPLIES * len(requests)
+        self._channel = RunChannel(context.scheduler.wake, most, is_patient=is_patient)
         self._live: LiveRequest | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
