@@ -78,7 +78,8 @@ def _decisions_answer(answer: TypedAnswer, *, has_repeats: bool) -> dict[str, An
                 ],
                 "confidence": answer.confidence,
             }
-    return written | (_repeats(answer, list(answer.spread)) if has_repeats else {})
+    spread = answer.spread[0] if isinstance(question, YesNo) else list(answer.spread)
+    return written | (_repeats(answer, spread) if has_repeats else {})
 
 
 def _systemone_answer(answer: TypedAnswer, *, has_repeats: bool) -> dict[str, Any]:
