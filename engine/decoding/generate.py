@@ -161,15 +161,29 @@ def generating(
     output_format: OutputFormat | None = None,
 ) -> Decoding[None]:
     """As ``generate``; whoever takes the items performs the passes among them."""
+    if output_format is not None:
+        answer = answer_of(model, [int(token) for token in prompt_ids], config, output_format)
+        yield from fitting(model, prompt_ids, config, seed, answer, cancel, cache)
+        return
     prompt, cache = checked_prompt(prompt_ids), bound(model, cache)
     check_seed(seed)
-    if output_format is not None:
-        yield from structured(
-            model, prompt, config, seed, cancel, cache, answer_of(model, prompt.tolist(), config, output_format)
-        )
-        return
     decode = decoder_of(model, decoder)
     yield from decode(model, prompt, config, seed, cancel, cache)
+
+
+def fitting(
+    model: BlockDenoiser,
+    prompt_ids: Sequence[int] | Tensor,
+    config: GenerationConfig,
+    seed: int,
+    answer: FormattedAnswer,
+    cancel: Cancel | None = None,
+    cache: KVCache | None = None,
+) -> Decoding[None]:
+    """As ``generating``, under the format of an answer that has not begun; see ``answer_of``."""
+    prompt, cache = checked_prompt(prompt_ids), bound(model, cache)
+    check_seed(seed)
+    yield from structured(model, prompt, config, seed, cancel, cache, answer)
 
 
 def forking(

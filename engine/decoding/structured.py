@@ -35,7 +35,7 @@ from engine.types import Cancel, Tokens
 MOST_BLOCK_STEPS = 4_000  # denoising steps of a block; behind them each round takes one
 
 
-class Answer(Protocol):
+class AnswerReader(Protocol):
     """What an answer must fit, and how far it has come; see ``engine.text.formatted_answer``."""
 
     @property
@@ -56,7 +56,7 @@ def structured(
     seed: int,
     cancel: Cancel | None,
     cache: KVCache,
-    answer: Answer,
+    answer: AnswerReader,
 ) -> Decoding[None]:
     """Generate text after ``prompt`` (T,) that fits ``answer``, which is taken to its end.
 
@@ -97,7 +97,7 @@ def structured(
 class _Run:
     """The blocks of a run, one after the other."""
 
-    def __init__(self, stepper: Stepper, config: GenerationConfig, answer: Answer, cancel: Cancel | None) -> None:
+    def __init__(self, stepper: Stepper, config: GenerationConfig, answer: AnswerReader, cancel: Cancel | None) -> None:
         self.stepper, self.config, self.answer, self.cancel = stepper, config, answer, cancel
         self.usage = Usage()
 

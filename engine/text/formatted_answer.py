@@ -20,7 +20,8 @@ class FormattedAnswer:
     closes the thought and not the text. The format begins behind it, or at once where there is none.
 
     Args:
-        opens, closes: the tags' tokens. in_thought: the prompt ends inside one. may_think: the answer may begin with one.
+        opens, closes: the tags' tokens.
+        in_thought: the prompt ends inside one. may_think: the answer may begin with one.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class FormattedAnswer:
         return found
 
     def closing(self, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Of the tokens (V,) that are allowed next, those that bring the answer to its end; all, where none is known to."""
+        """Of the tokens (V,) that are allowed next, those that bring the answer to its end; all, if none is known."""
         return self._state.closing(allowed)
 
     @property

@@ -188,7 +188,7 @@ class GrammarState:
         return found
 
     def closing(self, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Of the tokens (V,) that are allowed next, those that bring the answer to its end; all, where none is known to."""
+        """Of the tokens (V,) that are allowed next, those that bring the answer to its end; all, if none is known."""
         if self._closing is not None:
             for mask in self._closing.in_string if self._is_in_string else self._closing.outside:
                 if (allowed & mask).any():

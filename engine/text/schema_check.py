@@ -17,15 +17,15 @@ MOST_COUNT = 100_000  # characters, items or members that are asked for; of more
 MOST_DIVISOR = 10_000  # of multipleOf, without its decimal point; a grammar has a state for each remainder
 MOST_NUMBER = 1e15  # of a bound; JSON's readers keep whole numbers up to 9e15
 
-_PLAIN = frozenset(("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "discriminator",
-                    "$schema", "$id", "$comment", "$anchor", "nullable", "example"))  # fmt: skip
+_PLAIN = frozenset(("title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly",
+                    "discriminator", "nullable", "$schema", "$comment", "$anchor"))  # fmt: skip
 _COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _MAPS = ("properties", "patternProperties", "$defs", "definitions")
 _ONE = ("items", "additionalProperties", "additionalItems")
-_KNOWN = frozenset((*_COUNTS, *_BOUNDS, *_LISTS, *_MAPS, *_ONE, "type", "enum", "const", "required", "pattern", "format",
-                    "multipleOf", "$ref"))  # fmt: skip
+_KNOWN = frozenset((*_COUNTS, *_BOUNDS, *_LISTS, *_MAPS, *_ONE, "type", "enum", "const", "required", "pattern",
+                    "format", "multipleOf", "$ref"))  # fmt: skip
 _TYPES = ("string", "integer", "number", "boolean", "null", "object", "array")
 
 Lacks = Callable[[str], str]
@@ -67,7 +67,7 @@ class _Check:
             raise _wrong(place, f"must be a schema, not {quoted(raw)}")
         found: dict[str, Any] = {}
         for name, value in raw.items():
-            if name in _PLAIN or name.startswith("x-"):
+            if name in _PLAIN or name.startswith("x-") or (name == "$id" and not depth):
                 continue
             if name not in _KNOWN:
                 raise _wrong(place, f"has {quoted(name)}, which answers cannot be held to; leave it out")
