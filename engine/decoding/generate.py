@@ -284,7 +284,14 @@ def perform(model: BlockDenoiser, wanted: Pass) -> None:
         case Prefill():
             model.prefill(wanted.ids, wanted.cache)
         case Denoise():
-            wanted.logits = model.denoise(wanted.canvas, wanted.cache, wanted.self_conditioning_logits)
+            before = wanted.cache.length
+            if wanted.text is not None:
+                model.prefill(wanted.text, wanted.cache)
+            try:
+                wanted.logits = model.denoise(wanted.canvas, wanted.cache, wanted.self_conditioning_logits)
+            except Exception:
+                wanted.cache.truncate(before)  # nothing has changed
+                raise
         case LaunchStep():
             wanted.program.launch(wanted.index)
 
