@@ -103,13 +103,13 @@ GOOD: tuple[tuple[str, dict[str, Any]], ...] = (
     }),
     ("/v1/decisions", {
         "input": [
-            {"role": "developer", "content": "Mind."}, {"role": "assistant", "content": "So.", "type": "message"},
+            {"role": "assistant", "content": "So.", "type": "message"},
             {"role": "user", "content": [{"type": "input_json", "data": {"a": [1]}}]},
         ],
         "questions": [{"type": "predicate", "instructions": "Is it so?"}] * 3, "joint": True,
     }),
     ("/v1/systemone", {
-        "model": "safelight-skills", "state": {"a": [1, "b"]}, "instructions": "Mind.", "images": [], "joint": True,
+        "model": "safelight-skills", "state": {"a": [1, "b"]}, "instructions": None, "images": [], "joint": True,
         "chat_template_kwargs": {"enable_thinking": False}, "request_id": "r1", "repeats": 2,
         "questions": {
             "a": {"type": "noul", "instructions": "Is it so?", "criteria": {"true": "it is", "false": None}},
