@@ -64,6 +64,8 @@ def endpoint_name(endpoint: str) -> str:
         "/v1/chat/completions": tr("Chat"),
         "/v1/completions": tr("Completion"),
         "/v1/responses": tr("Response"),
+        "/v1/decisions": tr("Decision"),
+        "/v1/systemone": tr("Decision"),
     }
     return known.get(endpoint, endpoint)
 
