@@ -89,7 +89,7 @@ def table_from(data: bytes, name: str) -> CsvTable:
     if header is None:
         raise SafelightError(f"{name} is empty; its first row must have the names of the columns")
     columns = _columns(header.cells, name)
-    rows = []
+    rows: list[TableRow] = []
     for row in records:
         if any(row.cells[len(columns) :]):
             raise SafelightError(
