@@ -48,7 +48,7 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-@functools.cache  # it reads a file, which takes a tenth of a decision's time
+@functools.cache
 def _app_version() -> str:
     from importlib import metadata  # takes a while, and comes with the whole of the e-mail package
 
