@@ -1,248 +1,93 @@
-"""Decisions: how many a second, how often right, how well calibrated: ``python -m tests.bench.decisions --count 400``.
+"""Decisions a second from one client that keeps its connections, over the embedded model.
 
-Asked of a model are held-out examples that it is taught the like of, singly and jointly; the fastest of some rounds
-counts. Accuracy and calibration error are those of one half of the examples, the temperature is fitted to the other.
-Over HTTP it is one client, with one request at a time and with eight. Figures depend on the machine, which is named.
+    python -m tests.bench.decisions [SECONDS]
+
+The client is a process of its own, on the same machine. Each request is about another state.
 """
 
 from __future__ import annotations
 
-import argparse
+import http.client
 import json
-import os
-import platform
-import queue
-import random
-import tempfile
+import multiprocessing
+import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from http.client import HTTPConnection
-from pathlib import Path
 from typing import Any
 
-from engine import SKILLS
-from engine.service import (
-    DecisionReads,
-    LoadedModel,
-    LoadRequest,
-    LocalBackend,
-    ModelLoaded,
-    RunEnded,
-    RunRequest,
-    Scheduler,
-    ServiceReply,
-    decision_requests,
-    run_alone,
-)
-from engine.tasks.decisions import examples as teaching
-from engine.tasks.decisions.calibration import LabelledRead, fit_temperature, reliability
-from engine.tasks.decisions.forms import question_to_json
-from tests.bench.load_mix import Mix
-from tests.bench.server_load import serving
+from engine.catalog import SKILLS
+from engine.service import LocalBackend
+from tests.engine.server.served import KEY, serving
 
-FORMS: tuple[teaching.Form, ...] = ("single", "joint")
-CONNECTIONS = (1, 8)
-ROUNDS = 3
-
-
-class Ends:
-    """An ``Outlet`` that keeps the ends of runs alone."""
-
-    is_full = False
-
-    def __init__(self) -> None:
-        self.arrived: queue.SimpleQueue[RunEnded] = queue.SimpleQueue()
-
-    def put(self, reply: ServiceReply) -> None:
-        if isinstance(reply, RunEnded):
-            self.arrived.put(reply)
+QUESTION = {"type": "predicate", "instructions": "Is the first number the larger one?"}
 
 
 @dataclass(frozen=True)
-class Row:
-    """So many answers a second."""
+class Way:
+    """How it is asked: requests at once, questions a request."""
 
-    how: str
-    form: teaching.Form
-    answers_per_second: float
-    runs_per_second: float
-
-
-def drawn(form: teaching.Form, count: int, seed: int) -> list[teaching.DecisionExample]:
-    """Held-out examples, no state twice."""
-    rng, found = random.Random(f"{seed} {form}"), {}
-    while len(found) < count:
-        example = teaching.sample(rng, "test", form)
-        found.setdefault(example.decision.state, example)
-    return list(found.values())
+    name: str
+    clients: int = 1
+    questions: int = 1
+    joint: bool = False
 
 
-def requests_of(model: LoadedModel, examples: Sequence[teaching.DecisionExample]) -> list[RunRequest]:
-    return [
-        request
-        for one in (example.decision for example in examples)
-        for request in decision_requests(model, one.state, one.questions, is_joint=one.is_joint)
-    ]
+WAYS = (
+    Way("one question a request, one request at a time"),
+    Way("one question a request, eight requests at once", clients=8),
+    Way("eight questions a request, read singly", questions=8),
+    Way("eight questions a request, read jointly", questions=8, joint=True),
+    Way("eight questions a request, read singly, four requests at once", clients=4, questions=8),
+)
 
 
-def fastest(work: Callable[[], None]) -> float:
-    """Seconds of the fastest round."""
-    seconds = []
-    for _ in range(ROUNDS):
+def ask(port: int, way: Way, thread: int, until: float, spent: list[float]) -> None:
+    """Ask again and again; notes the seconds that each request took."""
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
+    number = 1_000 * thread
+    while time.perf_counter() < until:
+        number += 1
+        body: dict[str, Any] = {"input": f"{number} and 4711", "questions": [QUESTION] * way.questions}
+        if way.joint:
+            body["joint"] = True
         began = time.perf_counter()
-        work()
-        seconds.append(time.perf_counter() - began)
-    return min(seconds)
+        connection.request("POST", "/v1/decisions", json.dumps(body), headers)
+        answer = connection.getresponse()
+        data = answer.read()
+        if answer.status != 200:
+            raise SystemExit(data.decode())
+        spent.append(time.perf_counter() - began)
+    connection.close()
 
 
-def directly(backend: LocalBackend, model: LoadedModel, examples: Sequence[teaching.DecisionExample]) -> None:
-    """One run after the other, in this thread."""
-    for request in requests_of(model, examples):
-        for reply in run_alone(backend, request):
-            assert not (isinstance(reply, RunEnded) and reply.message), reply
-
-
-def scheduled(scheduler: Scheduler, model: LoadedModel, examples: Sequence[teaching.DecisionExample]) -> None:
-    """All runs at once, as many at a time as the backend takes."""
-    ends, requests = Ends(), requests_of(model, examples)
-    for request in requests:
-        scheduler.run(request, ends)
-    for _ in requests:
-        end = ends.arrived.get()
-        assert not end.message, end
-
-
-def over_http(mix: Mix, examples: Sequence[teaching.DecisionExample], connections: int) -> None:
-    """A request an example, over so many connections of one client."""
-    bodies = [
-        json.dumps(
-            {
-                "state": one.state,
-                "questions": {str(place): question_to_json(question) for place, question in enumerate(one.questions)},
-                "joint": one.is_joint,
-            }
-        )
-        for one in (example.decision for example in examples)
-    ]
-    problems: list[str] = []
-
-    def work(mine: Sequence[str]) -> None:
-        connection = HTTPConnection("127.0.0.1", mix.port, timeout=60)
-        headers = {"Authorization": f"Bearer {mix.key}", "Content-Type": "application/json"}
-        for body in mine:
-            connection.request("POST", "/v1/systemone", body, headers)
-            response = connection.getresponse()
-            text = response.read()
-            if response.status != 200:
-                problems.append(f"{response.status}: {text[:200]!r}")
-                return
-        connection.close()
-
-    threads = [threading.Thread(target=work, args=(bodies[first::connections],)) for first in range(connections)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if problems:
-        raise SystemExit(problems[0])
-
-
-def quality(
-    backend: LocalBackend, model: LoadedModel, examples: Sequence[teaching.DecisionExample]
-) -> dict[str, float]:
-    """Accuracy and calibration error of one half, with a temperature from the other."""
-    halves: tuple[list[LabelledRead], list[LabelledRead]] = ([], [])
-    mass = []
-    for place, example in enumerate(examples):
-        [request] = requests_of(model, [example])
-        reads = DecisionReads(example.decision)
-        for reply in run_alone(backend, request):
-            reads.add(reply)
-        for slot, right, is_held_out in zip(reads.label_reads(), example.answers, example.held_out, strict=True):
-            if is_held_out:
-                halves[place % 2].append(LabelledRead(slot, right))
-                mass.append(slot[0].label_mass)
-    temperature = fit_temperature(halves[0])
-    before, after = reliability(halves[1]), reliability(halves[1], temperature)
-    return {
-        "answers": before.examples,
-        "accuracy": before.accuracy,
-        "temperature": temperature,
-        "ece_before": before.ece,
-        "ece_after": after.ece,
-        "brier_before": before.brier,
-        "brier_after": after.brier,
-        "label_mass": sum(mass) / len(mass),
-    }
-
-
-def loaded(backend: LocalBackend, path: str) -> LoadedModel:
-    found: list[LoadedModel] = []
-
-    def report(reply: object) -> None:
-        if isinstance(reply, ModelLoaded):
-            found.append(reply.model)
-
-    backend.load(LoadRequest(path, path), report)
-    return found[0]
-
-
-def measure(path: str, count: int, seed: int, *, with_server: bool) -> dict[str, Any]:
-    backend = LocalBackend()
-    model = loaded(backend, path)
-    examples = {form: drawn(form, count, seed) for form in FORMS}
-    found = {form: quality(backend, model, drawn(form, 2 * count, seed + 1)) for form in FORMS}
-    rows = []
-
-    def note(how: str, form: teaching.Form, seconds: float) -> None:
-        answers = sum(len(example.decision.questions) for example in examples[form])
-        rows.append(Row(how, form, answers / seconds, count / seconds))
-
-    for form in FORMS:
-        directly(backend, model, examples[form][:20])
-        note("directly", form, fastest(lambda form=form: directly(backend, model, examples[form])))
-    scheduler = Scheduler(backend)
-    for form in FORMS:
-        note("scheduler", form, fastest(lambda form=form: scheduled(scheduler, model, examples[form])))
-    scheduler.close()
-    if with_server and path == SKILLS:
-        with tempfile.TemporaryDirectory() as place, serving(Path(place)) as (_, mix):
-            for form in FORMS:
-                for number in CONNECTIONS:
-                    how = f"HTTP, {number} at a time"
-                    over_http(mix, examples[form][:20], number)
-                    note(how, form, fastest(lambda form=form, n=number: over_http(mix, examples[form], n)))
-    return {
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
-        "model": model.name,
-        "examples": count,
-        "seed": seed,
-        "speed": [vars(row) for row in rows],
-        "quality": found,
-    }
+def measure(port: int, seconds: float) -> None:
+    """Every way, in this process."""
+    for way in WAYS:
+        for span in (seconds / 4, seconds):  # the first warms
+            spent: list[float] = []
+            began = time.perf_counter()
+            threads = [
+                threading.Thread(target=ask, args=(port, way, thread, began + span, spent))
+                for thread in range(way.clients)
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            took = time.perf_counter() - began
+        rate, median = len(spent) * way.questions / took, sorted(spent)[len(spent) // 2]
+        print(f"{rate:7.0f} decisions/s   {1000 * median:6.1f} ms a request   {way.name}", flush=True)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", default=SKILLS, help="a folder or an embedded model")
-    parser.add_argument("--count", type=int, default=400, help="examples of each form")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--no-server", action="store_true")
-    parser.add_argument("--json", action="store_true", help="for programs")
-    options = parser.parse_args()
-    told = measure(options.model, options.count, options.seed, with_server=not options.no_server)
-    if options.json:
-        print(json.dumps(told))
-        return
-    print(f"{told['model']} on {told['machine']}; {told['examples']} examples of each form, seed {told['seed']}\n")
-    print(f"{'':<20}{'':<8}{'answers/s':>12}{'runs/s':>12}")
-    for row in told["speed"]:
-        print(f"{row['how']:<20}{row['form']:<8}{row['answers_per_second']:>12.1f}{row['runs_per_second']:>12.1f}")
-    print(f"\n{'held out':<20}" + "".join(f"{form:>12}" for form in FORMS))
-    for name in told["quality"][FORMS[0]]:
-        print(f"{name:<20}" + "".join(f"{told['quality'][form][name]:>12.4g}" for form in FORMS))
+    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 5.0
+    with serving(LocalBackend(), SKILLS) as served:
+        port = int(served.server.url.rpartition(":")[2])
+        client = multiprocessing.get_context("spawn").Process(target=measure, args=(port, seconds))
+        client.start()
+        client.join()
 
 
 if __name__ == "__main__":
