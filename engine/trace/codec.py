@@ -52,6 +52,7 @@ from engine.trace.format import (
     MOST_WHY,
     PayloadError,
 )
+from engine.trace.header import TraceHeader
 from engine.types import Tokens
 
 Committed = Literal["converged", "step_cap"]
@@ -65,10 +66,20 @@ PART, PINS, COUNT, OPTIONS = struct.Struct("<II"), struct.Struct("<III"), struct
 
 @dataclass(frozen=True)
 class Codec:
-    """Payloads of runs with canvases of ``length`` positions; tokens are below ``vocab_size``, unless that is 0."""
+    """Payloads of runs with canvases of ``length`` positions; tokens are below ``vocab_size``, unless that is 0.
+
+    ``options`` has how many options each question of a decision has; other runs have no questions.
+    """
 
     length: int
     vocab_size: int
+    options: tuple[int, ...] = ()
+
+    @staticmethod
+    def of(header: TraceHeader) -> Codec:
+        """That of a run."""
+        asked = () if header.decision is None else header.decision.questions
+        return Codec(header.canvas_length, header.model.vocab_size, tuple(len(one.options) for one in asked))
 
     @cached_property
     def most(self) -> dict[bytes, int]:
@@ -172,7 +183,7 @@ class Codec:
                     raise PayloadError("it contradicts itself")
                 event = PrefixPinned(block, step, number, reading.tokens(self.length), pinned, written)
             case b"SLOT":
-                event = _decode_slots(reading, block)
+                event = _decode_slots(reading, block, self.options)
             case b"COMM":
                 text_length, steps, reason = reading.figures(COMM)
                 if text_length > self.length or steps > MOST_STEPS or reason >= len(COMMITTED):
@@ -227,11 +238,11 @@ def _encode_slots(event: SlotsRead) -> bytes:
     return head + _planes(np.concatenate(event.logprobs))
 
 
-def _decode_slots(reading: _Reading, block: int) -> SlotsRead:
+def _decode_slots(reading: _Reading, block: int, options: tuple[int, ...]) -> SlotsRead:
     (count,) = reading.figures(COUNT)
-    figures = [reading.figures(OPTIONS) for _ in range(count)]
-    if not 1 <= count <= MOST_QUESTIONS or any(not 2 <= n <= MOST_OPTIONS or said > 1 for n, said in figures):
-        raise PayloadError("it contradicts itself")
+    figures = [reading.figures(OPTIONS) for _ in options] if count == len(options) else []
+    if not figures or tuple(number for number, _ in figures) != options or any(said > 1 for _, said in figures):
+        raise PayloadError("it does not go with the questions of the run")
     whole = reading.reals(sum(options for options, _ in figures))
     if (whole > 0).any():
         raise PayloadError("it has a probability over 1")

@@ -18,19 +18,20 @@ from engine import SafelightError, open_trace
 from engine.forks import Mark
 from engine.trace import Parent
 from engine.trace.format import HEAD, OPENING, frame, opening
-from tests.engine.traces import header, made_up, write
+from tests.engine.traces import FORMAT, decided, decision_header, header, made_up, structured, write
 from tests.hostile import mutate
 from tests.hostile.kind import Attempt, Kind
 
 Record = tuple[bytes, bytes, int, int]  # kind, payload, block, step
 SHAPES = ((6, 2, 3, 3), (1, 1, 2, 0), (64, 3, 8, 8), (256, 1, 12, 8), (16, 2, 40, 64), (300, 1, 2, None))
+KNOWN = (b"HEAD", b"PIEC", b"PREF", b"CANV", b"STEP", b"PINS", b"SLOT", b"TEXT", b"COMM", b"DONE", b"FAIL")
 MEGABYTE = 2**20
 FIXED: dict[str, Any] = {"id": "0" * 32, "created": "2026-01-01T00:00:00+00:00", "app_version": ""}
 
 
 @cache
 def _runs() -> tuple[bytes, ...]:
-    """Valid files of several shapes, one of a run that failed and one of a fork."""
+    """Valid files of several shapes, of a run that failed, a fork, a decision and a run that fits a format."""
     made = []
     with tempfile.TemporaryDirectory(prefix="hostile-traces-") as folder:
         for place, (length, blocks, steps, top) in enumerate(SHAPES):
@@ -41,6 +42,12 @@ def _runs() -> tuple[bytes, ...]:
             failure = "The card fell out." if place == 1 else ""
             path = write(Path(folder) / f"{place}.sltrace", events[:-1] if failure else events, told, failure)
             made.append(path.read_bytes())
+        told = decision_header(**FIXED)
+        for name, task, events in (
+            ("decided", told, decided(told)),
+            ("fits", header(16, 50, output_format=FORMAT, **FIXED), structured()),
+        ):
+            made.append(write(Path(folder) / f"{name}.sltrace", events, task).read_bytes())
     return tuple(made)
 
 
@@ -183,7 +190,7 @@ def _changed(random: Random, records: list[Record]) -> bytes:
             case 1:
                 step = random.choice((-2, -1, 0, 1, 9_999, 10_000, 2**31 - 1))
             case 2:
-                kind = random.choice((b"HEAD", b"PIEC", b"PREF", b"CANV", b"STEP", b"TEXT", b"COMM", b"DONE", b"FAIL"))
+                kind = random.choice(KNOWN)
             case 3:
                 other = random.randrange(len(records))
                 records[at], records[other] = records[other], records[at]
