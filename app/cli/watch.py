@@ -29,6 +29,7 @@ STYLES = {  # so that no state is shown by colour alone
     CellState.SETTLED: "bold",
     CellState.GIVEN: "bold italic cyan",
     CellState.PADDING: "dim",
+    CellState.FITTING: "bold italic",
 }
 CONTROL = "¤"  # end, padding and turn tokens
 BREAK = "↲"

@@ -17,7 +17,15 @@ from PySide6.QtGui import QFont, QFontMetrics, QFontMetricsF, QImage, QPainter
 from app.canvas.geometry import GAP, MARGIN, Geometry, line_lengths
 from app.canvas.glyphs import CellGlyphs, Glyph, glyph_of
 from app.canvas.legend import entry_width, paint_entry
-from app.canvas.paint import Layer, PaintOptions, legend_entries, legend_widths, paint_block, paint_legend
+from app.canvas.paint import (
+    Layer,
+    LegendKey,
+    PaintOptions,
+    legend_entries,
+    legend_widths,
+    paint_block,
+    paint_legend,
+)
 from app.design.fonts import TEXT_BODY, TEXT_CANVAS, TEXT_LEAD, TEXT_SMALL, canvas_font, ui_font
 from app.design.tokens import DARKROOM, PAPER, Theme, color
 from app.export.boards import Boards
@@ -75,7 +83,8 @@ class PictureSheet:
         self._glyph_of_token: dict[int, Glyph] = {}
         self._texts: set[str] = set()
         self._blocks: dict[int, tuple[int, tuple[int, ...]]] = {}  # cells of each, and after which of them lines end
-        self._given = False
+        self._slots = tuple(slot.position for slot in run.header.slots)
+        self._legend: tuple[LegendKey, ...] = legend_entries(None, self._slots)  # the longest of all frames
         self._widest = 0  # pixels of a caption in one line
         self._limit = 0.0  # nats at the end of the entropy scale: the most of all frames
 
@@ -85,7 +94,7 @@ class PictureSheet:
         for number, place in enumerate(self.places):
             block = self.replay.snapshot(place)
             self._blocks[block.block_index] = block.length, line_ends(block, self.run.piece)
-            self._given |= bool(block.pinned_mask.any())
+            self._legend = max(self._legend, legend_entries(block, self._slots), key=len)
             self._texts.update(self._glyph(token).text for token in set(block.tokens(calm=self.style.calm).tolist()))
             self._widest = max(self._widest, metrics.horizontalAdvance(self.caption(place)))
             if block.entropy is not None:
@@ -114,7 +123,7 @@ class PictureSheet:
         highest = max(highest, board)
         self._captions = 1 if self._widest <= self._panel_width - 2 * MARGIN else 2
         self._panel_height = highest - 2 * MARGIN + self._captions * CAPTION_HEIGHT
-        self._states = legend_entries(self._given) if tokens else ()
+        self._states = self._legend if tokens else ()
         self._entries = [] if tokens or self.style.layer == "entropy" else self._boards.entries
         widths = [entry_width(entry, QFontMetricsF(self._glyphs.label), int) for entry in self._entries]
         self._footer = Geometry.from_width(
@@ -237,7 +246,7 @@ class PictureSheet:
             self._boards.paint(painter, shown, QPointF(MARGIN, MARGIN), theme, limit)
             painter.restore()
             return
-        look = PaintOptions(calm=self.style.calm, layer=self.style.layer, entropy_limit=self._limit)
+        look = PaintOptions(calm=self.style.calm, layer=self.style.layer, entropy_limit=self._limit, slots=self._slots)
         paint_block(painter, self.grid(block.block_index), block, theme, self._glyphs, self._glyph, look)
         painter.restore()
 

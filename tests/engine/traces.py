@@ -169,7 +169,7 @@ def structured(length: int = 16, vocabulary: int = 50, seed: int = 0) -> Iterato
     """A run that fits a format, and that no model made: 2 positions are pinned, then 7, then all; 14 hold text."""
     draw = np.random.default_rng(seed)
     final = _odd(draw, 4, vocabulary, length)
-    pins = {0: (0, 2, 0), 1: (1, 7, 3), 3: (2, length, 9)}  # step: round, pinned, written
+    pins = {0: (0, 2, 0), 1: (1, 7, 3), 3: (2, length, 8)}  # step: round, pinned, written
     yield PrefillFinished(5, 0, 0.1)
     canvas, pinned = _odd(draw, 4, vocabulary, length), 0
     yield CanvasStarted(0, canvas, np.zeros(length, dtype=np.bool_))
