@@ -48,7 +48,7 @@ class CanvasView(GridView):
         self._entropy_seen = 0.0
         self._block: BlockState | None = None  # a snapshot: the reducer's own goes on changing
         self._ends: tuple[int, ...] = ()  # positions after which its lines end
-        self._slots: tuple[int, ...] = ()  # positions of a decision's slots
+        self._framed: tuple[int, ...] = ()  # positions of a decision's slots
         self._has_legend = True
         self._cell_width = self._glyphs.cell_width([])
         self._geometry = self._came_from = self._lay_out(PREFERRED_WIDTH)
@@ -119,10 +119,10 @@ class CanvasView(GridView):
             self._has_legend = shown
             self._relayout()
 
-    def set_slots(self, slots: Sequence[int]) -> None:
+    def frame_slots(self, slots: Sequence[int]) -> None:
         """Frame the positions at which a decision's questions are answered, in their order."""
-        if tuple(slots) != self._slots:
-            self._slots = tuple(slots)
+        if tuple(slots) != self._framed:
+            self._framed = tuple(slots)
             self._relayout()
             self.update()
 
@@ -272,7 +272,7 @@ class CanvasView(GridView):
             self.update()
 
     def _legend(self) -> tuple[LegendKey, ...]:
-        return legend_entries(self._block, self._slots) if self._has_legend else ()
+        return legend_entries(self._block, self._framed) if self._has_legend else ()
 
     def _describe(self) -> None:
         text = words.of_block(self._block)
@@ -328,7 +328,7 @@ class CanvasView(GridView):
                 tint=self._tint,
                 tinted=self._tinted,
                 heat=self._heat,
-                slots=self._slots,
+                slots=self._framed,
             )
             grid = self._geometry
             if self._glide.state() == QVariantAnimation.State.Running and self._came_from.count == grid.count:
@@ -380,8 +380,8 @@ class CanvasView(GridView):
 
     def cell_details(self, index: int) -> list[str]:
         lines = words.details(self._cell(index)[0])
-        if index in self._slots:
-            lines.insert(0, tr("Slot of question {number}", number=self._slots.index(index) + 1))
+        if index in self._framed:
+            lines.insert(0, tr("Slot of question {number}", number=self._framed.index(index) + 1))
         if self._heat is not None and self._heat.words is not None and index < len(self._heat.shares):
             lines.append(self._heat.words(index))
         return lines

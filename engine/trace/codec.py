@@ -68,18 +68,19 @@ PART, PINS, COUNT, OPTIONS = struct.Struct("<II"), struct.Struct("<III"), struct
 class Codec:
     """Payloads of runs with canvases of ``length`` positions; tokens are below ``vocab_size``, unless that is 0.
 
-    ``options`` has how many options each question of a decision has; other runs have no questions.
+    ``options`` has how many each question of a decision has; None where that is not known.
     """
 
     length: int
     vocab_size: int
-    options: tuple[int, ...] = ()
+    options: tuple[int, ...] | None = None
 
     @staticmethod
     def of(header: TraceHeader) -> Codec:
-        """That of a run."""
-        asked = () if header.decision is None else header.decision.questions
-        return Codec(header.canvas_length, header.model.vocab_size, tuple(len(one.options) for one in asked))
+        """Of the run with a header."""
+        decision = header.decision
+        options = () if decision is None else tuple(len(question.options) for question in decision.questions)
+        return Codec(header.canvas_length, header.model.vocab_size, options)
 
     @cached_property
     def most(self) -> dict[bytes, int]:
@@ -238,11 +239,13 @@ def _encode_slots(event: SlotsRead) -> bytes:
     return head + _planes(np.concatenate(event.logprobs))
 
 
-def _decode_slots(reading: _Reading, block: int, options: tuple[int, ...]) -> SlotsRead:
+def _decode_slots(reading: _Reading, block: int, wanted: tuple[int, ...] | None) -> SlotsRead:
     (count,) = reading.figures(COUNT)
-    figures = [reading.figures(OPTIONS) for _ in options] if count == len(options) else []
-    if not figures or tuple(number for number, _ in figures) != options or any(said > 1 for _, said in figures):
-        raise PayloadError("it does not go with the questions of the run")
+    figures = [reading.figures(OPTIONS) for _ in range(count)]
+    if not 1 <= count <= MOST_QUESTIONS or any(not 2 <= n <= MOST_OPTIONS or said > 1 for n, said in figures):
+        raise PayloadError("it contradicts itself")
+    if wanted is not None and tuple(options for options, _ in figures) != wanted:
+        raise PayloadError("it does not go with the questions")
     whole = reading.reals(sum(options for options, _ in figures))
     if (whole > 0).any():
         raise PayloadError("it has a probability over 1")

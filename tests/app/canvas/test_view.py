@@ -302,7 +302,7 @@ def test_slots_are_framed_named_and_explained(view):
     block = block_at(0)
     show(view, block)
     plain = pixels(view)
-    view.set_slots((2, 5))
+    view.frame_slots((2, 5))
     marked = pixels(view)
     accent, ratio = QColor(DARKROOM.accent).rgb(), plain.devicePixelRatio()
     for index in range(LENGTH):
@@ -312,7 +312,7 @@ def test_slots_are_framed_named_and_explained(view):
     assert "Slot of question 2" in view.cell_text(5)
     assert not any("Slot" in line for line in view.cell_text(4))
     assert SLOT in view._legend()
-    view.set_slots(())
+    view.frame_slots(())
     assert pixels(view) == plain
 
 

@@ -23,7 +23,8 @@ from engine import (
     Trace,
     TraceHeader,
 )
-from tests.engine.traces import FORMAT, decided, decision_header, header, structured
+from tests.engine.task_runs import FORMAT, decided, decision_header, structured
+from tests.engine.traces import header
 
 PROMPT = "Spell the word zebrafinch."
 HOSTILE = (

@@ -15,7 +15,8 @@ from app.state.run.settling import block_order
 from app.state.run.stats import RunStats
 from app.state.run.story import moment
 from engine import Event, PrefixPinned, SafelightError, SlotsRead, StepFinished, Trace, open_trace
-from tests.engine.traces import FORMAT, decided, decision_header, header, structured, write
+from tests.engine.task_runs import FORMAT, decided, decision_header, structured
+from tests.engine.traces import header, write
 
 STRUCTURED = header(16, 50, output_format=FORMAT)
 DECIDED = decision_header()

@@ -18,17 +18,8 @@ from engine.service.wire import ReplyReader, ReplyWriter
 from engine.trace import Entry
 from engine.trace.codec import COUNT, OPTIONS, PINS, Codec
 from engine.trace.format import PayloadError, frame, opening
-from tests.engine.traces import (
-    FORMAT,
-    assert_same,
-    decided,
-    decision_header,
-    header,
-    letter,
-    letters,
-    structured,
-    write,
-)
+from tests.engine.task_runs import FORMAT, decided, decision_header, structured
+from tests.engine.traces import assert_same, header, letter, letters, write
 
 DECIDED = decision_header()
 STRUCTURED = header(16, 50, output_format=FORMAT)

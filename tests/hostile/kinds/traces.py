@@ -18,7 +18,8 @@ from engine import SafelightError, open_trace
 from engine.forks import Mark
 from engine.trace import Parent
 from engine.trace.format import HEAD, OPENING, frame, opening
-from tests.engine.traces import FORMAT, decided, decision_header, header, made_up, structured, write
+from tests.engine.task_runs import FORMAT, decided, decision_header, structured
+from tests.engine.traces import header, made_up, write
 from tests.hostile import mutate
 from tests.hostile.kind import Attempt, Kind
 
