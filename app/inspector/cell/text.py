@@ -86,7 +86,9 @@ class RenderedText(QWidget):
             self._before, self._reading, self._draft_end = "", TextMap("", (0,)), 0
         else:
             self._read_commits()
-            self._before = "".join(text for block, text in self._commits if block < snapshot.block_index)
+            is_alone = trace.header.decision is not None  # each read is of the same prompt
+            before = () if is_alone else self._commits
+            self._before = "".join(text for block, text in before if block < snapshot.block_index)
             tokens = snapshot.tokens(calm=True).tolist()
             if snapshot.committed:
                 tokens = tokens[: snapshot.text_length]

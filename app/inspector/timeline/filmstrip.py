@@ -187,11 +187,17 @@ class Strip(QWidget):
             return True
         return super().event(event)
 
+    @property
+    def _is_decision(self) -> bool:
+        return self._player.replay is not None and self._player.replay.is_decision
+
     def _words(self, block: int) -> str:
         if block >= len(self._overview.steps):
             return ""
         steps = trn("{count} step", "{count} steps", self._overview.steps[block])
         text = tr("Block {block} of {blocks}, {steps}", block=block + 1, blocks=self._count, steps=steps)
+        if self._is_decision:
+            text = tr("Read {block} of {blocks}", block=block + 1, blocks=self._count)
         figures = self._overview[block]
         if figures is None:
             return text
@@ -227,6 +233,8 @@ class Strip(QWidget):
             caption = QRect(rect.x(), picture.bottom() + 5, rect.width(), px(TEXT_SMALL) + 6)
             steps = self._overview.steps[block] if block < len(self._overview.steps) else 0
             text = trn("{number} · {count} step", "{number} · {count} steps", steps, number=block + 1)
+            if self._is_decision:
+                text = tr("read {number}", number=block + 1)
             painter.drawText(caption, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, text)
         if self.hasFocus() and self._current >= 0:
             painter.setPen(QPen(color(theme.focus), 2))
