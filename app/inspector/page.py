@@ -29,7 +29,6 @@ from app.inspector.keys import Keys, keeps
 from app.inspector.order_words import end_in_short
 from app.inspector.run_cards import Offer
 from app.inspector.task_view import TaskView
-from app.inspector.task_words import kind_words, task_title
 from app.inspector.timeline.captions import Captions
 from app.inspector.timeline.filmstrip import Filmstrip
 from app.inspector.timeline.order import OrderView
@@ -39,6 +38,7 @@ from app.inspector.timeline.transport import Transport
 from app.inspector.welcome import InspectorWelcome
 from app.inspector.words import made_in_words, model_words, prompt_in_line
 from app.player.player import Player
+from app.state.run.task_words import kind_words, task_title
 from app.system.i18n import tr, trn
 from engine import Recording, TraceHeader
 
@@ -219,7 +219,9 @@ class InspectorPage(QWidget):
         """Take the history away where a tab needs its room; not where it is a tab itself."""
         if self.across.orientation() == Qt.Orientation.Horizontal:
             short = self.height() < px(TALL)
-            self._history.setVisible(not (short and self.side.currentWidget() in self._worked_in))
+            shown, trace = self.side.currentWidget(), self.player.trace
+            has_rounds = shown is self.task and trace is not None and trace.header.decision is None
+            self._history.setVisible(not (short and (has_rounds or shown in self._worked_in)))
 
     def add_view(self, title: str, name: str, widget: QWidget) -> int:
         """Place something that can stand in the views' stead; returns its place. ``name`` says what its switch does."""
@@ -322,6 +324,7 @@ class InspectorPage(QWidget):
         self._waiting.stop()
         self._fit_kind(trace.header)
         self.player.open(trace, place)
+        self._give_room()
         self._describe()
         self.stack.setCurrentWidget(self.views)
         self.setFocus()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from app.inspector.task_words import round_words
 from app.player.player import NOTHING
 from app.state.run.answers import answers_of, decision_words
 from app.state.run.replay import NOISE, BlockRecord, Frame
 from app.state.run.story import Moment, in_doubt, moment, tokens_before
+from app.state.run.task_words import round_words
 from app.system.i18n import tr, trn
 from engine import Recording, step_number
 from engine.tasks.decisions.questions import Decision

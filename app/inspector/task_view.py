@@ -7,10 +7,10 @@ from PySide6.QtWidgets import QListWidget, QListWidgetItem, QPlainTextEdit, QVBo
 
 from app.design.controls import label
 from app.design.tokens import SPACE_2, SPACE_4
-from app.inspector.task_words import kind_words, round_words, task_text
 from app.player.player import Player
 from app.state.run.canvas import PinnedRound
 from app.state.run.replay import Frame
+from app.state.run.task_words import kind_words, round_words, task_text
 from app.system.i18n import tr
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence, Sized
 
 from app.canvas.glyphs import glyph_of
 from app.canvas.words import token_words
-from app.inspector.task_words import round_words
 from app.inspector.timeline.overview import BlockFigures
 from app.settings.spec import SAMPLER
 from app.state.run.answers import question_words
@@ -15,6 +14,7 @@ from app.state.run.canvas import BlockState
 from app.state.run.cell_history import History
 from app.state.run.comparison import Difference, differences, has, model_title
 from app.state.run.replay import NOISE, Frame, Replay
+from app.state.run.task_words import round_words
 from app.state.sudoku.placing import is_puzzle, puzzle_in
 from app.system.i18n import tr, trn
 from engine import Fork, Mark, TraceHeader, step_number
@@ -91,16 +91,15 @@ def frame_words(frame: Frame, steps: int, snapshot: BlockState | None, reads: in
         return tr("Block {block}, committed after step {steps}: the most it may take", block=block, steps=steps)
     if snapshot is None or snapshot.temperature is None:
         return tr("Block {block}, step {step} of {steps}", block=block, step=step_number(frame.step), steps=steps)
-    said = tr(
-        "Block {block}, step {step} of {steps}, temperature {temperature}",
-        block=block,
-        step=step_number(frame.step),
-        steps=steps,
-        temperature=f"{snapshot.temperature:.2f}",
-    )
+    figures = {"step": step_number(frame.step), "steps": steps, "temperature": f"{snapshot.temperature:.2f}"}
     if snapshot.round is None:
-        return said
-    return tr("{frame}, round {round}", frame=said, round=snapshot.round.number + 1)
+        return tr("Block {block}, step {step} of {steps}, temperature {temperature}", block=block, **figures)
+    return tr(
+        "Block {block}, step {step} of {steps}, round {round}, temperature {temperature}",
+        block=block,
+        round=snapshot.round.number + 1,
+        **figures,
+    )
 
 
 def facts(frame: Frame, steps: int, figures: BlockFigures | None, reads: int = 0) -> list[str]:

@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 from app.design.controls import label, restyle
 from app.design.tokens import SPACE_1, SPACE_2, SPACE_3, Theme
 from app.inspector.answers.bars import ReadBars
-from app.state.run.answers import answer_words, entropy_of, share_words
-from app.system.i18n import tr, trn
+from app.state.run.answers import answer_words, fact_words
+from app.system.i18n import tr
 from engine.tasks.decisions.answers import LabelRead, TypedAnswer
 from engine.tasks.decisions.questions import Question
 
@@ -76,33 +76,3 @@ class ReadAnswer(QFrame):
             self.pressed.emit()
         else:
             super().mousePressEvent(event)
-
-
-def fact_words(answer: TypedAnswer, reads: Sequence[LabelRead]) -> str:
-    """What else is known of an answer: how sure it is, and how the reads agree."""
-    facts = [
-        tr("label mass {share}", share=share_words(answer.label_mass)),
-        tr("confidence {share}", share=share_words(answer.confidence)),
-        tr("entropy {entropy} nats", entropy=f"{entropy_of(answer):.3f}"),
-    ]
-    told = tr("{facts}.", facts=" · ".join(facts))
-    if not answer.argmax_is_label:
-        told += " " + tr("The likeliest token of all is none of the labels.")
-    if answer.reads > 1:
-        each = tr(", ").join(_read_words(answer, read) for read in reads)
-        agreeing = round(answer.agreement * answer.reads)
-        told += " " + trn(
-            "{count} of {reads} reads agrees: {each}.",
-            "{count} of {reads} reads agree: {each}.",
-            agreeing,
-            reads=answer.reads,
-            each=each,
-        )
-    return told
-
-
-def _read_words(answer: TypedAnswer, read: LabelRead) -> str:
-    """One read's own likeliest option."""
-    shares = read.probabilities()
-    best = max(range(len(shares)), key=shares.__getitem__)
-    return tr("{name} {share}", name=answer.question.options[best].name, share=share_words(shares[best]))

@@ -127,6 +127,8 @@ class RenderedText(QWidget):
         frame = self._player.frame
         if frame is None:
             return tr("No text yet.")
+        if self._player.replay is not None and self._player.replay.is_decision:
+            return tr("The canvas of read {read}, its slots included.", read=frame.block + 1)
         record = self._player.block
         if record is not None and frame.step >= record.steps and record.final is not None:
             return tr("Block {block}, committed.", block=frame.block + 1)

@@ -34,7 +34,7 @@ SCROLL_BAR = 12
 
 
 class Filmstrip(QScrollArea):
-    """Hidden while there is only one block."""
+    """Hidden while there is only one block, and of a decision."""
 
     def __init__(self, player: Player, overview: Overview, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -63,7 +63,8 @@ class Filmstrip(QScrollArea):
         blocks = 0 if self._player.replay is None else self._player.replay.blocks
         self.strip.set_count(blocks)
         self._fit_height()
-        self.setVisible(blocks > 1)
+        is_decision = self._player.replay is not None and self._player.replay.is_decision  # whose reads look alike
+        self.setVisible(blocks > 1 and not is_decision)
         self._on_placed()
 
     def _fit_height(self) -> None:
@@ -187,17 +188,11 @@ class Strip(QWidget):
             return True
         return super().event(event)
 
-    @property
-    def _is_decision(self) -> bool:
-        return self._player.replay is not None and self._player.replay.is_decision
-
     def _words(self, block: int) -> str:
         if block >= len(self._overview.steps):
             return ""
         steps = trn("{count} step", "{count} steps", self._overview.steps[block])
         text = tr("Block {block} of {blocks}, {steps}", block=block + 1, blocks=self._count, steps=steps)
-        if self._is_decision:
-            text = tr("Read {block} of {blocks}", block=block + 1, blocks=self._count)
         figures = self._overview[block]
         if figures is None:
             return text
@@ -233,8 +228,6 @@ class Strip(QWidget):
             caption = QRect(rect.x(), picture.bottom() + 5, rect.width(), px(TEXT_SMALL) + 6)
             steps = self._overview.steps[block] if block < len(self._overview.steps) else 0
             text = trn("{number} · {count} step", "{number} · {count} steps", steps, number=block + 1)
-            if self._is_decision:
-                text = tr("read {number}", number=block + 1)
             painter.drawText(caption, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, text)
         if self.hasFocus() and self._current >= 0:
             painter.setPen(QPen(color(theme.focus), 2))

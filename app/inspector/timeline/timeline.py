@@ -218,8 +218,9 @@ class Timeline(QAbstractSlider):
             for one in figures.rounds:
                 x = self.x_of(first + 1 + one.step)
                 self._flag(painter, x)
-                if x >= free_from:
-                    free_from = self._write(painter, x, tr("round {number}", number=one.number + 1))
+                text = tr("round {number}", number=one.number + 1)
+                if min(x, self.width() - painter.fontMetrics().horizontalAdvance(text) - 4) >= free_from:
+                    free_from = self._write(painter, x, text)
             shade = color(theme.remelted)
             most = max(1, int(figures.remelts.max(initial=1)))
             for step in figures.bursts.tolist():
@@ -229,10 +230,11 @@ class Timeline(QAbstractSlider):
                 self._diamond(painter, end)
 
     def _write(self, painter: QPainter, x: float, text: str) -> float:
-        """A label under the line; returns where the next one has room."""
+        """A label under the line, moved in from its end; returns where the next one has room."""
+        width = painter.fontMetrics().horizontalAdvance(text)
         painter.setPen(color(self._theme.faint_ink))
-        painter.drawText(QPointF(x, self.height() - 5), text)
-        return x + painter.fontMetrics().horizontalAdvance(text) + LABEL_GAP
+        painter.drawText(QPointF(min(x, self.width() - width - 4), self.height() - 5), text)
+        return x + width + LABEL_GAP
 
     def _flag(self, painter: QPainter, x: float) -> None:
         """Where a round begins: a triangle under the line that points at it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from app.system.i18n import tr
+from app.system.i18n import tr, trn
 from engine import SlotsRead
 from engine.tasks.decisions.answers import LabelRead, TypedAnswer, answer_of
 from engine.tasks.decisions.questions import Decision, Question, Score
@@ -62,6 +62,36 @@ def decision_words(answers: Sequence[TypedAnswer]) -> str:
     """Each question with its answer, in a line."""
     told = (f"{question_words(answer.question)} {answer_words(answer)}" for answer in answers)
     return tr(" · ").join(told)
+
+
+def fact_words(answer: TypedAnswer, reads: Sequence[LabelRead]) -> str:
+    """What else is known of an answer: how sure it is, and how the reads agree."""
+    facts = [
+        tr("label mass {share}", share=share_words(answer.label_mass)),
+        tr("confidence {share}", share=share_words(answer.confidence)),
+        tr("entropy {entropy} nats", entropy=f"{entropy_of(answer):.3f}"),
+    ]
+    told = tr("{facts}.", facts=" · ".join(facts))
+    if not answer.argmax_is_label:
+        told += " " + tr("The likeliest token of all is none of the labels.")
+    if answer.reads > 1:
+        each = tr(", ").join(_read_words(answer, read) for read in reads)
+        agreeing = round(answer.agreement * answer.reads)
+        told += " " + trn(
+            "{count} of {reads} reads agrees: {each}.",
+            "{count} of {reads} reads agree: {each}.",
+            agreeing,
+            reads=answer.reads,
+            each=each,
+        )
+    return told
+
+
+def _read_words(answer: TypedAnswer, read: LabelRead) -> str:
+    """One read's own likeliest option."""
+    shares = read.probabilities()
+    best = max(range(len(shares)), key=shares.__getitem__)
+    return tr("{name} {share}", name=_short(answer.question.options[best].name), share=share_words(shares[best]))
 
 
 def _short(text: str) -> str:

@@ -79,7 +79,7 @@ class BlockState:
     A position is SETTLED at a step if it was accepted at this step and at the one before, the argmax there was the
     same at both, and the accepted candidate is that argmax. It is REMELTED at the one step that undoes an acceptance.
     A pinned position is GIVEN throughout, unless an end token before it turned it into padding. What a round pins of
-    what the model wrote is FITTING; what it makes noise of again was not accepted, and is not remelted.
+    what the model wrote is FITTING; what it makes noise of again is not accepted any more, but not remelted either.
     """
 
     block_index: int
@@ -248,13 +248,11 @@ class BlockState:
         new = (places < event.pinned) & ~self.pinned_mask
         as_guessed = new if self.argmax_canvas is None else new & (self.argmax_canvas == event.canvas)
         fitting = as_guessed & (np.cumsum(as_guessed) <= event.written)
-        same = self.shown == event.canvas
         self.round = PinnedRound(event.round, event.step, event.pinned, int(new.sum()), event.written)
         self.pinned_mask, self.fitting_mask = self.pinned_mask | new, self.fitting_mask | fitting
-        self.accepted_mask = (self.accepted_mask & same) | new
-        self.settled_mask = self.settled_mask & same
-        self.remelted_mask = self.remelted_mask & same & ~new
-        self.agreed_steps = np.where(same, self.agreed_steps, 0).astype(np.int32)
+        self.accepted_mask = self.pinned_mask
+        self.settled_mask = self.remelted_mask = np.zeros(self.length, dtype=np.bool_)
+        self.agreed_steps = np.zeros(self.length, dtype=np.int32)
         self.kept = np.where(new, event.canvas, self.kept).astype(np.int32)
         self.shown = event.canvas
 

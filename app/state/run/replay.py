@@ -71,7 +71,6 @@ class BlockRecord:
     reason: str
     snapshots: tuple[BlockState, ...]  # noise, each step, and the commit where there is one
     rounds: tuple[PinnedRound, ...] = ()  # of a run that fits a format
-    begun: Mask | None = None  # (S, C) accepted before a step, where rounds made noise again of what was
 
     @property
     def steps(self) -> int:
@@ -88,10 +87,9 @@ class BlockRecord:
 
     @cached_property
     def remelted(self) -> Mask:
-        """(S, C) accepted at the step before and re-noised at this one."""
-        if self.begun is not None:
-            return self.begun & ~self.accepted
+        """(S, C) accepted at the step before and re-noised at this one; not where a round made noise of it."""
         before = np.vstack([np.zeros((1, self.length), dtype=np.bool_), self.accepted[:-1]])[: self.steps]
+        before[[one.step for one in self.rounds if one.step < self.steps]] = False
         return before & ~self.accepted
 
     @property
@@ -424,7 +422,7 @@ def _record(index: int, events: list[Event], changes: Sequence[Fork]) -> BlockRe
         arrays |= {"top_tokens": np.stack(tops), "top_probabilities": np.stack(shares)}
     pins = [event for event in events if isinstance(event, PrefixPinned)]
     held = _held(started, len(steps), [change for change in changes if change.block == started.block_index], pins)
-    snapshots, begun = _snapshots(events, arrays, held)
+    snapshots = _snapshots(events, arrays, held)
     return BlockRecord(
         index=index,
         noise=started.canvas,
@@ -444,7 +442,6 @@ def _record(index: int, events: list[Event], changes: Sequence[Fork]) -> BlockRe
         reason="" if committed is None else committed.reason,
         snapshots=snapshots,
         rounds=tuple(_rounds(snapshots)),
-        begun=begun if pins else None,
     )
 
 
@@ -471,19 +468,15 @@ def _held(started: CanvasStarted, steps: int, changes: Sequence[Fork], pins: Seq
     return rows
 
 
-def _snapshots(events: list[Event], arrays: dict[str, NDArray[Any]], held: Mask) -> tuple[tuple[BlockState, ...], Mask]:
-    """What the reducer shows at each frame, and what was accepted before each step (S, C).
-
-    The rows of ``arrays`` (S, ...) stand for the steps' own, held once.
-    """
+def _snapshots(events: list[Event], arrays: dict[str, NDArray[Any]], held: Mask) -> tuple[BlockState, ...]:
+    """What the reducer shows at each frame. The rows of ``arrays`` (S, ...) stand for the steps' own, held once."""
     canvases = CanvasState()
     found: list[BlockState] = []
-    begun = np.zeros_like(held)
     step = 0
     for event in events:
         if isinstance(event, StepFinished):
             event = replace(event, **{name: rows[step] for name, rows in arrays.items()})
-            canvases.blocks[-1].pinned_mask, begun[step] = held[step], canvases.blocks[-1].accepted_mask
+            canvases.blocks[-1].pinned_mask = held[step]
             step += 1
         canvases.fold(event)
         if isinstance(event, SlotsRead):
@@ -493,4 +486,4 @@ def _snapshots(events: list[Event], arrays: dict[str, NDArray[Any]], held: Mask)
     last = found[-1]
     for snapshot in found:  # all of them are laid out on the lines that the block comes to
         snapshot.outcome = last.kept if last.outcome is None else last.outcome
-    return tuple(found), begun
+    return tuple(found)
