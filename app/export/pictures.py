@@ -31,13 +31,16 @@ from app.design.tokens import DARKROOM, PAPER, Theme, color
 from app.export.boards import Boards
 from app.export.options import Options, chosen
 from app.export.run import Share, header_of, missing
+from app.state.run.answers import answer_words, answers_of
 from app.state.run.canvas import BlockState
 from app.state.run.lines import line_ends
-from app.state.run.replay import Replay
+from app.state.run.replay import NOISE, Replay
+from app.state.run.task_words import round_words
 from app.state.sudoku.placing import is_puzzle
 from app.system.i18n import tr, trn
 from engine import Recording, SafelightError, step_number
 from engine.files import replacing
+from engine.tasks.decisions.questions import Decision
 
 SHAPE = 1.6  # width to height that a panel comes near to
 RAGGED = 0.7  # how much worse a last row with gaps is, in the logarithm of the shape
@@ -179,13 +182,26 @@ class PictureSheet:
 
     def caption(self, place: int) -> str:
         """A frame in words."""
-        block = self.replay.snapshot(place)
+        block, decision = self.replay.snapshot(place), header_of(self.run, prompt=self.style.prompt).decision
+        if decision is not None:
+            return self._read_caption(place, decision)
         name = [tr("Block {block}", block=block.block_index + 1)] if self.replay.blocks > 1 else []
         words = _caption_words(block)
+        begins = self.replay.record(block.block_index).round_at(self.replay.frames[place].step)
+        if begins is not None:
+            words.append(round_words(begins))
         shown = self._boards.frame(place) if self._is_board(block.block_index) else None
         if shown is not None and block.step >= 0:
             words = [*words[: 0 if block.committed else 1], *self._boards.caption(shown)]
         return " · ".join([*name, *words])
+
+    def _read_caption(self, place: int, decision: Decision) -> str:
+        """A read of a decision, with what the reads so far came to."""
+        frame, answers = self.replay.frames[place], answers_of(decision, self.replay.reads(place))
+        read = tr("Read {read} of {reads}", read=frame.block + 1, reads=self.replay.blocks)
+        if frame.step == NOISE:
+            return tr("{read} · {what}", read=read, what=tr("noise at the slots"))
+        return tr("{read} · {what}", read=read, what=tr(", ").join(map(answer_words, answers)))
 
     # ---------------------------------------------------------------- drawing
 
