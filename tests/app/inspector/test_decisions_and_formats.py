@@ -21,10 +21,12 @@ from app.inspector.run_catalog import KeptRuns
 from app.inspector.run_lists import first_offers
 from app.inspector.story_words import caption
 from app.player.player import NOTHING
+from app.server import words
 from app.state.run.answers import answers_of
 from app.state.run.replay import Frame, Replay
 from app.state.run.task_words import kind_words, task_text
 from engine import SafelightError, SlotsRead, Trace
+from engine.server.live import LiveRequest
 from engine.service import RunRequest
 from engine.text.output_format import OutputFormat
 from tests.engine.task_runs import FORMAT, QUESTIONS, decided, decision_header, structured
@@ -272,6 +274,13 @@ def test_neither_is_gone_on_from(open_context: Callable[..., AppContext], qtbot:
             RunRequest.infill(trace, (), 1)
     assert inspector.going_on.needed() is None
     assert "read, not written" not in inspector.going_on.refusal(can=True)  # influence can be measured
+
+
+def test_a_served_request_says_what_it_is() -> None:
+    request = LiveRequest("1", "/v1/chat/completions", "tiny", 0.0, trace=trace_of())
+    assert words.request_facts(request).startswith("Fits a JSON schema · tiny")
+    assert words.request_facts(dataclasses.replace(request, trace=None)).startswith("tiny")
+    assert words.endpoint_name("/v1/systemone") == words.endpoint_name("/v1/decisions") == "Decision"
 
 
 def test_lists_name_the_kind_and_what_a_decision_came_to(tmp_path: Path) -> None:

@@ -284,17 +284,25 @@ def _make_replay(random: Random, folder: Path) -> Attempt:
 
 def _looks(player: Any, overview: Any, random: Random) -> Iterator[Callable[[], Any]]:
     """What the views ask of a player, each in a turn of its own."""
+    from app.inspector.story_words import caption
+    from app.state.run.answers import answers_of, decision_words
     from app.state.run.cell_history import history_of
+    from app.state.run.task_words import task_text
 
     last = len(player.replay.frames) - 1
 
     def look(place: int) -> None:
         player.go(place)
+        if player.trace.header.decision is not None:
+            answers = answers_of(player.trace.header.decision, player.replay.reads(player.place))
+            decision_words(answers).encode()
+        task_text(player.trace.header).encode()
         snapshot, record = player.snapshot, player.block
         if snapshot is None or record is None or not snapshot.length:
             return
         snapshot.tokens(calm=True)
         snapshot.states(calm=True)
+        caption(record, player.frame, player.trace).text.encode()
         position = random.randrange(snapshot.length)
         player.select(position)
         player.next_change(random.choice((1, -1)))
