@@ -205,7 +205,7 @@ def _paint_rules(painter: QPainter, geometry: Geometry, theme: Theme) -> None:
 def _paint_slot(painter: QPainter, rect: Rect, theme: Theme) -> None:
     painter.setBrush(Qt.BrushStyle.NoBrush)
     painter.setPen(QPen(color(theme.accent), 2))
-    painter.drawRoundedRect(QRectF(rect.x, rect.y, rect.width, rect.height), 4, 4)
+    painter.drawRoundedRect(QRectF(rect.x + 1.5, rect.y + 1.5, rect.width - 3, rect.height - 3), 4, 4)
 
 
 def _paint_marks(painter: QPainter, geometry: Geometry, theme: Theme, options: PaintOptions) -> None:

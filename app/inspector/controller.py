@@ -54,7 +54,7 @@ class InspectorController(QObject):
         page.add_panel(tr("Fork"), self.forks, works=True)
         page.add_panel(tr("Influence"), self.influence, works=True)
         self.thought = ThoughtView()
-        page.add_panel(tr("Thought"), self.thought, works=True)
+        page.add_panel(tr("Thought"), self.thought, works=True, forks=True)
         page.add_view(tr("Compare"), tr("Compare this run with another"), self.compare)
         self.going_on = GoingOn(context, page.player, self.forks, self.influence)
         self.going_on.began.connect(self._began)

@@ -45,7 +45,7 @@ from engine import Recording, TraceHeader
 REFRESH_MS = 30  # between two looks at a run under way
 NARROW = 900  # pixels at 100 %; below it the linked views stand under the canvas
 SHORT = 640  # below it the plots are among those views, so that a board is seen whole
-SIZES = {False: (420, 240), True: (200, 460)}  # of the canvas and what stands beneath; of a decision, which has less
+SIZES = {False: (420, 240), True: (250, 410)}  # of the canvas and what stands beneath; of a decision, which has less
 TALL = 1080  # from here on a tab that is worked in leaves room for the cell's history beneath
 
 
@@ -73,6 +73,7 @@ class InspectorPage(QWidget):
         self.titles: Mapping[str, str] = {}  # of runs that have one, by the path of their file
         self._panels: list[QWidget] = []
         self._worked_in: list[QWidget] = []
+        self._forking: list[QWidget] = []
         self.player = Player(self)
         self.overview = Overview(self.player, self)
         self.keys = Keys(self.run, self)
@@ -195,12 +196,15 @@ class InspectorPage(QWidget):
         self.keys.watch(biography)
         return biography  # it scrolls by itself
 
-    def add_panel(self, title: str, widget: QWidget, *, works: bool = False, scrolls: bool = True) -> int:
+    def add_panel(
+        self, title: str, widget: QWidget, *, works: bool = False, scrolls: bool = True, forks: bool = False
+    ) -> int:
         """Place a further view among the tabs; returns its place. It is dressed if it has ``set_theme``.
 
         Args:
             works: it is worked in rather than looked at; where height is short, it has all of it.
             scrolls: it may be taller than its place. One that scrolls in itself needs no second bar.
+            forks: it is of no use but for forks of the run; there are none of one that had a format to fit.
         """
         self._panels.append(widget)
         self._dress(widget)
@@ -210,6 +214,8 @@ class InspectorPage(QWidget):
             area.setMinimumHeight(96)
         if works:
             self._worked_in.append(area)
+        if forks:
+            self._forking.append(area)
         place = self.side.addTab(area, title)
         self.keys.watch(widget)
         return place
@@ -341,7 +347,8 @@ class InspectorPage(QWidget):
             self.side.setTabText(place, task_title(header))
             self.side.setCurrentWidget(self.task)
         for part in (self.map, self.order, *self._worked_in):
-            self.side.setTabVisible(self.side.indexOf(part), not is_decision)
+            is_out = is_decision or (header.output_format is not None and part in self._forking)
+            self.side.setTabVisible(self.side.indexOf(part), not is_out)
         if is_decision != was_decision:
             self._sizes[was_decision] = self.left.sizes()
             self.figures.setCurrentWidget(self.answers if is_decision else self.plots)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Slot
+from PySide6.QtCore import Qt, Slot
+from PySide6.QtGui import QShowEvent, QTextCursor
 from PySide6.QtWidgets import QListWidget, QListWidgetItem, QPlainTextEdit, QVBoxLayout, QWidget
 
 from app.design.controls import label
@@ -30,6 +31,7 @@ class TaskView(QWidget):
         self.caption = label("", "caption", wrap=True)
         self.rounds = QListWidget()
         self.rounds.setWordWrap(True)
+        self.rounds.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.rounds.setAccessibleName(tr("Rounds of this block"))
         column = QVBoxLayout(self)
         column.setContentsMargins(SPACE_4, SPACE_2, SPACE_4, SPACE_4)
@@ -44,6 +46,10 @@ class TaskView(QWidget):
         player.grown.connect(self._show)
         player.placed.connect(self._show)
 
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self.text.moveCursor(QTextCursor.MoveOperation.Start)
+
     @Slot()
     def _open(self) -> None:
         trace = self._player.trace
@@ -51,6 +57,7 @@ class TaskView(QWidget):
             return
         self.kind.setText(kind_words(trace.header))
         self.text.setPlainText(task_text(trace.header))
+        self.text.moveCursor(QTextCursor.MoveOperation.Start)
         for part in (self.caption, self.rounds):
             part.setVisible(trace.header.output_format is not None)
         self._show()

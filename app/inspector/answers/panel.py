@@ -64,8 +64,7 @@ class ReadAnswers(QWidget):
             return
         slots = trace.header.slots
         for place, question in enumerate(decision.questions):
-            labels = [trace.piece(ids[0]) for ids in slots[place].labels] if slots else []
-            row = ReadAnswer(decision.first + place, question, labels)
+            row = ReadAnswer(decision.first + place, question)
             row.set_theme(self._theme)
             if slots:
                 row.pointed.connect(functools.partial(self._point, slots[place].position))

@@ -14,7 +14,8 @@ from app.inspector.answers.bars import ReadBars
 from app.state.run.answers import answer_words, fact_words
 from app.system.i18n import tr
 from engine.tasks.decisions.answers import LabelRead, TypedAnswer
-from engine.tasks.decisions.questions import Question
+from engine.tasks.decisions.questions import Question, YesNo
+from engine.tasks.decisions.wording import Labels
 
 
 class ReadAnswer(QFrame):
@@ -23,13 +24,12 @@ class ReadAnswer(QFrame):
     pointed = Signal(bool)
     pressed = Signal()
 
-    def __init__(self, number: int, question: Question, labels: Sequence[str], parent: QWidget | None = None) -> None:
+    def __init__(self, number: int, question: Question, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty("role", "read-answer")
-        names = [option.name for option in question.options]
-        if labels:
-            pairs = zip(labels, names, strict=True)
-            names = [name if text.strip() == name else f"{text.strip()}  {name}" for text, name in pairs]
+        labels = Labels().of_question(question)  # those of yes and no are told by their names
+        pairs = zip(labels, (option.name for option in question.options), strict=True)
+        names = [name if isinstance(question, YesNo) else f"{sign}  {name}" for sign, name in pairs]
         self.title = label(question.instructions, "setting", wrap=True, selectable=True)
         self.said = label("", "figure", wrap=True, selectable=True)
         self.bars = ReadBars(names)

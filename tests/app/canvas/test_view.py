@@ -307,7 +307,7 @@ def test_slots_are_framed_named_and_explained(view):
     accent, ratio = QColor(DARKROOM.accent).rgb(), plain.devicePixelRatio()
     for index in range(LENGTH):
         x, y, w, _ = view.grid.rect_of(index)
-        edge = marked.pixel(round((x + w / 2) * ratio), round(y * ratio))
+        edge = marked.pixel(round((x + w / 2) * ratio), round((y + 1) * ratio))
         assert (edge == accent) == (index in (2, 5)), index
     assert "Slot of question 2" in view.cell_text(5)
     assert not any("Slot" in line for line in view.cell_text(4))
