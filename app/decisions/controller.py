@@ -1,0 +1,222 @@
+"""Connects the Decisions page to the app: what is asked, which model answers, and what is remembered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from PySide6.QtCore import QObject, QTimer, Slot
+
+from app.context import DECISIONS, AppContext
+from app.decisions import store, words
+from app.decisions.deciding import StateDecider
+from app.decisions.page import DecisionsPage
+from app.state.decisions.reading import DecisionReading
+from app.state.decisions.samples import SAMPLES
+from app.system.i18n import tr
+from engine import SKILLS, Recording, SafelightError
+from engine.service import ServiceReply
+
+SAVE_MS = 500  # after the last change
+
+
+class DecisionsController(QObject):
+    """One thing at a time goes to the engine: a state, or the rows of a table."""
+
+    notice = None  # the window says what went wrong
+
+    def __init__(self, context: AppContext) -> None:
+        super().__init__()
+        self._context = context
+        self.widget = self.page = page = DecisionsPage(context.theme, context.values.reduced_motion)
+        self.decider = StateDecider(context, self)
+        self._problem = ""  # of the last decision
+        self._is_remembered = True
+        one = page.one
+        one.decide_asked.connect(self.decide)
+        one.stop_asked.connect(self.stop)
+        one.load_asked.connect(self._load)
+        one.column.example_chosen.connect(self._show_sample)
+        one.column.typed.connect(self._changed)
+        one.column.switched.connect(self._switched)
+        one.questions.changed.connect(self._changed)
+        one.questions.open_asked.connect(self._open_file)
+        one.questions.save_asked.connect(self._save_file)
+        one.strip.inspect_asked.connect(self._inspect)
+        page.go_asked.connect(self.decide)
+        self.decider.began.connect(self._began)
+        self.decider.changed.connect(one.refresh)
+        self.decider.ended.connect(self._ended)
+        self._saving = QTimer(self)
+        self._saving.setSingleShot(True)
+        self._saving.setInterval(SAVE_MS)
+        self._saving.timeout.connect(self.remember)
+        context.register_busy(self)
+        context.at_end(self.remember)
+        context.arrived.connect(self.take)
+        context.busy_changed.connect(self.refresh)
+        context.settings_changed.connect(self._calm)
+        context.theme_changed.connect(self._dress)
+        one.column.offer([tr(sample.title) for sample in SAMPLES])
+        self._recall()
+        self.refresh()
+
+    def enter(self) -> None:
+        """The state has the keyboard."""
+        self.page.setFocus()
+
+    @Slot()
+    def _dress(self) -> None:
+        self.page.set_theme(self._context.theme)
+
+    @Slot()
+    def _calm(self) -> None:
+        self.page.set_reduced_motion(self._context.values.reduced_motion)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is being decided."""
+        return self.decider.is_busy
+
+    def reason_to_wait(self) -> str:
+        """That something is being decided, in a sentence; empty where nothing is."""
+        return tr("Something is being decided; Esc stops it") if self.is_busy else ""
+
+    # ---------------------------------------------------------------- questions
+
+    def _recall(self) -> None:
+        """What was asked last; the first sample where nothing was."""
+        sheet = store.read_sheet(self._context.folders.data)
+        if sheet is None:
+            self._show_sample(0)
+            return
+        self.page.one.questions.show_sheet(sheet)
+        self.page.one.column.show_sheet(sheet)
+
+    @Slot()
+    def remember(self) -> None:
+        """Write the questions down, if they have changed."""
+        self._saving.stop()
+        if self._is_remembered:
+            return
+        self._is_remembered = True
+        try:
+            store.write_sheet(self._context.folders.data, self.page.one.questions.sheet)
+        except SafelightError as error:
+            self._context.say(str(error))
+
+    @Slot()
+    def _changed(self) -> None:
+        self._problem = ""
+        self._is_remembered = False
+        self._saving.start()
+        self.refresh()
+
+    @Slot()
+    def _switched(self) -> None:
+        one = self.page.one
+        column = one.column
+        sheet = one.questions.sheet
+        one.questions.sheet = replace(
+            sheet,
+            instructions=column.instructions.toPlainText(),
+            is_joint=column.joint.isChecked(),
+            repeats=column.repeats.value(),
+            temperature=column.temperature.value(),
+        )
+        one.set_temperature(column.temperature.value())
+        self._changed()
+
+    @Slot(int)
+    def _show_sample(self, place: int) -> None:
+        sample, one = SAMPLES[place], self.page.one
+        sheet = replace(sample.sheet, temperature=one.questions.sheet.temperature)
+        one.begin_nothing()
+        one.column.state.setPlainText(sample.state)
+        one.questions.show_sheet(sheet)
+        one.column.show_sheet(sheet)
+        self._changed()
+
+    @Slot()
+    def _open_file(self) -> None:
+        """Replaced once files of questions can be read."""
+
+    @Slot()
+    def _save_file(self) -> None:
+        """Replaced once files of questions can be written."""
+
+    # ---------------------------------------------------------------- deciding
+
+    @Slot()
+    def decide(self) -> None:
+        """Ask what is on the page; what is missing is named where it is."""
+        one, model = self.page.one, self._context.model
+        if self._context.reason_to_wait() or model is None or words.obstacle(model):
+            return
+        state, sheet = one.column.state.toPlainText(), one.questions.sheet
+        problems = sheet.problems
+        one.questions.show_problems(problems)
+        is_empty = not state.strip()
+        one.column.show_problem(tr("Write what the questions are about.") if is_empty else "")
+        if is_empty and not problems:
+            one.column.state.setFocus()
+        if is_empty or problems or not len(sheet):
+            return
+        self._problem = ""
+        self.page.show_part("one")
+        self.decider.decide(model, state, sheet)
+        self._context.busy_changed.emit()
+
+    @Slot()
+    def stop(self) -> None:
+        """Stop what is being decided, within one denoising step."""
+        self.decider.stop()
+
+    @Slot(object)
+    def _began(self, reading: DecisionReading) -> None:
+        self.page.one.begin(reading, self.page.one.questions.sheet.temperature)
+
+    @Slot(str, str)
+    def _ended(self, problem: str, _details: str) -> None:
+        self._problem = problem
+        self._context.busy_changed.emit()
+
+    @Slot(object)
+    def take(self, replies: list[ServiceReply]) -> None:
+        """Take in what arrived from the engine."""
+        self.decider.take(replies)
+
+    @Slot()
+    def _load(self) -> None:
+        self._context.load(SKILLS)
+
+    @Slot()
+    def refresh(self) -> None:
+        """What can be asked has changed."""
+        context, one = self._context, self.page.one
+        model, busy = context.model, self.is_busy
+        obstacle = "" if model is None else words.obstacle(model)
+        reason = "" if busy else context.reason_to_wait() or obstacle
+        lacks_question = not len(one.questions.sheet)
+        missing = tr("Add a question, or choose an example.") if lacks_question else ""
+        one.show_doing(
+            is_busy=busy,
+            message=reason or self._problem or missing,
+            can_decide=not reason and not lacks_question,
+            offers_model=not busy and context.loading is None and (model is None or bool(obstacle)),
+        )
+
+    @Slot(object)
+    def _inspect(self, asked: tuple[Recording, int]) -> None:
+        trace, read = asked
+        if trace.result is not None:
+            self._context.inspect(trace, place=3 * read + 1)
+
+    def show(self, part: str) -> None:
+        """Go to the page, and there to a part."""
+        self._context.show_page(DECISIONS)
+        self.page.show_part(part)
+
+
+def build(context: AppContext) -> DecisionsController:
+    """The Decisions page."""
+    return DecisionsController(context)
