@@ -83,9 +83,7 @@ class RowRunner(QObject):
 class _Work:
     """Rows to decide, and the thread that asks for them; it ends when all of them are over."""
 
-    def __init__(
-        self, scheduler: Scheduler, rows: Sequence[int], states: Sequence[str], make: MakeRequests
-    ) -> None:
+    def __init__(self, scheduler: Scheduler, rows: Sequence[int], states: Sequence[str], make: MakeRequests) -> None:
         self.done: Mailbox[RowOutcome] = Mailbox()
         self._scheduler, self._rows, self._states, self._make = scheduler, rows, states, make
         self._room = threading.Semaphore(AT_ONCE)

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
-from PySide6.QtCore import QObject, QTimer, Slot
+from PySide6.QtCore import QObject, QStandardPaths, QTimer, Slot
+from PySide6.QtWidgets import QFileDialog
 
 from app.context import DECISIONS, AppContext
 from app.decisions import store, words
+from app.decisions.calibration.fitting import TrustFitter
 from app.decisions.deciding import StateDecider
 from app.decisions.page import DecisionsPage
+from app.decisions.table.deciding import TableDecider
+from app.state.decisions.board import RowBoard
 from app.state.decisions.reading import DecisionReading
 from app.state.decisions.samples import SAMPLES
+from app.state.decisions.sheet import QuestionSheet, file_of, sheet_of
 from app.system.i18n import tr
 from engine import SKILLS, Recording, SafelightError
 from engine.service import ServiceReply
+from engine.tasks.decisions.question_file import read_question_file, write_question_file
 
 SAVE_MS = 500  # after the last change
+JSON = "JSON (*.json)"
 
 
 class DecisionsController(QObject):
@@ -29,7 +37,11 @@ class DecisionsController(QObject):
         self._context = context
         self.widget = self.page = page = DecisionsPage(context.theme, context.values.reduced_motion)
         self.decider = StateDecider(context, self)
+        self.rows = TableDecider(context, page.table, self)
+        self.fitter = TrustFitter(page.calibration, self)
         self._problem = ""  # of the last decision
+        self._fitted: RowBoard | None = None  # that the calibration was fitted to
+        self._folder = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)
         self._is_remembered = True
         one = page.one
         one.decide_asked.connect(self.decide)
@@ -42,7 +54,12 @@ class DecisionsController(QObject):
         one.questions.open_asked.connect(self._open_file)
         one.questions.save_asked.connect(self._save_file)
         one.strip.inspect_asked.connect(self._inspect)
-        page.go_asked.connect(self.decide)
+        page.go_asked.connect(self.go)
+        page.table.run_asked.connect(self.decide_rows)
+        page.table.about.editTextChanged.connect(self.refresh)
+        page.calibration.use_asked.connect(one.column.temperature.setValue)
+        self.rows.changed.connect(self._rows_changed)
+        self.rows.written.connect(context.confirm_export)
         self.decider.began.connect(self._began)
         self.decider.changed.connect(one.refresh)
         self.decider.ended.connect(self._ended)
@@ -75,11 +92,13 @@ class DecisionsController(QObject):
     @property
     def is_busy(self) -> bool:
         """Whether something is being decided."""
-        return self.decider.is_busy
+        return self.decider.is_busy or self.rows.is_busy
 
     def reason_to_wait(self) -> str:
         """That something is being decided, in a sentence; empty where nothing is."""
-        return tr("Something is being decided; Esc stops it") if self.is_busy else ""
+        if self.rows.is_busy:
+            return tr("A table is being decided; Esc stops it")
+        return tr("A decision is being made; Esc stops it") if self.is_busy else ""
 
     # ---------------------------------------------------------------- questions
 
@@ -123,43 +142,123 @@ class DecisionsController(QObject):
             repeats=column.repeats.value(),
             temperature=column.temperature.value(),
         )
-        one.set_temperature(column.temperature.value())
+        self._tell_at(column.temperature.value())
         self._changed()
 
     @Slot(int)
     def _show_sample(self, place: int) -> None:
-        sample, one = SAMPLES[place], self.page.one
-        sheet = replace(sample.sheet, temperature=one.questions.sheet.temperature)
+        sample = SAMPLES[place]
+        temperature = self.page.one.questions.sheet.temperature
+        self._show_sheet(replace(sample.sheet, temperature=temperature), sample.state)
+
+    def _show_sheet(self, sheet: QuestionSheet, state: str = "") -> None:
+        """Other questions, and another state where there is one."""
+        one = self.page.one
         one.begin_nothing()
-        one.column.state.setPlainText(sample.state)
+        if state:
+            one.column.state.setPlainText(state)
         one.questions.show_sheet(sheet)
         one.column.show_sheet(sheet)
+        self._tell_at(sheet.temperature)
         self._changed()
+
+    def _tell_at(self, temperature: float) -> None:
+        """Tell what there is at another temperature; nothing is read again."""
+        self.page.one.set_temperature(temperature)
+        self.rows.tell_at(temperature)
+        self.fitter.use(temperature)
 
     @Slot()
     def _open_file(self) -> None:
-        """Replaced once files of questions can be read."""
+        found = QFileDialog.getOpenFileName(self.page.window(), tr("Open questions"), self._folder, JSON)[0]
+        if found:
+            self.open_questions(Path(found))
+
+    def open_questions(self, path: Path) -> None:
+        """Take the questions of a file in place of those that are there, and its state if it has one."""
+        try:
+            file = read_question_file(path)
+        except SafelightError as error:
+            self._context.say(tr(str(error)))
+            return
+        self._folder = str(path.parent)
+        self.page.show_part("one")
+        self._show_sheet(sheet_of(file), file.state)
 
     @Slot()
     def _save_file(self) -> None:
-        """Replaced once files of questions can be written."""
+        one = self.page.one
+        problems = one.questions.sheet.problems
+        one.questions.show_problems(problems)
+        if problems:
+            return
+        name = str(Path(self._folder) / "questions.json")
+        found = QFileDialog.getSaveFileName(self.page.window(), tr("Save the questions"), name, JSON)[0]
+        if found:
+            self.save_questions(Path(found))
+
+    def save_questions(self, path: Path) -> None:
+        """Write the questions, and how they are asked, as a file that ``safelight decide`` reads, too."""
+        try:
+            write_question_file(path, file_of(self.page.one.questions.sheet))
+        except SafelightError as error:
+            self._context.say(tr(str(error)))
+            return
+        self._folder = str(path.parent)
+        self._context.confirm_export(str(path))
 
     # ---------------------------------------------------------------- deciding
+
+    @Slot()
+    def go(self) -> None:
+        """Decide what is on show: the state, or all rows."""
+        if self.page.part == "table":
+            self.decide_rows()
+        else:
+            self.decide()
+
+    def _is_ready(self) -> bool:
+        """Whether the questions can be asked; shows what is missing where they cannot."""
+        sheet = self.page.one.questions.sheet
+        problems = sheet.problems
+        if problems:
+            self.page.show_part("one")
+        self.page.one.questions.show_problems(problems)
+        return len(sheet) > 0 and not problems
+
+    @Slot()
+    def decide_rows(self) -> None:
+        """Ask the questions about each row of the table."""
+        model = self._context.model
+        if self._reason() or model is None or self.rows.table is None or not self._is_ready():
+            return
+        self.fitter.follow(None)
+        self.rows.run(model, self.page.one.questions.sheet)
+
+    @Slot()
+    def _rows_changed(self) -> None:
+        if not self.rows.is_busy and self.rows.board is not self._fitted:
+            self._fitted = self.rows.board
+            self.fitter.follow(self._fitted)
+        self._context.busy_changed.emit()
+
+    def _reason(self) -> str:
+        """Why nothing can be decided now, in a sentence; empty where something can."""
+        model = self._context.model
+        return self._context.reason_to_wait() or ("" if model is None else words.obstacle(model))
 
     @Slot()
     def decide(self) -> None:
         """Ask what is on the page; what is missing is named where it is."""
         one, model = self.page.one, self._context.model
-        if self._context.reason_to_wait() or model is None or words.obstacle(model):
+        if self._reason() or model is None:
             return
         state, sheet = one.column.state.toPlainText(), one.questions.sheet
-        problems = sheet.problems
-        one.questions.show_problems(problems)
-        is_empty = not state.strip()
+        is_ready, is_empty = self._is_ready(), not state.strip()
         one.column.show_problem(tr("Write what the questions are about.") if is_empty else "")
-        if is_empty and not problems:
+        if is_empty and is_ready:
             one.column.state.setFocus()
-        if is_empty or problems or not len(sheet):
+        if is_empty or not is_ready:
             return
         self._problem = ""
         self.page.show_part("one")
@@ -170,6 +269,7 @@ class DecisionsController(QObject):
     def stop(self) -> None:
         """Stop what is being decided, within one denoising step."""
         self.decider.stop()
+        self.rows.stop()
 
     @Slot(object)
     def _began(self, reading: DecisionReading) -> None:
@@ -184,6 +284,7 @@ class DecisionsController(QObject):
     def take(self, replies: list[ServiceReply]) -> None:
         """Take in what arrived from the engine."""
         self.decider.take(replies)
+        self.rows.take(replies)
 
     @Slot()
     def _load(self) -> None:
@@ -195,7 +296,7 @@ class DecisionsController(QObject):
         context, one = self._context, self.page.one
         model, busy = context.model, self.is_busy
         obstacle = "" if model is None else words.obstacle(model)
-        reason = "" if busy else context.reason_to_wait() or obstacle
+        reason = "" if busy else self._reason()
         lacks_question = not len(one.questions.sheet)
         missing = tr("Add a question, or choose an example.") if lacks_question else ""
         one.show_doing(
@@ -203,6 +304,10 @@ class DecisionsController(QObject):
             message=reason or self._problem or missing,
             can_decide=not reason and not lacks_question,
             offers_model=not busy and context.loading is None and (model is None or bool(obstacle)),
+        )
+        self.page.table.show_asked(words.asked_line(one.questions.sheet))
+        self.page.table.show_doing(
+            is_on=self.rows.is_busy, reason=reason or missing, message=reason or missing or self.rows.progress
         )
 
     @Slot(object)

@@ -10,8 +10,7 @@ from app.state.decisions.reading import DecisionReading
 from app.state.decisions.sheet import QuestionSheet
 from app.system.i18n import tr
 from engine import SafelightError
-from engine.service import LoadedModel, RunRequest, ServiceReply
-from engine.service.decisions import decision_requests
+from engine.service import LoadedModel, RunRequest, ServiceReply, decision_requests
 
 
 class StateDecider(QObject):

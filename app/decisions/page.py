@@ -6,7 +6,9 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtWidgets import QTabWidget, QVBoxLayout, QWidget
 
+from app.decisions.calibration.view import CalibrationView
 from app.decisions.one.view import OneState
+from app.decisions.table.view import DecisionTable
 from app.design.tokens import DARKROOM, Theme
 from app.system.i18n import tr
 
@@ -21,13 +23,20 @@ class DecisionsPage(QWidget):
         self.setObjectName("decisions")
         self.setAccessibleName(tr("Decisions"))
         self.one = OneState()
-        self._parts = {"one": self.one}
+        self.table = DecisionTable()
+        self.calibration = CalibrationView()
+        self._parts: dict[str, QWidget] = {"one": self.one, "table": self.table, "calibration": self.calibration}
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
         self.tabs.tabBar().setDrawBase(False)
         self.tabs.tabBar().setAccessibleName(tr("Parts of the page"))
         self.tabs.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.tabs.addTab(self.one, tr("One state"))
+        for title, part in (
+            (tr("One state"), self.one),
+            (tr("Table"), self.table),
+            (tr("Calibration"), self.calibration),
+        ):
+            self.tabs.addTab(part, title)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 4, 0, 0)
         column.addWidget(self.tabs)
@@ -50,11 +59,13 @@ class DecisionsPage(QWidget):
 
     def set_theme(self, theme: Theme) -> None:
         """Wear a theme; the style sheet is the window's."""
-        self.one.set_theme(theme)
+        for part in (self.one, self.table, self.calibration):
+            part.set_theme(theme)
 
     def set_reduced_motion(self, reduced: bool) -> None:
         """Whether bars fill at once."""
-        self.one.set_reduced_motion(reduced)
+        for part in (self.one, self.table):
+            part.set_reduced_motion(reduced)
 
     def minimumSizeHint(self) -> QSize:
         return QSize(320, 320)

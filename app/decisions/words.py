@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from app.state.decisions.board import LITTLE_MASS
 from app.state.decisions.drafts import Kind, QuestionDraft
+from app.state.decisions.sheet import QuestionSheet
 from app.system.i18n import tr, trn
 from engine.service import LoadedModel
 from engine.tasks.decisions.answers import TypedAnswer
 from engine.tasks.decisions.questions import LETTERS, OneOf, Question, Score
-
 
 UNKNOWN = "–"
 
@@ -46,9 +46,9 @@ def facts(answer: TypedAnswer) -> str:
     parts.append(tr("label mass {share}", share=percent(answer.label_mass)))
     if answer.reads > 1:
         reads = trn("{count} read", "{count} reads", answer.reads)
-        spread = f"{100 * answer.spread[answer.best]:.1f}"
+        spread = f"±{100 * answer.spread[answer.best]:.1f}"
         agreement = f"{100 * answer.agreement:.0f} %"
-        parts.append(tr("{reads}, {agreement} agree, ±{spread} points", reads=reads, agreement=agreement, spread=spread))
+        parts.append(tr("{reads}, {agreement} agree, {spread} points", reads=reads, agreement=agreement, spread=spread))
     line = " · ".join(parts)
     return line[:1].upper() + line[1:]
 
@@ -92,4 +92,15 @@ def obstacle(model: LoadedModel) -> str:
     """Why a model cannot decide, and what to do; empty if it can."""
     if model.capabilities.decisions:
         return ""
-    return tr("{model} cannot decide: it gives no probabilities of single labels. Load another model.", model=model.title)
+    return tr("{model} cannot decide: it reads no probabilities from a canvas. Load another model.", model=model.title)
+
+
+def asked_line(sheet: QuestionSheet) -> str:
+    """What is asked about each row of a table, in a line."""
+    asked = trn("Asks {count} question", "Asks {count} questions", len(sheet))
+    together = tr("in one canvas") if sheet.is_joint and len(sheet) > 1 else ""
+    names = ", ".join(draft.name for draft in sheet.questions)
+    again = trn("{count} more read in doubt", "{count} more reads in doubt", sheet.repeats) if sheet.repeats else ""
+    heat = tr("temperature {temperature}", temperature=f"{sheet.temperature:g}")
+    first = " ".join(filter(None, (asked, together)))
+    return " · ".join(filter(None, (f"{first}: {names}" if names else first, again, heat)))

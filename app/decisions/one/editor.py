@@ -6,10 +6,10 @@ import functools
 from dataclasses import replace
 
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QLineEdit, QVBoxLayout, QWidget
 
 from app.decisions import words
-from app.design.controls import button, label, restyle
+from app.design.controls import FlowLayout, button, label, restyle
 from app.design.fonts import px
 from app.settings.fields import ChoiceBox
 from app.state.decisions.drafts import KINDS, DraftProblem, QuestionDraft
@@ -41,16 +41,17 @@ class QuestionEditor(QWidget):
         self.problem = label("", "error", wrap=True)
         self.add_option = button(tr("Add an option"))
         self._options = QWidget()
-        head = QHBoxLayout()
-        head.setSpacing(8)
-        head.addWidget(self.kind)
-        head.addWidget(self.name)
-        head.addStretch(1)
-        self.head = head
+        top = QWidget()
+        self.head = FlowLayout(top)
+        self.head.addWidget(self.kind)
+        self.head.addWidget(self.name)
+        policy = top.sizePolicy()
+        policy.setHeightForWidth(True)
+        top.setSizePolicy(policy)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(8)
-        column.addLayout(head)
+        column.addWidget(top)
         column.addWidget(self.instructions)
         self._grid = QGridLayout(self._options)
         self._grid.setContentsMargins(0, 0, 0, 0)
@@ -106,7 +107,8 @@ class QuestionEditor(QWidget):
         draft = self._draft
         is_fixed = draft.kind == "yes-no"
         title = words.option_title(draft.kind, option.name) if is_fixed else words.mark_of(draft.kind, place)
-        shown = {"choice": tr("Option {mark}", mark=title), "score": tr("Level {mark}", mark=title)}.get(draft.kind, title)
+        named = {"choice": tr("Option {mark}", mark=title), "score": tr("Level {mark}", mark=title)}
+        shown = named.get(draft.kind, title)
         name = _field(shown, tr("Level") if draft.kind == "score" else tr("Option"), LONGEST_NAME)
         meaning = _field(tr("What {option} means", option=shown), tr("What it means (optional)"), MOST_TEXT)
         name.setText(option.name)
@@ -155,9 +157,7 @@ class QuestionEditor(QWidget):
             for own, (name, meaning) in zip(self._draft.options, self._rows, strict=True)
         )
         self._change(
-            replace(
-                self._draft, name=self.name.text().strip(), instructions=self.instructions.text(), options=options
-            )
+            replace(self._draft, name=self.name.text().strip(), instructions=self.instructions.text(), options=options)
         )
 
     @Slot(int)

@@ -11,10 +11,10 @@ from app.design.controls import button, label
 from app.design.fonts import px
 from app.design.text_field import TextField, refusal
 from app.settings.fields import ChoiceBox, RealBox, WholeBox
-from app.state.decisions.sheet import HOTTEST, MOST_READS_AGAIN, QuestionSheet
+from app.state.decisions.sheet import MOST_READS_AGAIN, QuestionSheet
 from app.system.i18n import tr
+from engine.tasks.decisions.calibration import COLDEST, HOTTEST
 
-COLDEST = 0.05
 LEAST_STATE = 96  # pixels at 100 %
 BOX = 88
 

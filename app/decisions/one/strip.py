@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Signal, Slot
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
 
 from app.decisions.one.slots import SlotCanvas
@@ -13,7 +14,8 @@ from app.settings.fields import ChoiceBox
 from app.state.decisions.reading import CanvasPlace, DecisionReading, DecisionRun
 from app.system.i18n import tr, trn
 
-HEIGHT = 168  # pixels at 100 %
+LEAST, MOST = 72, 176  # pixels of a canvas at 100 %, before it scrolls
+HEAD = 40
 
 
 class CanvasStrip(QWidget):
@@ -28,6 +30,7 @@ class CanvasStrip(QWidget):
         self._places: list[CanvasPlace] = []
         self._question = -1
         self._is_following = True
+        self._most = MOST
         self.picker = ChoiceBox()
         self.picker.setAccessibleName(tr("Which canvas"))
         self.facts = label("", "caption")
@@ -57,7 +60,6 @@ class CanvasStrip(QWidget):
         column.addLayout(head)
         column.addWidget(self._pages, 1)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setFixedHeight(px(HEIGHT))
         self.picker.activated.connect(self._pick)
         self.inspect.clicked.connect(self._inspect)
         self.canvas.cellSelected.connect(self._choose_slot)
@@ -114,6 +116,7 @@ class CanvasStrip(QWidget):
             self.canvas.set_slots({})
             self.canvas.set_block(None)
             self.teaching.setText(_teaching(reading))
+            self._fit()
             return
         run = reading.runs[place.run]
         block = reading.block(place)
@@ -122,6 +125,7 @@ class CanvasStrip(QWidget):
         self.canvas.set_slots({slot.position: run.first + number for number, slot in enumerate(run.slots, start=1)})
         self.canvas.choose(self._question + 1)
         self.canvas.set_block(block)
+        self._fit()
         self.facts.setText(
             tr(
                 "{tokens}, 1 step, {seconds} ms",
@@ -129,6 +133,20 @@ class CanvasStrip(QWidget):
                 seconds=f"{1000 * block.seconds:.1f}",
             )
         )
+
+    def set_most(self, pixels: int) -> None:
+        """How high a canvas may become before it scrolls."""
+        self._most = min(pixels, px(MOST))
+        self._fit()
+
+    def _fit(self) -> None:
+        """As high as the canvas needs, within bounds."""
+        needed = 0 if self.canvas.block is None else self.canvas.heightForWidth(max(1, self._area.viewport().width()))
+        self.setFixedHeight(px(HEAD) + min(max(needed, px(LEAST)), max(self._most, px(LEAST))))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
 
     def set_theme(self, theme: Theme) -> None:
         self.canvas.set_theme(theme)
@@ -159,7 +177,11 @@ class CanvasStrip(QWidget):
 def _title(run: DecisionRun, place: CanvasPlace, has_others: bool) -> str:
     """A canvas as it can be picked."""
     first, last = run.first + 1, run.first + len(run.questions)
-    asked = tr("Question {number}", number=first) if first == last else tr("Questions {first}–{last}", first=first, last=last)
+    asked = (
+        tr("Question {number}", number=first)
+        if first == last
+        else tr("Questions {first}–{last}", first=first, last=last)
+    )
     read = tr("read {number}", number=place.read + 1)
     return tr("{questions}, {read}", questions=asked, read=read) if has_others else read[:1].upper() + read[1:]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Signal, Slot
+from PySide6.QtCore import QEvent, QObject, Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QVBoxLayout, QWidget
 
@@ -15,8 +15,10 @@ from app.design.tokens import Theme
 from app.state.decisions.reading import DecisionReading
 from app.system.i18n import tr
 
-LEFT = 320  # pixels at 100 %
-NARROW = 640  # pixels at 100 %, below which all stands in one column
+LEFT, TIGHT_LEFT = 320, 256  # pixels at 100 %
+TIGHT, NARROW = 760, 600  # below the latter all stands in one column
+MOST_CANVAS = 0.24  # of the height
+LEAST_STATE = 360
 
 
 class OneState(QWidget):
@@ -60,6 +62,7 @@ class OneState(QWidget):
         left.addLayout(buttons)
         left.addWidget(self.message)
         self._right = scroller(self.questions)
+        self.questions.installEventFilter(self)
         upper = QWidget()
         self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight, upper)
         self._row.setContentsMargins(16, 16, 8, 8)
@@ -73,7 +76,8 @@ class OneState(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
-        column.addWidget(upper, 1)
+        self._area = scroller(upper)
+        column.addWidget(self._area, 1)
         column.addWidget(Hairline())
         column.addWidget(lower)
         self._arrange()
@@ -92,6 +96,7 @@ class OneState(QWidget):
     def refresh(self) -> None:
         """Show what has come of the reading since."""
         if self._reading is not None:
+            self._area.ensureWidgetVisible(self._right, 0, 0)  # where it stands below the state
             self.questions.show_answers(self._reading.answers(self._temperature))
             self.strip.refresh()
 
@@ -147,9 +152,19 @@ class OneState(QWidget):
         super().resizeEvent(event)
         self._arrange()
 
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Questions that become more, or longer, need another height."""
+        if watched is self.questions and event.type() == QEvent.Type.LayoutRequest:
+            self._arrange()
+        return super().eventFilter(watched, event)
+
     def _arrange(self) -> None:
-        """Wide: side by side. Narrow: the state above the questions."""
+        """Wide: side by side, the questions scroll. Narrow: the state above the questions, all scrolls."""
         is_narrow = self.width() < px(NARROW)
         direction = QBoxLayout.Direction.TopToBottom if is_narrow else QBoxLayout.Direction.LeftToRight
         self._row.setDirection(direction)
-        self._left.setFixedWidth(16777215) if is_narrow else self._left.setFixedWidth(px(LEFT))
+        self._left.setMaximumWidth(16777215 if is_narrow else px(LEFT if self.width() >= px(TIGHT) else TIGHT_LEFT))
+        self._left.setMinimumHeight(px(LEAST_STATE) if is_narrow else 0)
+        needed = self.questions.heightForWidth(self.width() - 40) if is_narrow else 0
+        self._right.setMinimumHeight(max(0, needed))
+        self.strip.set_most(round(MOST_CANVAS * self.height()))

@@ -124,7 +124,7 @@ class RowBoard:
 
     def is_right(self, row: int, question: int) -> bool:
         """Whether the answer is the label."""
-        return self.best[row, question] != NONE and self.best[row, question] == self.labels[row, question]
+        return NONE != int(self.best[row, question]) == int(self.labels[row, question])
 
     def accuracy(self, question: int) -> tuple[int, int]:
         """Right answers, and answers to rows with a label."""

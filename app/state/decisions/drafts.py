@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeGuard, get_args
 
 from app.system.i18n import tr
 from engine import SafelightError
@@ -136,10 +136,11 @@ class QuestionDraft:
     @staticmethod
     def from_json(raw: Any) -> QuestionDraft | None:
         """What ``to_json`` gave; None for anything else."""
-        if not isinstance(raw, Mapping) or raw.get("kind") not in KINDS:
+        if not isinstance(raw, Mapping):
             return None
-        kind, name, instructions, pairs = (raw.get(key) for key in ("kind", "name", "instructions", "options"))
-        if not _is_text(name) or not _is_text(instructions) or not isinstance(pairs, list):
+        kind = next((kind for kind in KINDS if kind == raw.get("kind")), None)
+        name, instructions, pairs = (raw.get(key) for key in ("name", "instructions", "options"))
+        if kind is None or not _is_text(name) or not _is_text(instructions) or not isinstance(pairs, list):
             return None
         if not all(isinstance(pair, list) and len(pair) == 2 and all(map(_is_text, pair)) for pair in pairs):
             return None
@@ -156,5 +157,5 @@ def most_options(kind: Kind) -> int:
     return {"yes-no": FEWEST, "choice": MOST_OPTIONS, "score": MOST_LEVELS}[kind]
 
 
-def _is_text(raw: Any) -> bool:
+def _is_text(raw: Any) -> TypeGuard[str]:
     return isinstance(raw, str) and len(raw) <= MOST_TEXT

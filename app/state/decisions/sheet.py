@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from app.state.decisions.drafts import DraftProblem, Kind, QuestionDraft
 from app.system.i18n import tr
+from engine.tasks.decisions.calibration import COLDEST, HOTTEST
+from engine.tasks.decisions.question_file import QuestionFile
 from engine.tasks.decisions.questions import MOST_QUESTIONS, MOST_TEXT, Question
 
 MOST_READS_AGAIN = 8
 USUAL_READS_AGAIN = 3
-HOTTEST = 20.0
 
 
 @dataclass(frozen=True)
@@ -122,5 +123,25 @@ class QuestionSheet:
             said if isinstance(said, str) and len(said) <= MOST_TEXT else "",
             raw.get("joint") is True,
             repeats if type(repeats) is int and 0 <= repeats <= MOST_READS_AGAIN else USUAL_READS_AGAIN,
-            float(temperature) if type(temperature) in (int, float) and 0 < temperature <= HOTTEST else 1.0,
+            float(temperature) if _is_temperature(temperature) else 1.0,
         )
+
+
+def _is_temperature(raw: Any) -> TypeGuard[float]:
+    return type(raw) in (int, float) and COLDEST <= raw <= HOTTEST
+
+
+def sheet_of(file: QuestionFile) -> QuestionSheet:
+    """The questions of a file, to be asked and changed."""
+    drafts = tuple(map(QuestionDraft.of, file.questions))
+    return QuestionSheet(
+        drafts, file.instructions, file.is_joint, min(file.repeats, MOST_READS_AGAIN), file.temperature
+    )
+
+
+def file_of(sheet: QuestionSheet) -> QuestionFile:
+    """
+    Raises:
+        SafelightError: a question is not complete; see ``problems``.
+    """
+    return QuestionFile(sheet.asked(), sheet.instructions, sheet.is_joint, sheet.repeats, sheet.temperature)
