@@ -93,9 +93,9 @@ def reading(
     sheet, started = _Sheet.of(layout, model.config.vocab_size), time.perf_counter()
     kept = reuse_prefix(cache, [prompt])
     cache.reserve(len(prompt) + len(layout.canvas))
-    is_read = yield from prefill([prompt], cache, cancel)
-    if is_read:
-        yield PrefillFinished(len(prompt), kept, time.perf_counter() - started)
+    last = prompt[max(kept, len(prompt) - cache.piece) :]  # is read in the first step's pass
+    is_read = yield from prefill([prompt[: len(prompt) - len(last)]], cache, cancel)
+    prefilled = time.perf_counter() - started
     reads, seconds = list[tuple[NDArray[np.float32], ...]](), 0.0
     while is_read and len(reads) < 1 + (repeats if reads and _is_in_doubt(reads[0]) else 0):
         if cancel is not None and cancel.is_set():
@@ -103,10 +103,16 @@ def reading(
             break
         block, clock = len(reads), time.perf_counter()
         canvas = sheet.with_noise(_generator(seed, block, prompt), model.config.vocab_size)
-        yield CanvasStarted(block, to_host(canvas), sheet.pinned)
-        wanted = Denoise(canvas.to(model.device), cache, None)
+        wanted = Denoise(canvas.to(model.device), cache, None, last if len(last) else None)
         yield wanted
         logits = wanted.take()[sheet.positions.to(model.device)]
+        if block == 0:
+            cache.record_ids(last.tolist())
+            share = (time.perf_counter() - clock) * len(last) / (len(last) + len(canvas))
+            clock += share
+            yield PrefillFinished(len(prompt), kept, prefilled + share)
+            last = last[:0]
+        yield CanvasStarted(block, to_host(canvas), sheet.pinned)
         if not bool(torch.isfinite(logits).all()):
             raise non_finite(block, 0)
         found = _Rows.of(logits, sheet.ids.to(model.device), config.top_k)

@@ -106,7 +106,10 @@ class _Room:
                 raise  # which no other split would mend
             return False
         most = self._model.context - width
-        count = self._frame + sum(map(self._of_question, questions))
+        texts = [asked(question, self._deciding.labels) for question in questions]
+        numbered = [f"\n\nQuestion {number}: {text}" for number, text in enumerate(texts, start=first)]
+        asking = [*numbered, f"\n\n{CLOSING}"] if part.is_joint else [f"\n\nQuestion: {texts[0]}"]
+        count = self._frame + sum(map(self._tokens, asking))
         if count <= most - MARGIN or is_remote(self._model.path_or_id):
             return count <= most
         # Text in pieces may have a few tokens more, or fewer, than the whole has.
@@ -115,9 +118,7 @@ class _Room:
     @functools.cached_property
     def _frame(self) -> int:
         """Tokens of a prompt beside those of its questions."""
-        whole = self._whole
-        own = self._tokens(whole.state) + self._tokens(whole.instructions) + self._tokens(f"\n\n{CLOSING}")
-        return own + self._template
+        return self._tokens(self._whole.state) + self._tokens(self._whole.instructions) + self._template
 
     @functools.cached_property
     def _template(self) -> int:
@@ -127,9 +128,6 @@ class _Room:
         least = Decision(".", (YesNo("?"),), "." if self._whole.instructions else "")
         text = user_text(least, self._deciding.labels)
         return len(self._model.prompt_ids(self._request(least))) - self._tokens(text)
-
-    def _of_question(self, question: Question) -> int:
-        return self._tokens(f"\n\nQuestion {MOST_QUESTIONS}: {asked(question, self._deciding.labels)}")
 
     def _request(self, decision: Decision) -> RunRequest:
         return RunRequest("decision", (), self._model.defaults, 0, decision=decision)

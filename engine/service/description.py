@@ -98,7 +98,8 @@ def prompt_ids(model: Model, request: RunRequest) -> list[int]:
     if request.decision is not None:
         messages = request.messages or deciding_of(model).messages(request.decision)
         return closed_thought(model.chat_ids(messages, enable_thinking=False), model.tokenizer)
-    return model.chat_ids(request.messages, request.tools, enable_thinking=request.think)
+    ids = model.chat_ids(request.messages, request.tools, enable_thinking=request.think)
+    return closed_thought(ids, model.tokenizer) if request.output_format is not None and not request.think else ids
 
 
 def deciding_of(model: Model) -> Deciding:

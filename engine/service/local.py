@@ -50,9 +50,12 @@ if TYPE_CHECKING:
     from engine.decoding.protocols import Pass
     from engine.layers.kv_cache import KVCache
     from engine.models.model import Model
+    from engine.text.formatted_answer import FormattedAnswer
 
 LEAST_PROGRESS = 0.01  # share of a load between two reports
-CAPABILITIES = Capabilities(steps=True, forks=True, infill=True, influence=True, adapters=True, parallel_runs=4)
+CAPABILITIES = Capabilities(
+    steps=True, forks=True, infill=True, influence=True, adapters=True, structured=True, parallel_runs=4
+)
 
 
 class _AbandonedError(Exception):
@@ -65,11 +68,15 @@ class _RefusedError(Exception):
 
 @dataclass(frozen=True)
 class _Task:
-    """A run as it begins: its request with the messages that the model is given, its prompt, a decision's canvas."""
+    """A run as it begins: its request with the messages that the model is given, its prompt, a decision's canvas.
+
+    ``answer`` is of a run whose answer must fit a format.
+    """
 
     request: RunRequest
     ids: Sequence[int]
     layout: Layout | None = None
+    answer: FormattedAnswer | None = None
 
     @property
     def slots(self) -> tuple[Slot, ...]:
@@ -203,7 +210,7 @@ class LocalBackend:
         try:
             model = self._require_model()
             self._put_adapter(model, self._adapter_of(request))
-            task = self._prepared(model, request)
+            task = self._held_to_format(model, self._prepared(model, request))
             need = self.run_bytes(model, len(task.ids), task.request.config, self._admission.running)
             self._admission.begin(request.run_id, need)  # before the next run asks whether it is admitted
             record = self._recorder.begin(task.request, task.ids, model.tokenizer, task.slots)
@@ -269,6 +276,22 @@ class LocalBackend:
         request = dataclasses.replace(request, messages=messages)
         return _Task(request, prompt_ids(model, request))
 
+    @staticmethod
+    def _held_to_format(model: Model, task: _Task) -> _Task:
+        """A run with the answer that it must come to, if that has a format.
+
+        Raises:
+            SafelightError: no answer can be held to it.
+        """
+        request = task.request
+        if request.source is not None and request.source.header.output_format is not None:
+            raise SafelightError("this answer was held to a format, which changed text would break; ask for it again")
+        if request.output_format is None:
+            return task
+        from engine.decoding.generate import answer_of  # torch
+
+        return dataclasses.replace(task, answer=answer_of(model, task.ids, request.config, request.output_format))
+
     def _decided(self, model: Model, request: RunRequest, decision: Decision) -> _Task:
         """The same of a decision: the messages and the settings are made of it.
 
@@ -309,6 +332,10 @@ class LocalBackend:
 
     def _items_of(self, model: Model, task: _Task, config: GenerationConfig, cache: KVCache) -> Iterable[Event | Pass]:
         request = task.request
+        if task.answer is not None:
+            from engine.decoding.generate import fitting  # torch
+
+            return fitting(model, task.ids, config, request.seed, task.answer, request.cancel, cache)
         if request.decision is None or task.layout is None:
             return self._items(model, request, task.ids, config, cache)
         from engine.decoding.reading import reading  # torch

@@ -91,6 +91,7 @@ class Recorder:
                 think=request.think,
                 decision=request.decision,
                 slots=slots,
+                output_format=request.output_format,
             )
             return self._of_model(header, tokenizer, keep=request.keep)
         departure = request.departure if request.changes else None
