@@ -142,7 +142,7 @@ def _table(answers: tuple[TypedAnswer, ...]) -> Table:
             is_best = place == answer.best
             name, style = terminal.printable(option.name), "bold" if is_best else "dim"
             asked = terminal.printable(answer.question.instructions) if not place else ""
-            cells = [asked, Text(("→ " if is_best else "  ") + name, style), Text(_bar(share), style)]
+            cells: list[str | Text] = [asked, Text(("→ " if is_best else "  ") + name, style), Text(_bar(share), style)]
             cells += [Text(f"{100 * share:.1f} %", style)]
             if is_best:
                 cells += [f"{100 * answer.confidence:.1f} %", f"{answer.label_mass:.3f}"]

@@ -16,6 +16,9 @@ STOPPED = 130  # exit code
 def stopping() -> Iterator[threading.Event]:
     """A flag that Ctrl+C and a request to end the program set, the first time; the second ends it at once."""
     stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():  # which alone may say what a signal does
+        yield stop
+        return
     numbers = [signal.SIGINT, signal.SIGTERM]
     if sys.platform == "win32":
         numbers.append(signal.SIGBREAK)

@@ -159,7 +159,7 @@ def fit_temperature(examples: Sequence[LabelledRead]) -> float:
     best = min(range(len(grid)), key=lambda place: (round(losses[place], 12), abs(grid[place])))
     found = _lowest(nll, grid[max(best - 1, 0)], grid[min(best + 1, _GRID)])
     chosen = min((found, grid[best], 0.0), key=lambda point: (round(nll(point), 12), abs(point)))
-    return min(HOTTEST, max(COLDEST, math.exp(chosen)))
+    return min(HOTTEST, max(COLDEST, round(math.exp(chosen), 6)))
 
 
 def calibrate(examples: Sequence[LabelledRead]) -> Calibration:
