@@ -72,7 +72,7 @@ class StateColumn(QWidget):
         switches.setVerticalSpacing(8)
         switches.setColumnStretch(0, 1)
         for row, (name, box) in enumerate(
-            ((tr("Read again in doubt, times"), self.repeats), (tr("Temperature"), self.temperature))
+            ((tr("More reads in doubt"), self.repeats), (tr("Temperature"), self.temperature))
         ):
             box.setFixedWidth(px(BOX))
             box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
