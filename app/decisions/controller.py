@@ -301,7 +301,8 @@ class DecisionsController(QObject):
         missing = tr("Add a question, or choose an example.") if lacks_question else ""
         one.show_doing(
             is_busy=busy,
-            message=reason or self._problem or missing,
+            message=reason or missing,
+            fault=self._problem,
             can_decide=not reason and not lacks_question,
             offers_model=not busy and context.loading is None and (model is None or bool(obstacle)),
         )

@@ -88,4 +88,5 @@ class StateDecider(QObject):
         self.changed.emit()
         if reading.is_over:
             problem, details = reading.problem
-            self.ended.emit(tr(problem) if problem else "", details)
+            stopped = tr("Stopped before the end.") if reading.was_stopped else ""
+            self.ended.emit(tr(problem) if problem else stopped, details)

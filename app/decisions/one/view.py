@@ -39,6 +39,7 @@ class OneState(QWidget):
         self.stop = button(tr("Stop"), role="plain")
         self.load = button(tr("Load Safelight Skills"), role="plain")
         self.message = label("", "caption", wrap=True)
+        self.fault = label("", "error", wrap=True)
         self.decide.clicked.connect(self.decide_asked)
         self.stop.clicked.connect(self.stop_asked)
         self.load.clicked.connect(self.load_asked)
@@ -60,7 +61,8 @@ class OneState(QWidget):
         left.setSpacing(12)
         left.addWidget(self.column, 1)
         left.addLayout(buttons)
-        left.addWidget(self.message)
+        for told in (self.message, self.fault):
+            left.addWidget(told)
         self._right = scroller(self.questions)
         self.questions.installEventFilter(self)
         upper = QWidget()
@@ -128,15 +130,16 @@ class OneState(QWidget):
 
     # ---------------------------------------------------------------- what can be done
 
-    def show_doing(self, *, is_busy: bool, message: str, can_decide: bool, offers_model: bool) -> None:
-        """Whether a decision is under way, and what the user waits for."""
+    def show_doing(self, *, is_busy: bool, message: str, fault: str, can_decide: bool, offers_model: bool) -> None:
+        """Whether a decision is under way, what the user waits for, and why the last one failed."""
         with self._buttons:
             self.stop.setVisible(is_busy)
             self.decide.setVisible(not is_busy)
             self.decide.setEnabled(can_decide)
         self.load.setVisible(offers_model)
-        self.message.setText(message)
-        self.message.setVisible(bool(message))
+        for told, text in ((self.message, message), (self.fault, fault)):
+            told.setText(text)
+            told.setVisible(bool(text))
 
     # ---------------------------------------------------------------- looks
 

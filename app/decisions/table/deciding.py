@@ -149,7 +149,7 @@ class TableDecider(QObject):
     def _take(self, outcomes: list[RowOutcome]) -> None:
         if self.board is not None:
             self.board.take(outcomes)
-            self._view.refresh()
+            self._view.refresh([outcome.row for outcome in outcomes])
             self.changed.emit()
 
     @Slot()

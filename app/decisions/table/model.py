@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -52,17 +53,21 @@ class RowsModel(QAbstractTableModel):
         """Show these rows, in this order."""
         self.layoutAboutToBeChanged.emit()
         before = self.persistentIndexList()
-        rows = {int(row): place for place, row in enumerate(order.tolist())} if before else {}
-        after = [self.index(rows.get(self.row_at(index.row()), -1), index.column()) for index in before]
+        rows = {row: np.flatnonzero(order == row) for row in {self.row_at(index.row()) for index in before}}
+        places = [rows[self.row_at(index.row())] for index in before]
         self._order = order
+        after = [
+            self.index(int(place[0]), index.column()) if len(place) else QModelIndex()
+            for place, index in zip(places, before, strict=True)
+        ]
         self.changePersistentIndexList(before, after)
         self.layoutChanged.emit()
 
-    def refresh(self) -> None:
-        """Answers have come."""
+    def refresh(self, first: int = 0, last: int = -1) -> None:
+        """Answers have come, at these places of the view, or at all."""
         if len(self._order) and self._table is not None:
-            first = len(self._table.columns)
-            self.dataChanged.emit(self.index(0, first), self.index(len(self._order) - 1, self.columnCount() - 1))
+            end = self.index(last if last >= 0 else len(self._order) - 1, self.columnCount() - 1)
+            self.dataChanged.emit(self.index(first, len(self._table.columns)), end)
 
     def set_theme(self, theme: Theme) -> None:
         self._theme = theme
@@ -124,7 +129,7 @@ class RowsModel(QAbstractTableModel):
             case Qt.ItemDataRole.ForegroundRole:
                 return self._ink(row, column - own)
             case Qt.ItemDataRole.FontRole if column >= own and (column - own) % 2 == 0:
-                return _bold()
+                return _bold(px(TEXT_SMALL + 1))
         return None
 
     def _side(self, column: int) -> Qt.AlignmentFlag:
@@ -163,8 +168,9 @@ def _one_line(text: str) -> str:
     return " ".join(text[: 2 * LONGEST].split())[:LONGEST]
 
 
-def _bold() -> QFont:
+@lru_cache(maxsize=1)
+def _bold(pixels: int) -> QFont:
     font = ui_font()
-    font.setPixelSize(px(TEXT_SMALL + 1))
+    font.setPixelSize(pixels)
     font.setBold(True)
     return font

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from PySide6.QtCore import QStandardPaths, Qt, Signal, Slot
@@ -200,9 +201,9 @@ class DecisionTable(QWidget):
         state = table.columns.index(self.wanted) if self.wanted in table.columns else -1
         self.rows.arrange_columns(state, len(table.columns))
 
-    def refresh(self) -> None:
-        """Answers have come."""
-        self.rows.rows.refresh()
+    def refresh(self, rows: Collection[int]) -> None:
+        """Answers to these rows have come; while rows are decided, they stand as the table has them."""
+        self.rows.rows.refresh(min(rows), max(rows))
 
     def show_board(self, board: RowBoard) -> None:
         """The same answers at another temperature."""
