@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from app.decisions.deciding import StateDecider
 from app.decisions.page import DecisionsPage
 from app.decisions.table.deciding import TableDecider
 from app.state.decisions.board import RowBoard
+from app.state.decisions.drafts import QuestionDraft
 from app.state.decisions.reading import DecisionReading
 from app.state.decisions.samples import SAMPLES
 from app.state.decisions.sheet import QuestionSheet, file_of, sheet_of
@@ -22,6 +24,7 @@ from app.system.i18n import tr
 from engine import SKILLS, Recording, SafelightError
 from engine.service import ServiceReply
 from engine.tasks.decisions.question_file import read_question_file, write_question_file
+from engine.tasks.decisions.questions import Question
 
 SAVE_MS = 500  # after the last change
 JSON = "JSON (*.json)"
@@ -167,6 +170,11 @@ class DecisionsController(QObject):
         self.page.one.set_temperature(temperature)
         self.rows.tell_at(temperature)
         self.fitter.use(temperature)
+
+    def show_questions(self, questions: Sequence[Question]) -> None:
+        """Ask these in place of those that are there."""
+        drafts = tuple(map(QuestionDraft.of, questions))
+        self._show_sheet(replace(self.page.one.questions.sheet, questions=drafts))
 
     @Slot()
     def _open_file(self) -> None:

@@ -47,6 +47,11 @@ class AnswerBars(QWidget):
         """What is shown."""
         return self._answer
 
+    @property
+    def is_filling(self) -> bool:
+        """Whether bars are on their way."""
+        return self._fill.state() == QVariantAnimation.State.Running
+
     def set_draft(self, draft: QuestionDraft) -> None:
         """Show another question's options, without an answer."""
         self._draft, self._answer = draft, None
@@ -81,7 +86,7 @@ class AnswerBars(QWidget):
         if self._answer is None:
             return ()
         ends = self._answer.probabilities
-        if self._fill.state() != QVariantAnimation.State.Running:
+        if not self.is_filling:
             return ends
         done = float(self._fill.currentValue())
         return tuple(start + done * (end - start) for start, end in zip(self._from, ends, strict=True))
@@ -160,7 +165,7 @@ class AnswerBars(QWidget):
     def _paint_spread(self, painter: QPainter, track: QRectF, place: int) -> None:
         """One standard error to either side, once the bar has its length."""
         answer = self._answer
-        if answer is None or answer.reads < 2 or self._fill.state() == QVariantAnimation.State.Running:
+        if answer is None or answer.reads < 2 or self.is_filling:
             return
         share, spread = answer.probabilities[place], answer.spread[place]
         low, high = (track.left() + track.width() * min(1.0, max(0.0, share + by)) for by in (-spread, spread))
