@@ -6,7 +6,6 @@ The scale comes from QT_SCALE_FACTOR in the environment. Everything happens in a
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import sys
 import threading
@@ -27,12 +26,9 @@ from app.library import Library, NewMessage
 from app.state.sudoku import scores
 from app.window.main_window import MainWindow
 from engine import SKILLS, SUDOKU, gallery
-from engine.tasks.decisions import examples
-from engine.tasks.decisions.questions import Question
 
 PUZZLE = "003100064080000302000500087070005000000009400805000000004000030050007000700801096"  # 28 givens
 PROMPT = "Count from 4 to 43."
-LABELLED = 200  # rows
 RICH = """\
 A canvas begins as **noise**. At each step every position has an *entropy*
 
@@ -70,18 +66,6 @@ def a_long_chat(library: Library) -> int:
         said = RICH if turn == 29 else f"Answer {turn + 1}, in a sentence or two of plain words."
         parent = library.add(conversation, NewMessage(parent, "assistant", said, model="Safelight Skills", seed=turn))
     return conversation
-
-
-def write_labelled(path: Path) -> tuple[Question, ...]:
-    """A table with right answers, and the questions that they answer."""
-    questions, rows = examples.table(LABELLED)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["state", *(question.name for question in questions)])
-        for state, answers in rows:
-            right = (question.options[best].name for question, best in zip(questions, answers, strict=True))
-            writer.writerow([state, *right])
-    return questions
 
 
 class Client(threading.Thread):
@@ -216,7 +200,7 @@ class Tour:
         self.inspecting()
 
     def deciding(self) -> None:
-        """The Decisions page: a state singly, jointly and its questions' fields, a table midway and done, calibration."""
+        """The Decisions page: a state singly and jointly, a question's fields, a table midway and done, calibration."""
         window = self.window
         window.show_page("decisions")
         deciding = window.pages["decisions"]
@@ -230,14 +214,11 @@ class Tour:
             self.shoot(name)
         page.one.questions.cards[0].edit.click()
         self.shoot("decisions-fields")
-        path = self.out / "labelled.csv"
-        questions = write_labelled(path)
-        deciding.show_questions(questions)
         deciding.show("table")
-        rows.open(path)
-        wait_for(lambda: rows.table is not None, "the table")
+        self.shoot("decisions-table-empty")
+        page.table.sample.click()
         page.table.run.click()
-        wait_for(lambda: rows.board is not None and rows.board.done > LABELLED // 2, "half of the rows")
+        wait_for(lambda: rows.board is not None and 2 * rows.board.done > len(rows.board), "half of the rows")
         self.shoot("decisions-table-midway")
         wait_for(lambda: not deciding.is_busy, "all rows")
         page.table.rows.choose(3)
@@ -246,7 +227,6 @@ class Tour:
         wait_for(lambda: deciding.fitter.trust is not None, "the temperature")
         deciding.show("calibration")
         self.shoot("decisions-calibration")
-        path.unlink()
 
     def serving(self) -> None:
         """The server page: off, how to connect a program, and requests, one of which is held midway."""

@@ -18,7 +18,7 @@ from app.decisions.table.deciding import TableDecider
 from app.state.decisions.board import RowBoard
 from app.state.decisions.drafts import QuestionDraft
 from app.state.decisions.reading import DecisionReading
-from app.state.decisions.samples import SAMPLES
+from app.state.decisions.samples import sample_table, samples
 from app.state.decisions.sheet import QuestionSheet, file_of, sheet_of
 from app.system.i18n import tr
 from engine import SKILLS, Recording, SafelightError
@@ -59,7 +59,7 @@ class DecisionsController(QObject):
         one.strip.inspect_asked.connect(self._inspect)
         page.go_asked.connect(self.go)
         page.table.run_asked.connect(self.decide_rows)
-        page.table.about.editTextChanged.connect(self.refresh)
+        page.table.sample_asked.connect(self._show_sample_table)
         page.calibration.use_asked.connect(one.column.temperature.setValue)
         self.rows.changed.connect(self._rows_changed)
         self.rows.written.connect(context.confirm_export)
@@ -76,7 +76,7 @@ class DecisionsController(QObject):
         context.busy_changed.connect(self.refresh)
         context.settings_changed.connect(self._calm)
         context.theme_changed.connect(self._dress)
-        one.column.offer([tr(sample.title) for sample in SAMPLES])
+        one.column.offer([sample.title for sample in samples()])
         self._recall()
         self.refresh()
 
@@ -109,10 +109,17 @@ class DecisionsController(QObject):
         """What was asked last; the first sample where nothing was."""
         sheet = store.read_sheet(self._context.folders.data)
         if sheet is None:
+            self.page.one.questions.sheet = QuestionSheet(is_joint=True)
             self._show_sample(0)
             return
         self.page.one.questions.show_sheet(sheet)
         self.page.one.column.show_sheet(sheet)
+
+    @Slot()
+    def _show_sample_table(self) -> None:
+        questions, table = sample_table()
+        self.show_questions(questions)
+        self.rows.show(table)
 
     @Slot()
     def remember(self) -> None:
@@ -150,9 +157,8 @@ class DecisionsController(QObject):
 
     @Slot(int)
     def _show_sample(self, place: int) -> None:
-        sample = SAMPLES[place]
-        temperature = self.page.one.questions.sheet.temperature
-        self._show_sheet(replace(sample.sheet, temperature=temperature), sample.state)
+        sample = samples()[place]
+        self._show_sheet(sample.sheet(self.page.one.questions.sheet), sample.state)
 
     def _show_sheet(self, sheet: QuestionSheet, state: str = "") -> None:
         """Other questions, and another state where there is one."""

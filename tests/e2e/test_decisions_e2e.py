@@ -12,7 +12,8 @@ from pytestqt.qtbot import QtBot
 
 from app.context import DECISIONS
 from app.decisions.controller import DecisionsController
-from app.state.decisions.samples import SAMPLES
+from app.state.decisions.samples import sample_table, samples
+from app.state.decisions.sheet import QuestionSheet
 from app.window.main_window import MainWindow
 from engine import SKILLS
 
@@ -34,20 +35,6 @@ def page(window: MainWindow) -> DecisionsController:
     return found
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
-    """Who has more coins, with right answers."""
-    path = tmp_path / "coins.csv"
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(("state", "more", "id"))
-        for row in range(ROWS):
-            ann, ben = row % 29 + 1, row * 7 % 31 + 31
-            names = ("Ann", "Ben") if row % 2 else ("Ben", "Ann")
-            writer.writerow((f"{names[0]} has {ann} coins. {names[1]} has {ben} coins.", names[1], row))
-    return path
-
-
 def idle(qtbot: QtBot, page: DecisionsController) -> None:
     qtbot.waitUntil(lambda: not page.is_busy, timeout=RUN_MS)
 
@@ -56,8 +43,10 @@ def test_a_state_is_decided_singly_jointly_and_inspected(
     qtbot: QtBot, window: MainWindow, page: DecisionsController
 ) -> None:
     one = page.page.one
-    assert one.column.state.toPlainText() == SAMPLES[0].state
+    assert one.column.state.toPlainText() == samples()[0].state
     one.column.repeats.setValue(2)
+    one.column.joint.setChecked(False)
+    one.questions.show_sheet(QuestionSheet(one.questions.sheet.questions[:1], repeats=2))
     qtbot.keyClick(one.column.state, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
     idle(qtbot, page)
     (card,) = one.questions.cards
@@ -75,16 +64,17 @@ def test_a_state_is_decided_singly_jointly_and_inspected(
     assert not page.is_busy  # nothing is read again
     one.column.temperature.setValue(1.0)
 
-    one.column.example_chosen.emit(1)
+    one.column.example_chosen.emit(0)
+    one.column.joint.setChecked(True)
     assert card.bars.answer is None
     one.decide.click()
     idle(qtbot, page)
-    assert [card.bars.answer is not None for card in one.questions.cards] == [True] * 3
-    assert sorted(one.strip.canvas.slots.values()) == [1, 2, 3]
+    assert [card.bars.answer is not None for card in one.questions.cards] == [True] * 4
+    assert sorted(one.strip.canvas.slots.values()) == [1, 2, 3, 4]
     first = [card.bars.answer for card in one.questions.cards]
     place = next(position for position, number in one.strip.canvas.slots.items() if number == 2)
     one.strip.canvas.selected = place
-    assert [bool(card.property("chosen")) for card in one.questions.cards] == [False, True, False]
+    assert [bool(card.property("chosen")) for card in one.questions.cards] == [False, True, False, False]
     one.decide.click()
     idle(qtbot, page)
     assert [card.bars.answer for card in one.questions.cards] == first  # same request, same answer
@@ -93,7 +83,7 @@ def test_a_state_is_decided_singly_jointly_and_inspected(
     inspector = window.pages.inspector().page
     assert window.pages.stack.currentWidget() is inspector
     assert inspector.player.trace is not None
-    assert len(inspector.player.trace.header.slots) == 3
+    assert len(inspector.player.trace.header.slots) == 4
     window.show_page(DECISIONS)
 
     sheet = one.questions.sheet
@@ -105,13 +95,20 @@ def test_a_state_is_decided_singly_jointly_and_inspected(
 
 
 def test_a_table_is_decided_sorted_calibrated_and_written(
-    qtbot: QtBot, window: MainWindow, page: DecisionsController, table: Path, tmp_path: Path
+    qtbot: QtBot, window: MainWindow, page: DecisionsController, tmp_path: Path
 ) -> None:
     view, rows = page.page.table, page.rows
+    questions, sample = sample_table()
+    page.show_questions(questions[:1])
     page.page.one.column.repeats.setValue(0)
     page.show("table")
+    table = tmp_path / "table.csv"
+    lines = (sample.columns, *(row.cells for row in sample.rows))
+    table.write_text("\n".join(",".join(cells) for cells in lines), encoding="utf-8")
     view.opened.emit(table)
     qtbot.waitUntil(lambda: rows.table is not None)
+    assert rows.table is not None
+    assert len(rows.table.rows) == ROWS
     assert view.wanted == "state"
     view.about.setCurrentText("missing")
     view.run.click()
@@ -138,8 +135,9 @@ def test_a_table_is_decided_sorted_calibrated_and_written(
     right, known = rows.board.accuracy(0)
     assert known == ROWS
     shown = view.rows.rows
-    view.rows.horizontalHeader().setSortIndicator(4, Qt.SortOrder.DescendingOrder)
-    view.rows.horizontalHeader().sectionClicked.emit(4)
+    last = shown.columnCount() - 1  # the confidence
+    view.rows.horizontalHeader().setSortIndicator(last, Qt.SortOrder.DescendingOrder)
+    view.rows.horizontalHeader().sectionClicked.emit(last)
     sure = rows.board.confidence[:, 0]
     best = float(sure.max())
     qtbot.waitUntil(lambda: float(sure[shown.row_at(0)]) == best)
@@ -171,18 +169,18 @@ def test_a_table_is_decided_sorted_calibrated_and_written(
     target = tmp_path / "answers.csv"
     with qtbot.waitSignal(rows.written):
         view.written.emit(target)
-    with target.open(encoding="utf-8-sig", newline="") as file:
-        found = list(csv.DictReader(file))
+    with target.open(encoding="utf-8-sig", newline="") as written:
+        found = list(csv.DictReader(written))
     assert len(found) == ROWS
-    assert {row["more_answer"] for row in found} <= {"Ann", "Ben"}
-    assert sum(row["more_answer"] == row["more"] for row in found) == right
+    assert {row["richer_answer"] for row in found} <= {"Tom", "Anna"}
+    assert sum(row["richer_answer"] == row["richer_label"] for row in found) == right
 
-    questions = tmp_path / "questions.json"
+    file = tmp_path / "questions.json"
     before = page.page.one.questions.sheet
-    page.save_questions(questions)
-    page.page.one.column.example_chosen.emit(2)
+    page.save_questions(file)
+    page.page.one.column.example_chosen.emit(1)
     assert page.page.one.questions.sheet != before
-    page.open_questions(questions)
+    page.open_questions(file)
     assert page.page.one.questions.sheet == before
     page.open_questions(table)  # it is none
     assert page.page.one.questions.sheet == before

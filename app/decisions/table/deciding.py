@@ -42,7 +42,7 @@ class TableDecider(QObject):
         self.runner = RowRunner(context.backend.scheduler, self)
         self.row = StateDecider(context, self)
         self._reading, self._ordering, self._writing, self._telling, self._preparing = (
-            self._job(done) for done in (self._show_table, view.show_order, self._wrote, self._retold, self._run)
+            self._job(done) for done in (self.show, view.show_order, self._wrote, self._retold, self._run)
         )
         self.runner.arrived.connect(self._take)
         self.runner.ended.connect(self._end)
@@ -96,7 +96,8 @@ class TableDecider(QObject):
         self.changed.emit()
 
     @Slot(object)
-    def _show_table(self, table: CsvTable) -> None:
+    def show(self, table: CsvTable) -> None:
+        """Take another table in place of the one that is there."""
         self.table, self.board = table, None
         self._view.show_table(table)
         self.changed.emit()

@@ -40,6 +40,7 @@ class DecisionTable(QWidget):
     """Emits what is asked for; is told what there is."""
 
     opened = Signal(object)  # the Path of a table
+    sample_asked = Signal()  # the example's table, with its questions
     run_asked = Signal()
     stop_asked = Signal()
     written = Signal(object)  # the Path that the results are to go to
@@ -127,10 +128,14 @@ class DecisionTable(QWidget):
             wrap=True,
         )
         told.setMaximumWidth(px(560))
+        self.sample = button(tr("Try an example"), tr("Open an example table with right answers"))
+        self.sample.clicked.connect(self.sample_asked)
         nothing = QWidget()
         around = QVBoxLayout(nothing)
         around.setContentsMargins(0, 16, 0, 0)
+        around.setSpacing(8)
         around.addWidget(told)
+        around.addWidget(self.sample)
         around.addStretch(1)
         return nothing
 

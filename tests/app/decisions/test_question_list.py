@@ -9,7 +9,7 @@ from pytestqt.qtbot import QtBot
 from app.decisions.one.editor import QuestionEditor
 from app.decisions.one.view import OneState
 from app.state.decisions.drafts import QuestionDraft
-from app.state.decisions.samples import SAMPLES
+from app.state.decisions.samples import samples
 from app.state.decisions.sheet import QuestionSheet
 from engine.tasks.decisions.answers import LabelRead, answer_of
 from engine.tasks.decisions.questions import OneOf, Option
@@ -21,7 +21,7 @@ def one(qtbot: QtBot) -> OneState:
     qtbot.addWidget(made)
     made.resize(1000, 700)
     made.show()
-    made.questions.show_sheet(SAMPLES[1].sheet)
+    made.questions.show_sheet(samples()[0].sheet(QuestionSheet()))
     return made
 
 
@@ -58,8 +58,8 @@ def test_another_type_keeps_what_is_asked(one: OneState) -> None:
     editor.kind.setCurrentIndex(2)
     editor.kind.activated.emit(2)
     draft = one.questions.sheet.questions[0]
-    assert (draft.kind, draft.instructions) == ("score", "Who has more coins?")
-    assert [option.name for option in draft.options] == ["Ann", "Ben"]
+    assert (draft.kind, draft.instructions) == ("score", "Who has more?")
+    assert [option.name for option in draft.options] == ["Tom", "Anna"]
     editor.kind.activated.emit(0)
     assert one.questions.sheet.questions[0].kind == "yes-no"
     assert not editor.add_option.isVisible()
@@ -69,16 +69,15 @@ def test_one_question_at_a_time_is_unfolded_and_moved(one: OneState) -> None:
     names = [draft.name for draft in one.questions.sheet.questions]
     one.questions.cards[0].edit.click()
     one.questions.cards[2].edit.click()
-    assert [card.editor is not None for card in one.questions.cards] == [False, False, True]
-    up, down = one.questions.cards[2].tools[:2]
-    assert not down.isEnabled()
-    up.click()
-    assert [draft.name for draft in one.questions.sheet.questions] == [names[0], names[2], names[1]]
+    assert [card.editor is not None for card in one.questions.cards] == [False, False, True, False]
+    one.questions.cards[2].tools[0].click()
+    assert [draft.name for draft in one.questions.sheet.questions] == [names[0], names[2], names[1], names[3]]
     assert one.questions.cards[1].editor is not None
+    assert not one.questions.cards[0].tools[0].isEnabled()
     one.questions.cards[1].tools[2].click()
-    assert len(one.questions.cards) == 4
+    assert len(one.questions.cards) == 5
     one.questions.cards[0].tools[3].click()
-    assert len(one.questions.sheet) == 3
+    assert len(one.questions.sheet) == 4
 
 
 def test_what_is_missing_is_named_at_its_field(one: OneState) -> None:
@@ -90,8 +89,8 @@ def test_what_is_missing_is_named_at_its_field(one: OneState) -> None:
     assert field.hasFocus()
     assert field.property("wrong")
     assert editor.problem.text() == field.accessibleDescription() != ""
-    field.setText("Ben")
-    field.textEdited.emit("Ben")
+    field.setText("Eve")
+    field.textEdited.emit("Eve")
     assert not editor.problem.isVisible()
     assert not field.property("wrong")
 
@@ -101,7 +100,7 @@ def test_bars_say_the_answer_and_what_speaks_against_it(one: OneState) -> None:
     assert isinstance(question, OneOf)
     card = one.questions.cards[0]
     card.show_answer(answer_of(question, [LabelRead((-0.1, -3.0))]))
-    assert "Ann" in card.bars.accessibleDescription()
+    assert "Tom" in card.bars.accessibleDescription()
     assert not card.warning.isVisible()
     before = card.bars.grab().toImage()
     card.set_reduced_motion(True)

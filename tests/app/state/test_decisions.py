@@ -11,7 +11,7 @@ import pytest
 from app.state.decisions.board import RowBoard, RowOutcome, SortKey
 from app.state.decisions.drafts import KINDS, QuestionDraft
 from app.state.decisions.reading import CanvasPlace, DecisionReading
-from app.state.decisions.samples import SAMPLES
+from app.state.decisions.samples import sample_table, samples
 from app.state.decisions.sheet import MOST_READS_AGAIN, QuestionSheet, file_of, sheet_of
 from app.state.decisions.trust import trust_of
 from engine import CanvasStarted, GenerationConfig, GenerationFinished, SafelightError, StepFinished
@@ -37,7 +37,7 @@ def read(*shares: float) -> LabelRead:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_draft_becomes_the_question_that_it_was_made_of(kind: str) -> None:
-    draft = next(one for sample in SAMPLES for one in sample.sheet.questions if one.kind == kind)
+    draft = next(one for sample in samples() for one in sample.drafts if one.kind == kind)
     assert QuestionDraft.of(draft.question()) == draft
     assert QuestionDraft.from_json(draft.to_json()) == draft
 
@@ -230,3 +230,10 @@ def test_a_temperature_is_measured_on_other_answers_than_it_was_fitted_to() -> N
     assert not trust_of(sure_and_half_right[:12]).is_apart
     with pytest.raises(SafelightError, match="at least 10"):
         trust_of(sure_and_half_right[:9])
+
+
+def test_the_example_table_has_right_answers_to_all_its_questions() -> None:
+    questions, table = sample_table()
+    found = RowBoard(table, tuple(row.cells[0] for row in table.rows), questions)
+    assert found.labelled == list(range(len(questions)))
+    assert (found.labels >= 0).all()
