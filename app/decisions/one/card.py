@@ -28,6 +28,7 @@ class QuestionCard(QFrame):
     double_asked = Signal()
     remove_asked = Signal()
     pressed = Signal()
+    rearranged = Signal()  # it has other fields
 
     def __init__(self, draft: QuestionDraft, theme: Theme = DARKROOM) -> None:
         super().__init__()
@@ -137,6 +138,12 @@ class QuestionCard(QFrame):
     def set_reduced_motion(self, reduced: bool) -> None:
         self.bars.set_reduced_motion(reduced)
 
+    def tab_stops(self) -> list[QWidget]:
+        """What takes the keyboard, in the order of Tab."""
+        if self.editor is None:
+            return [self.edit]
+        return [self.editor.kind, self.editor.name, *self.tools, self.done, *self.editor.tab_stops()]
+
     # ---------------------------------------------------------------- fields
 
     def unfold(self) -> None:
@@ -145,6 +152,7 @@ class QuestionCard(QFrame):
             return
         self.editor = QuestionEditor(self._draft)
         self.editor.changed.connect(self._take)
+        self.editor.rearranged.connect(self.rearranged)
         for tool in self.tools:
             self.editor.head.addWidget(tool)
             tool.show()

@@ -6,7 +6,7 @@ import functools
 from dataclasses import replace
 
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtWidgets import QGridLayout, QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
 from app.decisions import words
 from app.design.controls import FlowLayout, button, label, restyle
@@ -24,11 +24,13 @@ class QuestionEditor(QWidget):
     """``changed`` gives the draft as it is now."""
 
     changed = Signal(object)
+    rearranged = Signal()  # there are other fields
 
     def __init__(self, draft: QuestionDraft) -> None:
         super().__init__()
         self._draft = draft
         self._rows: list[tuple[QLineEdit, QLineEdit]] = []
+        self._removers: list[QPushButton] = []
         self.kind = ChoiceBox()
         self.kind.setAccessibleName(tr("Type of question"))
         for kind in KINDS:
@@ -78,6 +80,13 @@ class QuestionEditor(QWidget):
         """Name and description of each option."""
         return self._rows
 
+    def tab_stops(self) -> list[QWidget]:
+        """Its fields behind those at its head, in the order of Tab."""
+        stops: list[QWidget] = [self.instructions]
+        for place, row in enumerate(self._rows):
+            stops += [*row, *self._removers[place : place + 1]]
+        return [*stops, self.add_option]
+
     # ---------------------------------------------------------------- showing
 
     def _show(self, draft: QuestionDraft) -> None:
@@ -93,7 +102,7 @@ class QuestionEditor(QWidget):
             if old is not None:
                 old.hide()
                 old.deleteLater()
-        self._rows = []
+        self._rows, self._removers = [], []
         for place, option in enumerate(self._draft.options):
             self._add_row(place, option)
         is_fixed = self._draft.kind == "yes-no"
@@ -102,6 +111,7 @@ class QuestionEditor(QWidget):
         self.add_option.setText(tr("Add a level") if is_score else tr("Add an option"))
         self.add_option.setAccessibleName(self.add_option.text())
         self.add_option.setEnabled(self._draft.has_room)
+        self.rearranged.emit()
 
     def _add_row(self, place: int, option: Option) -> None:
         draft = self._draft
@@ -125,6 +135,7 @@ class QuestionEditor(QWidget):
             remove.setEnabled(draft.has_spare)
             remove.clicked.connect(functools.partial(self._remove_option, place))
             self._grid.addWidget(remove, place, 3)
+            self._removers.append(remove)
         for field in (name, meaning):
             field.textEdited.connect(self._type)
         self._rows.append((name, meaning))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 
-from PySide6.QtCore import QSize, Signal
+from PySide6.QtCore import QSize, Signal, Slot
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.decisions import words
 from app.decisions.one.card import QuestionCard
-from app.design.controls import button, label
+from app.design.controls import button, chain_tabs, label
 from app.design.fonts import px
 from app.design.tokens import DARKROOM, Theme
 from app.state.decisions.drafts import KINDS, DraftProblem, QuestionDraft
@@ -93,6 +93,7 @@ class QuestionList(QWidget):
         self.save.setEnabled(bool(self.cards))
         for adder in self.adders:
             adder.setEnabled(sheet.has_room)
+        self.chain()
 
     def _add_card(self, draft: QuestionDraft) -> None:
         card = QuestionCard(draft, self._theme)
@@ -106,8 +107,15 @@ class QuestionList(QWidget):
             (card.pressed, self._press),
         ):
             signal.connect(functools.partial(act, card))
+        card.rearranged.connect(self.chain)
         self.cards.append(card)
         self._list.addWidget(card)
+
+    @Slot()
+    def chain(self) -> None:
+        """Let Tab go through the cards in their order, which were made later than what follows them."""
+        stops = [stop for card in self.cards for stop in card.tab_stops()]
+        chain_tabs(self.open, (self.save, *stops, *self.adders))
 
     def show_answers(self, answers: Sequence[TypedAnswer | None]) -> None:
         """Fill the bars of what has an answer that is not shown yet."""
@@ -137,6 +145,7 @@ class QuestionList(QWidget):
                 card.unfold()
             else:
                 card.fold()
+        self.chain()
 
     def mark_chosen(self, place: int) -> None:
         """Show whose canvas is on show; -1 for none."""

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QVBoxLayout, QWidget
 from app.decisions.one.questions import QuestionList
 from app.decisions.one.state_column import StateColumn
 from app.decisions.one.strip import CanvasStrip
-from app.design.controls import FocusGroup, Hairline, button, label, scroller
+from app.design.controls import FocusGroup, Hairline, button, chain_tabs, label, scroller
 from app.design.fonts import px
 from app.design.tokens import Theme
 from app.state.decisions.reading import DecisionReading
@@ -82,6 +82,9 @@ class OneState(QWidget):
         column.addWidget(self._area, 1)
         column.addWidget(Hairline())
         column.addWidget(lower)
+        chain_tabs(self.column.temperature, (self.decide, self.stop, self.load, self.questions.open))
+        self.questions.chain()
+        chain_tabs(self.questions.adders[-1], (self.strip.picker, self.strip.inspect, self.strip.canvas))
         self._arrange()
 
     # ---------------------------------------------------------------- a reading

@@ -119,3 +119,20 @@ def test_in_a_narrow_window_the_state_stands_above_the_questions(qtbot: QtBot, o
     one.resize(420, 700)
     qtbot.waitUntil(lambda: questions.mapTo(one, questions.rect().topLeft()).y() > state.height())
     qtbot.keyClick(one.column.state, Qt.Key.Key_Tab)
+
+
+def test_tab_goes_through_the_fields_in_their_order(qtbot: QtBot, one: OneState) -> None:
+    one.questions.cards[0].edit.click()
+    editor = editor_of(one, 0)
+    editor.add_option.click()
+    first, second, third = editor.option_fields
+    qtbot.waitUntil(third[1].isVisible)
+    editor.instructions.setFocus()
+    seen = []
+    for _ in range(9):
+        qtbot.keyClick(one.focusWidget(), Qt.Key.Key_Tab)
+        seen.append(one.focusWidget())
+    assert [part for part in seen if part in (*first, *second, *third)] == [*first, *second, *third]
+    for _ in range(2):  # what adds an option, the next question
+        qtbot.keyClick(one.focusWidget(), Qt.Key.Key_Tab)
+    assert one.focusWidget() is one.questions.cards[1].edit
