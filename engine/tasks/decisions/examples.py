@@ -1,0 +1,143 @@
+"""Decisions with known right answers, that a small model learns and is scored on; examples for people to try.
+
+A state is one to three facts. One question in sixteen is held out by its content: the numbers, words or days that
+decide it and its options, whatever the wording. An example of the training split asks none of those; one of the test
+split asks at least one, and only those count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.tasks.decisions import facts, rules
+from engine.tasks.decisions.questions import Decision, OneOf, Option, Question, Score, YesNo
+from engine.tasks.decisions.wording import YES_NO, Labels, user_text
+
+Split = Literal["train", "test"]
+Form = Literal["brief", "single", "pair", "joint"]
+
+HELD_OUT_ONE_IN = 16
+FORMS: dict[Form, tuple[tuple[int, ...], int]] = {
+    "brief": ((1,), 112),
+    "single": ((1,), 168),
+    "pair": ((1, 2, 2), 272),
+    "joint": ((3, 4, 4), 400),
+}
+"""How many questions an example asks, and its longest message in characters. Two fit a canvas of 16, more take 32.
+
+Brief ones and single ones ask one question; those that are short are apart, so that little of a batch is padding.
+"""
+
+QUARTERS = ("0 to 24", "25 to 49", "50 to 74", "75 to 99")
+
+LABELS = Labels(YES_NO[1])
+"""Of a model whose tokens are characters."""
+
+_FEWER_YES_NO = 0.4  # share of them drawn again; long examples are dropped, and those questions are short
+_MAX_TRIES = 100_000
+
+
+@dataclass(frozen=True)
+class DecisionExample:
+    """A decision with, for each question, the index of the right option, its family and whether it is held out."""
+
+    decision: Decision
+    answers: tuple[int, ...]
+    families: tuple[str, ...]
+    held_out: tuple[bool, ...]
+
+
+def is_held_out(state: str, question: Question) -> bool:
+    """Whether a question about a state is kept for the test split, by a stable hash of what decides it."""
+    solved = rules.solve(state, question)
+    if solved is None:
+        return False
+    return hashlib.blake2b(solved.content.encode(), digest_size=1).digest()[0] % HELD_OUT_ONE_IN == 0
+
+
+def sample(rng: random.Random, split: Split, form: Form) -> DecisionExample:
+    """A random example of a split and a form."""
+    for _ in range(_MAX_TRIES):
+        example = _draw(rng, form)
+        if example is not None and any(example.held_out) == (split == "test"):
+            return example
+    raise RuntimeError(f"no example of {form} for the {split} split")
+
+
+def suggestions() -> list[tuple[str, tuple[Question, ...]]]:
+    """States with questions to suggest to users, to be asked one by one or jointly. None was in the training data."""
+    return [
+        (
+            "Tom has 83 coins. Anna has 43.",
+            (
+                OneOf("Who has more?", _options("Tom", "Anna"), "richer"),
+                YesNo("Is Tom's number even?", name="even"),
+                Score("How many does Anna have?", _options(*QUARTERS), "amount"),
+                YesNo("Does Anna have more than 47?", name="over 47"),
+            ),
+        ),
+        (
+            "Max comes on Saturday. The list is cherry, apple, plum.",
+            (
+                YesNo("Does Max come at the weekend?", name="weekend"),
+                OneOf("Which day is the day after Max comes?", _options("Friday", "Saturday", "Sunday"), "next day"),
+                YesNo("Is apple in the list?", name="apple"),
+                OneOf("Which word is last in the list?", _options("apple", "plum"), "last"),
+            ),
+        ),
+    ]
+
+
+def table(count: int, seed: int = 0) -> tuple[tuple[Question, ...], list[tuple[str, tuple[int, ...]]]]:
+    """Questions, and ``count`` states to ask them of, each with the indices of the right options.
+
+    At least one of the answers to a state is held out of training.
+    """
+    questions = (
+        OneOf("Who has more?", _options("Tom", "Anna"), "richer"),
+        YesNo("Is Tom's number even?", name="even"),
+        Score("How many does Anna have?", _options(*QUARTERS), "amount"),
+    )
+    rng = random.Random(seed)
+    rows: list[tuple[str, tuple[int, ...]]] = []
+    while len(rows) < count:
+        tom, anna = rng.sample(range(facts.LARGEST + 1), 2)
+        state = f"Tom has {tom} {rng.choice(facts.THINGS)}. Anna has {anna}."
+        if not any(is_held_out(state, question) for question in questions):
+            continue
+        solved = [rules.solve(state, question) for question in questions]
+        rows.append((state, tuple(one.answer for one in solved if one is not None)))
+    return questions, rows
+
+
+def _options(*names: str) -> tuple[Option, ...]:
+    return tuple(Option(name) for name in names)
+
+
+def _draw(rng: random.Random, form: Form) -> DecisionExample | None:
+    """An example; None if it is too long."""
+    counts, longest = FORMS[form]
+    count = rng.choice(counts)
+    most = 3 if form == "joint" else 2
+    known = [make(rng) for make in rng.sample(facts.FACTS, rng.randint(1, most))]
+    asked: list[facts.Asked] = []
+    while len(asked) < count:
+        drawn = rng.choice(rng.choice(known).questions)(rng)
+        if isinstance(drawn.question, YesNo) and rng.random() < _FEWER_YES_NO:
+            continue
+        if all(drawn.question.instructions != other.question.instructions for other in asked):
+            asked.append(drawn)
+    state = " ".join(fact.text for fact in known)
+    decision = Decision(state, tuple(one.question for one in asked), is_joint=form in ("pair", "joint"))
+    length = len(user_text(decision, LABELS))
+    if length > longest or (form == "single" and length <= FORMS["brief"][1]):
+        return None
+    return DecisionExample(
+        decision,
+        tuple(one.answer for one in asked),
+        tuple(one.family for one in asked),
+        tuple(is_held_out(state, one.question) for one in asked),
+    )

@@ -1,0 +1,83 @@
+"""The decisions that the skills model learns: drawn answers against the rules that read them, and the two splits."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from engine.tasks.decisions import examples, facts, rules
+from engine.tasks.decisions.questions import OneOf, Option, Score, YesNo
+from engine.tasks.decisions.wording import user_text
+
+
+@pytest.mark.parametrize("form", examples.FORMS)
+def test_the_rules_read_the_answers_that_were_drawn(form: examples.Form) -> None:
+    rng = random.Random(3)
+    counts, longest = examples.FORMS[form]
+    for split in ("train", "test"):
+        for _ in range(120):
+            example = examples.sample(rng, split, form)
+            decision = example.decision
+            assert len(decision.questions) in counts
+            assert decision.is_joint == (form in ("pair", "joint"))
+            assert len(user_text(decision, examples.LABELS)) <= longest
+            assert any(example.held_out) == (split == "test")
+            for question, answer in zip(decision.questions, example.answers, strict=True):
+                solved = rules.solve(decision.state, question)
+                assert solved is not None
+                assert solved.answer == answer
+
+
+@pytest.mark.parametrize("make", facts.FACTS)
+def test_every_question_of_a_fact_has_one_right_answer(make: object) -> None:
+    rng = random.Random(5)
+    for _ in range(60):
+        fact = make(rng)  # type: ignore[operator]
+        for draw in fact.questions:
+            asked = draw(rng)
+            solved = rules.solve(fact.text, asked.question)
+            assert solved is not None
+            assert solved.answer == asked.answer
+
+
+def test_names_and_wordings_do_not_move_a_question_to_the_other_split() -> None:
+    for value in range(100):
+        sides = {
+            examples.is_held_out(state, YesNo(asked))
+            for state, asked in (
+                (f"Tom has {value} coins.", "Is Tom's number even?"),
+                (f"Mia has {value} eggs. Sam has 5.", "Is Mia's number odd?"),
+                (f"The number is {value}.", "Is the number even?"),
+            )
+        }
+        assert len(sides) == 1
+
+
+def test_what_the_state_does_not_say_has_no_answer() -> None:
+    state = "Tom has 4 coins. Anna has 4. Mia comes on Friday."
+    assert rules.solve(state, YesNo("Is Ben's number even?")) is None
+    assert rules.solve(state, YesNo("Is the number even?")) is None
+    assert rules.solve(state, YesNo("Is fig in the list?")) is None
+    assert rules.solve(state, YesNo("Does Mia come before Someday?")) is None
+    assert rules.solve(state, YesNo("Is Tom nice?")) is None
+    assert rules.solve(state, OneOf("Who has more?", (Option("Tom"), Option("Anna")))) is None
+    assert rules.solve(state, Score("How many does Tom have?", (Option("5 to 9"), Option("10 to 14")))) is None
+    assert rules.solve(state, YesNo("Who comes first?")) is None
+
+
+def test_what_is_suggested_was_not_learnt_and_fits_one_canvas() -> None:
+    for state, questions in examples.suggestions():
+        for question in questions:
+            assert examples.is_held_out(state, question)
+
+
+def test_a_table_has_states_with_the_right_answers_to_its_questions() -> None:
+    questions, rows = examples.table(30)
+    assert len({state for state, _ in rows}) == 30
+    assert examples.table(30) == (questions, rows)
+    for state, answers in rows:
+        for question, answer in zip(questions, answers, strict=True):
+            solved = rules.solve(state, question)
+            assert solved is not None
+            assert solved.answer == answer
