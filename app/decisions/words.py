@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.state.decisions.board import LITTLE_MASS
+from app.state.decisions.board import LITTLE_MASS, RowBoard
 from app.state.decisions.drafts import Kind, QuestionDraft
 from app.state.decisions.sheet import QuestionSheet
 from app.system.i18n import tr, trn
@@ -104,3 +104,22 @@ def asked_line(sheet: QuestionSheet) -> str:
     heat = tr("temperature {temperature}", temperature=f"{sheet.temperature:g}")
     first = " ".join(filter(None, (asked, together)))
     return " · ".join(filter(None, (f"{first}: {names}" if names else first, again, heat)))
+
+
+def progress_words(board: RowBoard, seconds: float, *, is_on: bool) -> str:
+    """How far it is, how fast, and how much of it is right."""
+    done = trn("{count} row of {total} decided", "{count} rows of {total} decided", board.done, total=f"{len(board):,}")
+    parts = [done]
+    if is_on and seconds > 0.5 and board.done:
+        parts.append(tr("{rate} rows a second", rate=f"{board.done / seconds:,.0f}"))
+    if board.failed:
+        parts.append(trn("{count} row without an answer", "{count} rows without an answer", board.failed))
+    doubtful = int(board.in_doubt.any(axis=1).sum())
+    if doubtful and not is_on:
+        parts.append(trn("{count} row in doubt", "{count} rows in doubt", doubtful))
+    for place in board.labelled if not is_on else ():
+        right, known = board.accuracy(place)
+        if known:
+            name = board.questions[place].name
+            parts.append(tr("{name}: {share} right", name=name, share=percent(right / known)))
+    return " · ".join(parts)

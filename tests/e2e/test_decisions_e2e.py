@@ -150,11 +150,14 @@ def test_a_table_is_decided_sorted_calibrated_and_written(
     qtbot.waitUntil(lambda: shown.rowCount() == ROWS)
     view.rows.choose(0)
     chosen = shown.row_at(0)
-    assert view.state.text() == rows.board.states[chosen]
-    qtbot.waitUntil(lambda: view.strip.canvas.block is not None and not rows.row.is_busy, timeout=RUN_MS)
-    read_again = view.strip._reading
+    assert view.detail.state.text() == rows.board.states[chosen]
+    qtbot.waitUntil(lambda: view.detail.strip.canvas.block is not None and not rows.row.is_busy, timeout=RUN_MS)
+    read_again = view.detail.strip._reading
     assert read_again is not None
     assert read_again.answer(0, 1.0) == rows.board.answers(chosen)[0]
+    view.detail.strip.inspect.click()
+    assert window.pages.stack.currentWidget() is window.pages.inspector().page
+    page.show("table")
 
     qtbot.waitUntil(lambda: page.fitter.trust is not None)
     trust = page.fitter.trust
@@ -177,10 +180,10 @@ def test_a_table_is_decided_sorted_calibrated_and_written(
 
     file = tmp_path / "questions.json"
     before = page.page.one.questions.sheet
-    page.save_questions(file)
+    page.keeper.save(file)
     page.page.one.column.example_chosen.emit(1)
     assert page.page.one.questions.sheet != before
-    page.open_questions(file)
+    page.keeper.open(file)
     assert page.page.one.questions.sheet == before
-    page.open_questions(table)  # it is none
+    page.keeper.open(table)  # it is none
     assert page.page.one.questions.sheet == before

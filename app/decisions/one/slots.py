@@ -9,15 +9,14 @@ from PySide6.QtGui import QPainter, QPen
 from PySide6.QtWidgets import QWidget
 
 from app.canvas.view import CanvasView
-from app.design.fonts import caption_font
-from app.design.tokens import color, readable_on
+from app.design.tokens import color
 from app.system.i18n import tr
 
-FRAME = 2  # pixels
+FRAME, BAR = 2, 4  # pixels
 
 
 class SlotCanvas(CanvasView):
-    """A canvas with a frame around each slot, and around the chosen one a filled badge."""
+    """A canvas with a frame around each slot, and a bar under the chosen one."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -49,7 +48,6 @@ class SlotCanvas(CanvasView):
 
     def _paint(self, painter: QPainter, area: QRect) -> None:
         super()._paint(painter, area)
-        painter.setFont(caption_font())
         for position, number in self._slots.items():
             if position < self.grid.count:
                 self._paint_slot(painter, QRectF(*self.grid.rect_of(position)), number)
@@ -58,8 +56,6 @@ class SlotCanvas(CanvasView):
         accent = color(self._theme.accent)
         painter.setPen(QPen(accent, FRAME))
         painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.drawRoundedRect(rect.adjusted(0, 0, 0, 0), 3, 3)
-        if number != self._chosen:
-            return
-        painter.fillRect(QRectF(rect.left(), rect.bottom() - 3, rect.width(), 3), accent)
-        painter.setPen(readable_on(accent))
+        painter.drawRoundedRect(rect, 3, 3)
+        if number == self._chosen:
+            painter.fillRect(QRectF(rect.left(), rect.bottom() - BAR, rect.width(), BAR), accent)

@@ -128,7 +128,7 @@ class CanvasStrip(QWidget):
         self._fit()
         self.facts.setText(
             tr(
-                "{tokens}, 1 step, {seconds} ms",
+                "{tokens}, 1 step, {seconds} ms · framed: slots",
                 tokens=trn("{count} token", "{count} tokens", block.length),
                 seconds=f"{1000 * block.seconds:.1f}",
             )

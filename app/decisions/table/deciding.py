@@ -12,7 +12,8 @@ from app.bridge.background import Background
 from app.bridge.row_runner import RowRunner
 from app.context import AppContext
 from app.decisions.deciding import StateDecider
-from app.decisions.table.view import DecisionTable, progress_words
+from app.decisions.table.view import DecisionTable
+from app.decisions.words import progress_words
 from app.state.decisions.board import RowBoard, RowOutcome
 from app.state.decisions.reading import DecisionReading
 from app.state.decisions.sheet import QuestionSheet
@@ -47,7 +48,7 @@ class TableDecider(QObject):
         self.runner.arrived.connect(self._take)
         self.runner.ended.connect(self._end)
         self.row.began.connect(self._show_reading)
-        self.row.changed.connect(view.strip.refresh)
+        self.row.changed.connect(view.detail.strip.refresh)
         view.opened.connect(self.open)
         view.order_asked.connect(self.order)
         view.written.connect(self.write)
@@ -181,7 +182,7 @@ class TableDecider(QObject):
 
     @Slot(object)
     def _show_reading(self, reading: DecisionReading) -> None:
-        self._view.strip.show_reading(reading)
+        self._view.detail.strip.show_reading(reading)
 
     def take(self, replies: list[ServiceReply]) -> None:
         """Take in what arrived of the chosen row."""

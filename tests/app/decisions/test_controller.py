@@ -145,7 +145,7 @@ def test_questions_are_remembered_between_starts(opened: Callable[..., Decisions
     one.column.example_chosen.emit(len(samples()) - 1)
     one.column.repeats.setValue(5)
     one.questions.adders[2].click()  # not complete
-    page.remember()
+    page.keeper.remember()
     folder = page._context.folders.data
     assert read_sheet(folder) == one.questions.sheet
     again = opened(model=None)
