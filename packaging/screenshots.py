@@ -330,6 +330,15 @@ class Tour:
         page.show_view(1)
         self.shoot("inspector-compare")
         page.show_view(0)
+        for name, place in (("decision", 3), ("schema", 7)):
+            path = next((one.path for one in gallery() if one.path.stem == name), None)
+            if path is None:
+                continue
+            inspector.open_key(str(path), place)
+            page.overview.finish()
+            slots = page.player.trace.header.slots if page.player.trace is not None else ()
+            page.player.select(slots[-1].position if slots else 15)
+            self.shoot(f"inspector-{name}")
 
 
 def main() -> int:

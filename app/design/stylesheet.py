@@ -187,6 +187,8 @@ QPushButton#transport-button:checked {{ background: {theme.line}; border-color: 
 QPushButton#transport-button[ring="true"] {{ border: 2px solid {theme.focus}; padding: 3px 5px; }}
 QPushButton#transport-button:disabled {{ background: transparent; border-color: transparent; }}
 QTableCornerButton::section {{ background: {theme.surface}; border: none; border-bottom: 1px solid {theme.line}; }}
+QFrame[role="read-answer"] {{ border: 1px solid {theme.line}; border-radius: 6px; }}
+QFrame[role="read-answer"][lit="true"] {{ border: 2px solid {theme.accent}; background: {theme.surface_raised}; }}
 QLabel[role="frame"] {{ font-size: {TEXT_BODY}px; color: {theme.ink}; }}
 QLabel[role="trace"] {{ font-size: {TEXT_LEAD}px; font-weight: 600; }}
 QWidget#inspector QSplitter::handle:horizontal {{ background: {theme.line}; margin: 0 2px; }}
