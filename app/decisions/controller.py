@@ -272,7 +272,7 @@ class DecisionsController(QObject):
     def _inspect(self, asked: tuple[Recording, int]) -> None:
         trace, read = asked
         if trace.result is not None:
-            self._context.inspect(trace, place=3 * read + 1)
+            self._context.inspect(trace, place=2 * read + 1)  # of each read its noise, then its step
 
     def show(self, part: str) -> None:
         """Go to the page, and there to a part."""

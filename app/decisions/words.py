@@ -5,6 +5,7 @@ from __future__ import annotations
 from app.state.decisions.board import LITTLE_MASS, RowBoard
 from app.state.decisions.drafts import Kind, QuestionDraft
 from app.state.decisions.sheet import QuestionSheet
+from app.state.run.answers import share_words
 from app.system.i18n import tr, trn
 from engine.service import LoadedModel
 from engine.tasks.decisions.answers import TypedAnswer
@@ -42,8 +43,8 @@ def facts(answer: TypedAnswer) -> str:
     if isinstance(answer.question, Score):
         most = len(answer.probabilities) - 1
         parts.append(tr("mean level {level} of 0 to {most}", level=f"{answer.score:.2f}", most=most))
-    parts.append(tr("confidence {share}", share=percent(answer.confidence)))
-    parts.append(tr("label mass {share}", share=percent(answer.label_mass)))
+    parts.append(tr("confidence {share}", share=share_words(answer.confidence)))
+    parts.append(tr("label mass {share}", share=share_words(answer.label_mass)))
     if answer.reads > 1:
         reads = trn("{count} read", "{count} reads", answer.reads)
         spread = f"±{100 * answer.spread[answer.best]:.1f}"
@@ -67,7 +68,7 @@ def warning(answer: TypedAnswer) -> str:
     if answer.label_mass < LITTLE_MASS:
         return tr(
             "Only {share} of the probability is on the options: the model wanted to say something else.",
-            share=percent(answer.label_mass),
+            share=share_words(answer.label_mass),
         )
     if not answer.argmax_is_label:
         return tr("The likeliest token of all is none of the options.")
@@ -77,7 +78,8 @@ def warning(answer: TypedAnswer) -> str:
 def spoken(answer: TypedAnswer) -> str:
     """An answer in one sentence, for assistive technology."""
     shares = ", ".join(
-        f"{answer_name(answer.question, place)} {percent(share)}" for place, share in enumerate(answer.probabilities)
+        f"{answer_name(answer.question, place)} {share_words(share)}"
+        for place, share in enumerate(answer.probabilities)
     )
     said = tr("Answer: {answer}. {shares}.", answer=answer_name(answer.question, answer.best), shares=shares)
     return " ".join(filter(None, (said, f"{facts(answer)}.", warning(answer))))

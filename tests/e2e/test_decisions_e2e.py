@@ -54,7 +54,7 @@ def test_a_state_is_decided_singly_jointly_and_inspected(
     assert answer is not None
     assert sum(answer.probabilities) == pytest.approx(1.0)
     assert card.facts.text() != ""
-    assert list(one.strip.canvas.slots) == [0]  # a single question's is the first token
+    assert list(one.strip.slots) == [0]  # a single question's is the first token
     assert one.strip.canvas.block is not None
     assert one.strip.canvas.block.length == 16
     one.column.temperature.setValue(20.0)
@@ -70,9 +70,9 @@ def test_a_state_is_decided_singly_jointly_and_inspected(
     one.decide.click()
     idle(qtbot, page)
     assert [card.bars.answer is not None for card in one.questions.cards] == [True] * 4
-    assert sorted(one.strip.canvas.slots.values()) == [1, 2, 3, 4]
+    assert sorted(one.strip.slots.values()) == [1, 2, 3, 4]
     first = [card.bars.answer for card in one.questions.cards]
-    place = next(position for position, number in one.strip.canvas.slots.items() if number == 2)
+    place = next(position for position, number in one.strip.slots.items() if number == 2)
     one.strip.canvas.selected = place
     assert [bool(card.property("chosen")) for card in one.questions.cards] == [False, True, False, False]
     one.decide.click()
