@@ -67,7 +67,7 @@ def warning(answer: TypedAnswer) -> str:
     """What speaks against an answer, in a sentence; empty where nothing does."""
     if answer.label_mass < LITTLE_MASS:
         return tr(
-            "Only {share} of the probability is on the options: the model wanted to say something else.",
+            "Of all probability, {share} is on the options: the model wanted to say something else.",
             share=share_words(answer.label_mass),
         )
     if not answer.argmax_is_label:

@@ -103,7 +103,11 @@ def test_a_table_is_decided_sorted_calibrated_and_written(
     page.page.one.column.repeats.setValue(0)
     page.show("table")
     table = tmp_path / "table.csv"
-    lines = (sample.columns, *(row.cells for row in sample.rows))
+    other = {"Tom": "Anna", "Anna": "Tom"}  # each fourth label is wrong, so that there is something to fit
+    lines = [sample.columns]
+    for row in sample.rows:
+        state, label, *rest = row.cells
+        lines.append((state, other[label] if row.number % 4 == 0 else label, *rest))
     table.write_text("\n".join(",".join(cells) for cells in lines), encoding="utf-8")
     view.opened.emit(table)
     qtbot.waitUntil(lambda: rows.table is not None)
@@ -118,14 +122,14 @@ def test_a_table_is_decided_sorted_calibrated_and_written(
 
     view.about.setCurrentText("state")
     view.run.click()
-    qtbot.waitUntil(lambda: rows.board is not None and rows.board.done > 20, timeout=RUN_MS)
+    qtbot.waitUntil(lambda: rows.board is not None and rows.board.done > 0, timeout=RUN_MS)
     assert window.context.reason_to_wait() != ""
     assert not view.open.isEnabled()
     qtbot.keyClick(window, Qt.Key.Key_Escape)
     idle(qtbot, page)
     assert rows.board is not None
     stopped = rows.board.done
-    assert 20 < stopped < ROWS
+    assert 0 < stopped < ROWS
     assert rows.board.failed == 0
     assert rows.progress.startswith("Stopped")
 

@@ -54,6 +54,7 @@ class TableDecider(QObject):
         view.written.connect(self.write)
         view.row_chosen.connect(self._read_row)
         view.stop_asked.connect(self.stop)
+        context.model_changed.connect(self._model_changed)
         context.at_end(self.runner.close)
 
     def _job(self, done: object) -> Background:
@@ -147,6 +148,12 @@ class TableDecider(QObject):
         self.row.stop()
         self.changed.emit()
 
+    @Slot()
+    def _model_changed(self) -> None:
+        """No row goes to another model than the first one did."""
+        if self.is_busy and self._context.model is not self._model:
+            self.stop()
+
     @Slot(object)
     def _take(self, outcomes: list[RowOutcome]) -> None:
         if self.board is not None:
@@ -177,7 +184,8 @@ class TableDecider(QObject):
         model = self._context.model
         if self.board is None or model is None or self._context.reason_to_wait() or self.row.is_busy:
             return
-        if model.capabilities.decisions and self._model is not None and self._model.path_or_id == model.path_or_id:
+        before = self._model
+        if before is not None and (before.path_or_id, before.adapter) == (model.path_or_id, model.adapter):
             self.row.decide(model, self.board.states[row], self._asked, keep=False)
 
     @Slot(object)
