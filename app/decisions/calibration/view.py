@@ -35,7 +35,7 @@ class CalibrationView(ColumnPage):
         self.picker.activated.connect(self.chosen)
         self.told = label("", "fact", wrap=True)
         self.plots = [ReliabilityPlot(), ReliabilityPlot()]
-        self.titles = [label("", "side"), label("", "side")]
+        self.titles = [label("", "side", wrap=True), label("", "side", wrap=True)]
         self.figures: dict[str, list[QLabel]] = {}
         self.use = button("", role="primary")
         self.use.clicked.connect(self._use)

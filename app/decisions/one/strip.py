@@ -7,7 +7,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
 
 from app.canvas.view import CanvasView
-from app.design.controls import button, label, scroller
+from app.design.controls import Elided, button, label, scroller
 from app.design.fonts import px
 from app.design.tokens import Theme
 from app.settings.fields import ChoiceBox
@@ -33,7 +33,7 @@ class CanvasStrip(QWidget):
         self._most = MOST
         self.picker = ChoiceBox()
         self.picker.setAccessibleName(tr("Which canvas"))
-        self.facts = label("", "caption")
+        self.facts = Elided("caption")
         self.inspect = button(tr("Open in the inspector"))
         self.canvas = CanvasView()
         self.canvas.set_legend(False)
@@ -54,8 +54,7 @@ class CanvasStrip(QWidget):
         head.setSpacing(16)
         head.addWidget(label(tr("Canvas"), "section"))
         head.addWidget(self.picker)
-        head.addWidget(self.facts)
-        head.addStretch(1)
+        head.addWidget(self.facts, 1)
         head.addWidget(self.inspect)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -115,7 +114,7 @@ class CanvasStrip(QWidget):
         self.inspect.setVisible(place is not None)
         self._pages.setCurrentIndex(0 if place is None else 1)
         if place is None or reading is None:
-            self.facts.setText("")
+            self.facts.set_whole("")
             self.slots = {}
             self.canvas.set_block(None)
             self.teaching.setText(_teaching(reading))
@@ -132,7 +131,7 @@ class CanvasStrip(QWidget):
         if chosen >= 0:
             self.canvas.selected = chosen
         self._fit()
-        self.facts.setText(
+        self.facts.set_whole(
             tr(
                 "{tokens}, 1 step, {seconds} ms · framed: slots",
                 tokens=trn("{count} token", "{count} tokens", block.length),
