@@ -36,11 +36,12 @@ class Answered:
     tokens: int
 
 
-def answered(model: Model, prompt: str, seed: int, wanted: OutputFormat | None) -> Answered:
-    """The model's answer in a format, or a free one."""
+def answered(model: Model, prompt: str, seed: int, wanted: OutputFormat | None, most: int = 48) -> Answered:
+    """The model's answer in a format, or a free one; ``most`` denoising steps in a block's first round."""
+    config = model.generation_defaults.replace(max_denoising_steps=most)
     ids, started = model.chat_ids([{"role": "user", "content": prompt}]), time.perf_counter()
     rounds = 0
-    for event in generate(model, ids, model.generation_defaults, seed, output_format=wanted):
+    for event in generate(model, ids, config, seed, output_format=wanted):
         if isinstance(event, PrefixPinned):
             rounds += 1
     assert isinstance(event, GenerationFinished)
@@ -53,6 +54,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.structured", description=__doc__)
     parser.add_argument("--count", type=int, default=100, help="schemas; regular expressions and choices come beside")
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--steps", type=int, default=48, help="most denoising steps of a block's first round")
     parser.add_argument("--verbose", action="store_true", help="print every answer")
     options = parser.parse_args()
     model = load_model(SKILLS, device="cpu")
@@ -64,7 +66,7 @@ def main() -> int:
         wanted, prompt = random_format(random, number), random.choice(PROMPTS)
         schemas += wanted.kind == "json_schema"
         try:
-            found = answered(model, prompt, number, wanted)
+            found = answered(model, prompt, number, wanted, options.steps)
         except SafelightError as error:
             invalid += 1
             print(f"case {number}: {json.dumps(wanted.to_json())}: {error}")
@@ -81,7 +83,7 @@ def main() -> int:
                 flush=True,
             )
         ran.append(found)
-        free_runs.append(answered(model, prompt, number, None))
+        free_runs.append(answered(model, prompt, number, None, options.steps))
         number += 1
     whole = [one for one in ran if one.reason == "eos"]
     print(f"{len(ran)} answers: {len(whole)} whole, {len(ran) - len(whole)} cut by their length, {invalid} invalid")
