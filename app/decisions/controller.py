@@ -19,6 +19,7 @@ from app.state.decisions.drafts import QuestionDraft
 from app.state.decisions.reading import DecisionReading
 from app.state.decisions.samples import sample_table, samples
 from app.state.decisions.sheet import QuestionSheet
+from app.state.run.replay import Frame, Replay
 from app.system.i18n import tr
 from engine import SKILLS, Recording
 from engine.service import ServiceReply
@@ -272,7 +273,7 @@ class DecisionsController(QObject):
     def _inspect(self, asked: tuple[Recording, int]) -> None:
         trace, read = asked
         if trace.result is not None:
-            self._context.inspect(trace, place=2 * read + 1)  # of each read its noise, then its step
+            self._context.inspect(trace, place=Replay(trace).place(Frame(read, 0)))
 
     def show(self, part: str) -> None:
         """Go to the page, and there to a part."""
