@@ -5,15 +5,18 @@ from __future__ import annotations
 import argparse
 import sys
 
-from app.cli import options, running, terminal
+from app.cli import formats, options, running, terminal
 from app.cli.watch import watcher
 from engine import SKILLS, SafelightError
+from engine.text.tags import closed_thought
 
 EPILOG = """\
 examples:
   safelight generate "Reverse the word robot."
   safelight generate "What is 47 + 5?" --watch
   echo "Sort 9 4 7 2 6." | safelight generate - --json --seed 7
+  safelight generate "What is 47 + 5?" --json-schema '{"type": "object", "properties": {"sum": {"type": "integer"}}}'
+  safelight generate "Is 12 even?" --choices yes no
 """
 
 
@@ -23,6 +26,7 @@ def add(commands: options.Commands) -> None:
     )
     parser.add_argument("prompt", metavar="PROMPT", help="what to answer; - reads it from standard input")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the text")
+    formats.add(parser)
     options.add_watch(parser)
     options.add_model(parser, SKILLS)
     options.add_sampler(parser)
@@ -30,7 +34,7 @@ def add(commands: options.Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    changes = options.sampler_changes(args)
+    changes, wanted = options.sampler_changes(args), formats.output_format(args)
     prompt = options.read_text("-")[0].rstrip("\n") if args.prompt == "-" else args.prompt
     if not prompt.strip():
         raise SafelightError("the prompt is empty; write something first")
@@ -42,9 +46,11 @@ def run(args: argparse.Namespace) -> int:
     model = running.load(args, SKILLS)
     config = options.settings(model.generation_defaults, changes)
     ids = model.chat_ids([{"role": "user", "content": prompt}])
+    if wanted is not None:
+        ids = closed_thought(ids, model.tokenizer)
     seed = running.seed(args)
     with watcher(args, model.tokenizer, config) as watch:
-        outcome = running.run(model, ids, config, seed, watch)
+        outcome = running.run(model, ids, config, seed, watch, wanted)
 
     if args.json:
         running.print_json(
@@ -60,6 +66,7 @@ def run(args: argparse.Namespace) -> int:
                 "prefill_seconds": outcome.prefill_seconds,
                 "load_seconds": model.load_seconds,
                 "seed": seed,
+                **({} if wanted is None else {"format": wanted.kind, "rounds": outcome.rounds}),
                 **running.model_names(model),
                 "device": str(model.device),
             }
@@ -69,6 +76,8 @@ def run(args: argparse.Namespace) -> int:
     if outcome.stopped:
         terminal.say("stopped; the last canvas is an unfinished draft" if outcome.text else "stopped")
         return 130
-    if not outcome.text.strip():
+    if wanted is not None and outcome.reason == "length":
+        terminal.say("the answer was cut before it was whole; allow more with --max-new-tokens, or ask for less")
+    elif not outcome.text.strip():
         terminal.say("the answer is empty: the model ended the text at once; try another seed or a longer question")
     return 0

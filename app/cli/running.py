@@ -17,9 +17,11 @@ from engine import (
     GenerationConfig,
     GenerationFinished,
     PrefillFinished,
+    PrefixPinned,
     StepFinished,
     catalog,
 )
+from engine.text.output_format import OutputFormat
 from engine.trace import Draft
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ class Outcome:
     tokens: list[int] = field(default_factory=list)  # before the end token
     blocks: int = 0  # committed
     steps: int = 0
+    rounds: int = 0  # how often a prefix was pinned, where the answer had a format
     canvas_steps: list[int] = field(default_factory=list)  # of each committed canvas
     prefill_seconds: float = 0.0
     seconds: float = 0.0  # without prefill
@@ -74,13 +77,18 @@ def seed(args: argparse.Namespace) -> int:
 
 
 def run(
-    model: Model, ids: Sequence[int], config: GenerationConfig, seed: int, observe: Observer | None = None
+    model: Model,
+    ids: Sequence[int],
+    config: GenerationConfig,
+    seed: int,
+    observe: Observer | None = None,
+    output_format: OutputFormat | None = None,
 ) -> Outcome:
     """Run a generation to its end, or to Ctrl+C, which takes effect within a step."""
     outcome = Outcome()
     draft = Draft(config.eos_token_ids)
     try:
-        for event in engine.generate(model, ids, config, seed):
+        for event in engine.generate(model, ids, config, seed, output_format=output_format):
             draft.fold(event)
             match event:
                 case PrefillFinished():
@@ -88,6 +96,8 @@ def run(
                 case StepFinished():
                     outcome.steps += 1
                     outcome.seconds += event.seconds
+                case PrefixPinned():
+                    outcome.rounds += 1
                 case CanvasCommitted():
                     outcome.blocks += 1
                     outcome.canvas_steps.append(event.steps)

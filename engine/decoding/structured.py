@@ -2,7 +2,8 @@
 
 A canvas is denoised freely until it converges. Then it is read from the left under the format: what fits is pinned,
 and behind it what the format forces, or the likeliest of the tokens that it allows there. The rest is denoised again
-behind the longer prefix. Each round pins at least one token, so that the answer comes to its end, or to its last block.
+behind the longer prefix, from what it was: a canvas that fits but for a token settles within few steps. Each round
+pins at least one token, so that the answer comes to its end, or to its last block.
 
 The choice is made from one pass over the canvas with noise in place of the token that does not fit: the last step's
 own prediction is of a canvas with that token in it, which it has settled on.
@@ -33,6 +34,7 @@ from engine.layers.kv_cache import KVCache
 from engine.types import Cancel, Tokens
 
 MOST_BLOCK_STEPS = 4_000  # denoising steps of a block; behind them each round takes one
+LATER = 4  # a round that is not a block's first takes this part of the steps at most: most of its canvas is written
 
 
 class AnswerReader(Protocol):
@@ -131,7 +133,7 @@ class _Run:
                 break
             chosen = self._forced(length - len(held)) or [(yield from self._choice(argmax, len(held)))]
             held, is_new = held + chosen, True
-            canvas = stepper.sampler.noise()
+            canvas = torch.from_numpy(argmax).long().to(canvas.device)
         return self._committed(block, held, length, last)
 
     def _forced(self, room: int) -> list[int]:
@@ -168,7 +170,8 @@ class _Run:
     def _pin(self, block: int, canvas: Tensor, held: list[int], steps: int) -> Tensor:
         """Pin a prefix, and set how many steps may be taken next; returns the canvas (C,) with it."""
         is_whole = self.answer.has_ended or len(held) == len(canvas)
-        most = 1 if is_whole else max(1, min(self.config.max_denoising_steps, MOST_BLOCK_STEPS - steps))
+        most = self.config.max_denoising_steps if not steps else max(1, self.config.max_denoising_steps // LATER)
+        most = 1 if is_whole else max(1, min(most, MOST_BLOCK_STEPS - steps))
         settings = self.config.replace(pinned=tuple(enumerate(held)), max_denoising_steps=most)
         self.stepper.adopt(self.stepper.sampler.changed(settings, block))
         return self.stepper.sampler.amended(canvas, block)

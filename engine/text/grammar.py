@@ -21,8 +21,10 @@ from engine.errors import SafelightError, quoted
 from engine.text.output_format import OutputFormat
 from engine.text.pattern_size import check_pattern
 from engine.text.schema_check import checked_schema
+from engine.text.tags import CALL, CALL_END, MARK
 from engine.text.token_bytes import TokenBytes
 from engine.text.tokenizer import Tokenizer
+from engine.text.tool_grammar import tool_grammar
 
 NO_TEXT = "there is no such text"
 MOST_BLANKS = 40  # signs of white space between two parts of JSON
@@ -54,6 +56,7 @@ class GrammarTokens:
         if not self.ends:
             raise SafelightError("this model has no token that ends a text; an answer cannot be held to a format")
         self.written = TokenBytes(tokenizer, size)
+        self._tags = {tag: tokenizer.token_id(tag) for tag in (CALL, CALL_END, MARK)}
         self.library = LLTokenizer(TokenizerWrapper(_Vocabulary(self.written, self.ends)), eos_token=list(self.ends))
 
     @staticmethod
@@ -63,6 +66,11 @@ class GrammarTokens:
         if kept is None or (kept.size, kept.ends) != (size, tuple(sorted({end for end in ends if end < size}))):
             kept = _KEPT[tokenizer] = GrammarTokens(tokenizer, size, ends)
         return kept
+
+    def token_id(self, tag: str) -> int | None:
+        """A tag of tool calls as one token."""
+        token = self._tags[tag]
+        return token if token is not None and token < self.size else None
 
     @property
     def writable(self) -> str | None:
@@ -94,7 +102,7 @@ class Grammar:
 
     tokens: GrammarTokens
     sources: tuple[str, ...]  # in the library's words; the first one forces the most
-    closing: Closing | None = None  # None: what closes it is not known
+    json: JsonSigns | None = None  # of JSON
 
     @staticmethod
     def of(format: OutputFormat, tokens: GrammarTokens) -> Grammar:
@@ -113,23 +121,42 @@ class Grammar:
             case "choices":
                 return _of_choices(format.choices, tokens)
             case "tool_calls":
-                raise SafelightError("tool calls cannot be held to their schemas yet")
+                return _of_tools(format.tools, tokens)
 
     def begin(self) -> GrammarState:
         """At the beginning of the answer."""
         return GrammarState(self)
 
 
-class Closing:
-    """What brings JSON to its end soonest, as masks over the tokens (V,): in a string, and outside of one."""
+class JsonSigns:
+    """What tokens write in JSON, as masks over them (V,)."""
 
     def __init__(self, tokens: GrammarTokens) -> None:
         def begin_with(signs: bytes) -> NDArray[np.bool_]:
-            written = tokens.written.tokens
-            return np.array([text[:1] != b"" and text[:1] in signs for text in written], dtype=np.bool_)
+            return np.array([text[:1] != b"" and text[:1] in signs for text in tokens.written.tokens], dtype=np.bool_)
 
-        self.in_string = (begin_with(b'"'),)
-        self.outside = begin_with(b"}]"), begin_with(b",")
+        self.blank = np.array([text != b"" and not text.strip() for text in tokens.written.tokens], dtype=np.bool_)
+        self.ends_string = (begin_with(b'"'),)  # what brings it to its end soonest, in a string
+        self.ends_value = begin_with(b"}]"), begin_with(b",")  # and outside of one
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a text of JSON ends."""
+
+    is_in_string: bool = False
+    is_escaped: bool = False  # the next sign of the string is
+
+    def behind(self, written: bytes) -> _Place:
+        inside, escaped = self.is_in_string, self.is_escaped
+        for byte in written:
+            if escaped:
+                escaped = False
+            elif byte == 0x22:
+                inside = not inside
+            else:
+                escaped = inside and byte == 0x5C
+        return _Place(inside, escaped)
 
 
 class GrammarState:
@@ -139,8 +166,7 @@ class GrammarState:
         self._tokens = grammar.tokens
         self._matchers = [_matcher(source, grammar.tokens) for source in grammar.sources]
         self.has_ended = False  # an end token was taken
-        self._closing, self._is_in_string = grammar.closing, False
-        self._is_escaped = False  # the next sign of the string is
+        self._json, self._place = grammar.json, _Place()
 
     def take(self, ids: Sequence[int]) -> int:
         """Take tokens as far as the format allows them; returns how many, with an end token that was taken."""
@@ -149,12 +175,10 @@ class GrammarState:
         ends = self._tokens.ends
         stop = next((place for place, token in enumerate(ids) if token in ends), len(ids))
         wanted = list(ids[:stop])
-        counts = [matcher.try_consume_tokens(wanted) for matcher in self._matchers]
-        taken = max(counts)
-        self._matchers = [matcher for matcher, count in zip(self._matchers, counts, strict=True) if count == taken]
+        taken = max(self._count(matcher, wanted) for matcher in self._matchers)
+        self._matchers = [matcher for matcher in self._matchers if matcher.try_consume_tokens(wanted[:taken]) == taken]
         self._check()
-        if self._closing is not None:
-            self._follow_strings(wanted[:taken])
+        self._place = self._place_behind(wanted[:taken])
         if taken == stop < len(ids) and self.may_end:
             self.has_ended = True
             taken += 1
@@ -176,29 +200,33 @@ class GrammarState:
         return found[: next((place for place, token in enumerate(found) if token >= self._tokens.size), len(found))]
 
     def allowed(self) -> NDArray[np.bool_]:
-        """Which tokens may come next: (V,)."""
+        """Which tokens may come next, but white space that JSON does not need: (V,)."""
         found = _allowed(self._matchers[0], self._tokens)
         self._check()
+        if self._json is not None and not self._place.is_in_string and (found & ~self._json.blank).any():
+            found &= ~self._json.blank  # it is never needed, and there is no end to it
         return found
 
     def closing(self, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Of the tokens (V,) that are allowed next, those that bring the answer to its end; all, if none is known."""
-        if self._closing is not None:
-            for mask in self._closing.in_string if self._is_in_string else self._closing.outside:
+        if self._json is not None:
+            for mask in self._json.ends_string if self._place.is_in_string else self._json.ends_value:
                 if (allowed & mask).any():
                     return allowed & mask
         return allowed
 
-    def _follow_strings(self, ids: Sequence[int]) -> None:
-        """Note whether the text now ends inside a string."""
-        written = b"".join(self._tokens.written.tokens[token] for token in ids)
-        for byte in written:
-            if self._is_escaped:
-                self._is_escaped = False
-            elif byte == 0x22:
-                self._is_in_string = not self._is_in_string
-            else:
-                self._is_escaped = self._is_in_string and byte == 0x5C
+    def _count(self, matcher: LLMatcher, ids: Sequence[int]) -> int:
+        """How many tokens fit, without white space at their end that JSON does not need: nothing may follow it."""
+        count = matcher.validate_tokens(list(ids))
+        if self._json is not None and count < len(ids) and not self._place_behind(ids[:count]).is_in_string:
+            while count and self._json.blank[ids[count - 1]]:
+                count -= 1
+        return count
+
+    def _place_behind(self, ids: Sequence[int]) -> _Place:
+        if self._json is None:
+            return self._place
+        return self._place.behind(b"".join(self._tokens.written.tokens[token] for token in ids))
 
     def _check(self) -> None:
         for matcher in self._matchers:
@@ -215,7 +243,7 @@ def _of_schema(schema: Mapping[str, Any], tokens: GrammarTokens) -> Grammar:
     problem = _problem_of_schema(cleaned, tokens)
     if problem:
         raise SafelightError(_named(cleaned, tokens, problem))
-    return Grammar(tokens, tuple(_schema_source(cleaned, style) for style in (_TIGHT, _LOOSE)), Closing(tokens))
+    return Grammar(tokens, tuple(_schema_source(cleaned, style) for style in (_TIGHT, _LOOSE)), JsonSigns(tokens))
 
 
 def _schema_source(schema: Mapping[str, Any], style: Mapping[str, Any]) -> str:
@@ -281,6 +309,14 @@ def _of_choices(choices: Sequence[str], tokens: GrammarTokens) -> Grammar:
     problem = _problem(source, tokens)
     if problem:
         raise SafelightError(f"no answer can be held to these choices: {problem}")
+    return Grammar(tokens, (source,))
+
+
+def _of_tools(tools: Sequence[Mapping[str, Any]], tokens: GrammarTokens) -> Grammar:
+    source = LLMatcher.grammar_from_lark(tool_grammar(tools, tokens.token_id, tokens.written.lacks, tokens.writable))
+    problem = _problem(source, tokens)
+    if problem:
+        raise SafelightError(f"no call of these tools can be held to: {problem}")
     return Grammar(tokens, (source,))
 
 

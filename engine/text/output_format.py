@@ -43,11 +43,13 @@ class OutputFormat:
             case "regex":
                 if not 1 <= len(self.pattern) <= MOST_PATTERN:
                     raise SafelightError(f"a regular expression must have 1 to {MOST_PATTERN} characters")
+                check_unicode("a regular expression", self.pattern)
             case "choices":
                 if not 1 <= len(self.choices) <= MOST_CHOICES:
                     raise SafelightError(f"give 1 to {MOST_CHOICES} choices, not {len(self.choices)}")
                 if not all(1 <= len(choice) <= MOST_CHOICE for choice in self.choices):
                     raise SafelightError(f"each choice must have 1 to {MOST_CHOICE} characters")
+                check_unicode("a choice", "".join(self.choices))
             case "tool_calls":
                 if not self.tools:
                     raise SafelightError("tool calls need at least one tool")
@@ -85,6 +87,15 @@ class OutputFormat:
         if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
             raise SafelightError("an output format's tools must be a list of objects")
         return OutputFormat(kind, schema, pattern, tuple(choices), tuple(tools))
+
+
+def check_unicode(what: str, text: str) -> None:
+    """
+    Raises:
+        SafelightError: a text has half a character, which no model can write.
+    """
+    if any("\ud800" <= sign <= "\udfff" for sign in text):
+        raise SafelightError(f"{what} has half a character (a lone surrogate); take it out")
 
 
 def _check_size(what: str, value: Any) -> None:

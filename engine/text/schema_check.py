@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from engine.errors import SafelightError, quoted
+from engine.text.output_format import check_unicode
 from engine.text.pattern_size import check_pattern
 
 MOST_SCHEMAS, MOST_DEPTH = 2_000, 32  # schemas in a schema, and in each other
@@ -101,6 +102,7 @@ class _Check:
         elif name in ("pattern", "format"):
             if not isinstance(value, str):
                 raise _wrong(place, f"must be a text, not {quoted(value)}")
+            check_unicode(f"the schema's {_short(place)}", value)
             if name == "pattern":
                 check_pattern(value, f"the schema's {place}")
         elif name == "$ref":
@@ -116,6 +118,7 @@ class _Check:
             if name == "properties":
                 self._writable(key, here)
             elif name == "patternProperties":
+                check_unicode(f"the schema's {_short(here)}", key)
                 check_pattern(key, f"the schema's {_short(here)}")
             found[key] = self.schema(one, here, depth + 1)
         return found
@@ -123,6 +126,7 @@ class _Check:
     def _writable(self, value: Any, place: str) -> None:
         """See that the model can write a value as it stands."""
         if isinstance(value, str):
+            check_unicode(f"the schema's {_short(place)}", value)
             lacking = self._lacks(value)
             if lacking:
                 raise _wrong(place, f"has {quoted(value)}; this model cannot write {quoted(lacking)}")

@@ -33,20 +33,19 @@ class Answered:
     rounds: int
     steps: int
     seconds: float
-    written: int  # tokens of the answer that the model wrote itself
     tokens: int
 
 
 def answered(model: Model, prompt: str, seed: int, wanted: OutputFormat | None) -> Answered:
     """The model's answer in a format, or a free one."""
     ids, started = model.chat_ids([{"role": "user", "content": prompt}]), time.perf_counter()
-    rounds = pinned = 0
+    rounds = 0
     for event in generate(model, ids, model.generation_defaults, seed, output_format=wanted):
         if isinstance(event, PrefixPinned):
             rounds += 1
     assert isinstance(event, GenerationFinished)
     text = model.tokenizer.decode(event.tokens, skip_special=False)
-    return Answered(event.reason, text, rounds, event.steps, time.perf_counter() - started, pinned, len(event.tokens))
+    return Answered(event.reason, text, rounds, event.steps, time.perf_counter() - started, len(event.tokens))
 
 
 def main() -> int:
@@ -75,9 +74,11 @@ def main() -> int:
         if wrong:
             invalid += 1
         if wrong or options.verbose:
+            told = json.dumps(wanted.to_json(), ensure_ascii=False)
             print(
-                f"case {number}: {found.reason} {found.rounds} rounds {found.steps} steps {found.seconds:.2f} s "
-                f"{json.dumps(wanted.to_json(), ensure_ascii=False)}: {found.text!r} {wrong}"
+                f"case {number}: {found.reason}, {found.rounds} rounds, {found.steps} steps, {found.seconds:.2f} s: "
+                f"{told}: {found.text!r} {wrong}",
+                flush=True,
             )
         ran.append(found)
         free_runs.append(answered(model, prompt, number, None))

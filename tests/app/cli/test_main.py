@@ -168,6 +168,40 @@ def test_ctrl_c_while_loading(capsys: Capture, monkeypatch: Patch) -> None:
     assert run(capsys, *ASK) == (130, "", "safelight: stopped\n")
 
 
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        (["--choices", "18", "19"], "19"),
+        (["--json-schema", '{"const": {"é": 1}}'], '{"é": 1}'),
+        (["--regex", "x(yz)"], "xyz"),
+    ],
+)
+def test_an_answer_fits_its_format(capsys: Capture, options: list[str], wanted: str) -> None:
+    code, out, err = run(capsys, "generate", "What is 12 + 7?", *options, "--json")
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    assert (found["text"], found["reason"]) == (wanted, "eos")
+    assert found["rounds"] <= 2 <= found["steps"]
+    assert found["format"] == options[0].removeprefix("--").replace("-", "_")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--json-schema", "gone.json"], "gone.json is missing"),
+        (["--json-schema", '{"type": "array", "minItems": 2, "maxItems": 1}'], "the schema cannot be fulfilled"),
+        (["--json-schema", '{"a'], "--json-schema cannot be read as JSON"),
+        (["--regex", "("], "unclosed group"),
+        (["--regex", "a", "--json-object"], "not allowed with"),
+        (["--choices", "日本"], "this model cannot write"),
+    ],
+)
+def test_a_format_that_cannot_be_held_to_is_one_line(capsys: Capture, options: list[str], message: str) -> None:
+    code, out, err = run(capsys, "generate", "hello", *options)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+
+
 @pytest.mark.parametrize("command", [ASK, ["sudoku", PUZZLE, *FAST]], ids=["generate", "sudoku"])
 @pytest.mark.parametrize("json_too", [[], ["--json"]], ids=["text", "json"])
 def test_watch_into_a_pipe_has_no_escape_codes(capsys: Capture, command: list[str], json_too: list[str]) -> None:

@@ -55,10 +55,13 @@ def test_json_may_be_written_with_other_white_space(model: Model, tokens: Gramma
     assert state.take([5]) == 0
 
 
-def test_white_space_cannot_go_on_for_ever(model: Model, tokens: GrammarTokens) -> None:
+def test_white_space_is_taken_before_something_only(model: Model, tokens: GrammarTokens) -> None:
+    encode = model.tokenizer.encode
     state = begun(tokens, OutputFormat("json_object"))
-    assert state.take(model.tokenizer.encode("{" + " " * 90)) == 41
+    assert state.take(encode("{" + " " * 90 + '"a')) == 1
     assert text(model, [token for token in range(128) if state.allowed()[token]]) == '"}'
+    assert state.take(encode(" " * 30 + '" a  ')) == 35
+    assert text(model, [token for token in range(128) if state.closing(state.allowed())[token]]) == '"'
 
 
 def test_an_end_is_taken_only_where_the_answer_is_whole(model: Model, tokens: GrammarTokens) -> None:
@@ -121,7 +124,7 @@ def test_what_the_model_cannot_write_is_never_begun(model: Model, tokens: Gramma
         ({"type": "string", "format": "haiku"}, "format"),
         ({"properties": {"日": {}}}, "this model cannot write '日'"),
         (person(a={"enum": ["x", {"k": ["日本"]}]}), "/properties/a/enum has '日本'; this model cannot write '日'"),
-        ({"const": "\ud800"}, "cannot write"),
+        ({"const": "\ud800"}, "half a character"),
         ({"oneOf": [{"type": "string"}, {"type": "string", "maxLength": 3}]}, "oneOf"),
         ({"x-guidance": {"lenient": True}, "type": "string", "contains": {}}, "has 'contains'"),
         ({"properties": []}, "/properties must be an object"),

@@ -1,0 +1,198 @@
+"""Tool calls as the model writes them, ``<|tool_call>call:NAME{key:VALUE,…}<tool_call|>``, as a Lark grammar.
+
+VALUE is as ``engine.text.tool_arguments`` reads it. Members that a schema does not name are never written, and a text's
+``format`` is a remark.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from engine.errors import SafelightError, quoted
+from engine.text.schema_check import Lacks, checked_schema
+from engine.text.tags import CALL, CALL_END, MARK
+
+MOST_AT_ONCE = 32  # calls in one answer
+_NAME = re.compile(r"[\w./-]{1,128}", re.ASCII)
+_BARE_KEY = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
+_NO_TAG = r"~/(?s:.*)(<\||\|>|<\/?think>)(?s:.*)/"
+_NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+_HELD = frozenset((*_NUMBERS, "type", "enum", "const", "properties", "required", "additionalProperties", "items",
+                   "minItems", "maxItems", "minLength", "maxLength", "pattern", "format", "anyOf", "oneOf", "$ref",
+                   "$defs", "definitions"))  # fmt: skip
+_ALL = ("string", "number", "boolean", "null")
+
+
+def tool_grammar(
+    tools: Sequence[Mapping[str, Any]], token_id: Callable[[str], int | None], lacks: Lacks, only: str | None
+) -> str:
+    """A grammar of one call and more.
+
+    Args:
+        tools: each with ``name`` and ``parameters``, a JSON schema, or with both in ``function``.
+        token_id: of a tag; None where the tokenizer has none, and it is written in letters.
+        lacks, only: as in ``checked_schema``; ``only`` without anchors.
+
+    Raises:
+        SafelightError: a name that cannot be called, a schema that calls cannot be held to; names the tool.
+    """
+    made = _Rules(token_id, lacks, only)
+    calls = [made.call(tool) for tool in tools]
+    return "\n".join((f"start: call{{1,{MOST_AT_ONCE}}}", f"call: {' | '.join(calls)}", *made.rules, ""))
+
+
+class _Rules:
+    """The grammar's rules, as they are made."""
+
+    def __init__(self, token_id: Callable[[str], int | None], lacks: Lacks, only: str | None) -> None:
+        self.rules: list[str] = []
+        self._token_id, self._lacks, self._only = token_id, lacks, only
+        self._root: Mapping[str, Any] = {}
+        self._referred: dict[str, str] = {}  # the rules of references of this tool
+        self._tool = ""
+
+    def call(self, tool: Mapping[str, Any]) -> str:
+        """The rule of a tool's call."""
+        function = tool.get("function", tool)
+        name = function.get("name") if isinstance(function, Mapping) else None
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise SafelightError(f"a tool is called {quoted(name)}; names have letters, digits, ., /, _ and - only")
+        schema = function.get("parameters") or {"type": "object", "properties": {}}
+        self._tool, self._referred = f"the parameters of the tool {quoted(name)}", {}
+        if not isinstance(schema, Mapping):
+            raise SafelightError(f"{self._tool} must be a schema, not {quoted(schema)}")
+        try:
+            self._root = checked_schema(schema, self._lacks)
+        except SafelightError as error:
+            raise SafelightError(f"{self._tool}: {error}") from None
+        rule = self._object({"properties": {}, **self._root}, "")
+        return self._rule(f"{self._tag(CALL)} {json.dumps(f'call:{name}')} {rule} {self._tag(CALL_END)}")
+
+    def _rule(self, body: str) -> str:
+        self.rules.append(f"r{len(self.rules)}: {body}")
+        return f"r{len(self.rules) - 1}"
+
+    def _tag(self, tag: str) -> str:
+        token = self._token_id(tag)
+        return json.dumps(tag) if token is None else f"<[{token}]>"
+
+    # --- values ------------------------------------------------------------------------------------------------------
+
+    def _value(self, schema: Any, place: str) -> str:
+        """The rule of a value."""
+        if schema is True or schema == {}:
+            schema = {"type": list(_ALL)}
+        if schema is False:
+            raise self._wrong(place, "allows nothing")
+        unknown = [name for name in schema if name not in _HELD]
+        if unknown:
+            raise self._wrong(place, f"has {quoted(unknown[0])}, which calls cannot be held to; leave it out")
+        if "$ref" in schema:
+            return self._reference(schema["$ref"], place)
+        for name in ("anyOf", "oneOf"):
+            if name in schema:
+                if not schema[name]:
+                    raise self._wrong(place, "allows nothing")
+                each = [self._value(one, f"{place}/{name}/{index}") for index, one in enumerate(schema[name])]
+                return self._rule(" | ".join(each))
+        if "const" in schema or "enum" in schema:
+            values = [schema["const"]] if "const" in schema else schema["enum"]
+            if not values:
+                raise self._wrong(place, "allows nothing")
+            return self._rule(" | ".join(self._literal(value) for value in values))
+        kinds = schema.get("type", "object" if "properties" in schema else list(_ALL))
+        kinds = kinds if isinstance(kinds, list) else [kinds]
+        return self._rule(" | ".join(self._of_type(kind, schema, place) for kind in kinds))
+
+    def _of_type(self, kind: str, schema: Mapping[str, Any], place: str) -> str:
+        match kind:
+            case "object":
+                return self._object(schema, place)
+            case "array":
+                return self._array(schema, place)
+            case "string":
+                return self._string(schema, place)
+            case "boolean":
+                return '("true" | "false")'
+            case "null":
+                return '"null"'
+        bounds = {name: schema[name] for name in _NUMBERS if name in schema}
+        return f"%json {json.dumps({'type': kind, **bounds})}"
+
+    def _reference(self, reference: str, place: str) -> str:
+        if reference not in self._referred:
+            found: Any = self._root
+            for name in reference.split("/")[1:]:
+                found = (
+                    found[int(name)] if isinstance(found, list) else found[name.replace("~1", "/").replace("~0", "~")]
+                )
+            self._referred[reference] = self._value(found, place)
+        return self._referred[reference]
+
+    def _literal(self, value: Any) -> str:
+        if isinstance(value, str):
+            return (
+                f"{self._tag(MARK)} {json.dumps(value)} {self._tag(MARK)}" if value else " ".join([self._tag(MARK)] * 2)
+            )
+        if isinstance(value, list):
+            return " ".join(('"["', ' "," '.join(map(self._literal, value)), '"]"'))
+        if isinstance(value, Mapping):
+            members = (f'{self._key(key)} ":" {self._literal(one)}' for key, one in value.items())
+            return " ".join(('"{"', ' "," '.join(members), '"}"'))
+        return json.dumps(json.dumps(value))
+
+    def _string(self, schema: Mapping[str, Any], place: str) -> str:
+        least, most = schema.get("minLength", 0), schema.get("maxLength", "")
+        if most != "" and most < least:
+            raise self._wrong(place, f"has minLength {least} above maxLength {most}")
+        parts = [f"/(?s:.{{{least},{most}}})/", "/[^<]*/" if self._token_id(MARK) is None else _NO_TAG]
+        if "pattern" in schema:
+            body = schema["pattern"].replace("/", r"\/").replace(r"\\/", r"\/").replace("\n", r"\n")
+            begins, ends = body.startswith("^"), body.endswith("$") and not body.endswith(r"\$")
+            body = body[begins : len(body) - ends]
+            parts.append(f"/{'' if begins else '(?s:.*)'}({body}){'' if ends else '(?s:.*)'}/")
+        if self._only is not None:
+            parts.append(f"/{self._only}/")
+        name = f"T{len(self.rules)}"
+        self.rules.append(f"{name}: {' & '.join(parts)}")
+        return f"{self._tag(MARK)} {name} {self._tag(MARK)}"
+
+    def _array(self, schema: Mapping[str, Any], place: str) -> str:
+        item = self._value(schema.get("items", True), f"{place}/items")
+        least, most = schema.get("minItems", 0), schema.get("maxItems")
+        if most is not None and most < least:
+            raise self._wrong(place, f"has minItems {least} above maxItems {most}")
+        if most == 0:
+            return '"[" "]"'
+        more = f'("," {item}){{{max(0, least - 1)},{"" if most is None else most - 1}}}'
+        return f'"[" {item} {more} "]"' if least else f'"[" ({item} {more})? "]"'
+
+    def _object(self, schema: Mapping[str, Any], place: str) -> str:
+        """The rule of an object: members in their order, those that are not required or not."""
+        unknown = [name for name in schema if name not in _HELD]
+        if unknown:
+            raise self._wrong(place, f"has {quoted(unknown[0])}, which calls cannot be held to; leave it out")
+        members, required = schema.get("properties", {}), set(schema.get("required", ()))
+        missing = required - members.keys()
+        if missing:
+            raise self._wrong(place, f"requires {quoted(sorted(missing)[0])}, which it does not describe")
+        first, rest = '""', '""'  # what may follow where nothing was written yet, and where something was
+        for key, inner in reversed(members.items()):
+            if inner is False and key not in required:
+                continue
+            member = f'{self._key(key)} ":" {self._value(inner, f"{place}/properties/{key}")}'
+            if key in required:
+                first, rest = self._rule(f"{member} {rest}"), self._rule(f'"," {member} {rest}')
+            else:
+                first, rest = self._rule(f"{member} {rest} | {first}"), self._rule(f'("," {member})? {rest}')
+        return self._rule(f'"{{" {first} "}}"')
+
+    def _key(self, key: str) -> str:
+        return json.dumps(key) if _BARE_KEY.fullmatch(key) else self._literal(key)
+
+    def _wrong(self, place: str, what: str) -> SafelightError:
+        where = f"the schema's {place}" if place else "the schema"
+        return SafelightError(f"{self._tool}: {where} {what}")

@@ -1,0 +1,366 @@
+"""Answers that fit a format, by a model that knows nothing of it: what is pinned stays, and the end is honest."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tokenizers import Tokenizer as FastTokenizer
+
+from engine import (
+    SKILLS,
+    CanvasCommitted,
+    CanvasStarted,
+    Event,
+    GenerationConfig,
+    GenerationFinished,
+    PrefillFinished,
+    PrefixPinned,
+    SafelightError,
+    StepFinished,
+    generate,
+    load_model,
+)
+from engine.decoding.generate import fitting, run
+from engine.text.formatted_answer import FormattedAnswer
+from engine.text.output import parse_output
+from engine.text.output_format import OutputFormat
+from engine.text.tokenizer import Tokenizer
+from tests.bench.structured import answered
+from tests.engine.decoding.test_step_program import OnDevice, tame
+from tests.engine.text.formats import problem, random_format
+from tests.engine.tiny import CANVAS, VOCABULARY, network, tokens
+
+PROMPT, END, PAD = tokens(12, 3), 111, 6
+CONFIG = GenerationConfig(
+    max_new_tokens=30, max_denoising_steps=4, eos_token_ids=(END,), pad_token_id=PAD, entropy_bound=6.0
+)
+
+
+class Fixed:
+    """An answer of so many tokens, each one of three; every fourth one is forced."""
+
+    def __init__(self, length: int) -> None:
+        draws = Random(length)
+        ids = [token for token in range(VOCABULARY) if token not in (END, PAD)]
+        self.sets = [draws.sample(ids, 1 if place % 4 == 0 else 3) for place in range(length)]
+        self.taken: list[int] = []
+        self.has_ended = False
+
+    @property
+    def must_end(self) -> bool:
+        return len(self.taken) == len(self.sets)
+
+    def take(self, ids: Sequence[int]) -> int:
+        count = 0
+        for token in ids:
+            if self.has_ended or token not in (self.sets[len(self.taken)] if not self.must_end else (END,)):
+                break
+            self.has_ended = self.must_end
+            self.taken += [token] if not self.has_ended else []
+            count += 1
+        return count
+
+    def forced(self) -> list[int]:
+        if self.must_end or len(self.sets[len(self.taken)]) > 1:
+            return []
+        return self.sets[len(self.taken)]
+
+    def allowed(self) -> NDArray[np.bool_]:
+        found = np.zeros(VOCABULARY, dtype=np.bool_)
+        found[self.sets[len(self.taken)] if not self.must_end else [END]] = True
+        return found
+
+    def closing(self, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        return allowed
+
+
+@pytest.fixture(params=["plain", "program"])
+def model(request: pytest.FixtureRequest) -> Any:
+    return network(1) if request.param == "plain" else OnDevice(tame())
+
+
+def answer(model: Any, length: int, **options: Any) -> list[Event]:
+    return list(run(model, fitting(model, PROMPT, CONFIG, 4, Fixed(length), **options)))
+
+
+def fits(ids: Sequence[int], length: int) -> bool:
+    return len(ids) <= length and all(token in each for token, each in zip(ids, Fixed(length).sets, strict=False))
+
+
+def assert_pinned(events: Sequence[Event]) -> None:
+    """Each round pins more than the one before, and what is pinned stays; steps are counted on."""
+    held: PrefixPinned | None = None
+    rounds = step = 0
+    for event in events:
+        match event:
+            case CanvasStarted():
+                held, rounds, step = None, 0, 0
+                assert not event.pinned_mask.any()
+            case PrefixPinned():
+                before = 0 if held is None else held.pinned
+                assert (event.round, event.step) == (rounds, step)
+                assert before < event.pinned <= CANVAS
+                assert 0 <= event.written < event.pinned - before or event.written == 0
+                if held is not None:
+                    assert np.array_equal(event.canvas[:before], held.canvas[:before])
+                held, rounds = event, rounds + 1
+            case StepFinished():
+                assert event.step == step
+                step += 1
+                if held is not None:
+                    for row in (event.argmax_canvas, event.candidates, event.next_canvas):
+                        assert np.array_equal(row[: held.pinned], held.canvas[: held.pinned])
+            case CanvasCommitted():
+                assert event.steps == step > 0
+                if held is not None:
+                    assert np.array_equal(event.tokens[: held.pinned], held.canvas[: held.pinned])
+
+
+@pytest.mark.parametrize("length", [1, 10, 11, 24])
+def test_the_answer_fits_and_ends(model: Any, length: int) -> None:
+    events = answer(model, length)
+    assert isinstance(events[0], PrefillFinished)
+    assert_pinned(events)
+    last = events[-1]
+    assert isinstance(last, GenerationFinished)
+    assert last.reason == "eos"
+    assert len(last.tokens) == length
+    assert fits(last.tokens.tolist(), length)
+    blocks = [event for event in events if isinstance(event, CanvasCommitted)]
+    assert len(blocks) == last.blocks == -(-length // CANVAS)
+    assert last.steps == sum(event.steps for event in blocks)
+    ended = blocks[-1].tokens[blocks[-1].text_length :]
+    assert ended.tolist() == ([END] + [PAD] * (len(ended) - 1) if len(ended) else [])
+
+
+def test_an_answer_that_is_too_long_is_cut_at_the_last_block(model: Any) -> None:
+    events = answer(model, 31)
+    last = events[-1]
+    assert isinstance(last, GenerationFinished)
+    assert (last.reason, len(last.tokens), last.blocks) == ("length", 30, 3)
+    assert fits(last.tokens.tolist(), 31)
+    assert_pinned(events)
+
+
+def test_the_same_seed_repeats_the_answer(model: Any) -> None:
+    first, second = (answer(model, 17) for _ in range(2))
+    assert len(first) == len(second)
+    for one, other in zip(first, second, strict=True):
+        if isinstance(one, StepFinished) and isinstance(other, StepFinished):
+            assert np.array_equal(one.next_canvas, other.next_canvas)
+
+
+@pytest.mark.parametrize("after", [1, 3, 9])
+def test_cancel_takes_effect_within_a_step(model: Any, after: int) -> None:
+    cancel, steps, found = threading.Event(), 0, list[Event]()
+    for event in run(model, fitting(model, PROMPT, CONFIG, 4, Fixed(24), cancel)):
+        found.append(event)
+        steps += isinstance(event, StepFinished)
+        if steps == after:
+            cancel.set()
+    last = found[-1]
+    assert isinstance(last, GenerationFinished)
+    assert (last.reason, last.steps) == ("cancelled", after)
+
+
+def test_a_ban_that_leaves_nothing_is_an_error(model: Any) -> None:
+    banned = CONFIG.replace(banned_tokens=tuple(Fixed(9).sets[1]))
+    with pytest.raises(SafelightError, match="no token for what must come next"):
+        list(run(model, fitting(model, PROMPT, banned, 4, Fixed(9))))
+
+
+# --- the embedded model ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [0, 4, 8, 13, 18, 19, 20, 25])
+def test_the_skills_model_fits_random_formats(number: int) -> None:
+    wanted = random_format(Random(number), number)
+    found = answered(load_model(SKILLS, device="cpu"), "What is 12 + 7?", number, wanted)
+    assert found.reason == "length" or not problem(wanted, found.text), found
+
+
+def test_what_the_model_writes_by_itself_is_left_as_it_is() -> None:
+    model = load_model(SKILLS, device="cpu")
+    free, held = (
+        answered(model, "What is 12 + 7?", 0, wanted) for wanted in (None, OutputFormat("regex", pattern="[0-9]{1,9}"))
+    )
+    assert free.text == held.text == "19"
+    assert (held.rounds, held.steps) == (0, free.steps)
+
+
+def test_a_bare_network_is_refused() -> None:
+    with pytest.raises(SafelightError, match="has no tokenizer"):
+        list(generate(network(1), PROMPT, CONFIG, output_format=OutputFormat("json_object")))
+
+
+# --- thoughts and tool calls, with tokens as Gemma has them ----------------------------------------------------------
+
+TAGS = ("<pad>", "<eos>", "<bos>", "<|channel>", "<channel|>", "<|tool_call>", "<tool_call|>", '<|"|>', "<turn|>")
+OPEN, CLOSE = 3, 4
+
+
+@pytest.fixture(scope="module")
+def gemma() -> Tokenizer:
+    """Bytes, a few letters of more bytes, and words with the sign for a space before them."""
+    pieces = ["▁", *'abcdefghijklmnopqrstuvwxyz{}[]:,"', "é", "日", "th", "▁th", '":', "call"]
+    vocabulary = [*TAGS, *(f"<0x{byte:02X}>" for byte in range(256)), *pieces]
+    raw = {
+        "version": "1.0",
+        "added_tokens": [
+            {"id": place, "content": tag, "special": True, "normalized": False, "single_word": False, "lstrip": False,
+             "rstrip": False}
+            for place, tag in enumerate(TAGS)
+        ],
+        "normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
+        "pre_tokenizer": None,
+        "post_processor": None,
+        "decoder": {"type": "Sequence", "decoders": [
+            {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
+        ]},
+        "model": {"type": "BPE", "vocab": {piece: place for place, piece in enumerate(vocabulary)},
+                  "merges": [["t", "h"], ["▁", "th"], ['"', ":"]], "byte_fallback": True, "unk_token": None},
+    }  # fmt: skip
+    return Tokenizer(FastTokenizer.from_str(json.dumps(raw)))
+
+
+def begun(gemma: Tokenizer, wanted: OutputFormat, prompt: str = "hi") -> FormattedAnswer:
+    return FormattedAnswer.of(wanted, gemma, gemma.vocab_size, (1, 8), gemma.encode(prompt))
+
+
+JSON = OutputFormat("json_object")
+
+
+def test_a_thought_is_free_and_the_format_begins_behind_it(gemma: Tokenizer) -> None:
+    state = begun(gemma, JSON)
+    assert state.forced() == []
+    assert state.allowed()[OPEN]
+    thought = gemma.encode("<|channel>thought\nno { JSON<channel|>")
+    assert state.take(thought) == len(thought)
+    assert gemma.decode(state.forced()) == "{"
+    assert not state.allowed()[OPEN]
+    whole = gemma.encode('{"th": "日 é 💥"}<turn|>')
+    assert state.take(whole) == len(whole)
+    assert state.has_ended
+
+
+def test_an_end_token_in_a_thought_closes_the_thought(gemma: Tokenizer) -> None:
+    state = begun(gemma, JSON, "hi<|channel>thought\n")
+    assert state.take([*gemma.encode("hm"), 8, 0]) == 2
+    assert state.forced() == [CLOSE]
+    assert state.take(state.forced()) == 1
+    assert gemma.decode(state.forced()) == "{"
+
+
+def test_behind_a_closed_thought_and_in_a_direct_answer_the_format_begins_at_once(gemma: Tokenizer) -> None:
+    assert gemma.decode(begun(gemma, JSON, "hi<|channel>thought\n<channel|>").forced()) == "{"
+    direct = begun(gemma, JSON)
+    assert direct.take(gemma.encode("{}")) == 2
+    assert direct.must_end
+
+
+WEATHER = {
+    "type": "object",
+    "$defs": {"unit": {"enum": ["C", "F"]}},
+    "properties": {
+        "city": {"type": "string", "maxLength": 20},
+        "days": {"type": "integer", "minimum": 1, "maximum": 9},
+        "unit": {"$ref": "#/$defs/unit"},
+        "when": {"anyOf": [{"type": "null"}, {"type": "object", "properties": {"a b": {"type": "boolean"}}}]},
+        "tags": {"type": "array", "items": {"type": "string", "pattern": "^[a-z]+$"}, "maxItems": 2},
+    },
+    "required": ["city", "unit"],
+}
+CALLS = OutputFormat("tool_calls", tools=({"name": "weather", "parameters": WEATHER}, {"name": "stop"}))
+
+
+@pytest.mark.parametrize(
+    ("text", "taken"),
+    [
+        ('<|tool_call>call:stop{}<tool_call|>', None),
+        ('<|tool_call>call:weather{city:<|"|>Rom <3 "é", }<|"|>,unit:<|"|>C<|"|>}<tool_call|>'
+         "<|tool_call>call:stop{}<tool_call|>", None),
+        ('<|tool_call>call:weather{city:<|"|><|"|>,days:7,unit:<|"|>F<|"|>,when:{<|"|>a b<|"|>:true},'
+         'tags:[<|"|>th<|"|>]}<tool_call|>', None),
+        ('<|tool_call>call:weather{city:<|"|><|"|>,days:10', "7"),
+        ("<|tool_call>call:weather{unit", "{"),
+        ('<|tool_call>call:weather{city:<|"|>a<|b', "<"),
+        ('<|tool_call>call:walk', "call:"),
+        ("hello", ""),
+    ],
+)  # fmt: skip
+def test_tool_calls_are_held_to_their_schemas(gemma: Tokenizer, text: str, taken: str | None) -> None:
+    ids = gemma.encode(text)
+    state = begun(gemma, CALLS, "hi<|channel>thought\n<channel|>")
+    count = state.take([*ids, 8])
+    assert state.has_ended == (taken is None)
+    if taken is None:
+        assert count == len(ids) + 1
+        calls = parse_output(text, schemas={"weather": WEATHER}).tool_calls
+        assert calls
+        assert not any(call.is_cut for call in calls)
+    else:
+        assert count < len(ids)
+
+
+@pytest.mark.parametrize(
+    ("tool", "message"),
+    [
+        ({"name": "a b"}, "a tool is called 'a b'"),
+        ({"name": "f", "parameters": {"properties": {"x": {"allOf": [{}]}}}}, "tool 'f'.*/properties/x has 'allOf'"),
+        ({"name": "f", "parameters": {"properties": {"x": {"uniqueItems": True}}}}, "has 'uniqueItems'"),
+        ({"name": "f", "parameters": {"required": ["x"]}}, "requires 'x', which it does not describe"),
+        ({"name": "f", "parameters": {"properties": {"x": {"$ref": "#"}}}}, "contains itself"),
+        ({"name": "f", "parameters": {"properties": {"x": {"enum": []}}}}, "/properties/x allows nothing"),
+        ({"name": "f", "parameters": {"properties": {"x": {"type": "string", "pattern": "("}}}}, "no call of these"),
+    ],
+)
+def test_tools_that_cannot_be_held_to_are_refused(gemma: Tokenizer, tool: dict[str, Any], message: str) -> None:
+    with pytest.raises(SafelightError, match=message):
+        begun(gemma, OutputFormat("tool_calls", tools=(tool,)))
+
+
+@pytest.mark.parametrize("thinks", [False, True])
+def test_a_random_network_calls_tools_as_they_are(gemma: Tokenizer, thinks: bool) -> None:
+    made = network(3, vocab_size=gemma.vocab_size, canvas_length=32)
+    prompt = gemma.encode("hi<|channel>thought\n" + ("" if thinks else "<channel|>"))
+    config = CONFIG.replace(max_new_tokens=64, eos_token_ids=(1, 8), pad_token_id=0)
+    state = FormattedAnswer.of(CALLS, gemma, gemma.vocab_size, (1, 8), prompt)
+    last = list(run(made, fitting(made, prompt, config, 2, state)))[-1]
+    assert isinstance(last, GenerationFinished)
+    text = gemma.decode(last.tokens, skip_special=False)
+    found = parse_output(text, starts_in_thought=thinks, schemas={"weather": WEATHER})
+    if last.reason == "eos":
+        assert found.content == ""
+        assert found.tool_calls
+        for call in found.tool_calls:
+            assert not call.is_cut
+            schema: dict[str, Any] = WEATHER if call.name == "weather" else {"type": "object"}
+            assert not problem(OutputFormat("json_schema", schema), call.arguments_json)
+
+
+def test_the_mask_of_a_large_vocabulary_is_of_its_size(gemma: Tokenizer) -> None:
+    state = FormattedAnswer.of(JSON, gemma, gemma.vocab_size + 90, (1, 8), gemma.encode("hi"))
+    allowed = state.allowed()
+    assert allowed.shape == (gemma.vocab_size + 90,)
+    assert not allowed[gemma.vocab_size :].any()
+
+
+def rounds_of(events: Iterator[Event]) -> list[PrefixPinned]:
+    return [event for event in events if isinstance(event, PrefixPinned)]
+
+
+def test_what_the_format_forces_is_pinned_before_the_first_step() -> None:
+    model = load_model(SKILLS, device="cpu")
+    ids = model.chat_ids([{"role": "user", "content": "hello"}])
+    schema = {"type": "object", "properties": {"is": {"const": "π"}}, "required": ["is"], "additionalProperties": False}
+    wanted = OutputFormat("json_schema", schema)
+    (first, *_) = rounds_of(generate(model, ids, model.generation_defaults, output_format=wanted))
+    assert (first.step, first.round, first.written) == (0, 0, 0)
+    assert model.tokenizer.decode(first.canvas[: first.pinned]) == '{"is": "π"}'

@@ -1,0 +1,86 @@
+"""Answers held to a format, by the local backend: recorded, refused before they begin, and the same among others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine import SKILLS, GenerationConfig, GenerationFinished, Mark, PrefixPinned
+from engine.service import LoadRequest, LocalBackend, RunEnded, RunRequest, RunStarted, Scheduler, run_alone
+from engine.text.output_format import OutputFormat
+from engine.trace.reader import open_trace
+from tests.engine.service.test_local import events, trace_of
+from tests.engine.service.test_scheduler import Ear
+from tests.engine.service.test_several_runs import Watched, at_once, request, told
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"size": {"type": "integer", "maximum": 99}, "name": {"type": "string", "maxLength": 6}},
+    "required": ["size", "name"],
+}
+CONFIG = GenerationConfig(max_new_tokens=128, max_denoising_steps=6, eos_token_ids=(1, 8))
+FORMAT = OutputFormat("json_schema", SCHEMA)
+
+
+def asked(wanted: OutputFormat, seed: int = 3) -> RunRequest:
+    return RunRequest("chat", ({"role": "user", "content": "What is 12 + 7?"},), CONFIG, seed, output_format=wanted)
+
+
+def test_a_run_is_recorded_with_its_format_and_cannot_be_changed(tmp_path: Path) -> None:
+    backend = LocalBackend(tmp_path)
+    backend.load(LoadRequest(SKILLS, "Skills"), lambda _: None)
+    assert backend.capabilities.structured
+    replies = list(run_alone(backend, asked(FORMAT)))
+    found = events(replies)
+    assert any(isinstance(event, PrefixPinned) for event in found)
+    assert isinstance(found[-1], GenerationFinished)
+    trace = trace_of(replies)
+    assert trace.path is not None
+    with open_trace(trace.path) as stored:
+        assert stored.header.output_format == FORMAT
+        assert [type(stored.event(at)) for at in range(len(stored.entries))] == [type(event) for event in found]
+    (ended,) = run_alone(backend, RunRequest.infill(trace, (Mark(0, 0, 2),), 1))
+    assert isinstance(ended, RunEnded)
+    assert "held to a format" in ended.message
+
+
+def test_what_cannot_be_held_to_ends_before_it_has_begun() -> None:
+    backend = LocalBackend()
+    backend.load(LoadRequest(SKILLS, "Skills"), lambda _: None)
+    wanted = OutputFormat("json_schema", {"properties": {"a": {"type": "integer", "minimum": 3, "maximum": 2}}})
+    replies = list(run_alone(backend, asked(wanted)))
+    assert not any(isinstance(reply, RunStarted) for reply in replies)
+    (ended,) = replies
+    assert isinstance(ended, RunEnded)
+    assert ended.message.startswith("the schema's /properties/a cannot be fulfilled")
+
+
+@pytest.fixture
+def backend() -> Watched:
+    made = Watched()
+    made.load(LoadRequest(SKILLS, "Skills"), lambda _: None)
+    return made
+
+
+@pytest.fixture
+def scheduler(backend: Watched) -> Iterator[Scheduler]:
+    made = Scheduler(backend)
+    yield made
+    assert made.close()
+
+
+def test_runs_of_formats_among_others_are_what_each_is_alone(backend: Watched, scheduler: Scheduler) -> None:
+    def made() -> list[tuple[RunRequest, Ear]]:
+        formats = (FORMAT, OutputFormat("regex", pattern="[a-f]{9}x"), OutputFormat("choices", choices=("no", "nine")))
+        runs = [asked(wanted, seed) for seed, wanted in enumerate(formats)]
+        return [(one, Ear()) for one in (*runs, request("Sort 17 3 42 9.", CONFIG, 1))]
+
+    alone, together = made(), made()
+    for one in alone:
+        at_once(backend, scheduler, [one])
+    at_once(backend, scheduler, together)
+    assert max(backend.together) == 4
+    assert [ear.end.message for _, ear in together] == [""] * 4
+    assert [told(ear) for _, ear in together] == [told(ear) for _, ear in alone]
