@@ -17,7 +17,7 @@ from app.state.decisions.reading import DecisionReading
 from engine import SafelightError
 from engine.service import RunRequest, Scheduler, ServiceReply
 
-LOOK_MS = 100  # between two looks at what is done
+LOOK_MS = 200  # between two looks at what is done
 AT_ONCE = 8  # rows under way
 ENDING_SECONDS = 10.0
 

@@ -88,6 +88,7 @@ class RunSide(QWidget):
         self._trace = trace
         self.title.set_whole(title)
         self.view.set_piece(trace.piece, trace.is_special)
+        self.view.frame_slots([slot.position for slot in trace.header.slots])
 
     def show_frame(self, block: BlockState | None, where: str, marks: Mask, *, calm: bool) -> None:
         """A canvas, in words which one, and (C,) its cells that differ."""

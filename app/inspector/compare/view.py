@@ -299,11 +299,11 @@ class Compare(QStackedWidget):
         ends = (*trace.config.eos_token_ids, trace.config.pad_token_id)
         marks = differing(mine, theirs, calm=calm, no_text=ends)
         here_side, there_side = self._sides
-        here = frame_words(frame, self._overview.steps[frame.block], mine)
+        here = frame_words(frame, self._overview.steps[frame.block], mine, one.read_count)
         there = tr("This run has no block {block}.", block=frame.block + 1)
         if place is not None:
             found = other.frames[place]
-            there = frame_words(found, self._other_overview.steps[found.block], theirs)
+            there = frame_words(found, self._other_overview.steps[found.block], theirs, other.read_count)
         here_side.show_frame(mine, here, marks, calm=calm)
         there_side.show_frame(theirs, there, differing(theirs, mine, calm=calm, no_text=ends), calm=calm)
         parting = tr("Looking for the first difference…")

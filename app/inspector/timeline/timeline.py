@@ -85,8 +85,7 @@ class Timeline(QAbstractSlider):
     @property
     def _reads(self) -> int:
         """Of a decision; 0 of another run."""
-        replay = self._player.replay
-        return replay.blocks if replay is not None and replay.is_decision else 0
+        return 0 if self._player.replay is None else self._player.replay.read_count
 
     @Slot()
     def _on_frames(self) -> None:

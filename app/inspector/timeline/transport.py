@@ -137,8 +137,7 @@ class Transport(QWidget):
         if frame is None:
             self.frame.set_whole("")
             return
-        replay = player.replay
-        reads = replay.blocks if replay is not None and replay.is_decision else 0
+        reads = 0 if player.replay is None else player.replay.read_count
         self.frame.set_whole(frame_words(frame, self._overview.steps[frame.block], player.snapshot, reads))
         for deed in ("change-back", "change-on"):
             self.buttons[deed].setEnabled(player.selection != NOTHING)

@@ -92,8 +92,9 @@ def counterpart(frame: Frame, other: Replay) -> int | None:
     """
     if frame.block >= other.blocks:
         return None
-    record = other.record(frame.block)
-    return other.first_of(frame.block) + min(frame.step - NOISE, len(record.snapshots) - 1)
+    frames = 1 + other.steps_of(frame.block) + other.committed(frame.block)
+    last = min(len(other.record(frame.block).snapshots), frames) - 1  # of a damaged block there are fewer
+    return other.first_of(frame.block) + min(frame.step - NOISE, last)
 
 
 def first_divergence(one: Replay, other: Replay, start: int = 0) -> Generator[int, None, Frame | None]:

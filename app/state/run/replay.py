@@ -268,6 +268,11 @@ class Replay:
         """Whether its blocks are reads of one decision."""
         return self._trace.header.decision is not None
 
+    @property
+    def read_count(self) -> int:
+        """Reads of a decision that have a canvas; 0 of any other run."""
+        return self.blocks if self.is_decision else 0
+
     def reads(self, place: int | None = None) -> list[SlotsRead]:
         """What a decision's slots came to, read by read, up to a frame or in all, as far as that can be read."""
         frame = None if place is None or not self.frames else self.frames[place]

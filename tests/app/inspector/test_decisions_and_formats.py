@@ -16,6 +16,7 @@ from app.context import AppContext
 from app.decisions.controller import build as build_decisions
 from app.design.tokens import DARKROOM, PAPER
 from app.inspector.cell.text import RenderedText
+from app.inspector.compare.view import Compare
 from app.inspector.controller import InspectorController, build
 from app.inspector.page import InspectorPage
 from app.inspector.run_catalog import KeptRuns
@@ -24,6 +25,7 @@ from app.inspector.story_words import caption
 from app.player.player import NOTHING
 from app.server import words
 from app.state.run.answers import answers_of
+from app.state.run.comparison import counterpart
 from app.state.run.replay import Frame, Replay
 from app.state.run.task_words import kind_words, task_text
 from engine import SafelightError, SlotsRead, Trace
@@ -257,6 +259,24 @@ def test_every_format_can_be_read(kind: str) -> None:
     assert kind_words(told) == title
     assert said in task_text(told)
     assert kind_words(header()) == task_text(header()) == ""
+
+
+def test_a_decision_stands_beside_any_run(page: InspectorPage) -> None:
+    compare = Compare(page.player, page.overview)
+    page.add_view("Compare", "Compare", compare)
+    runs = [trace_of(), trace_of(DECIDED), trace_of(DECIDED, list(decided(DECIDED, reads=1)))]
+    for one, other in itertools.permutations(runs, 2):
+        page.show_view(0)
+        page.open_trace(one, 0)
+        page.show_view(1)
+        compare.set_other(other)
+        for place, frame in enumerate(page.player.replay.frames):
+            page.player.go(place)
+            there = counterpart(frame, compare.other.replay)
+            assert there is None or compare.other.replay.frames[there].block == frame.block
+    assert compare.left.where.text() == "Read 1 of 1, one denoising step"
+    assert compare.right.where.text() == "Read 1 of 3, one denoising step"
+    page.grab()
 
 
 # --- not offered, and listed -----------------------------------------------------------------------------------------
