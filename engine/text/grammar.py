@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -72,6 +73,11 @@ class GrammarTokens:
         token = self._tags[tag]
         return token if token is not None and token < self.size else None
 
+    @cached_property
+    def json_signs(self) -> JsonSigns:
+        """What tokens write in JSON."""
+        return JsonSigns(self.written.tokens)
+
     @property
     def writable(self) -> str | None:
         """A pattern of all texts that can be written; None: any."""
@@ -131,11 +137,11 @@ class Grammar:
 class JsonSigns:
     """What tokens write in JSON, as masks over them (V,)."""
 
-    def __init__(self, tokens: GrammarTokens) -> None:
+    def __init__(self, written: Sequence[bytes]) -> None:
         def begin_with(signs: bytes) -> NDArray[np.bool_]:
-            return np.array([text[:1] != b"" and text[:1] in signs for text in tokens.written.tokens], dtype=np.bool_)
+            return np.array([text[:1] != b"" and text[:1] in signs for text in written], dtype=np.bool_)
 
-        self.blank = np.array([text != b"" and not text.strip() for text in tokens.written.tokens], dtype=np.bool_)
+        self.blank = np.array([text != b"" and not text.strip() for text in written], dtype=np.bool_)
         self.ends_string = (begin_with(b'"'),)  # what brings it to its end soonest, in a string
         self.ends_value = begin_with(b"}]"), begin_with(b",")  # and outside of one
 
@@ -243,7 +249,7 @@ def _of_schema(schema: Mapping[str, Any], tokens: GrammarTokens) -> Grammar:
     problem = _problem_of_schema(cleaned, tokens)
     if problem:
         raise SafelightError(_named(cleaned, tokens, problem))
-    return Grammar(tokens, tuple(_schema_source(cleaned, style) for style in (_TIGHT, _LOOSE)), JsonSigns(tokens))
+    return Grammar(tokens, tuple(_schema_source(cleaned, style) for style in (_TIGHT, _LOOSE)), tokens.json_signs)
 
 
 def _schema_source(schema: Mapping[str, Any], style: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tokenizers import Tokenizer as FastTokenizer
@@ -20,7 +20,7 @@ class TokenBytes:
     """What a model's tokens write.
 
     Args:
-        size: of the model's vocabulary. Tokens that the tokenizer does not know, and special ones, write nothing.
+        size: of the model's vocabulary. Tokens that the tokenizer does not know write nothing.
 
     Raises:
         SafelightError: the tokenizer writes tokens in a way that is not known here.
@@ -84,7 +84,7 @@ def _character(written: bytes) -> str:
     return text if len(text) == 1 and text.encode() == written else ""
 
 
-def _writer(fast: FastTokenizer) -> Any:
+def _writer(fast: FastTokenizer) -> Callable[[str], bytes]:
     """A function from a token as it stands in the vocabulary to its bytes."""
     raw = json.loads(fast.decoder.__getstate__()) if fast.decoder is not None else {"type": "Fuse"}
     parts: Sequence[dict[str, Any]] = raw.get("decoders", [raw])
