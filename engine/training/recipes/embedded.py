@@ -32,12 +32,18 @@ def schedule(step: int, done: float, whole: float, warmup_steps: int, decay_shar
 class Feed:
     """What one pool is filled from: rows of a kind, so many at once, stepped every so many steps.
 
-    Short and long are the skills: short prompts with the first block of their answer, and the rest.
+    Short and long are the skills: short prompts with the first block of their answer, and the rest. Single, pair and
+    joint are decisions, by how many questions are read from a canvas.
     """
 
-    kind: Literal["sudoku", "short", "long"]
+    kind: Literal["sudoku", "short", "long", "brief", "single", "pair", "joint"]
     every: int
     rows: int
+
+    @property
+    def is_read(self) -> bool:
+        """Its rows are read in one step; others are walked."""
+        return self.kind in ("brief", "single", "pair", "joint")
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,7 @@ class Recipe:
     late_share: float = 0.4  # the last part of the run, with long walks
     puzzles: int = 24_000  # minimal puzzles that the Sudoku source varies
     easy_steps: int = 600  # steps at the beginning, with puzzles of many givens
+    mix: tuple[Feed, ...] = ()  # its feeds, where they do not follow from its name
 
     def __post_init__(self) -> None:
         if (self.steps > 0) == (self.minutes > 0):
@@ -99,6 +106,8 @@ class Recipe:
 
     def feeds(self, trained: bool) -> list[Feed]:
         """Longer prompts come in a pool of their own. ``trained``: the run began with a trained model's weights."""
+        if self.mix:
+            return list(self.mix)
         feeds = []
         if self.name != "sudoku":
             feeds += [Feed("short", 1, self.batch), Feed("long", 4 if trained else 2, self.batch // 2)]
@@ -148,9 +157,21 @@ SUDOKU = Recipe(
     steps=6600,
 )
 SKILLS = dataclasses.replace(SUDOKU, name="skills", canvas_length=64, max_new_tokens=256, steps=9500)
+# After the skills: decisions, and enough of the skills that none is lost.
+DECISIONS = dataclasses.replace(
+    SKILLS,
+    name="decisions",
+    steps=6000,
+    mix=(
+        Feed("brief", 1, 24),
+        Feed("single", 1, 12),
+        Feed("short", 4, 16),
+        Feed("long", 16, 8),
+    ),
+)
 # What adapters are trained on: the skills on a canvas that holds a Sudoku, of which it sees a little.
 BASE = dataclasses.replace(SUDOKU, name="base", max_new_tokens=288, steps=290)
-RECIPES = {recipe.name: recipe for recipe in (SUDOKU, SKILLS, BASE)}
+RECIPES = {recipe.name: recipe for recipe in (SUDOKU, SKILLS, DECISIONS, BASE)}
 
 
 def for_card(recipe: Recipe) -> Recipe:
@@ -162,6 +183,7 @@ def for_card(recipe: Recipe) -> Recipe:
 CARD_RECIPES = {
     "sudoku": for_card(SUDOKU),
     "skills": for_card(SKILLS),
+    "decisions": for_card(DECISIONS),
     "base": dataclasses.replace(
         BASE, producers=4
     ),  # longer, and it would learn to solve what it is to know the form of
