@@ -125,9 +125,17 @@ def denoise_block(
     schedule: ForkSchedule, block: int, edits: Edits, cancel: Cancel | None, usage: Usage
 ) -> Decoding[FinishedCanvas | None]:
     """Take a canvas behind the cache's text from noise to its last step; returns None where it was cancelled."""
+    sampler = schedule.stepper.sampler
+    canvas = sampler.first_canvas(block, edits)
+    yield CanvasStarted(block, to_host(canvas), sampler.pinned_mask(block))
+    return (yield from take_steps(schedule, block, canvas, 0, cancel, usage))
+
+
+def take_steps(
+    schedule: ForkSchedule, block: int, canvas: Tensor, before: int, cancel: Cancel | None, usage: Usage
+) -> Decoding[FinishedCanvas | None]:
+    """As ``denoise_block``, from a canvas (C,) on; ``before`` is the number of steps that the block took before it."""
     stepper = schedule.stepper
-    canvas = stepper.sampler.first_canvas(block, edits)
-    yield CanvasStarted(block, to_host(canvas), stepper.sampler.pinned_mask(block))
     yield from stepper.begin(block, canvas)
     for index in itertools.count():
         if cancel is not None and cancel.is_set():
@@ -141,7 +149,7 @@ def denoise_block(
         usage.steps, usage.seconds = usage.steps + 1, usage.seconds + seconds
         yield StepFinished(
             block,
-            index,
+            before + index,
             schedule.config.temperature(index),
             step.argmax,
             step.candidates,
@@ -152,7 +160,7 @@ def denoise_block(
             *step.top,
         )
         if not goes_on and (step.converged or index + 1 >= schedule.config.max_denoising_steps):
-            return FinishedCanvas(step, index + 1)
+            return FinishedCanvas(step, before + index + 1)
     raise AssertionError
 
 

@@ -75,6 +75,13 @@ class DeviceStepper:
             () if facts.top is None else (to_host(facts.top[0]), facts.top[1].numpy().copy()),
         )
 
+    def predict(self, canvas: Tensor, position: int) -> Passes[Tensor]:
+        program = self.program
+        with program.undone():
+            program.begin(canvas, None, self.sampler.config)
+            yield LaunchStep(program, 0)
+            return program.logits(position)
+
     def seed(self, seed: int) -> None:
         self.sampler.generator.manual_seed(seed)
         self.program.seed(seed)

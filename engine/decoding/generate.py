@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -23,12 +24,17 @@ from engine.decoding.protocols import (
     Prefill,
     T,
 )
+from engine.decoding.structured import structured
 from engine.errors import SafelightError, quoted
 from engine.events import Event
 from engine.forks import Fork, Mark, check_seed
 from engine.layers.kv_cache import KVCache
 from engine.models.model import Model
+from engine.text.output_format import OutputFormat
 from engine.types import Cancel, Row
+
+if TYPE_CHECKING:
+    from engine.text.formatted_answer import FormattedAnswer
 
 DECODERS: dict[str, Decoder] = {"block_diffusion": block_diffusion}
 """By the names that families of models have for them: to add one, add a row. Forks and infills are block diffusion."""
@@ -42,6 +48,7 @@ def generate(
     cancel: Cancel | None = None,
     cache: KVCache | None = None,
     decoder: str | None = None,
+    output_format: OutputFormat | None = None,
 ) -> Iterator[Event]:
     """Generate text after a prompt, block by block, telling each denoising step as an event.
 
@@ -55,6 +62,8 @@ def generate(
             not read again, and the rest of it is forgotten. In the end it holds the prompt and all committed canvases
             but the last. Text that was read in other pieces may round differently in its last digits.
         decoder: a name of ``DECODERS`` that the model's family has; ``None`` takes the family's own.
+        output_format: what the answer must fit; takes block diffusion. The run ends with "eos" where the answer is
+            whole, and with "length" where it was cut.
 
     Yields:
         Events as described in ``engine.events``; the last is always ``GenerationFinished``.
@@ -63,7 +72,8 @@ def generate(
         SafelightError: empty prompt, a prompt that does not fit, bad settings or seed, another model's cache, a
             decoder that the model does not have, non-finite logits.
     """
-    yield from run(model, generating(model, prompt_ids, config or GenerationConfig(), seed, cancel, cache, decoder))
+    config = config or GenerationConfig()
+    yield from run(model, generating(model, prompt_ids, config, seed, cancel, cache, decoder, output_format))
 
 
 def fork(
@@ -148,12 +158,32 @@ def generating(
     cancel: Cancel | None = None,
     cache: KVCache | None = None,
     decoder: str | None = None,
+    output_format: OutputFormat | None = None,
 ) -> Decoding[None]:
     """As ``generate``; whoever takes the items performs the passes among them."""
+    if output_format is not None:
+        answer = answer_of(model, [int(token) for token in prompt_ids], config, output_format)
+        yield from fitting(model, prompt_ids, config, seed, answer, cancel, cache)
+        return
     prompt, cache = checked_prompt(prompt_ids), bound(model, cache)
     check_seed(seed)
     decode = decoder_of(model, decoder)
     yield from decode(model, prompt, config, seed, cancel, cache)
+
+
+def fitting(
+    model: BlockDenoiser,
+    prompt_ids: Sequence[int] | Tensor,
+    config: GenerationConfig,
+    seed: int,
+    answer: FormattedAnswer,
+    cancel: Cancel | None = None,
+    cache: KVCache | None = None,
+) -> Decoding[None]:
+    """As ``generating``, under the format of an answer that has not begun; see ``answer_of``."""
+    prompt, cache = checked_prompt(prompt_ids), bound(model, cache)
+    check_seed(seed)
+    yield from structured(model, prompt, config, seed, cancel, cache, answer)
 
 
 def forking(
@@ -254,12 +284,34 @@ def perform(model: BlockDenoiser, wanted: Pass) -> None:
         case Prefill():
             model.prefill(wanted.ids, wanted.cache)
         case Denoise():
-            wanted.logits = model.denoise(wanted.canvas, wanted.cache, wanted.self_conditioning_logits)
+            before = wanted.cache.length
+            if wanted.text is not None:
+                model.prefill(wanted.text, wanted.cache)
+            try:
+                wanted.logits = model.denoise(wanted.canvas, wanted.cache, wanted.self_conditioning_logits)
+            except Exception:
+                wanted.cache.truncate(before)  # nothing has changed
+                raise
         case LaunchStep():
             wanted.program.launch(wanted.index)
 
 
 # --- what is asked for -------------------------------------------------------------------------------------------
+
+
+def answer_of(
+    model: BlockDenoiser, prompt: Sequence[int], config: GenerationConfig, output_format: OutputFormat
+) -> FormattedAnswer:
+    """An answer at its beginning.
+
+    Raises:
+        SafelightError: no text fits the format, or none can be held to it.
+    """
+    from engine.text.formatted_answer import FormattedAnswer  # its library, which other runs do not need
+
+    if not isinstance(model, Model):
+        raise SafelightError("a bare network has no tokenizer; answers cannot be held to a format")
+    return FormattedAnswer.of(output_format, model.tokenizer, model.config.vocab_size, config.eos_token_ids, prompt)
 
 
 def checked_prompt(prompt_ids: Sequence[int] | Tensor) -> Tensor:

@@ -50,6 +50,11 @@ class PlainStepper:
             sampler.top(logits),
         )
 
+    def predict(self, canvas: Tensor, position: int) -> Passes[Tensor]:
+        wanted = Denoise(canvas, self.cache, None)
+        yield wanted
+        return wanted.take()[position].clone()
+
     def seed(self, seed: int) -> None:
         self.sampler.generator.manual_seed(seed)
 

@@ -54,7 +54,7 @@ class Prefill:
 
 @dataclass(eq=False)
 class Denoise:
-    """Predict a canvas (C,) behind a cache's text; comes to logits (C, V).
+    """Predict a canvas (C,) behind a cache's text; comes to logits (C, V). Before that the text may be appended to.
 
     Logits are the largest tensors of a run. A generator that is sent one keeps it until it is sent the next; here they
     are put down and taken, so that none is held longer than it is needed.
@@ -63,6 +63,7 @@ class Denoise:
     canvas: Tensor
     cache: KVCache
     self_conditioning_logits: Tensor | None
+    text: Tensor | None = None  # token ids (T,) that are appended to the cache first, causally
     logits: Tensor | None = None  # put here by whoever performs the pass
 
     def take(self) -> Tensor:

@@ -314,6 +314,14 @@ class StepProgram:
             soft += fed[:, start : start + SOFT_PIECE] @ (rows.float() if isinstance(rows, Tensor) else unpack(rows))
         self.soft[positions] = (soft * self.network.embed_scale).to(self.soft.dtype)
 
+    def logits(self, position: int) -> Tensor:
+        """The logits (V,) that the last step predicted a position from, without bans, pins and temperature."""
+        assert self.hidden is not None, "no step was taken"
+        cap, size = self.network.config.final_logit_softcapping, self.network.config.vocab_size
+        hidden = self.hidden[position : position + 1]
+        raw = torch.cat([self.raw(hidden, start, TOP_PIECE) for start in range(0, size, TOP_PIECE)], dim=1).float()
+        return (torch.tanh(raw / cap) * cap)[0]
+
     def settle(self, found: VocabularyResult) -> None:
         """Accept, re-noise and judge; leave the facts and the next step's inputs in their buffers."""
         noise = sampling.uniform_tokens((self.length,), self.choices, self.generator)

@@ -57,6 +57,12 @@ class Stepper(Protocol):
             SafelightError: the model gave non-finite logits.
         """
 
+    def predict(self, canvas: Tensor, position: int) -> Passes[Tensor]:
+        """Between the last step of a canvas and the next ``begin``: logits (V,) of one position of any canvas (C,).
+
+        Nothing is fed back; pins, bans and temperature are left out, and no random number is drawn.
+        """
+
     def seed(self, seed: int) -> None:
         """Begin another random stream."""
 

@@ -36,7 +36,7 @@ def perform_together(model: BlockDenoiser, passes: Sequence[Pass], performed: Pe
         launch_together(launches)
         for wanted in launches:
             performed(wanted)
-    joined = _join(model, plain) if len(plain) > 1 else []
+    joined = _join(model, plain) if len(plain) > 1 or any(map(_has_text, plain)) else ()
     for one in joined:
         performed(one)
     for one in plain:
@@ -57,20 +57,25 @@ def _join(model: BlockDenoiser, passes: Sequence[Prefill | Denoise]) -> Sequence
     if not joining.allows(network):
         return ()
     joined = [one for one in passes if _fits(one, takes_texts(network), joining.fewest_rows)]
-    if len(joined) < 2:
+    if len(joined) < 2 and not any(map(_has_text, joined)):
         return ()
     canvases = [one for one in joined if isinstance(one, Denoise)]
     found = joining.run(
         network,
         [Rows(one.ids, one.cache) for one in joined if isinstance(one, Prefill)],
-        [Rows(one.canvas, one.cache, one.self_conditioning_logits) for one in canvases],
+        [Rows(one.canvas, one.cache, one.self_conditioning_logits, one.text) for one in canvases],
     )
     for wanted, logits in zip(canvases, found, strict=True):
         wanted.logits = logits
     return joined
 
 
+def _has_text(one: Prefill | Denoise) -> bool:
+    """Whether it is two passes, of a text and of a canvas, unless they are joined."""
+    return isinstance(one, Denoise) and one.text is not None
+
+
 def _fits(one: Prefill | Denoise, texts: bool, fewest: int) -> bool:
     if isinstance(one, Prefill):
         return texts and len(one.ids) >= fewest
-    return len(one.canvas) >= fewest
+    return len(one.canvas) >= fewest and (one.text is None or (texts and len(one.text) >= fewest))

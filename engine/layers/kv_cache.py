@@ -15,6 +15,7 @@ is not prefilled again.
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Sequence
 
@@ -99,13 +100,18 @@ class _LayerCache:
         self.keys, self.values = buffers
         self.base, self.stored = self.base + drop, stored
 
-    def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Write new tokens after the stored ones; returns the visible prefix with them, (1, heads, S, D)."""
-        self.make_room(keys.shape[2])
-        end = self.stored + keys.shape[2]
-        self.keys[:, :, self.stored : end] = keys
-        self.values[:, :, self.stored : end] = values
-        first = self.first_seen(self.stored)
+    def extend(self, keys: Tensor, values: Tensor, behind: int = 0) -> tuple[Tensor, Tensor]:
+        """Write new tokens after the stored ones; returns the visible prefix with them, (1, heads, S, D).
+
+        Args:
+            behind: tokens after the stored ones that come before these, written in the same pass; there must be room.
+        """
+        self.make_room(behind + keys.shape[2])
+        start = self.stored + behind
+        end = start + keys.shape[2]
+        self.keys[:, :, start:end] = keys
+        self.values[:, :, start:end] = values
+        first = self.first_seen(start)
         return self.keys[:, :, first:end], self.values[:, :, first:end]
 
 
@@ -137,9 +143,14 @@ class KVCache:
             if layer.reserve(tokens):  # on a GPU the freed blocks, too small for reuse, would stay cached
                 torch.cuda.empty_cache()
 
-    def writer(self, index: int) -> Extend:
-        """``extend`` for a layer; what it writes is committed by ``advance``, and otherwise overwritten."""
-        return self._layers[index].extend
+    def writer(self, index: int, behind: int = 0) -> Extend:
+        """``extend`` for a layer; what it writes is committed by ``advance``, and otherwise overwritten.
+
+        Args:
+            behind: tokens that another writer adds in the same pass, before these; ``spans`` has made room.
+        """
+        extend = self._layers[index].extend
+        return functools.partial(extend, behind=behind) if behind else extend
 
     def buffers(self, index: int) -> tuple[Tensor, Tensor]:
         """A layer's full buffers of keys and values, (1, heads, capacity, D); not reallocated within ``reserve``."""

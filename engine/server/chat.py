@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from starlette.requests import Request
@@ -16,6 +16,7 @@ from engine.server.answer import AnswerSettings, ServedAnswer
 from engine.server.bodies import read_body
 from engine.server.context import ServerContext
 from engine.server.errors import UNSUPPORTED, ApiError
+from engine.server.formats import AskedFormat, contradicting, read_calls, read_format
 from engine.server.messages import read_content, read_messages, read_tools
 from engine.server.planning import RunPlan, plan, prompt_of
 from engine.server.schemas import ChatRequest
@@ -44,7 +45,10 @@ def plan_chat(context: ServerContext, body: ChatRequest) -> RunPlan:
         ApiError: it cannot be run as it is asked for.
     """
     messages, thinks = read_messages(body.messages), thinks_in(body)
-    tools = read_tools(body.tools or ()) if _uses_tools(body) else ()
+    tools = () if body.tool_choice == "none" else read_tools(body.tools or ())
+    asked_format = _format_of(body, tools)
+    if asked_format is not None and thinks:
+        raise contradicting("reasoning_effort", asked_format.field)
     schemas = {tool["function"]["name"]: tool["function"].get("parameters", {}) for tool in tools}
     top = (body.top_logprobs or 0) if body.logprobs else None
 
@@ -66,7 +70,8 @@ def plan_chat(context: ServerContext, body: ChatRequest) -> RunPlan:
         one_call=body.parallel_tool_calls is False,
         top_logprobs=top,
     )
-    found = plan(context, body, body.max_completion_tokens or body.max_tokens, top, make_request, settings)
+    longest = body.max_completion_tokens or body.max_tokens
+    found = plan(context, body, longest, top, make_request, settings, asked_format)
     return found if body.prediction is None else _predicted(found, body)
 
 
@@ -86,19 +91,29 @@ def thinks_in(body: ChatRequest) -> bool:
     return bool(enabled or wanted)
 
 
-def _uses_tools(body: ChatRequest) -> bool:
-    """Whether the model is shown the tools."""
-    choice = body.tool_choice
-    if choice in (None, "auto"):
-        return bool(body.tools)
-    if choice == "none":
-        return False
-    raise ApiError(
-        400,
-        "A call cannot be forced; tool_choice is auto or none here. Ask for the call in the prompt.",
-        param="tool_choice",
-        code=UNSUPPORTED,
-    )
+def _format_of(body: ChatRequest, tools: Sequence[Mapping[str, Any]]) -> AskedFormat | None:
+    """What the answer must fit: a format, or a call where one is forced.
+
+    Raises:
+        ApiError: it is none, or a call and another format are asked for.
+    """
+    asked, choice = read_format(body), body.tool_choice
+    if choice in (None, "auto", "none"):
+        if asked is not None and tools:  # no call would ever be made
+            raise contradicting("tools", asked.field)
+        return asked
+    match choice:
+        case "required":
+            forced = tools
+        case {"type": "function", "function": {"name": str(name)}}:
+            forced = [tool for tool in tools if tool["function"]["name"] == name]
+        case _:
+            raise ApiError(400, "tool_choice is none, auto, required, or the name of a function.", param="tool_choice")
+    if not forced:
+        raise ApiError(400, "There is no such tool to call; give it in tools.", param="tool_choice")
+    if asked is not None:
+        raise contradicting("tool_choice", asked.field)
+    return read_calls(forced)
 
 
 def _predicted(found: RunPlan, body: ChatRequest) -> RunPlan:

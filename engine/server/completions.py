@@ -14,6 +14,7 @@ from engine.server.answer import AnswerSettings, ServedAnswer
 from engine.server.bodies import read_body
 from engine.server.context import ServerContext
 from engine.server.errors import UNSUPPORTED, ApiError
+from engine.server.formats import read_format
 from engine.server.planning import RunPlan, plan
 from engine.server.schemas import CompletionRequest
 from engine.server.serving import RunResponse
@@ -46,7 +47,8 @@ def plan_completion(context: ServerContext, body: CompletionRequest) -> RunPlan:
         return RunRequest("completion", (), text=_prompt(body, model), **fields)
 
     settings = AnswerSettings(max_tokens=0, stops=body.stops, is_raw=True, top_logprobs=body.logprobs)
-    return plan(context, body, body.max_tokens or DEFAULT_TOKENS, body.logprobs, make_request, settings)
+    longest = body.max_tokens or DEFAULT_TOKENS
+    return plan(context, body, longest, body.logprobs, make_request, settings, read_format(body))
 
 
 def _prompt(body: CompletionRequest, model: LoadedModel) -> str:

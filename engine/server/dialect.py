@@ -124,6 +124,8 @@ def _read_request(model: LoadedModel, raw: object) -> RunRequest:
     able = model.capabilities
     if (request.kind == "fork" and not able.forks) or (request.kind == "infill" and not able.infill):
         raise ApiError(400, f"This model's runs cannot be gone on from by {request.kind}.", code=UNSUPPORTED)
+    if request.kind == "decision" and not able.decisions:
+        raise ApiError(400, "This model cannot decide.", code=UNSUPPORTED)
     if request.source is not None:
         _check_source(request.source, model)
     adapter = request.adapter

@@ -25,7 +25,7 @@ class ReplyStream:
         self._tokens = 0
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
-        async with ServedRun(self._context, self._request, self._endpoint, self._context.model.name) as run:
+        async with ServedRun(self._context, (self._request,), self._endpoint, self._context.model.name) as run:
             run.watch(receive)
             parts = self._parts(run)
             first = await anext(parts)  # what cannot begin is refused with a status of its own

@@ -71,3 +71,13 @@ def no_model() -> ApiError:
 def too_many(message: str) -> ApiError:
     """More requests wait than may."""
     return ApiError(429, message, code="too_many_requests", headers={"Retry-After": str(BUSY_SECONDS)})
+
+
+def elsewhere() -> ApiError:
+    """What is loaded is itself asked over the network."""
+    return ApiError(501, "The loaded model runs on another server; ask that one.", code=UNSUPPORTED)
+
+
+def other_model() -> ApiError:
+    """The model that the request was checked for is gone."""
+    return ApiError(503, "Another model was loaded meanwhile; ask again.", code="other_model")

@@ -10,6 +10,7 @@ HELP = {
     "prompt_tokens_total": ("counter", "Tokens of prompts."),
     "cached_tokens_total": ("counter", "Of these, tokens that were in the cache already."),
     "generated_tokens_total": ("counter", "Tokens of committed blocks, before the end token."),
+    "decisions_total": ("counter", "Questions decided."),
     "denoising_steps_total": ("counter", "Denoising steps."),
     "canvas_positions_total": ("counter", "Positions denoised, counted once a step."),
     "runs_running": ("gauge", "Runs under way."),

@@ -12,7 +12,8 @@ from engine.config import GenerationConfig
 from engine.errors import SafelightError
 from engine.server.answer import AnswerSettings
 from engine.server.context import ServerContext
-from engine.server.errors import UNSUPPORTED, ApiError
+from engine.server.errors import ApiError, elsewhere
+from engine.server.formats import AskedFormat
 from engine.server.schemas import SampledRequest
 from engine.server.xargs import apply_xargs, is_read_only
 from engine.service import LoadedModel, RunRequest, is_remote
@@ -36,6 +37,7 @@ class RunPlan:
     model: LoadedModel
     name: str  # of the model, as the answer has it
     has_frames: bool = False
+    format_field: str | None = None  # of the request, that asks for the format of the answer
 
     @property
     def fingerprint(self) -> str:
@@ -78,24 +80,35 @@ def plan(
     top_logprobs: int | None,
     make_request: Callable[[LoadedModel, dict[str, Any]], RunRequest],
     settings: AnswerSettings,
+    asked_format: AskedFormat | None = None,
 ) -> RunPlan:
     """The run of a request. Slow.
 
     Args:
         longest: of the answer in tokens, as asked for.
-        make_request: makes the run's request from these of its fields: config, seed, adapter, keep.
+        make_request: makes the run's request from these of its fields: config, seed, adapter, keep, output_format.
         settings: of the answer, but for its length and its start.
+        asked_format: what the answer must fit.
 
     Raises:
         ApiError: the model is another, prompt and answer do not fit, or a value does not fit the model.
     """
     model, adapter = context.pick(body.model)
     if is_remote(model.path_or_id):
-        raise ApiError(501, "The loaded model runs on another server; ask that one.", code=UNSUPPORTED)
+        raise elsewhere()
     config = config_of(body, model, top_logprobs)
+    if asked_format is not None:
+        asked_format.check(model, config)
+        settings = dataclasses.replace(settings, is_raw=asked_format.format.kind != "tool_calls")
     request = make_request(
         model,
-        {"config": config, "seed": _seed(body), "adapter": adapter, "keep": context.options.keeps_traces},
+        {
+            "config": config,
+            "seed": _seed(body),
+            "adapter": adapter,
+            "keep": context.options.keeps_traces,
+            "output_format": None if asked_format is None else asked_format.format,
+        },
     )
     ids = prompt_of(model, request)
     if is_read_only(body.vllm_xargs or {}):
@@ -103,7 +116,8 @@ def plan(
     length = _answer_length(longest, model, config, len(ids), context.options.answer_tokens)
     request = dataclasses.replace(request, config=config.replace(max_new_tokens=length))
     settings = dataclasses.replace(settings, max_tokens=length, starts_in_thought=starts_in_thought(model.write(ids)))
-    return RunPlan(request, settings, model, body.model or model.name, bool(body.diffusion_frames))
+    field = None if asked_format is None else asked_format.field
+    return RunPlan(request, settings, model, body.model or model.name, bool(body.diffusion_frames), field)
 
 
 def _seed(body: SampledRequest) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -38,9 +39,11 @@ def routes(context: ServerContext) -> list[Route]:
 def _plan(context: ServerContext, body: ResponsesRequest) -> RunPlan:
     chat = chat_of(body)
     try:
-        return plan_chat(context, chat)
+        found = plan_chat(context, chat)
     except ApiError as error:
         raise renamed(error) from None
+    is_text = found.format_field == "response_format"
+    return dataclasses.replace(found, format_field="text.format") if is_text else found
 
 
 class ResponsesWriter:
@@ -140,7 +143,7 @@ class ResponsesWriter:
             "reasoning": {"effort": body.reasoning.effort if body.reasoning is not None else None, "summary": None},
             "store": False,
             "temperature": body.temperature,
-            "text": {"format": {"type": "text"}},
+            "text": {"format": _format(body)},
             "tool_choice": body.tool_choice or "auto",
             "tools": [tool.model_dump() for tool in body.tools or ()],
             "top_p": 1.0,
@@ -160,3 +163,10 @@ class ResponsesWriter:
             "output_tokens_details": {"reasoning_tokens": thoughts},
             "total_tokens": usage["total_tokens"],
         }
+
+
+def _format(body: ResponsesRequest) -> dict[str, Any]:
+    """What the text was to fit, as it was asked for."""
+    if body.text is None or body.text.format is None:
+        return {"type": "text"}
+    return body.text.format.model_dump(by_alias=True, exclude_none=True)

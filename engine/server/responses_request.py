@@ -9,15 +9,9 @@ from pydantic import Field, ValidationError
 from engine.config import MOST_POSITIONS
 from engine.server.bodies import in_words
 from engine.server.errors import ApiError
-from engine.server.schemas import (
-    MOST_MESSAGES,
-    MOST_TOOLS,
-    ChatRequest,
-    ModelName,
-    NeutralFields,
-    StreamOptions,
-    Strict,
-)
+from engine.server.formats import NamedSchema
+from engine.server.schemas import MOST_MESSAGES, MOST_TOOLS, ChatRequest, ModelName, StreamOptions
+from engine.server.strict import NeutralFields, Strict
 
 _STATELESS = "answers are not kept; send the whole conversation as input"
 _PARTS = {"input_text": "text", "output_text": "text", "text": "text"}
@@ -40,6 +34,24 @@ class ReasoningOptions(Strict):
     effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
     summary: None = None
     generate_summary: None = None
+
+
+class NamedFormat(NamedSchema):
+    """JSON that fits a schema."""
+
+    type: Literal["json_schema"]
+
+
+class PlainFormat(Strict):
+    """Any JSON object, or text as the model likes."""
+
+    type: Literal["json_object", "text"]
+
+
+class TextOptions(Strict):
+    """What the text must fit."""
+
+    format: Annotated[NamedFormat | PlainFormat, Field(discriminator="type")] | None = None
 
 
 class ResponsesRequest(NeutralFields):
@@ -68,7 +80,7 @@ class ResponsesRequest(NeutralFields):
     include: list[str] | None = None
     truncation: str | None = None
     service_tier: str | None = None
-    text: dict[str, Any] | None = None
+    text: TextOptions | None = None
     top_p: float | None = None
     top_logprobs: int | None = None
     max_tool_calls: int | None = None
@@ -82,7 +94,6 @@ class ResponsesRequest(NeutralFields):
         "include": (([],), "there is nothing to include"),
         "truncation": (("disabled",), "shorten the input yourself"),
         "service_tier": (("auto", "default"), "there is one tier"),
-        "text": (({"format": {"type": "text"}}, {}), "text is not held to a schema; ask for the format in the prompt"),
         "top_p": ((1, 1.0), "the entropy bound chooses what is kept; use temperature"),
         "top_logprobs": ((0,), "ask /v1/chat/completions for them"),
         "max_tool_calls": ((), "every call is sent to you"),
@@ -103,7 +114,8 @@ def chat_of(body: ResponsesRequest) -> ChatRequest:
         "temperature": body.temperature,
         "seed": body.seed,
         "tools": [_tool(tool) for tool in body.tools or ()] or None,
-        "tool_choice": body.tool_choice,
+        "tool_choice": _tool_choice(body.tool_choice),
+        "response_format": _format(body.text),
         "parallel_tool_calls": body.parallel_tool_calls,
         "reasoning_effort": body.reasoning.effort if body.reasoning is not None else None,
     }
@@ -117,11 +129,35 @@ def renamed(error: ApiError) -> ApiError:
     """A refusal of the chat, with the field as it is called here."""
     if error.param is not None:
         head, dot, rest = error.param.partition(".")
-        names = {"messages": "input", "max_completion_tokens": "max_output_tokens", "max_tokens": "max_output_tokens"}
-        error.message = error.message.replace("max_tokens", "max_output_tokens")
-        name = names.get(head, "reasoning.effort" if head == "reasoning_effort" else head)
+        names = {
+            "messages": "input",
+            "max_completion_tokens": "max_output_tokens",
+            "max_tokens": "max_output_tokens",
+            "reasoning_effort": "reasoning.effort",
+            "response_format": "text.format",
+        }
+        for chats, ours in (("max_tokens", "max_output_tokens"), ("response_format", "text.format")):
+            error.message = error.message.replace(chats, ours)
+        name = names.get(head, head)
         error.param = name if name == "input" else f"{name}{dot}{rest}"  # the messages are not numbered as the items
     return error
+
+
+def _format(text: TextOptions | None) -> dict[str, Any] | None:
+    """As a chat has it."""
+    match text:
+        case TextOptions(format=NamedFormat() as named):
+            return {"type": "json_schema", "json_schema": named.model_dump(by_alias=True, exclude={"type"})}
+        case TextOptions(format=PlainFormat() as other):
+            return other.model_dump()
+    return None
+
+
+def _tool_choice(choice: Any) -> Any:
+    """As a chat has it, which names a function one object deeper."""
+    if isinstance(choice, dict) and choice.keys() == {"type", "name"}:
+        return {"type": choice["type"], "function": {"name": choice["name"]}}
+    return choice
 
 
 def _tool(tool: ResponseTool) -> dict[str, Any]:

@@ -1,12 +1,12 @@
-"""One request's run: from the scheduler's thread to the server's, paused while the client reads slowly, and ended when
-the client leaves, the time is up, or the server stops."""
+"""One request's runs, as a rule one: from the scheduler's thread to the server's, paused while the client reads slowly,
+and ended when the client leaves, the time is up, or the server stops."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -23,10 +23,16 @@ MOST_REPLIES = 32  # that a run may be ahead of its client
 
 
 class RunChannel:
-    """An ``Outlet`` whose replies are awaited in an event loop."""
+    """An ``Outlet`` whose replies are awaited in an event loop.
 
-    def __init__(self, wake: Callable[[], None]) -> None:
+    Args:
+        most: replies that it holds before it is full.
+        is_patient: who waits is woken by a run's start and end, and not by its events.
+    """
+
+    def __init__(self, wake: Callable[[], None], most: int = MOST_REPLIES, *, is_patient: bool = False) -> None:
         self._loop, self._wake = asyncio.get_running_loop(), wake
+        self._most, self._is_patient = most, is_patient
         self._replies: deque[ServiceReply] = deque()
         self._arrived = asyncio.Event()
         self._is_closed = False
@@ -35,12 +41,14 @@ class RunChannel:
         """From the scheduler's thread."""
         if not self._is_closed:
             self._replies.append(reply)
+            if self._is_patient and isinstance(reply, RunAdvanced) and not self.is_full:
+                return
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._arrived.set)
 
     @property
     def is_full(self) -> bool:
-        return len(self._replies) >= MOST_REPLIES
+        return len(self._replies) >= self._most
 
     def close(self) -> None:
         """Nothing more is wanted."""
@@ -62,32 +70,50 @@ class RunChannel:
 
 
 class ServedRun:
-    """A run of one request, as an asynchronous context; leaving it ends the run.
+    """The runs of one request, as an asynchronous context; leaving it ends them.
 
     ``failure`` says afterwards why there is no whole answer, None where there is one.
+
+    Args:
+        requests: all with the same flag to cancel them by.
+        field: of the HTTP request, that is at fault where a run is refused.
+        is_patient: nothing is done with an event before a run is over.
     """
 
-    def __init__(self, context: ServerContext, request: RunRequest, endpoint: str, model: str) -> None:
-        self._context, self._request = context, request
+    def __init__(
+        self,
+        context: ServerContext,
+        requests: Sequence[RunRequest],
+        endpoint: str,
+        model: str,
+        field: str | None = None,
+        *,
+        is_patient: bool = False,
+    ) -> None:
+        self._context, self._requests, self._field = context, requests, field
         self._endpoint, self._model = endpoint, model
-        self._channel = RunChannel(context.scheduler.wake)
+        self._cancel = requests[0].cancel
+        most = MOST_REPLIES * len(requests)
+        self._channel = RunChannel(context.scheduler.wake, most, is_patient=is_patient)
         self._live: LiveRequest | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._started = 0.0
-        self._is_begun = self._is_late = False
+        self._is_late = False
+        self._begun: set[str] = set()  # ids of runs
+        self._prompt_tokens = 0
         self._state: LiveState = "cancelled"
         self.failure: ApiError | None = None
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
         try:
-            self._context.scheduler.run(self._request, self._channel, self._context.options.most_waiting)
+            self._context.scheduler.run_all(self._requests, self._channel, self._context.options.most_waiting)
         except BusyError as error:
             raise too_many(str(error)) from None
         except SafelightError as error:
             raise ApiError(503, f"{error}.") from None
-        self._live = self._context.live.open(self._endpoint, self._model, self._request.cancel)
+        self._live = self._context.live.open(self._endpoint, self._model, self._cancel)
         self._started = loop.time()
         self._timer = loop.call_later(self._context.options.request_seconds, self._expire)
         return self
@@ -95,7 +121,7 @@ class ServedRun:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._request.cancel.set()
+        self._cancel.set()
         self._channel.close()
         if self._timer is not None:
             self._timer.cancel()
@@ -114,11 +140,11 @@ class ServedRun:
     async def _watch(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
-        self._request.cancel.set()
+        self._cancel.set()
 
     def _expire(self) -> None:
         self._is_late = True
-        self._request.cancel.set()
+        self._cancel.set()
 
     def succeed(self) -> None:
         """What was wanted is there; the rest of the run is not."""
@@ -133,8 +159,9 @@ class ServedRun:
             self._context.live.update(self._live.id, **changes)
 
     async def replies(self, patience: float | None = None) -> AsyncIterator[RunStarted | RunAdvanced | None]:
-        """The run's replies up to its end; None after each ``patience`` seconds without one."""
-        while True:
+        """The runs' replies up to the end of all, or of one that failed; None after ``patience`` seconds without."""
+        left = len(self._requests)
+        while left:
             try:
                 async with asyncio.timeout(patience):
                     reply = await self._channel.get()
@@ -143,25 +170,32 @@ class ServedRun:
                 continue
             match reply:
                 case RunStarted():
-                    self._is_begun = True
-                    self._note(state="running", trace=reply.trace, prompt_tokens=len(reply.trace.header.prompt_ids))
+                    self._note_start(reply)
                     yield reply
                 case RunAdvanced():
                     yield reply
                 case RunEnded():
+                    left -= 1
                     self._end(reply)
-                    return
+                    if self.failure is not None:
+                        return
+        self._state = "finished"
+
+    def _note_start(self, reply: RunStarted) -> None:
+        trace: dict[str, object] = {} if self._begun else {"trace": reply.trace}  # of several the first is shown
+        self._begun.add(reply.run_id)
+        self._prompt_tokens += len(reply.trace.header.prompt_ids)
+        self._note(state="running", prompt_tokens=self._prompt_tokens, **trace)
 
     def _end(self, reply: RunEnded) -> None:
         if reply.message:
             self._state = "failed"
-            is_refused = not self._is_begun and not reply.details  # the request is at fault, not the engine
-            told = _in_words(reply.message, 400 if is_refused else 500)
+            # One that never began is the request's own fault, not the engine's.
+            is_refused = reply.run_id not in self._begun and not reply.details
+            told = _in_words(reply.message, 400 if is_refused else 500, self._field if is_refused else None)
             self.failure = told if self._context.scheduler.model is not None else no_model()
-        elif self._request.cancel.is_set():
+        elif self._cancel.is_set():
             self.failure = self._interruption()
-        else:
-            self._state = "finished"
 
     def _interruption(self) -> ApiError:
         final = {"x-should-retry": "false"}
@@ -174,7 +208,6 @@ class ServedRun:
         return ApiError(503, "The run was cancelled on the server's side.", code="cancelled", headers=final)
 
 
-def _in_words(message: str, status: int) -> ApiError:
-    return ApiError(
-        status, message if message.endswith((".", "!", "?")) else f"{message}.", headers={"x-should-retry": "false"}
-    )
+def _in_words(message: str, status: int, field: str | None) -> ApiError:
+    sentence = message if message.endswith((".", "!", "?")) else f"{message}."
+    return ApiError(status, sentence, param=field, headers={"x-should-retry": "false"})

@@ -6,12 +6,13 @@ clients which always send them are served.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from engine.config import LARGEST_SEED, MOST_POSITIONS, MOST_TOKENS
-from engine.server.errors import UNSUPPORTED, ApiError
+from engine.server.formats import FormattedRequest
+from engine.server.strict import Strict
 
 MOST_MESSAGES = 2_000
 MOST_TOOLS = 128
@@ -28,38 +29,6 @@ def _unless_unnamed(name: str) -> str | None:
 
 
 ModelName = Annotated[str, Field(max_length=1_000), AfterValidator(_unless_unnamed)]
-
-
-class Strict(BaseModel):
-    """Nothing is converted and nothing unknown is taken, but null, by which clients say that a field is not set."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _drop_unset(cls, raw: Any) -> Any:
-        if not isinstance(raw, dict):
-            return raw
-        return {name: value for name, value in raw.items() if value is not None or name in cls.model_fields}
-
-
-class NeutralFields(Strict):
-    """A request with fields that are taken at the values that change nothing.
-
-    ``NEUTRAL`` names them with those values, and what a client may do instead.
-    """
-
-    NEUTRAL: ClassVar[dict[str, tuple[tuple[Any, ...], str]]] = {}
-
-    @model_validator(mode="after")
-    def _check_neutral(self) -> Self:
-        for name, (values, instead) in self.NEUTRAL.items():
-            value = getattr(self, name)
-            if value is not None and value not in values:
-                raise ApiError(
-                    400, f"{name} can only be left at its neutral value here: {instead}.", param=name, code=UNSUPPORTED
-                )
-        return self
 
 
 _SAMPLING = "the entropy bound chooses what is kept; leave it out, or use temperature"
@@ -88,7 +57,7 @@ class StreamOptions(Strict):
     continuous_usage_stats: Literal[False] | None = None
 
 
-class SampledRequest(NeutralFields):
+class SampledRequest(FormattedRequest):
     """What chats and completions have in common."""
 
     model: ModelName | None = None
@@ -226,13 +195,11 @@ class ChatRequest(SampledRequest):
     store: bool | None = None
     service_tier: str | None = None
     modalities: list[str] | None = None
-    response_format: dict[str, Any] | None = None
 
     NEUTRAL = NEUTRAL_SAMPLING | {
         "store": ((False,), "answers are not kept for clients; leave it out"),
         "service_tier": (("auto", "default"), "there is one tier"),
         "modalities": ((["text"],), "it writes text"),
-        "response_format": (({"type": "text"},), "text is not held to a schema; ask for the format in the prompt"),
     }
 
     @model_validator(mode="after")

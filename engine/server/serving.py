@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 from engine.events import CanvasCommitted, Event
 from engine.server.answer import ServedAnswer
 from engine.server.context import ServerContext
-from engine.server.errors import ApiError
+from engine.server.errors import ApiError, other_model
 from engine.server.frames import CanvasFrames
 from engine.server.planning import RunPlan
 from engine.server.runs import ServedRun
@@ -45,7 +45,8 @@ class RunResponse:
         self._answer = ServedAnswer(plan.model, plan.settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with ServedRun(self._context, self._plan.request, self._endpoint, self._plan.name) as run:
+        plan = self._plan
+        async with ServedRun(self._context, (plan.request,), self._endpoint, plan.name, plan.format_field) as run:
             run.watch(receive)
             try:
                 if self._is_streamed:
@@ -64,7 +65,7 @@ class RunResponse:
         async for reply in run.replies(patience):
             if not isinstance(reply, RunAdvanced):
                 if reply is not None and reply.trace.header.model.fingerprint != self._plan.model.fingerprint:
-                    raise ApiError(503, "Another model was loaded meanwhile; ask again.", code="other_model")
+                    raise other_model()
                 yield None, []
                 continue
             parts = self._answer.fold(reply.event)

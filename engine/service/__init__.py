@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from engine.service.backend import Backend, RunSteps, run_alone
 from engine.service.capabilities import Capabilities
+from engine.service.decisions import DecisionReads, DecisionUsage, decision_requests
 from engine.service.local import LocalBackend
 from engine.service.replies import (
     AdapterChanged,
@@ -37,6 +38,8 @@ __all__ = [
     "Backend",
     "BusyError",
     "Capabilities",
+    "DecisionReads",
+    "DecisionUsage",
     "InfluenceMeasured",
     "InfluenceRequest",
     "LoadFailed",
@@ -62,6 +65,7 @@ __all__ = [
     "Scheduler",
     "ServiceReply",
     "TraceNotKept",
+    "decision_requests",
     "is_remote",
     "run_alone",
 ]

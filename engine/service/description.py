@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 from engine import catalog
 from engine.errors import SafelightError
 from engine.service.capabilities import Capabilities
+from engine.service.deciding import Deciding
 from engine.service.replies import LoadedModel
 from engine.service.requests import LoadRequest, RunRequest
 from engine.text.message import Message
 from engine.text.reply import read_reply
+from engine.text.tags import closed_thought
 from engine.trace.header import ModelIdentity
 
 if TYPE_CHECKING:
@@ -93,4 +95,17 @@ def prompt_ids(model: Model, request: RunRequest) -> list[int]:
     if request.kind == "completion":
         ids, first = model.tokenizer.encode(request.text), model.config.bos_token_id
         return ids if ids[:1] == [first] else [first, *ids]
-    return model.chat_ids(request.messages, request.tools, enable_thinking=request.think)
+    if request.decision is not None:
+        messages = request.messages or deciding_of(model).messages(request.decision)
+        return closed_thought(model.chat_ids(messages, enable_thinking=False), model.tokenizer)
+    ids = model.chat_ids(request.messages, request.tools, enable_thinking=request.think)
+    return closed_thought(ids, model.tokenizer) if request.output_format is not None and not request.think else ids
+
+
+def deciding_of(model: Model) -> Deciding:
+    """What a model decides with.
+
+    Raises:
+        SafelightError: it cannot.
+    """
+    return Deciding.of(model.tokenizer.encode, model.generation_defaults, model.config.canvas_length)

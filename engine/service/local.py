@@ -6,6 +6,7 @@ import dataclasses
 import traceback
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -16,7 +17,8 @@ from engine.service.admission import Admission
 from engine.service.backend import RunSteps
 from engine.service.cache_pool import CachePool
 from engine.service.capabilities import Capabilities
-from engine.service.description import count_tokens, describe, prompt_ids
+from engine.service.deciding import NO_INSTRUCTIONS, Deciding, reading_config
+from engine.service.description import count_tokens, deciding_of, describe, prompt_ids
 from engine.service.failures import in_words
 from engine.service.recorder import Recorder, RunRecord
 from engine.service.replies import (
@@ -35,6 +37,8 @@ from engine.service.replies import (
     RunStarted,
 )
 from engine.service.requests import AdapterRequest, InfluenceRequest, LoadRequest, RunRequest
+from engine.tasks.decisions.layout import Layout, Slot
+from engine.tasks.decisions.questions import Decision
 from engine.text.context_window import fit
 from engine.text.message import Message
 from engine.trace.identity import identify_model
@@ -46,9 +50,12 @@ if TYPE_CHECKING:
     from engine.decoding.protocols import Pass
     from engine.layers.kv_cache import KVCache
     from engine.models.model import Model
+    from engine.text.formatted_answer import FormattedAnswer
 
 LEAST_PROGRESS = 0.01  # share of a load between two reports
-CAPABILITIES = Capabilities(steps=True, forks=True, infill=True, influence=True, adapters=True, parallel_runs=4)
+CAPABILITIES = Capabilities(
+    steps=True, forks=True, infill=True, influence=True, adapters=True, structured=True, parallel_runs=4
+)
 
 
 class _AbandonedError(Exception):
@@ -57,6 +64,24 @@ class _AbandonedError(Exception):
 
 class _RefusedError(Exception):
     """A run that cannot begin; the argument is the reason."""
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A run as it begins: its request with the messages that the model is given, its prompt, a decision's canvas.
+
+    ``answer`` is of a run whose answer must fit a format.
+    """
+
+    request: RunRequest
+    ids: Sequence[int]
+    layout: Layout | None = None
+    answer: FormattedAnswer | None = None
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """Of a decision."""
+        return () if self.layout is None else self.layout.slots
 
 
 class LocalBackend:
@@ -71,6 +96,8 @@ class LocalBackend:
 
     def __init__(self, traces: Path | None = None) -> None:
         self._model: Model | None = None
+        self._deciding: Deciding | None = None  # None: the model cannot decide
+        self._reads_system = True  # the model's template
         self._caches = CachePool()
         self._admission = Admission(self._caches)
         self._chosen: str | None = None  # the adapter that was asked for
@@ -79,7 +106,7 @@ class LocalBackend:
 
     @property
     def capabilities(self) -> Capabilities:
-        return CAPABILITIES
+        return dataclasses.replace(CAPABILITIES, decisions=self._deciding is not None)
 
     # ---------------------------------------------------------------- the model
 
@@ -104,6 +131,7 @@ class LocalBackend:
             self._forget_model()
             model = self.load_model(request.path_or_id, progress, request.threads)
             identity = identify_model(model, request.path_or_id, request.title)
+            self._deciding = _deciding(model)
             loaded = describe(model, request, identity, self.capabilities)
         except _AbandonedError:
             return
@@ -113,7 +141,7 @@ class LocalBackend:
             kept = self._model is not None
             report(LoadFailed(request.path_or_id, in_words(error), traceback.format_exc(), kept))
         else:
-            self._model = model
+            self._model, self._reads_system = model, loaded.reads_system
             self._recorder.model_loaded(identity)
             for used in self._memory(model):
                 report(used)
@@ -126,7 +154,7 @@ class LocalBackend:
         return ModelUnloaded()
 
     def _forget_model(self) -> None:
-        self._model = self._chosen = self._present = None
+        self._model = self._deciding = self._chosen = self._present = None
         self._caches.clear()
 
     def set_adapter(self, request: AdapterRequest) -> AdapterChanged:
@@ -166,10 +194,10 @@ class LocalBackend:
 
         def need() -> int:
             try:
-                _, ids = self._prompt(model, request)
+                task = self._prepared(model, request)
             except Exception:  # it says so when it begins
                 return 0
-            return self.run_bytes(model, len(ids), request.config, len(running))
+            return self.run_bytes(model, len(task.ids), task.request.config, len(running))
 
         return self._admission.fits(request.run_id, need, lambda: self.spare_bytes(model))
 
@@ -182,13 +210,13 @@ class LocalBackend:
         try:
             model = self._require_model()
             self._put_adapter(model, self._adapter_of(request))
-            messages, ids = self._prompt(model, request)
-            need = self.run_bytes(model, len(ids), request.config, self._admission.running)
+            task = self._held_to_format(model, self._prepared(model, request))
+            need = self.run_bytes(model, len(task.ids), task.request.config, self._admission.running)
             self._admission.begin(request.run_id, need)  # before the next run asks whether it is admitted
-            record = self._recorder.begin(request, messages, ids, model.tokenizer)
+            record = self._recorder.begin(task.request, task.ids, model.tokenizer, task.slots)
             yield from self._recorder.take_warnings()
             yield RunStarted(request.run_id, record.trace)
-            yield from self._steps(model, request, ids, record)
+            yield from self._steps(model, task, record)
         except _RefusedError as error:
             message = error.args[0]
         except SafelightError as error:
@@ -206,13 +234,14 @@ class LocalBackend:
         yield from self._recorder.take_warnings()
         yield RunEnded(request.run_id, message, details)
 
-    def _steps(self, model: Model, request: RunRequest, ids: Sequence[int], record: RunRecord) -> RunSteps:
+    def _steps(self, model: Model, task: _Task, record: RunRecord) -> RunSteps:
         """A run's events and passes. Its cache serves later runs, unless it fails."""
-        cache, config = self._caches.take(model, ids), record.trace.config
+        request, config = task.request, record.trace.config
+        cache = self._caches.take(model, task.ids)
         self._admission.hold(request.run_id, cache, lambda: self.spare_bytes(model))
         is_sound = False
         try:
-            for item in self._items(model, request, ids, config, cache):
+            for item in self._items_of(model, task, config, cache):
                 if not isinstance(item, Event):
                     yield PassWanted(item)
                     continue
@@ -239,10 +268,51 @@ class LocalBackend:
 
         perform_together(self._require_model(), [cast("Pass", wanted.what) for wanted in passes], performed)
 
-    def _prompt(self, model: Model, request: RunRequest) -> tuple[tuple[Message, ...], list[int]]:
-        """The messages that a model is given, and the prompt as tokens."""
+    def _prepared(self, model: Model, request: RunRequest) -> _Task:
+        """A request with the messages that the model is given, and the prompt as tokens."""
+        if request.decision is not None:
+            return self._decided(model, request, request.decision)
         messages = self._fitting(model, request) if request.kind == "chat" else request.messages
-        return messages, prompt_ids(model, dataclasses.replace(request, messages=messages))
+        request = dataclasses.replace(request, messages=messages)
+        return _Task(request, prompt_ids(model, request))
+
+    @staticmethod
+    def _held_to_format(model: Model, task: _Task) -> _Task:
+        """A run with the answer that it must come to, if that has a format.
+
+        Raises:
+            SafelightError: no answer can be held to it.
+        """
+        request = task.request
+        if request.source is not None and request.source.header.output_format is not None:
+            raise SafelightError("this answer was held to a format, which changed text would break; ask for it again")
+        if request.output_format is None:
+            return task
+        from engine.decoding.generate import answer_of  # torch
+
+        return dataclasses.replace(task, answer=answer_of(model, task.ids, request.config, request.output_format))
+
+    def _decided(self, model: Model, request: RunRequest, decision: Decision) -> _Task:
+        """The same of a decision: the messages and the settings are made of it.
+
+        Raises:
+            SafelightError: this model cannot decide it.
+        """
+        deciding = self._deciding or deciding_of(model)
+        if decision.instructions and not self._reads_system:
+            raise SafelightError(NO_INSTRUCTIONS)
+        layout = deciding.layout(decision)
+        width = len(layout.canvas)
+        request = dataclasses.replace(
+            request, messages=deciding.messages(decision), config=reading_config(request.config, width)
+        )
+        ids, most = prompt_ids(model, request), model.config.max_position_embeddings
+        if len(ids) + width > most:
+            raise SafelightError(
+                f"the state and its questions take {len(ids)} tokens and a canvas {width}; this model has {most} "
+                "positions. Shorten the state, or ask less at once"
+            )
+        return _Task(request, ids, layout)
 
     @staticmethod
     def _fitting(model: Model, request: RunRequest) -> tuple[Message, ...]:
@@ -259,6 +329,19 @@ class LocalBackend:
         if found.problem:
             raise _RefusedError(found.problem)
         return tuple(dict(message) for message in found.kept)
+
+    def _items_of(self, model: Model, task: _Task, config: GenerationConfig, cache: KVCache) -> Iterable[Event | Pass]:
+        request = task.request
+        if task.answer is not None:
+            from engine.decoding.generate import fitting  # torch
+
+            return fitting(model, task.ids, config, request.seed, task.answer, request.cancel, cache)
+        if request.decision is None or task.layout is None:
+            return self._items(model, request, task.ids, config, cache)
+        from engine.decoding.reading import reading  # torch
+
+        repeats = request.decision.repeats
+        return reading(model, task.ids, task.layout, config, repeats, request.seed, request.cancel, cache)
 
     def _items(
         self, model: Model, request: RunRequest, ids: Sequence[int], config: GenerationConfig, cache: KVCache
@@ -367,6 +450,14 @@ class LocalBackend:
         from engine.decoding.generate import generating  # torch
 
         return generating(model, ids, config, seed, cancel, cache)
+
+
+def _deciding(model: Model) -> Deciding | None:
+    """What a model decides with; None where it cannot."""
+    try:
+        return deciding_of(model)
+    except SafelightError:
+        return None
 
 
 def with_unmarked(run: Iterable[Event | Pass], source: Recording, marked: Collection[int]) -> Iterator[Event | Pass]:

@@ -16,6 +16,7 @@ from engine.errors import Sentence
 from engine.events import Event
 from engine.service.replies import TraceNotKept
 from engine.service.requests import RunRequest
+from engine.tasks.decisions.layout import Slot
 from engine.text.message import Message
 from engine.text.reply import read_reply
 from engine.trace.folder import make_private, prune_traces
@@ -69,15 +70,16 @@ class Recorder:
             self._model = dataclasses.replace(self._model, adapter=name, adapter_fingerprint=fingerprint)
 
     def begin(
-        self, request: RunRequest, messages: tuple[Message, ...], ids: Sequence[int], tokenizer: Tokenizer
+        self, request: RunRequest, ids: Sequence[int], tokenizer: Tokenizer, slots: tuple[Slot, ...] = ()
     ) -> RunRecord:
         """Begin recording a run. For a fork, the blocks before the change are copied from the source.
 
         Args:
-            messages: those of the request that are passed to the model.
-            ids: the same as tokens.
+            request: with the messages that are passed to the model.
+            ids: the prompt as tokens.
+            slots: of a decision's canvas.
         """
-        prompt_ids = tuple(int(token) for token in ids)
+        prompt_ids, messages = tuple(int(token) for token in ids), request.messages
         if request.source is None:
             header = TraceHeader(
                 model=self._model or ModelIdentity(""),
@@ -87,6 +89,9 @@ class Recorder:
                 messages=tuple({"role": message["role"], "content": message["content"]} for message in messages),
                 prompt_ids=prompt_ids,
                 think=request.think,
+                decision=request.decision,
+                slots=slots,
+                output_format=request.output_format,
             )
             return self._of_model(header, tokenizer, keep=request.keep)
         departure = request.departure if request.changes else None

@@ -107,15 +107,26 @@ class Scheduler:
         """Generate; the replies end with ``RunEnded``. A run that is cancelled while it waits gets no other.
 
         Raises:
-            BusyError: ``most_waiting`` runs wait already.
+            BusyError: ``most_waiting`` clients wait already.
+        """
+        self.run_all((request,), outlet, most_waiting)
+
+    def run_all(self, requests: Sequence[RunRequest], outlet: Outlet, most_waiting: int | None = None) -> None:
+        """Several runs of one client, begun beside each other as far as the backend admits them.
+
+        Raises:
+            BusyError: ``most_waiting`` clients wait already.
         """
         with self._changed:
-            if most_waiting is not None and self.waiting >= most_waiting:
-                raise BusyError(Sentence("{count} requests wait already; try again in a moment.", count=self.waiting))
-            if self._is_closing:
-                outlet.put(RunEnded(request.run_id))
-            else:
-                self._add(_Run(request, outlet))
+            clients = {id(item.outlet) for item in self._waiting if isinstance(item, _Run)}
+            if most_waiting is not None and len(clients) >= most_waiting:
+                raise BusyError(Sentence("{count} requests wait already; try again in a moment.", count=len(clients)))
+            for request in requests:
+                if self._is_closing:
+                    outlet.put(RunEnded(request.run_id))
+                else:
+                    self._waiting.append(_Run(request, outlet))
+            self.wake()
 
     def load(self, request: LoadRequest, outlet: Outlet) -> None:
         """Load a model; everything asked for before it is cancelled."""

@@ -8,7 +8,11 @@ in letters, as other models write it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from engine.text.tokenizer import Tokenizer
 
 OPEN, CLOSE = "<|channel>", "<channel|>"
 THOUGHT = "thought"
@@ -47,6 +51,17 @@ def starts_in_thought(prompt: str) -> bool:
             is_open = tag == OPEN
         behind = found.end()
     return is_open
+
+
+def closed_thought(prompt: Sequence[int], tokenizer: Tokenizer) -> list[int]:
+    """A prompt's token ids with an empty thought at the end, so that the model answers at once.
+
+    As they are where the tokenizer has no such tags, or they end so already.
+    """
+    if tokenizer.token_id(OPEN) is None or tokenizer.token_id(CLOSE) is None:
+        return list(prompt)
+    thought = tokenizer.encode(f"{OPEN}{THOUGHT}\n{CLOSE}")
+    return [*prompt, *(() if list(prompt[-len(thought) :]) == thought else thought)]
 
 
 class TagSplitter:

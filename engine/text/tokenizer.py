@@ -91,6 +91,11 @@ class Tokenizer:
         found: int | None = self._fast.token_to_id(token)
         return found
 
+    @property
+    def fast(self) -> FastTokenizer:
+        """The library's own."""
+        return self._fast
+
     def _decode_one(self, token: int) -> str:
         raw = self._fast.id_to_token(token) if 0 <= token <= MOST_ID else None
         if raw is None:

@@ -52,6 +52,7 @@ from engine.trace.format import (
     MOST_WHY,
     PayloadError,
 )
+from engine.trace.header import TraceHeader
 from engine.types import Tokens
 
 Committed = Literal["converged", "step_cap"]
@@ -65,10 +66,21 @@ PART, PINS, COUNT, OPTIONS = struct.Struct("<II"), struct.Struct("<III"), struct
 
 @dataclass(frozen=True)
 class Codec:
-    """Payloads of runs with canvases of ``length`` positions; tokens are below ``vocab_size``, unless that is 0."""
+    """Payloads of runs with canvases of ``length`` positions; tokens are below ``vocab_size``, unless that is 0.
+
+    ``options`` has how many each question of a decision has; None where that is not known.
+    """
 
     length: int
     vocab_size: int
+    options: tuple[int, ...] | None = None
+
+    @staticmethod
+    def of(header: TraceHeader) -> Codec:
+        """Of the run with a header."""
+        decision = header.decision
+        options = () if decision is None else tuple(len(question.options) for question in decision.questions)
+        return Codec(header.canvas_length, header.model.vocab_size, options)
 
     @cached_property
     def most(self) -> dict[bytes, int]:
@@ -172,7 +184,7 @@ class Codec:
                     raise PayloadError("it contradicts itself")
                 event = PrefixPinned(block, step, number, reading.tokens(self.length), pinned, written)
             case b"SLOT":
-                event = _decode_slots(reading, block)
+                event = _decode_slots(reading, block, self.options)
             case b"COMM":
                 text_length, steps, reason = reading.figures(COMM)
                 if text_length > self.length or steps > MOST_STEPS or reason >= len(COMMITTED):
@@ -227,11 +239,13 @@ def _encode_slots(event: SlotsRead) -> bytes:
     return head + _planes(np.concatenate(event.logprobs))
 
 
-def _decode_slots(reading: _Reading, block: int) -> SlotsRead:
+def _decode_slots(reading: _Reading, block: int, wanted: tuple[int, ...] | None) -> SlotsRead:
     (count,) = reading.figures(COUNT)
     figures = [reading.figures(OPTIONS) for _ in range(count)]
     if not 1 <= count <= MOST_QUESTIONS or any(not 2 <= n <= MOST_OPTIONS or said > 1 for n, said in figures):
         raise PayloadError("it contradicts itself")
+    if wanted is not None and tuple(options for options, _ in figures) != wanted:
+        raise PayloadError("it does not go with the questions")
     whole = reading.reals(sum(options for options, _ in figures))
     if (whole > 0).any():
         raise PayloadError("it has a probability over 1")

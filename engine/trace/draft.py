@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 
 import numpy as np
 
-from engine.events import CanvasCommitted, Event, GenerationFinished, StepFinished, TextArrived
+from engine.events import CanvasCommitted, Event, GenerationFinished, SlotsRead, StepFinished, TextArrived
 from engine.text.reply import Reply
 from engine.types import Tokens
 
@@ -14,13 +14,15 @@ from engine.types import Tokens
 class Draft:
     """The committed blocks, and the best guess for the one under way; ``ends`` are the tokens that end a text.
 
-    Of a run without steps, the text that has arrived.
+    Of a run without steps, the text that has arrived. Of a decision, the labels of its last read, as they stand on the
+    canvas, and in the end those of all reads.
     """
 
     def __init__(self, ends: Collection[int]) -> None:
         self._ends = ends
         self.committed: list[int] = []
         self._argmax: Tokens | None = None
+        self._is_read = False  # the canvas under way is a decision's
         self._texts: dict[bool, list[str]] = {False: [], True: []}  # by whether it is thinking
 
     @staticmethod
@@ -35,7 +37,11 @@ class Draft:
         """Take in the next event."""
         if isinstance(event, StepFinished):
             self._argmax = event.argmax_canvas
+        elif isinstance(event, SlotsRead):
+            self._is_read = True
         elif isinstance(event, CanvasCommitted):
+            if self._is_read:
+                self.committed = []
             self.committed += event.tokens[: event.text_length].tolist()
             self._argmax = None
         elif isinstance(event, TextArrived):

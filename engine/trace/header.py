@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import re
 import uuid
@@ -47,6 +48,7 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
+@functools.cache
 def _app_version() -> str:
     from importlib import metadata  # takes a while, and comes with the whole of the e-mail package
 

@@ -107,7 +107,7 @@ class TraceFile(Recording):
         self._whole: Reply | None = None  # the answer, once it was asked for
         first = read_beginning(path, file)
         self._header, self._unknown_settings = _read_header(path, file, first, MOST_HEADER)
-        self._codec = Codec(self._header.canvas_length, self._header.model.vocab_size)
+        self._codec = Codec.of(self._header)
         self._cache: OrderedDict[int, tuple[Event, int]] = OrderedDict()
         self._cached_bytes = 0
         self._texts = TokenTexts()

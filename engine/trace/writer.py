@@ -51,7 +51,7 @@ class TraceWriter:
         self.path = path
         self._header = header
         self._piece, self._is_special, self._decode = piece, is_special, decode
-        self._codec = Codec(header.canvas_length, header.model.vocab_size)
+        self._codec = Codec.of(header)
         self._is_made = is_made
         self._budget = RecordBudget()
         self._fresh = NewTokens()

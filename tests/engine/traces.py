@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine import (
     CanvasCommitted,
@@ -134,11 +135,17 @@ def bits(event: Event) -> list[Any]:
     found: list[Any] = [type(event)]
     for field in dataclasses.fields(event):
         value = getattr(event, field.name)
-        if isinstance(value, np.ndarray):
-            found.append((field.name, value.dtype, value.shape, value.flags.c_contiguous, value.tobytes()))
+        if field.name == "logprobs":  # an array of each question
+            found.append((field.name, [_array_bits(one) for one in value]))
+        elif isinstance(value, np.ndarray):
+            found.append((field.name, *_array_bits(value)))
         else:
             found.append((field.name, type(value), value))
     return found
+
+
+def _array_bits(value: NDArray[Any]) -> tuple[Any, ...]:
+    return value.dtype, value.shape, value.flags.c_contiguous, value.tobytes()
 
 
 def assert_same(found: Sequence[Event], expected: Sequence[Event]) -> None:

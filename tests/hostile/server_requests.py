@@ -23,6 +23,14 @@ SAMPLED: dict[str, Any] = {
     "vllm_xargs": QUICK, "top_p": 1, "top_k": -1, "presence_penalty": 0, "logit_bias": {}, "n": 1,
 }  # fmt: skip
 SOURCE: dict[str, Any] = {"kind": "chat", "messages": [CHAT], "config": {"max_denoising_steps": 2}, "seed": 3}
+DECISION: dict[str, Any] = {
+    "state": "It is ten.", "instructions": "", "is_joint": True, "first": 1, "repeats": 2,
+    "questions": [
+        ["late", {"type": "noul", "instructions": "Is it late?", "criteria": {"true": "after ten"}}],
+        ["where", {"type": "choice", "instructions": "Where?", "criteria": {"home": None, "away": "not at home"}}],
+        ["loud", {"type": "score", "instructions": "How loud?", "criteria": ["low", {"label": "high"}]}],
+    ],
+}  # fmt: skip
 GOOD: tuple[tuple[str, dict[str, Any]], ...] = (
     ("/v1/chat/completions", {"messages": [CHAT], **SAMPLED}),
     ("/v1/chat/completions", {
@@ -67,6 +75,7 @@ GOOD: tuple[tuple[str, dict[str, Any]], ...] = (
     ("/safelight/v1/tokens/count", {"messages": [CHAT]}),
     ("/safelight/v1/run", {**SOURCE, "think": False, "reserve": 4, "tools": [TOOL], "adapter": None}),
     ("/safelight/v1/run", {"kind": "completion", "text": "a", "config": {"max_denoising_steps": 2}, "seed": 1}),
+    ("/safelight/v1/run", {"kind": "decision", "decision": DECISION, "config": {}, "seed": 1}),
 )  # fmt: skip
 PATHS = (
     "/v1/models", "/v1/models/", "/v1/models/safelight-skills:x", "/health", "/metrics", "/", "/safelight/v1/model",

@@ -117,10 +117,14 @@ class Joining:
         joined = joint_pass(
             network,
             [Rows(text, other)],
-            [Rows(canvas, empty), Rows(canvas, network.new_cache(), fed), Rows(text, network.new_cache())],
+            [
+                *(Rows(canvas, empty), Rows(canvas, network.new_cache(), fed), Rows(text, network.new_cache())),
+                Rows(canvas, network.new_cache(), text=text),
+            ],
         )
         use_threads(1)
-        pairs = [*zip(alone, joined, strict=True), (network.denoise(canvas, one), network.denoise(canvas, other))]
+        behind = network.denoise(canvas, one)
+        pairs = [*zip([*alone, behind], joined, strict=True), (behind, network.denoise(canvas, other))]
         return all(torch.equal(*pair) for pair in pairs)
 
 

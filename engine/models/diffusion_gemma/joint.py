@@ -24,11 +24,19 @@ class Rows:
     ids: Tensor
     cache: KVCache
     self_conditioning_logits: Tensor | None = None  # of a canvas, as ``denoise`` takes them
+    text: Tensor | None = None  # of a canvas: tokens (T,) before it, which become the cache's text in the same pass
+
+    @property
+    def behind(self) -> int:
+        """Tokens between the cache's text and these."""
+        return 0 if self.text is None else len(self.text)
 
 
 @torch.inference_mode()
 def joint_pass(network: DiffusionGemma, texts: Sequence[Rows], canvases: Sequence[Rows]) -> list[Tensor]:
-    """``prefill`` of the texts and ``denoise`` of the canvases, each with a cache of its own.
+    """``prefill`` of the texts, also of those before a canvas, and ``denoise`` of the canvases.
+
+    Each has a cache of its own, but for a canvas and the text before it.
 
     Returns:
         Logits (C, V) fp32 of each canvas, views of one tensor.
@@ -38,19 +46,27 @@ def joint_pass(network: DiffusionGemma, texts: Sequence[Rows], canvases: Sequenc
     """
     # Those without logits first: their embeddings skip the MLP of self-conditioning.
     order = sorted(range(len(canvases)), key=lambda place: canvases[place].self_conditioning_logits is not None)
+    texts = [*texts, *(Rows(rows.text, rows.cache) for rows in canvases if rows.text is not None)]
     ids = [network.checked_text(rows.ids, rows.cache) for rows in texts]
     ids += [network.checked(canvases[place].ids) for place in order]
     each = [*texts, *(canvases[place] for place in order)]
     text_rows = sum(len(part) for part in ids[: len(texts)])
 
     x = _embedded(network, torch.cat(ids), text_rows, [rows.self_conditioning_logits for rows in each[len(texts) :]])
-    starts = [rows.cache.length for rows in each]
+    for rows in canvases:
+        if rows.behind:
+            rows.cache.spans(len(rows.ids), rows.behind)
+    starts = [rows.cache.length + rows.behind for rows in each]
     places = [torch.arange(start, start + len(part)) for start, part in zip(starts, ids, strict=True)]
     ropes = network.ropes(torch.cat(places).to(network.device), x.dtype)
     masks = [network.causal_masks(start, len(part)) for start, part in zip(starts, ids[: len(texts)], strict=False)]
     for index, (block, layer) in enumerate(zip(network.layers, network.config.layers, strict=True)):
         segments = [
-            Segment(len(part), masks[place][layer.kind] if place < len(texts) else None, rows.cache.writer(index))
+            Segment(
+                len(part),
+                masks[place][layer.kind] if place < len(texts) else None,
+                rows.cache.writer(index, rows.behind),
+            )
             for place, (rows, part) in enumerate(zip(each, ids, strict=True))
         ]
         x = block(x, ropes[layer], Segments(tuple(segments)), unextended, text_rows)

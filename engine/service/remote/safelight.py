@@ -23,6 +23,7 @@ from engine.service.wire import (
     model_from_json,
     request_to_json,
 )
+from engine.tasks.decisions.questions import Decision
 from engine.text.message import Message
 from engine.text.reply import read_reply
 from engine.text.tokenizer import Tokenizer
@@ -82,6 +83,8 @@ class SafelightModel:
             header = next(parts, None)
             if not isinstance(header, TraceHeader):
                 raise problems.broken_off()
+            if _options(header.decision) != _options(request.decision):
+                raise problems.strange(self._calls.address)
             yield self._our(header)
             events = (part for part in parts if not isinstance(part, TraceHeader))
             if request.kind == "infill" and request.source is not None:
@@ -136,6 +139,11 @@ class SafelightModel:
             return AdapterChanged(request.path_or_id, self.loaded.adapter_title)
         message = Sentence("Adapters are put on by the server itself; choose one of its models instead.")
         return AdapterChanged(request.path_or_id, message=message)
+
+
+def _options(decision: Decision | None) -> list[int]:
+    """How many options each question has; the reads of a run are checked against those of its header."""
+    return [] if decision is None else [len(question.options) for question in decision.questions]
 
 
 def _no_prompt(_request: RunRequest) -> list[int]:

@@ -1,12 +1,15 @@
 """A run's request as JSON. ``kind`` says which fields it has; a field that is not of its kind is refused.
 
-    chat, puzzle   messages, config, seed, think, reserve, tools, adapter
-    completion     text, config, seed, adapter
+    chat           messages, config, seed, think, reserve, tools, output_format, adapter
+    puzzle         messages, config, seed, think, reserve, tools, adapter
+    completion     text, config, seed, output_format, adapter
+    decision       decision, config, seed, adapter
     fork           source, changes, adapter; the rest is the source's
     infill         source, marks, seed, adapter
 
 ``config`` has a ``GenerationConfig``'s fields; those left out have its defaults. ``changes`` and ``marks`` are as in a
-trace's header, ``messages`` and ``tools`` as chat templates take them. ``adapter`` is null for whichever is attached,
+trace's header, as are ``decision`` and ``output_format``, which may be null; ``messages`` and ``tools`` are as chat
+templates take them. ``adapter`` is null for whichever is attached,
 an empty text for none. The run's id and whether its trace is kept are the receiver's to choose; the end of the
 connection cancels.
 """
@@ -21,16 +24,19 @@ from engine.errors import SafelightError, quoted
 from engine.service.requests import RunKind, RunRequest
 from engine.service.wire.fields import fields, flag, items, reading, string, whole
 from engine.service.wire.source import source_from_json, source_to_json
+from engine.tasks.decisions.forms import decision_from_json, decision_to_json
 from engine.text.message import Message
+from engine.text.output_format import OutputFormat
 from engine.trace.header import MOST_NAME, read_changes, read_config, read_marks
 
 MOST_MESSAGES, MOST_TOOLS, MOST_CHANGES = 4_096, 256, 4_096
 MOST_CHARACTERS = 2**21  # of a message: what a tokenizer reads at once
 _CHAT = ("kind", "messages", "config", "seed", "think", "reserve", "tools", "adapter")
 _FIELDS: dict[RunKind, tuple[str, ...]] = {
-    "chat": _CHAT,
+    "chat": (*_CHAT, "output_format"),
     "puzzle": _CHAT,
-    "completion": ("kind", "text", "config", "seed", "adapter"),
+    "completion": ("kind", "text", "config", "seed", "output_format", "adapter"),
+    "decision": ("kind", "decision", "config", "seed", "adapter"),
     "fork": ("kind", "source", "changes", "adapter"),
     "infill": ("kind", "source", "marks", "seed", "adapter"),
 }
@@ -38,6 +44,7 @@ _NEEDED: dict[RunKind, tuple[str, ...]] = {
     "chat": ("messages", "config", "seed"),
     "puzzle": ("messages", "config", "seed"),
     "completion": ("text", "config", "seed"),
+    "decision": ("decision", "config", "seed"),
     "fork": ("source", "changes"),
     "infill": ("source", "marks", "seed"),
 }
@@ -63,6 +70,8 @@ def request_to_json(request: RunRequest) -> dict[str, Any]:
         "source": None if request.source is None else source_to_json(request.source),
         "changes": [dataclasses.asdict(change) for change in request.changes],
         "marks": [dataclasses.asdict(mark) for mark in request.marks],
+        "decision": None if request.decision is None else decision_to_json(request.decision),
+        "output_format": None if request.output_format is None else request.output_format.to_json(),
     }
     return {name: whole_request[name] for name in _FIELDS[request.kind]}
 
@@ -90,6 +99,8 @@ def request_from_json(raw: Any) -> RunRequest:
         config, unknown = read_config(raw["config"])
     if unknown:
         raise SafelightError(f"the settings {quoted(', '.join(unknown), 200)} are not known here; leave them out")
+    if kind == "decision":
+        return RunRequest(kind, (), config, seed, adapter=adapter, decision=decision_from_json(raw["decision"]))
     messages = () if kind == "completion" else messages_from_json(raw["messages"])
     tools = items(raw, "tools", MOST_TOOLS)
     if not all(isinstance(tool, dict) for tool in tools):
@@ -103,6 +114,7 @@ def request_from_json(raw: Any) -> RunRequest:
         reserve=whole(raw, "reserve", 0, MOST_POSITIONS, 0),
         tools=tuple(tools),
         text=string(raw, "text", MOST_CHARACTERS),
+        output_format=None if raw.get("output_format") is None else OutputFormat.from_json(raw["output_format"]),
         adapter=adapter,
     )
 

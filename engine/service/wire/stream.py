@@ -1,7 +1,7 @@
 """The replies of a run as a stream of bytes: records as in a trace file (``engine.trace.format``), one after another.
 
     HEAD   the run began; its header, JSON (``engine.trace.header``); first
-    PREF, CANV, STEP, COMM, PART, DONE   the run's events (``engine.trace.codec``), in order, each as it happens
+    PREF, CANV, STEP, PINS, SLOT, COMM, PART, DONE   the run's events (``engine.trace.codec``), in order, as they happen
     IDLE   nothing: the run waits, or a step takes long
     ENDS   the run is over, JSON: {"message": why it failed, or ""}; last, also of a run that never began
 
@@ -74,7 +74,7 @@ class ReplyWriter:
             case RunStarted():
                 header = reply.trace.header
                 header = dataclasses.replace(header, model=dataclasses.replace(header.model, path=""))
-                self._codec = Codec(header.canvas_length, header.model.vocab_size)
+                self._codec = Codec.of(header)
                 return frame(_BEGIN, header.to_json())
             case RunAdvanced() if self._codec is not None:
                 return encode_event(self._codec, reply.event)
@@ -147,7 +147,7 @@ class ReplyReader:
             if self._codec is not None:
                 raise PayloadError("the run begins twice")
             header, _ = TraceHeader.from_json(payload)
-            self._codec = Codec(header.canvas_length, header.model.vocab_size)
+            self._codec = Codec.of(header)
             return header
         if head.kind == _END:
             self.is_over = True

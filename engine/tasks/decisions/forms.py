@@ -92,8 +92,8 @@ def decision_from_json(raw: Any) -> Decision:
     """
     if not isinstance(raw, dict):
         raise SafelightError("a decision must be an object")
-    given, is_joint = raw.get("questions"), raw.get("is_joint") is True
-    if not isinstance(given, list) or not 1 <= len(given) <= (MOST_QUESTIONS if is_joint else 1):
+    given = raw.get("questions")
+    if not isinstance(given, list) or not 1 <= len(given) <= MOST_QUESTIONS:
         raise SafelightError("a decision's questions are none, or too many")
     if not all(isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) for pair in given):
         raise SafelightError("a decision's questions must be pairs of a name and a question")
@@ -101,7 +101,7 @@ def decision_from_json(raw: Any) -> Decision:
         _text("", "state", raw.get("state")),
         tuple(question_from_json(name, question) for name, question in given),
         _text("", "instructions", raw.get("instructions", "")),
-        is_joint,
+        raw.get("is_joint") is True,
         _whole("first", raw.get("first", 1)),
         _whole("repeats", raw.get("repeats", 0)),
     )

@@ -45,9 +45,12 @@ def layout_of(decision: Decision, labels: Labels, tokens: CanvasTokens) -> Layou
     """The canvas of a decision.
 
     Raises:
-        SafelightError: it does not fit the model's canvas, or a label is not one token.
+        SafelightError: it does not fit the model's canvas, or a label is not one token; several questions that are not
+            asked jointly.
     """
     if not decision.is_joint:
+        if len(decision.questions) > 1:
+            raise SafelightError("a canvas has one question, or several that are asked jointly; ask one at a time")
         body, slots = [NOISE], [Slot(0, _ids(decision.questions[0], labels, tokens.encode, spaced=False))]
     else:
         body, slots = [], []

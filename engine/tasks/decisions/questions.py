@@ -78,10 +78,12 @@ Question: TypeAlias = YesNo | OneOf | Score
 class Decision:
     """What one run decides: a question about a state, or several that are read from one canvas.
 
+    Several that are not asked jointly are for a model elsewhere alone, whose server takes them apart.
+
     Args:
         state: the text that the questions are about.
         instructions: what comes before it, as a system message.
-        is_joint: the questions are asked together, numbered from ``first``; otherwise there is one.
+        is_joint: the questions are asked together, numbered from ``first``; otherwise each by itself.
         repeats: reads with fresh noise that follow the first one where an answer is in doubt.
     """
 
@@ -97,8 +99,6 @@ class Decision:
             raise SafelightError("the state is empty; give the text that the questions are about")
         if not self.questions:
             raise SafelightError("there is no question; ask at least one")
-        if len(self.questions) > 1 and not self.is_joint:
-            raise ValueError("several questions in one run are asked jointly")
 
 
 def _check_count(name: str, what: str, count: int, most: int) -> None:

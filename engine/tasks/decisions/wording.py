@@ -50,16 +50,16 @@ class Labels:
 def user_text(decision: Decision, labels: Labels) -> str:
     """The user's message: the state, and what is asked about it."""
     if not decision.is_joint:
-        return f"{decision.state}\n\nQuestion: {_asked(decision.questions[0], labels)}"
+        return f"{decision.state}\n\nQuestion: {asked(decision.questions[0], labels)}"
     numbered = (
-        f"Question {number}: {_asked(question, labels)}"
+        f"Question {number}: {asked(question, labels)}"
         for number, question in enumerate(decision.questions, start=decision.first)
     )
     return "\n\n".join([decision.state, *numbered, CLOSING])
 
 
-def _asked(question: Question, labels: Labels) -> str:
-    """A question, a line for each option, and how to reply."""
+def asked(question: Question, labels: Labels) -> str:
+    """One question by itself: what is asked, a line for each option, and how to reply."""
     own = labels.of_question(question)
     if isinstance(question, YesNo):
         described = [_line(label, side.description) for label, side in zip(own, question.options, strict=True)]

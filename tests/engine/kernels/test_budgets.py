@@ -1,4 +1,4 @@
-"""The step's kernels built for three cards at their real shapes, each within its budget. Experts have a file apart."""
+"""The step's kernels built for cards at their real shapes, each within its budget. Experts have a file apart."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from engine.doctor.kernel_table import step_kernels
 
 
 def is_told_apart(build: Build) -> bool:
-    """Whether a build is not one of another file's, nor much like another, as a build takes two seconds.
+    """Whether a build is not one of another file's, nor much like another, as a build takes a second or two.
 
-    Of the two of the head, which differ in a few loads, each card has one here.
+    Of the two of the head, which differ in a few loads, each consumer's card has one here. On a server's card only
+    attention is other code; ``safelight doctor`` builds all of it.
     """
+    if build.capability == 90:
+        return build.part != "experts" and build.name.startswith("attention")
     left_out = "score" if build.capability == 89 else "score several runs"
     return build.part != "experts" and build.name != left_out
 

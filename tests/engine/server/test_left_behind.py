@@ -39,8 +39,8 @@ def outlets(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Any]]:
     made: list[weakref.ref[Any]] = []
 
     class Noted(runs.RunChannel):
-        def __init__(self, *args: Any) -> None:
-            super().__init__(*args)
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
             made.append(weakref.ref(self))
 
     monkeypatch.setattr(runs, "RunChannel", Noted)

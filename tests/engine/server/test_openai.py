@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import openai
 import pytest
+from openai.types import Decision
 
 from engine.catalog import BASE, SKILLS
 from engine.service import LocalBackend
@@ -93,6 +95,27 @@ def test_refusals_are_the_client_s_own_errors(client: openai.OpenAI) -> None:
         client.embeddings.create(model=SKILLS, input="x")
     with _client(str(client.base_url)[: -len("/v1/")], "wrong") as stranger, pytest.raises(openai.AuthenticationError):
         stranger.models.list()
+
+
+def test_a_decision_is_the_same_each_time_and_beside_others(client: openai.OpenAI) -> None:
+    questions: Any = [
+        {"type": "predicate", "instructions": "Is 12 larger than 7?", "name": "larger"},
+        {"type": "choice", "instructions": "Which is larger?", "choices": [{"value": "12"}, {"value": False}]},
+        {"type": "score", "instructions": "How large is it?", "levels": [{"label": "small"}, {"label": "large"}]},
+    ]
+
+    def decided(_: int) -> Decision:
+        return client.decisions.create(model=SKILLS, input="12 and 7", questions=questions)
+
+    first = decided(0)
+    assert [answer.type for answer in first.answers] == ["predicate", "choice", "score"]
+    assert first.answers[0].name == "larger"
+    with ThreadPoolExecutor(4) as pool:
+        assert all(decision.answers == first.answers for decision in pool.map(decided, range(6)))
+    assert decided(1).usage.input_tokens_details.cached_tokens > 0
+    with pytest.raises(openai.BadRequestError) as refusal:
+        client.decisions.create(model=SKILLS, input="12 and 7", questions=questions * 30)
+    assert refusal.value.param == "questions"
 
 
 def test_tools_and_thoughts_pass_its_checks_and_its_accumulator() -> None:

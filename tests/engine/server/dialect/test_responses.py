@@ -68,7 +68,6 @@ def test_an_answer_that_is_cut_is_incomplete(client: openai.OpenAI) -> None:
         ("previous_response_id", "resp_1"),
         ("background", True),
         ("include", ["reasoning.encrypted_content"]),
-        ("text", {"format": {"type": "json_object"}}),
         ("truncation", "auto"),
         ("top_p", 0.5),
         ("conversation", "conv_1"),

@@ -26,9 +26,11 @@ from engine.service import (
     RunAdvanced,
     RunRequest,
     Scheduler,
+    decision_requests,
 )
 from engine.service.backend import run_alone
 from engine.service.remote import RemoteAddress, RemoteBackend, list_models, probe
+from engine.tasks.decisions.questions import OneOf, Option, YesNo
 from engine.trace import open_trace
 from tests.engine.service.remote.servers import Ran, ask
 
@@ -106,6 +108,8 @@ def assert_same(found: list[Event], expected: list[Event]) -> None:
             if each.name in ("seconds", "reused_tokens"):
                 continue
             mine, its = getattr(one, each.name), getattr(other, each.name)
+            if isinstance(its, tuple):  # of a decision's slots
+                mine, its = np.concatenate([*map(np.atleast_1d, mine)]), np.concatenate([*map(np.atleast_1d, its)])
             if isinstance(its, np.ndarray):
                 assert mine.dtype == its.dtype
                 np.testing.assert_array_equal(mine, its)
@@ -193,6 +197,17 @@ def test_influence_is_the_same_as_here(local: LocalBackend, remote: RemoteBacken
         found[1].before_top + found[1].after_top, found[0].before_top + found[0].after_top, strict=True
     ):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("is_joint", [False, True])
+def test_a_decision_is_the_same_as_here(local: LocalBackend, remote: RemoteBackend, is_joint: bool) -> None:
+    model = remote._require_model().loaded
+    questions = [YesNo("Is it late?"), OneOf("Where is it?", (Option("here"), Option("there"), Option("away")))]
+    for request in decision_requests(model, "It is here.", questions, is_joint=is_joint, repeats=2):
+        here, there = ask(local, again(request)), ask(remote, request)
+        assert (there.ended.message, there.trace.header.slots) == ("", here.trace.header.slots)
+        assert_same(there.events, here.events)
+        assert there.trace.text == here.trace.text != ""
 
 
 def test_a_stop_ends_it_there_too(remote: RemoteBackend) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine import CanvasCommitted, Fork, GenerationConfig, Influence, Mark, Recording, SafelightError, Trace
+from engine import CanvasCommitted, Fork, GenerationConfig, Influence, Mark, Recording, SafelightError, SlotsRead, Trace
 from engine.catalog import Traits
 from engine.files import parse_json
 from engine.service import Capabilities, InfluenceRequest, RunAdvanced, RunEnded, RunRequest, RunStarted
@@ -30,11 +30,30 @@ from engine.service.wire import (
     request_to_json,
 )
 from engine.service.wire.stream import IDLE
+from engine.tasks.decisions.layout import Slot
+from engine.tasks.decisions.questions import Decision, OneOf, Option, Score, YesNo
+from engine.text.output_format import OutputFormat
 from engine.trace.codec import Codec
 from engine.trace.header import TraceHeader
 from tests.engine.traces import bits, header, made_up
 
 ROUNDS = 60
+FORMATS = (
+    OutputFormat("json_schema", {"type": "object", "properties": {"é": {"enum": [1, None]}}}),
+    OutputFormat("json_object"),
+    OutputFormat("regex", pattern="[a-z]+\\d?"),
+    OutputFormat("choices", choices=("yes", "nø")),
+    OutputFormat("tool_calls", tools=({"name": "f", "parameters": {"type": "object"}},)),
+)
+QUESTIONS = (
+    YesNo("Is it late?", "after «ten»", name="late"),
+    OneOf("Where?", (Option("home"), Option("away", "not at home")), "where"),
+    Score("How loud?", (Option("low"), Option("mid", "as talk"), Option("high")), "loud"),
+)
+DECISIONS = (
+    Decision("It is ten.\n", QUESTIONS[:1], repeats=3),
+    Decision("It is 🦊 o'clock.", QUESTIONS, "Be strict.", is_joint=True, first=4),
+)
 
 
 def sent(value: Any) -> Any:
@@ -62,9 +81,13 @@ def some_request(draw: random.Random) -> RunRequest:
         canvas_length=draw.choice((None, 16)),
     )
     seed = draw.randint(0, 2**63 - 1)
-    match draw.choice(("chat", "puzzle", "completion", "fork", "infill")):
+    wanted = draw.choice((None, *FORMATS))
+    match draw.choice(("chat", "puzzle", "completion", "fork", "infill", "decision")):
         case "completion":
-            return RunRequest("completion", (), config, seed, text="Es war «einmal» 🦊\n", adapter=adapter)
+            text = "Es war «einmal» 🦊\n"
+            return RunRequest("completion", (), config, seed, text=text, output_format=wanted, adapter=adapter)
+        case "decision":
+            return RunRequest("decision", (), config, seed, decision=draw.choice(DECISIONS), adapter=adapter)
         case "fork":
             change = Fork(1, 2, ((0, 1),), ((4, 9),), (8,), 5, (("t_max", 0.7),), ((3, 1, 0.25),))
             source = recorded(draw.randint(0, 9))
@@ -87,6 +110,7 @@ def some_request(draw: random.Random) -> RunRequest:
                 think=draw.random() < 0.5,
                 reserve=draw.randint(0, 99),
                 tools=draw.choice(((), tools)),
+                output_format=None if kind == "puzzle" else wanted,
                 adapter=adapter,
             )
     return dataclasses.replace(request, adapter=adapter)
@@ -156,6 +180,9 @@ MARK = {"block": 0, "start": 0, "stop": 1}
             {"kind": "infill", "source": {}, "marks": [{"block": 0, "start": 0, "stop": 1}], "seed": 0},
             "lacks the field",
         ),
+        ({"kind": "decision", "decision": {}, "config": {}, "seed": 0}, "questions are none"),
+        ({"kind": "decision", "config": {}, "seed": 0}, "lacks the field 'decision'"),
+        ({"kind": "completion", "text": "", "config": {}, "seed": 0, "output_format": {"kind": "xml"}}, "kind must be"),
         ({"kind": "chat", "messages": [{"role": "user", "content": [1]}], "config": {}, "seed": 0}, "must be a text"),
     ],
 )
@@ -210,6 +237,23 @@ def test_replies_come_back_bit_for_bit_in_pieces_of_any_size(top: int | None) ->
         assert found[0] == trace.header
         assert found[-1] == Ended()
         assert [bits(event) for event in found[1:-1]] == [bits(event) for event in trace.events]
+
+
+def test_a_read_must_go_with_the_questions() -> None:
+    """However many options a server tells of, none arrive but those that were asked for."""
+    raw = header()
+    slots = tuple(Slot(place, tuple((n,) for n in range(2))) for place in range(2))
+    asked = dataclasses.replace(raw, decision=Decision("-", QUESTIONS[:2], is_joint=True), slots=slots)
+    read = SlotsRead(0, tuple(np.array([-1.5, -0.25], np.float32) for _ in range(2)), (True, False))
+    for event in (read, dataclasses.replace(read, logprobs=(read.logprobs[0], np.zeros(3, np.float32)))):
+        record = encode_event(Codec.of(asked), event)
+        if event is read:
+            assert bits(decode_event(Codec.of(asked), record)) == bits(event)
+        else:
+            with pytest.raises(SafelightError, match="does not go with the questions"):
+                decode_event(Codec.of(asked), record)
+    with pytest.raises(SafelightError, match="does not go with the questions"):
+        decode_event(Codec.of(raw), encode_event(Codec.of(raw), read))
 
 
 def test_an_event_alone() -> None:

@@ -1,0 +1,252 @@
+"""Reading a decision: one denoising step over a canvas whose slots hold noise, and what the labels came to there.
+
+Nothing of it becomes text: the cache holds the prompt alone afterwards, so that the next question about the same state
+begins with it. The slots alone are predicted; all else on the canvas is pinned.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from engine.config import GenerationConfig
+from engine.decoding import sampling
+from engine.decoding.block_diffusion import cut_at_eos, room_for_blocks
+from engine.decoding.generate import bound, checked_prompt, run
+from engine.decoding.prefill import prefill, reuse_prefix
+from engine.decoding.protocols import BlockDenoiser, Decoding, Denoise
+from engine.decoding.sampler import non_finite, to_host
+from engine.errors import SafelightError
+from engine.events import (
+    CanvasCommitted,
+    CanvasStarted,
+    Event,
+    GenerationFinished,
+    PrefillFinished,
+    SlotsRead,
+    StepFinished,
+)
+from engine.forks import check_seed
+from engine.layers.kv_cache import KVCache
+from engine.tasks.decisions.answers import DOUBT, LabelRead
+from engine.tasks.decisions.layout import NOISE, Layout
+from engine.types import Cancel, Tokens
+
+ROWS = 16  # slots whose distributions are held in float64 at once
+LEAST = -1000.0  # a log-probability in nats; those below it are told as this
+
+
+def read(
+    model: BlockDenoiser,
+    prompt_ids: Sequence[int] | Tensor,
+    layout: Layout,
+    config: GenerationConfig | None = None,
+    repeats: int = 0,
+    seed: int = 0,
+    cancel: Cancel | None = None,
+    cache: KVCache | None = None,
+) -> Iterator[Event]:
+    """Read a decision from a canvas behind a prompt.
+
+    Args:
+        model, prompt_ids, cancel, cache: as for ``generate``; the cache holds the prompt alone afterwards.
+        layout: the canvas (C,) and its slots; C may differ from the model's own, and must not be above it.
+        config: its ``top_k``, and the tokens that end and fill a text, count.
+        repeats: reads with fresh noise that follow the first one where a slot is in doubt.
+        seed: the same one gives the same noise behind the same prompt, on any machine.
+
+    Yields:
+        ``PrefillFinished``; for each read ``CanvasStarted``, ``StepFinished``, ``SlotsRead`` and ``CanvasCommitted``;
+        ``GenerationFinished``, with the likeliest labels as they stand on the canvas.
+
+    Raises:
+        SafelightError: as ``generate``; a canvas with tokens that are not in the vocabulary.
+    """
+    yield from run(
+        model, reading(model, prompt_ids, layout, config or GenerationConfig(), repeats, seed, cancel, cache)
+    )
+
+
+@torch.inference_mode()  # as a decorator it is off while the generator is suspended
+def reading(
+    model: BlockDenoiser,
+    prompt_ids: Sequence[int] | Tensor,
+    layout: Layout,
+    config: GenerationConfig,
+    repeats: int = 0,
+    seed: int = 0,
+    cancel: Cancel | None = None,
+    cache: KVCache | None = None,
+) -> Decoding[None]:
+    """As ``read``; whoever takes the items performs the passes among them."""
+    prompt, cache = checked_prompt(prompt_ids), bound(model, cache)
+    check_seed(seed)
+    room_for_blocks(model.config, len(prompt), len(layout.canvas))
+    sheet, started = _Sheet.of(layout, model.config.vocab_size), time.perf_counter()
+    kept = reuse_prefix(cache, [prompt])
+    cache.reserve(len(prompt) + len(layout.canvas))
+    last = prompt[max(kept, len(prompt) - cache.piece) :]  # is read in the first step's pass
+    is_read = yield from prefill([prompt[: len(prompt) - len(last)]], cache, cancel)
+    prefilled = time.perf_counter() - started
+    reads, seconds = list[tuple[NDArray[np.float32], ...]](), 0.0
+    while is_read and len(reads) < 1 + (repeats if reads and _is_in_doubt(reads[0]) else 0):
+        if cancel is not None and cancel.is_set():
+            is_read = False
+            break
+        block, clock = len(reads), time.perf_counter()
+        canvas = sheet.with_noise(_generator(seed, block, prompt), model.config.vocab_size)
+        wanted = Denoise(canvas.to(model.device), cache, None, last if len(last) else None)
+        yield wanted
+        logits = wanted.take()[sheet.positions.to(model.device)]
+        if block == 0:
+            cache.record_ids(last.tolist())
+            share = (time.perf_counter() - clock) * len(last) / (len(last) + len(canvas))
+            clock += share
+            yield PrefillFinished(len(prompt), kept, prefilled + share)
+            last = last[:0]
+        yield CanvasStarted(block, to_host(canvas), sheet.pinned)
+        if not bool(torch.isfinite(logits).all()):
+            raise non_finite(block, 0)
+        found = _Rows.of(logits, sheet.ids.to(model.device), config.top_k)
+        argmax = sheet.filled(found.argmax)
+        taken = time.perf_counter() - clock
+        seconds += taken
+        yield StepFinished(
+            block,
+            0,
+            1.0,
+            argmax,
+            argmax,
+            sheet.spread(found.entropy),
+            np.ones(len(argmax), dtype=np.bool_),
+            argmax,
+            taken,
+            *sheet.likeliest(argmax, found),
+        )
+        reads.append(sheet.of_labels(found.labels))
+        yield SlotsRead(block, reads[-1], sheet.are_labels(found.argmax))
+        yield CanvasCommitted(block, *cut_at_eos(argmax, config), 1, "converged")
+    tokens, end = cut_at_eos(sheet.filled(sheet.answer(reads)), config) if reads else (np.empty(0, dtype=np.int32), 0)
+    yield GenerationFinished("eos" if is_read else "cancelled", tokens[:end], len(reads), len(reads), seconds)
+
+
+def _generator(seed: int, number: int, prompt: Tensor) -> torch.Generator:
+    """Of the noise of a read: on the processor, so that it is the same wherever the model runs."""
+    digest = hashlib.sha256(json.dumps([seed, number, prompt.tolist()]).encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big"))
+
+
+def _is_in_doubt(logprobs: Sequence[NDArray[np.float32]]) -> bool:
+    return any(LabelRead(tuple(own.tolist())).entropy > DOUBT for own in logprobs)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """What a read came to at its S slots, on the host. L labels of I tokens each, at most."""
+
+    argmax: Tokens  # (S,)
+    entropy: NDArray[np.float32]  # (S,) nats
+    labels: NDArray[np.float32]  # (S, L, I) log-probabilities
+    top: tuple[Tokens, NDArray[np.float32]] | None  # (S, K) likeliest tokens and their probabilities
+
+    @staticmethod
+    def of(logits: Tensor, ids: Tensor, top_k: int) -> _Rows:
+        """Of logits (S, V) and the labels' tokens (S, L, I)."""
+        parts: list[tuple[Tensor, ...]] = []
+        for rows, own in zip(torch.split(logits, ROWS), torch.split(ids, ROWS), strict=True):
+            logprobs = torch.log_softmax(rows.double(), dim=-1)
+            labels = logprobs.gather(1, own.flatten(1)).clamp_min(LEAST).view(own.shape)
+            best = logprobs.topk(min(max(1, top_k), rows.shape[1]), dim=-1)
+            entropy = -(logprobs.exp() * logprobs).sum(dim=-1)
+            parts.append((rows.argmax(dim=-1), entropy, labels, best.indices, best.values.exp()))
+        argmax, entropy, labels, best_ids, shares = (torch.cat(part).cpu() for part in zip(*parts, strict=True))
+        top = (to_host(best_ids), shares.float().numpy()) if top_k else None
+        return _Rows(to_host(argmax), entropy.float().numpy(), labels.float().numpy(), top)
+
+
+@dataclass(frozen=True)
+class _Sheet:
+    """A layout as arrays."""
+
+    layout: Layout
+    canvas: Tokens  # (C,), 0 at the slots
+    positions: Tensor  # (S,) of the slots
+    ids: Tensor  # (S, L, I) of the labels' tokens; where there are fewer, the last one again
+    pinned: NDArray[np.bool_]  # (C,) False at the slots
+
+    @staticmethod
+    def of(layout: Layout, vocab_size: int) -> _Sheet:
+        """
+        Raises:
+            SafelightError: it has a token that is not in the vocabulary.
+        """
+        raw = np.array(layout.canvas, dtype=np.int32)
+        ids = _block([slot.labels for slot in layout.slots])
+        largest = max(int(raw.max()), int(ids.max()))
+        if largest >= vocab_size:
+            raise SafelightError(f"token id {largest} is outside the vocabulary of {vocab_size} tokens")
+        positions = torch.tensor([slot.position for slot in layout.slots])
+        pinned = raw != NOISE
+        return _Sheet(layout, np.where(pinned, raw, 0).astype(np.int32), positions, ids, pinned)
+
+    def with_noise(self, generator: torch.Generator, vocab_size: int) -> Tensor:
+        """The canvas (C,) with a random token at each slot."""
+        noise = sampling.uniform_tokens((len(self.positions),), vocab_size, generator)
+        return torch.from_numpy(self.canvas).long().index_put((self.positions,), noise)
+
+    def filled(self, tokens: Tokens) -> Tokens:
+        """The canvas (C,) with tokens (S,) at the slots."""
+        found = self.canvas.copy()
+        found[self.positions.numpy()] = tokens
+        return found
+
+    def spread(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Values (S,) at the slots, 0 elsewhere: (C,)."""
+        found = np.zeros(len(self.canvas), dtype=np.float32)
+        found[self.positions.numpy()] = values
+        return found
+
+    def likeliest(self, argmax: Tokens, found: _Rows) -> tuple[Tokens, NDArray[np.float32]] | tuple[()]:
+        """The likeliest tokens (C, K) and their probabilities; what is pinned is certain."""
+        if found.top is None:
+            return ()
+        ids, shares = found.top
+        tokens = np.repeat(argmax[:, None], ids.shape[1], axis=1)
+        certain = np.zeros(tokens.shape, dtype=np.float32)
+        certain[:, 0] = 1.0
+        places = self.positions.numpy()
+        tokens[places], certain[places] = ids, shares
+        return tokens, certain
+
+    def of_labels(self, labels: NDArray[np.float32]) -> tuple[NDArray[np.float32], ...]:
+        """Log-probabilities (S, L, I) -> of each slot its labels', the best of their tokens."""
+        best = labels.max(axis=2)
+        return tuple(row[: len(slot.labels)].copy() for row, slot in zip(best, self.layout.slots, strict=True))
+
+    def are_labels(self, argmax: Tokens) -> tuple[bool, ...]:
+        """Whether a slot's token is one of its labels."""
+        slots = zip(argmax.tolist(), self.layout.slots, strict=True)
+        return tuple(any(token in label for label in slot.labels) for token, slot in slots)
+
+    def answer(self, reads: Sequence[Sequence[NDArray[np.float32]]]) -> Tokens:
+        """The likeliest label of each slot over all reads, as a token (S,)."""
+        found = []
+        for slot, *own in zip(self.layout.slots, *reads, strict=True):
+            shares = np.mean([LabelRead(tuple(one.tolist())).probabilities() for one in own], axis=0)
+            found.append(slot.labels[int(shares.argmax())][0])
+        return np.array(found, dtype=np.int32)
+
+
+def _block(slots: Sequence[Sequence[Sequence[int]]]) -> Tensor:
+    """Token ids of labels of slots (S, L, I), filled up with the last ones."""
+    most, tokens = max(map(len, slots)), max(len(label) for labels in slots for label in labels)
+    rows = [[[*label, *[label[-1]] * (tokens - len(label))] for label in labels] for labels in slots]
+    return torch.tensor([[*labels, *[labels[-1]] * (most - len(labels))] for labels in rows])

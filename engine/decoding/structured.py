@@ -1,0 +1,180 @@
+"""Structured output: an answer that fits a format, written by a model that knows nothing of it.
+
+A canvas is denoised freely until it converges. Then it is read from the left under the format: what fits is pinned,
+and behind it what the format forces, or the likeliest of the tokens that it allows there. The rest is denoised again
+behind the longer prefix. Each round pins at least one token, so that the answer comes to its end, or to its last block.
+
+The choice is made from one pass over the canvas with noise in place of the token that does not fit: the last step's
+own prediction is of a canvas with that token in it, which it has settled on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from engine.config import GenerationConfig
+from engine.decoding.block_diffusion import FinishedCanvas, Usage, finished, room_for_blocks, take_steps
+from engine.decoding.device_stepper import stepper_for
+from engine.decoding.fork_schedule import ForkSchedule
+from engine.decoding.prefill import prefill, reuse_prefix
+from engine.decoding.protocols import BlockDenoiser, Decoding, Passes
+from engine.decoding.sampler import Sampler, to_host
+from engine.decoding.stepper import Stepper
+from engine.errors import SafelightError
+from engine.events import CanvasCommitted, CanvasStarted, PrefillFinished, PrefixPinned
+from engine.layers.kv_cache import KVCache
+from engine.types import Cancel, Tokens
+
+MOST_BLOCK_STEPS = 4_000  # denoising steps of a block; behind them each round takes one
+
+
+class AnswerReader(Protocol):
+    """What an answer must fit, and how far it has come; see ``engine.text.formatted_answer``."""
+
+    @property
+    def has_ended(self) -> bool: ...
+    @property
+    def must_end(self) -> bool: ...
+    def take(self, ids: Sequence[int]) -> int: ...
+    def forced(self) -> list[int]: ...
+    def allowed(self) -> NDArray[np.bool_]: ...
+    def closing(self, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]: ...
+
+
+@torch.inference_mode()
+def structured(
+    model: BlockDenoiser,
+    prompt: Tensor,
+    config: GenerationConfig,
+    seed: int,
+    cancel: Cancel | None,
+    cache: KVCache,
+    answer: AnswerReader,
+) -> Decoding[None]:
+    """Generate text after ``prompt`` (T,) that fits ``answer``, which is taken to its end.
+
+    The run's end is "eos" where the answer is whole, and "length" where it was cut.
+    """
+    config = config.replace(pinned=(), seed_canvas=None)
+    sampler = Sampler.of(model.config, config, model.device, seed)
+    length = sampler.length
+    blocks = min(-(-config.max_new_tokens // length), room_for_blocks(model.config, len(prompt), length))
+    started = time.perf_counter()
+    stepper = stepper_for(model, cache, sampler)
+    kept = reuse_prefix(cache, [prompt])
+    cache.reserve(len(prompt) + blocks * length)
+    is_read = yield from prefill([prompt], cache, cancel)
+    if not is_read:
+        yield finished("cancelled", [], Usage())
+        return
+    yield PrefillFinished(len(prompt), min(kept, len(prompt)), time.perf_counter() - started)
+
+    run = _Run(stepper, config, answer, cancel)
+    done = list[Tokens]()
+    for block in range(blocks):
+        if block:
+            clock = time.perf_counter()
+            yield from stepper.commit(torch.from_numpy(done[-1]).long())
+            run.usage.seconds += time.perf_counter() - clock
+        committed = yield from run.block(block)
+        if committed is None:
+            yield finished("cancelled", done, run.usage)
+            return
+        done.append(committed.tokens[: committed.text_length])
+        yield committed
+        if answer.has_ended or answer.must_end:
+            break
+    yield finished("eos" if answer.has_ended or answer.must_end else "length", done, run.usage)
+
+
+class _Run:
+    """The blocks of a run, one after the other."""
+
+    def __init__(self, stepper: Stepper, config: GenerationConfig, answer: AnswerReader, cancel: Cancel | None) -> None:
+        self.stepper, self.config, self.answer, self.cancel = stepper, config, answer, cancel
+        self.usage = Usage()
+
+    def block(self, block: int) -> Decoding[CanvasCommitted | None]:
+        """One block; None where it was cancelled."""
+        stepper, answer = self.stepper, self.answer
+        stepper.adopt(stepper.sampler.changed(self.config, block))
+        canvas = stepper.sampler.first_canvas(block)
+        length = len(canvas)
+        yield CanvasStarted(block, to_host(canvas), stepper.sampler.pinned_mask(block))
+        held, written = self._forced(length), 0  # the prefix; of its newest part, what the model wrote itself
+        is_new, steps, rounds = bool(held), 0, 0
+        last: FinishedCanvas | None = None
+        while True:
+            canvas = self._pin(block, canvas, held, steps)
+            if is_new:
+                yield PrefixPinned(block, steps, rounds, to_host(canvas), len(held), written)
+                rounds += 1
+            is_whole = answer.has_ended or len(held) == length
+            if is_whole and last is not None:
+                break
+            last = yield from take_steps(ForkSchedule(stepper), block, canvas, steps, self.cancel, self.usage)
+            if last is None:
+                return None
+            steps, argmax = last.steps, last.last.argmax
+            if is_whole:
+                break
+            written = answer.take(argmax[len(held) :].tolist())
+            held = argmax[: len(held) + written].tolist()
+            if answer.has_ended or len(held) == length:
+                break
+            chosen = self._forced(length - len(held)) or [(yield from self._choice(argmax, len(held)))]
+            held, is_new = held + chosen, True
+            canvas = stepper.sampler.noise()
+        return self._committed(block, held, length, last)
+
+    def _forced(self, room: int) -> list[int]:
+        """Take what the format forces, at most ``room`` tokens of it."""
+        found = list[int]()
+        while len(found) < room:
+            wanted = self.answer.forced()[: room - len(found)]
+            taken = self.answer.take(wanted)
+            found += wanted[:taken]
+            if not taken:
+                break
+        return found
+
+    def _choice(self, argmax: Tokens, position: int) -> Passes[int]:
+        """Take the likeliest token that the format allows at a position of a canvas (C,)."""
+        stepper = self.stepper
+        canvas = torch.from_numpy(argmax).long().to(stepper.sampler.generator.device)
+        canvas[position] = stepper.sampler.noise()[position]
+        logits = yield from stepper.predict(canvas, position)
+        mask = self.answer.allowed()
+        if stepper.sampler.forbidden is not None:
+            mask &= ~stepper.sampler.forbidden.cpu().numpy()
+        if argmax[position] in (self.config.pad_token_id, *self.config.eos_token_ids):  # the model has no more to say
+            mask = self.answer.closing(mask)
+        if not mask.any():
+            raise SafelightError(
+                "the answer cannot go on in its format: this model has no token for what must come next"
+            )
+        token = int(logits.masked_fill(torch.from_numpy(~mask).to(logits.device), -torch.inf).argmax())
+        if not self.answer.take([token]):
+            raise SafelightError("the answer cannot go on in its format; make the format simpler")
+        return token
+
+    def _pin(self, block: int, canvas: Tensor, held: list[int], steps: int) -> Tensor:
+        """Pin a prefix, and set how many steps may be taken next; returns the canvas (C,) with it."""
+        is_whole = self.answer.has_ended or len(held) == len(canvas)
+        most = 1 if is_whole else max(1, min(self.config.max_denoising_steps, MOST_BLOCK_STEPS - steps))
+        settings = self.config.replace(pinned=tuple(enumerate(held)), max_denoising_steps=most)
+        self.stepper.adopt(self.stepper.sampler.changed(settings, block))
+        return self.stepper.sampler.amended(canvas, block)
+
+    def _committed(self, block: int, held: list[int], length: int, last: FinishedCanvas) -> CanvasCommitted:
+        """A block whose text is ``held``, with padding behind its end."""
+        tokens = np.full(length, self.config.pad_token_id, dtype=np.int32)
+        tokens[: len(held)] = held
+        return last.committed(block, tokens, len(held) - self.answer.has_ended)

@@ -1,0 +1,108 @@
+"""Typed answers as ``/v1/decisions`` and ``/v1/systemone`` write them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from engine.server.deciding import Decided, DecisionPlan
+from engine.tasks.decisions.answers import TypedAnswer
+from engine.tasks.decisions.questions import OneOf, Score, YesNo
+
+
+def decisions_body(plan: DecisionPlan, decided: Decided) -> dict[str, Any]:
+    """The answer of ``/v1/decisions``."""
+    usage = decided.usage
+    return {
+        "model": plan.name,
+        "answers": [_decisions_answer(answer, has_repeats=plan.has_repeats) for answer in decided.answers],
+        "usage": {
+            "input_tokens": usage.prompt_tokens,
+            "input_tokens_details": {"cached_tokens": usage.reused_tokens, "cache_write_tokens": 0},
+            "output_tokens": usage.answer_tokens,
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": usage.prompt_tokens + usage.answer_tokens,
+        },
+    }
+
+
+def systemone_body(plan: DecisionPlan, decided: Decided) -> dict[str, Any]:
+    """The answer of ``/v1/systemone``."""
+    named = [(answer.question.name, answer) for answer in decided.answers]
+    canvases = [
+        {"questions": [question.name for question in one.questions], "width": one.width, "slots": list(one.slots)}
+        for one in decided.canvases
+    ]
+    return {
+        "id": f"decision-{plan.id or plan.requests[0].run_id}",
+        "object": "structured_decision",
+        "created": int(time.time()),
+        "model": plan.name,
+        "answers": {name: _systemone_answer(answer, has_repeats=plan.has_repeats) for name, answer in named},
+        "usage": {"input_tokens": decided.usage.prompt_tokens, "output_tokens": decided.usage.answer_tokens},
+        "diagnostics": {
+            name: {"label_mass": answer.label_mass, "argmax_is_label": answer.argmax_is_label} for name, answer in named
+        },
+        "joint": {"canvases": canvases} if plan.is_joint else None,
+    }
+
+
+def _decisions_answer(answer: TypedAnswer, *, has_repeats: bool) -> dict[str, Any]:
+    """As OpenAI has it; of repeated reads what ``spread`` says is in the order of the probabilities."""
+    question, shares = answer.question, answer.probabilities
+    written: dict[str, Any]
+    match question:
+        case YesNo():
+            written = {"type": "predicate", "name": question.name or None, "probability": shares[0]}
+        case OneOf(options=options):
+            values = [json.loads(option.name) for option in options]  # as they were sent
+            written = {
+                "type": "choice",
+                "name": question.name or None,
+                "choice": values[answer.best],
+                "probabilities": [
+                    {"value": value, "probability": share} for value, share in zip(values, shares, strict=True)
+                ],
+                "confidence": answer.confidence,
+            }
+        case Score(levels=levels):
+            written = {
+                "type": "score",
+                "name": question.name or None,
+                "score": answer.score,
+                "probabilities": [
+                    {"value": value, "label": level.name, "probability": share}
+                    for value, (level, share) in enumerate(zip(levels, shares, strict=True))
+                ],
+                "confidence": answer.confidence,
+            }
+    spread = answer.spread[0] if isinstance(question, YesNo) else list(answer.spread)
+    return written | (_repeats(answer, spread) if has_repeats else {})
+
+
+def _systemone_answer(answer: TypedAnswer, *, has_repeats: bool) -> dict[str, Any]:
+    """As TypeSafe and vLLM have it."""
+    question = answer.question
+    names = [option.name for option in question.options]
+    written: dict[str, Any]
+    match question:
+        case YesNo():
+            written = {"type": "noul", "noul": answer.probabilities[0]}
+        case OneOf():
+            written = {"type": "choice", "choice": names[answer.best]}
+        case Score():
+            legend = dict(zip(map(str, range(len(names))), names, strict=True))
+            written = {"type": "score", "score": answer.score, "legend": legend}
+            names = list(legend)
+    written |= {"probabilities": _by(names, answer.probabilities), "confidence": answer.confidence}
+    return written | (_repeats(answer, _by(names, answer.spread)) if has_repeats else {})
+
+
+def _by(names: Sequence[str], values: Sequence[float]) -> dict[str, float]:
+    return dict(zip(names, values, strict=True))
+
+
+def _repeats(answer: TypedAnswer, spread: object) -> dict[str, Any]:
+    return {"reads": answer.reads, "spread": spread, "agreement": answer.agreement}

@@ -1,0 +1,138 @@
+"""From the body of a decision to questions about a state, as ``engine.tasks.decisions`` has them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ParamSpec, TypeVar
+
+from engine.errors import SafelightError, quoted
+from engine.server.bodies import MOST_FIELD
+from engine.server.decisions_request import (
+    AskedChoice,
+    AskedPredicate,
+    AskedQuestion,
+    AskedScore,
+    Content,
+    DecisionsRequest,
+    StateMessage,
+    SystemoneRequest,
+)
+from engine.server.errors import ApiError
+from engine.tasks.decisions.forms import question_from_json
+from engine.tasks.decisions.questions import MOST_QUESTIONS, OneOf, Option, Question, Score, YesNo
+
+_TEXTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Questions about a state; ``id`` is the name that the request gave itself."""
+
+    state: str
+    questions: tuple[Question, ...]
+    instructions: str = ""
+    id: str | None = None
+
+
+def read_decisions(body: DecisionsRequest) -> Asked:
+    """
+    Raises:
+        ApiError: there are more questions or options than can be read, or something is no text.
+    """
+    _check_number(len(body.questions))
+    state, instructions = _state_of(body.input)
+    _check_state(state, "input")
+    questions = (_question(question, f"questions.{place}") for place, question in enumerate(body.questions))
+    return Asked(state, tuple(questions), instructions)
+
+
+def read_systemone(body: SystemoneRequest) -> Asked:
+    """Raises as ``read_decisions``."""
+    _check_number(len(body.questions))
+    is_empty = body.state in (None, "", {}, [])
+    state = body.state if isinstance(body.state, str) else "" if is_empty else _written(body.state)
+    _check_state(state, "state")
+    questions = []
+    for name, question in body.questions.items():
+        if not name:
+            raise ApiError(400, "A question has no name; name it.", param="questions")
+        questions.append(_made(f"questions.{name}", question_from_json, name, question))
+    return Asked(state, tuple(questions), body.instructions or "", body.request_id)
+
+
+def _question(asked: AskedQuestion, where: str) -> Question:
+    text, name = _text_of(asked.instructions, f"{where}.instructions"), asked.name or ""
+    match asked:
+        case AskedPredicate():
+            return _made(where, YesNo, text, name=name)
+        case AskedChoice(choices=choices):
+            options = tuple(Option(_written(one.value), one.description or "") for one in choices)
+            return _made(f"{where}.choices", OneOf, text, options, name)
+        case AskedScore(levels=levels):
+            options = tuple(Option(one.label, one.description or "") for one in levels)
+            return _made(f"{where}.levels", Score, text, options, name)
+
+
+def _written(value: object) -> str:
+    """As JSON, so that the text "true" and the value true are two options."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _made(where: str, make: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    try:
+        return make(*args, **kwargs)
+    except SafelightError as error:
+        raise ApiError(400, f"{error}.", param=where[:MOST_FIELD]) from None
+
+
+def _check_number(count: int) -> None:
+    if count > MOST_QUESTIONS:
+        raise ApiError(
+            400, f"There are {count} questions; at most {MOST_QUESTIONS} are answered a request.", param="questions"
+        )
+
+
+def _check_state(state: str, where: str) -> None:
+    if not state.strip():
+        raise ApiError(400, f"The {where} is empty; send what the questions are about.", param=where)
+
+
+def _state_of(sent: str | list[StateMessage]) -> tuple[str, str]:
+    """What the questions are about, and the instructions before it. Turns are named where not all are a user's."""
+    if isinstance(sent, str):
+        return sent, ""
+    turns: list[tuple[str, str]] = []
+    instructions: list[str] = []
+    for place, message in enumerate(sent):
+        text = _text_of(message.content, f"input.{place}.content")
+        if message.role in ("system", "developer"):
+            instructions.append(text)
+        else:
+            turns.append((message.role, text))
+    is_talk = any(role != "user" for role, _ in turns)
+    state = "\n\n".join(f"{role}: {text}" if is_talk else text for role, text in turns)
+    return state, "\n\n".join(instructions)
+
+
+def _text_of(content: Content, where: str) -> str:
+    if isinstance(content, str):
+        return content
+    texts = []
+    for place, part in enumerate(content):
+        kind: Any = part.get("type")
+        text = part.get(_TEXTS.get(kind, "") if isinstance(kind, str) else "")
+        if kind == "input_json" and isinstance(part.get("data"), dict | list):
+            text = _written(part["data"])
+        if not isinstance(text, str):
+            raise ApiError(
+                400,
+                f"Images and other files are not read yet; send text, not a part of type {quoted(kind)}.",
+                param=f"{where}.{place}",
+                code="unsupported_content",
+            )
+        texts.append(text)
+    return "\n".join(texts)

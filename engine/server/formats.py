@@ -1,0 +1,150 @@
+"""What an answer must fit, as OpenAI's clients and vLLM's ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from engine.config import GenerationConfig
+from engine.errors import SafelightError
+from engine.files import parse_json
+from engine.server.errors import UNSUPPORTED, ApiError
+from engine.server.strict import NeutralFields, Strict
+from engine.service import LoadedModel
+from engine.text.output_format import FormatKind, OutputFormat
+
+# --- how they ask ----------------------------------------------------------------------------------------------------
+
+
+class NamedSchema(Strict):
+    """The schema of ``response_format``; ``strict`` or not, every answer fits it."""
+
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    description: str | None = None
+    schema_: Annotated[dict[str, Any], Field(alias="schema")]
+    strict: bool | None = None
+
+
+class ResponseFormat(Strict):
+    """OpenAI's, for chats."""
+
+    type: Literal["json_schema", "json_object", "text"]
+    json_schema: NamedSchema | None = None
+
+    @model_validator(mode="after")
+    def _check_schema(self) -> Self:
+        if (self.type == "json_schema") != (self.json_schema is not None):
+            raise ValueError("json_schema is given with the type json_schema, and with no other")
+        return self
+
+
+class StructuredOutputs(Strict):
+    """vLLM's ``structured_outputs``: one of these."""
+
+    json_: Annotated[str | dict[str, Any] | None, Field(alias="json")] = None
+    regex: str | None = None
+    choice: list[str] | None = None
+    json_object: bool | None = None
+
+
+class FormattedRequest(NeutralFields):
+    """A request whose answer can be held to a format; at most one is asked for."""
+
+    response_format: ResponseFormat | None = None
+    structured_outputs: StructuredOutputs | None = None
+    guided_json: str | dict[str, Any] | None = None
+    guided_regex: str | None = None
+    guided_choice: list[str] | None = None
+
+
+# --- what it comes to ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class AskedFormat:
+    """The format of an answer, and the field of the request that asks for it."""
+
+    format: OutputFormat
+    field: str
+
+    def check(self, model: LoadedModel, config: GenerationConfig) -> None:
+        """
+        Raises:
+            ApiError: the model's answers cannot be held to a format, or what else was asked for says otherwise.
+        """
+        if not model.capabilities.structured:
+            raise ApiError(
+                400,
+                "This model's answers cannot be held to a format; ask for it in the prompt.",
+                param=self.field,
+                code=UNSUPPORTED,
+            )
+        if config.pinned or config.allowed_tokens is not None:
+            raise ApiError(400, "Pinned and constrained tokens and a format contradict each other.", param=self.field)
+
+
+def read_format(body: FormattedRequest) -> AskedFormat | None:
+    """The format that is asked for.
+
+    Raises:
+        ApiError: it is none, or there are several.
+    """
+    found: list[tuple[str, FormatKind, Any]] = []
+    form = body.response_format
+    if form is not None and form.json_schema is not None:
+        found.append(("response_format", "json_schema", form.json_schema.schema_))
+    elif form is not None and form.type == "json_object":
+        found.append(("response_format", "json_object", True))
+    more = body.structured_outputs or StructuredOutputs()
+    asked: tuple[tuple[str, FormatKind, Any], ...] = (
+        ("structured_outputs.json", "json_schema", more.json_),
+        ("structured_outputs.regex", "regex", more.regex),
+        ("structured_outputs.choice", "choices", more.choice),
+        ("structured_outputs.json_object", "json_object", more.json_object or None),
+        ("guided_json", "json_schema", body.guided_json),
+        ("guided_regex", "regex", body.guided_regex),
+        ("guided_choice", "choices", body.guided_choice),
+    )
+    found += [one for one in asked if one[2] is not None]
+    if not found:
+        return None
+    if len(found) > 1:
+        raise contradicting(found[0][0], found[1][0])
+    [(field, kind, value)] = found
+    try:
+        return AskedFormat(_made(kind, value), field)
+    except SafelightError as error:
+        raise ApiError(400, f"{error}.", param=field) from None
+
+
+def read_calls(tools: Sequence[Mapping[str, Any]]) -> AskedFormat:
+    """Calls of these tools, given as chat templates take them, and at least one.
+
+    Raises:
+        ApiError: they are larger than is taken.
+    """
+    functions = [tool["function"] for tool in tools]
+    known = tuple({"name": one["name"], "parameters": one.get("parameters") or {}} for one in functions)
+    try:
+        return AskedFormat(OutputFormat("tool_calls", tools=known), "tool_choice")
+    except SafelightError as error:
+        raise ApiError(400, f"{error}.", param="tools") from None
+
+
+def contradicting(one: str, other: str) -> ApiError:
+    """Two fields that cannot both be honoured."""
+    return ApiError(400, f"{one} and {other} contradict each other; give one.", param=other)
+
+
+def _made(kind: FormatKind, value: Any) -> OutputFormat:
+    match kind:
+        case "json_schema":
+            return OutputFormat(kind, parse_json(value, "the schema") if isinstance(value, str) else value)
+        case "regex":
+            return OutputFormat(kind, pattern=value)
+        case "choices":
+            return OutputFormat(kind, choices=tuple(value))
+    return OutputFormat(kind)

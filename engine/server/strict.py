@@ -1,0 +1,41 @@
+"""What all bodies of requests have in common."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from engine.server.errors import UNSUPPORTED, ApiError
+
+
+class Strict(BaseModel):
+    """Nothing is converted and nothing unknown is taken, but null, by which clients say that a field is not set."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_unset(cls, raw: Any) -> Any:
+        if not isinstance(raw, dict):
+            return raw
+        return {name: value for name, value in raw.items() if value is not None or name in cls.model_fields}
+
+
+class NeutralFields(Strict):
+    """A request with fields that are taken at the values that change nothing.
+
+    ``NEUTRAL`` names them with those values, and what a client may do instead.
+    """
+
+    NEUTRAL: ClassVar[dict[str, tuple[tuple[Any, ...], str]]] = {}
+
+    @model_validator(mode="after")
+    def _check_neutral(self) -> Self:
+        for name, (values, instead) in self.NEUTRAL.items():
+            value = getattr(self, name)
+            if value is not None and value not in values:
+                raise ApiError(
+                    400, f"{name} can only be left at its neutral value here: {instead}.", param=name, code=UNSUPPORTED
+                )
+        return self

@@ -1,0 +1,79 @@
+"""What a loaded model decides with: its labels, its canvas, the prompt, and the settings of a read."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from engine.config import GenerationConfig
+from engine.errors import SafelightError
+from engine.tasks.decisions.layout import WIDTH, CanvasTokens, Layout, layout_of
+from engine.tasks.decisions.questions import Decision
+from engine.tasks.decisions.wording import Encode, Labels, user_text
+from engine.text.message import Message
+
+TURN_END = "<turn|>"
+NO_INSTRUCTIONS = "this model reads no system message; write the instructions into the state or the questions"
+MOST_KEPT = 1_024  # short texts whose tokens are kept
+
+
+@dataclass(frozen=True)
+class Deciding:
+    """What a model's tokenizer makes of decisions."""
+
+    labels: Labels
+    tokens: CanvasTokens
+
+    @staticmethod
+    def of(encode: Encode, defaults: GenerationConfig, canvas_length: int) -> Deciding:
+        """Of a model by its tokenizer, its settings and its canvas.
+
+        Raises:
+            SafelightError: it has no single tokens for yes and no, no token that ends a turn, or too short a canvas.
+        """
+        if canvas_length < WIDTH:
+            raise SafelightError(f"this model's canvas has {canvas_length} tokens; decisions take {WIDTH}")
+        if not defaults.eos_token_ids:
+            raise SafelightError("this model has no token that ends a turn; it cannot decide")
+        turn = list(encode(TURN_END))
+        is_end = len(turn) == 1 and turn[0] in defaults.eos_token_ids
+        end = turn[0] if is_end else defaults.eos_token_ids[0]
+        kept = _kept(encode)
+        return Deciding(Labels.of(kept), CanvasTokens(kept, end, defaults.pad_token_id, canvas_length))
+
+    def layout(self, decision: Decision) -> Layout:
+        """As ``layout_of``."""
+        return layout_of(decision, self.labels, self.tokens)
+
+    def messages(self, decision: Decision) -> tuple[Message, ...]:
+        """What the model is told."""
+        system = ({"role": "system", "content": decision.instructions},) if decision.instructions else ()
+        return (*system, {"role": "user", "content": user_text(decision, self.labels)})
+
+
+def reading_config(config: GenerationConfig, width: int) -> GenerationConfig:
+    """The settings of one read-only step on a canvas of ``width`` tokens."""
+    return config.replace(
+        canvas_length=width,
+        max_new_tokens=width,
+        max_denoising_steps=1,
+        t_min=1.0,
+        t_max=1.0,
+        stability_threshold=0,
+        confidence_threshold=0.0,
+        seed_canvas=None,
+        pinned=(),
+        allowed_tokens=None,
+        banned_tokens=(),
+    )
+
+
+def _kept(encode: Encode) -> Callable[[str], Sequence[int]]:
+    """The same, with the tokens of the last texts kept: labels and numbers are asked for again and again."""
+
+    @functools.lru_cache(MOST_KEPT)
+    def found(text: str) -> tuple[int, ...]:
+        return tuple(encode(text))
+
+    return found

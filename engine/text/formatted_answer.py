@@ -1,0 +1,97 @@
+"""Reading a run's tokens under the format of its answer: a thought before it is free."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.text.grammar import Grammar, GrammarTokens
+from engine.text.output_format import OutputFormat
+from engine.text.tags import CLOSE, OPEN, THINK, THINK_END, starts_in_thought
+from engine.text.tokenizer import Tokenizer
+
+
+class FormattedAnswer:
+    """How far a run has come.
+
+    A thought is opened and closed by tags that are one token each. It is free but for its end: an end token in it
+    closes the thought and not the text. The format begins behind it, or at once where there is none.
+
+    Args:
+        opens, closes: the tags' tokens.
+        in_thought: the prompt ends inside one. may_think: the answer may begin with one.
+    """
+
+    def __init__(
+        self, grammar: Grammar, opens: Sequence[int], closes: Sequence[int], *, in_thought: bool, may_think: bool
+    ) -> None:
+        self._state = grammar.begin()
+        self._opens, self._closes, self._ends = tuple(opens), tuple(closes), grammar.tokens.ends
+        self._in_thought = in_thought and bool(closes)
+        self._may_think = may_think and bool(opens) and bool(closes)  # nothing was taken yet
+        self._closes_now = False
+
+    @staticmethod
+    def of(
+        format: OutputFormat, tokenizer: Tokenizer, size: int, ends: Sequence[int], prompt: Sequence[int]
+    ) -> FormattedAnswer:
+        """At the beginning of the answer to a prompt.
+
+        Args:
+            size: of the model's vocabulary. ends: tokens that end a text.
+
+        Raises:
+            SafelightError: see ``Grammar.of``.
+        """
+        opens, closes = (
+            [token for tag in tags if (token := tokenizer.token_id(tag)) is not None and token < size]
+            for tags in ((OPEN, THINK), (CLOSE, THINK_END))
+        )
+        in_thought = starts_in_thought(tokenizer.decode(prompt, skip_special=False))
+        may_think = not (in_thought or (prompt and int(prompt[-1]) in closes))
+        grammar = Grammar.of(format, GrammarTokens.of(tokenizer, size, ends))
+        return FormattedAnswer(grammar, opens, closes, in_thought=in_thought, may_think=may_think)
+
+    def take(self, ids: Sequence[int]) -> int:
+        """Take tokens as far as they may stand there; returns how many, with an end token that was taken."""
+        taken = 0
+        if ids and self._may_think:
+            self._may_think, self._in_thought = False, ids[0] in self._opens
+        if self._in_thought:
+            marks = (*self._closes, *self._ends)
+            taken = next((place for place, token in enumerate(ids) if token in marks), len(ids))
+            self._closes_now = taken < len(ids) and ids[taken] not in self._closes
+            if taken == len(ids) or self._closes_now:
+                return taken
+            self._in_thought = False
+            taken += 1
+        return taken + self._state.take(ids[taken:])
+
+    def forced(self) -> list[int]:
+        """The tokens that must come next; not taken yet. Empty where there is a choice."""
+        if self._in_thought:
+            return [self._closes[0]] if self._closes_now else []
+        return [] if self._may_think else self._state.forced()
+
+    def allowed(self) -> NDArray[np.bool_]:
+        """Which tokens may come next, where there is a choice: (V,)."""
+        found = self._state.allowed()
+        if self._may_think:
+            found[list(self._opens)] = True
+        return found
+
+    def closing(self, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Of the tokens (V,) that are allowed next, those that bring the answer to its end; all, if none is known."""
+        return self._state.closing(allowed)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the end token was taken."""
+        return self._state.has_ended
+
+    @property
+    def must_end(self) -> bool:
+        """Whether the answer is whole, and nothing can follow."""
+        return not self._in_thought and self._state.must_end

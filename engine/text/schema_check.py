@@ -1,0 +1,231 @@
+"""A JSON schema from outside: what a grammar is made of, or one line about what cannot be held to, and where.
+
+Only keywords that hold are let through. A place is written as a JSON pointer: ``/properties/name``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from engine.errors import SafelightError, quoted
+from engine.text.pattern_size import check_pattern
+
+MOST_SCHEMAS, MOST_DEPTH = 2_000, 32  # schemas in a schema, and in each other
+MOST_COUNT = 100_000  # characters, items or members that are asked for; of more, an answer never has as many
+MOST_DIVISOR = 10_000  # of multipleOf, without its decimal point; a grammar has a state for each remainder
+MOST_NUMBER = 1e15  # of a bound; JSON's readers keep whole numbers up to 9e15
+
+_PLAIN = frozenset(("title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly",
+                    "discriminator", "nullable", "$schema", "$comment", "$anchor"))  # fmt: skip
+_COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
+_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
+_MAPS = ("properties", "patternProperties", "$defs", "definitions")
+_ONE = ("items", "additionalProperties", "additionalItems")
+_KNOWN = frozenset((*_COUNTS, *_BOUNDS, *_LISTS, *_MAPS, *_ONE, "type", "enum", "const", "required", "pattern",
+                    "format", "multipleOf", "$ref"))  # fmt: skip
+_TYPES = ("string", "integer", "number", "boolean", "null", "object", "array")
+
+Lacks = Callable[[str], str]
+"""The first character of a text that the model cannot write; empty: it can write all."""
+
+
+def checked_schema(schema: Mapping[str, Any], lacks: Lacks, only: str | None = None) -> dict[str, Any]:
+    """The schema without what says nothing about the answer.
+
+    Args:
+        only: a pattern that all strings with a pattern fulfil beside it; None where the model can write any text.
+
+    Raises:
+        SafelightError: a keyword or a reference that is not held to, a value that is none of its keyword's, a text that
+            the model cannot write, more than is looked at.
+    """
+    check = _Check(schema, lacks, only)
+    found = check.schema(schema, "", 0)
+    check.follow_references()
+    assert isinstance(found, dict)
+    return found
+
+
+class _Check:
+    def __init__(self, root: Mapping[str, Any], lacks: Lacks, only: str | None) -> None:
+        self._root, self._lacks, self._only = root, lacks, only
+        self._count = 0
+        self._references: dict[str, str] = {}  # each, and where it stands first
+
+    def schema(self, raw: Any, place: str, depth: int) -> dict[str, Any] | bool:
+        self._count += 1
+        if self._count > MOST_SCHEMAS:
+            raise SafelightError(f"the schema has more than {MOST_SCHEMAS:,} parts; make it smaller")
+        if depth > MOST_DEPTH:
+            raise SafelightError(f"the schema is deeper than {MOST_DEPTH} levels at {_short(place)}; make it flatter")
+        if isinstance(raw, bool):
+            return raw
+        if not isinstance(raw, Mapping):
+            raise _wrong(place, f"must be a schema, not {quoted(raw)}")
+        found: dict[str, Any] = {}
+        for name, value in raw.items():
+            if name in _PLAIN or name.startswith("x-") or (name == "$id" and not depth):
+                continue
+            if name not in _KNOWN:
+                raise _wrong(place, f"has {quoted(name)}, which answers cannot be held to; leave it out")
+            found[name] = self._keyword(name, value, f"{place}/{_escaped(name)}", depth)
+        if self._only is not None and "pattern" in found:
+            found["allOf"] = [*found.get("allOf", []), {"pattern": self._only}]
+        return found
+
+    def _keyword(self, name: str, value: Any, place: str, depth: int) -> Any:
+        if name in _ONE and not (name == "items" and isinstance(value, list)):
+            return self.schema(value, place, depth + 1)
+        if name in _LISTS or name == "items":
+            return [self.schema(one, f"{place}/{index}", depth + 1) for index, one in enumerate(_listed(value, place))]
+        if name in _MAPS:
+            return self._members(name, value, place, depth)
+        if name in _COUNTS:
+            most = MOST_COUNT if name.startswith("min") else 2**31 - 1
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+                raise _wrong(place, f"must be a whole number from 0 to {most}, not {quoted(value)}")
+        elif name in _BOUNDS or name == "multipleOf":
+            _check_number(name, value, place)
+        elif name == "type":
+            for one in value if isinstance(value, list) else [value]:
+                if one not in _TYPES:
+                    raise _wrong(place, f"must be one of {', '.join(_TYPES)}, not {quoted(one)}")
+        elif name in ("enum", "required"):
+            for one in _listed(value, place):
+                self._writable(one, place)
+        elif name == "const":
+            self._writable(value, place)
+        elif name in ("pattern", "format"):
+            if not isinstance(value, str):
+                raise _wrong(place, f"must be a text, not {quoted(value)}")
+            if name == "pattern":
+                check_pattern(value, f"the schema's {place}")
+        elif name == "$ref":
+            self._reference(value, place)
+        return value
+
+    def _members(self, name: str, value: Any, place: str, depth: int) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            raise _wrong(place, f"must be an object, not {quoted(value)}")
+        found = {}
+        for key, one in value.items():
+            here = f"{place}/{_escaped(key)}"
+            if name == "properties":
+                self._writable(key, here)
+            elif name == "patternProperties":
+                check_pattern(key, f"the schema's {_short(here)}")
+            found[key] = self.schema(one, here, depth + 1)
+        return found
+
+    def _writable(self, value: Any, place: str) -> None:
+        """See that the model can write a value as it stands."""
+        if isinstance(value, str):
+            lacking = self._lacks(value)
+            if lacking:
+                raise _wrong(place, f"has {quoted(value)}; this model cannot write {quoted(lacking)}")
+        elif isinstance(value, Mapping):
+            for key, one in value.items():
+                self._writable(key, place)
+                self._writable(one, place)
+        elif isinstance(value, list):
+            for one in value:
+                self._writable(one, place)
+        elif isinstance(value, float) and not math.isfinite(value):
+            raise _wrong(place, f"has {quoted(value)}, which is no JSON")
+
+    # --- references --------------------------------------------------------------------------------------------------
+
+    def _reference(self, value: Any, place: str) -> None:
+        if not isinstance(value, str):
+            raise _wrong(place, f"must be a text, not {quoted(value)}")
+        if not value.startswith("#"):
+            raise _wrong(place, f"is {quoted(value)}; only parts of the schema itself can be referred to, with #/…")
+        if value != "#" and not value.startswith("#/"):
+            raise _wrong(place, f"is {quoted(value)}; write the reference as #/$defs/NAME")
+        self._references.setdefault(value, place)
+
+    def follow_references(self) -> None:
+        """See that each reference leads to a schema, and none back to itself."""
+        done: set[str] = set()
+        for reference in self._references:
+            self._follow(reference, done, [])
+
+    def _follow(self, reference: str, done: set[str], path: list[str]) -> None:
+        if reference in path:
+            where = self._references.get(reference, reference)
+            raise _wrong(
+                where, f"refers to {quoted(reference)}, which contains itself; an answer cannot be held to that"
+            )
+        if reference in done:
+            return
+        if len(path) > MOST_DEPTH:
+            raise SafelightError(f"the schema's references are deeper than {MOST_DEPTH} levels; make it flatter")
+        target = self._target(reference)
+        for inner in _references_in(target):
+            self._follow(inner, done, [*path, reference])
+        done.add(reference)
+
+    def _target(self, reference: str) -> Any:
+        found: Any = self._root
+        for name in reference.split("/")[1:]:
+            key = name.replace("~1", "/").replace("~0", "~")
+            if isinstance(found, list) and key.isdecimal() and len(key) < 6 and int(key) < len(found):
+                found = found[int(key)]
+            elif isinstance(found, Mapping) and key in found:
+                found = found[key]
+            else:
+                raise _wrong(self._references.get(reference, ""), f"refers to {quoted(reference)}, which is not there")
+        return found
+
+
+def _references_in(schema: Any) -> list[str]:
+    """All references in a schema, but not those that stand among its definitions, which are followed when used."""
+    found, waiting = list[str](), [schema]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, Mapping):
+            if isinstance(one.get("$ref"), str):
+                found.append(one["$ref"])
+            waiting += [
+                value
+                for name, value in one.items()
+                if name not in ("$defs", "definitions", "enum", "const", "examples", "default")
+            ]
+        elif isinstance(one, list):
+            waiting += one
+    return found
+
+
+def _check_number(name: str, value: Any, place: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MOST_NUMBER:
+        raise _wrong(place, f"must be a number within {MOST_NUMBER:.0e}, not {quoted(value)}")
+    if value and abs(value) < 1 / MOST_NUMBER:
+        raise _wrong(place, f"is {quoted(value)}; numbers this near to 0 are not told apart")
+    if name == "multipleOf":
+        digits = f"{value:.15f}".replace(".", "").strip("0") if isinstance(value, float) else str(value)
+        if value <= 0 or not 0 < int(digits or 0) <= MOST_DIVISOR:
+            raise _wrong(
+                place, f"must be above 0 and of few digits, at most {MOST_DIVISOR} without point, not {quoted(value)}"
+            )
+
+
+def _listed(value: Any, place: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise _wrong(place, f"must be a list, not {quoted(value)}")
+    return value
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _short(place: str, most: int = 160) -> str:
+    return place if len(place) <= most else f"{place[:most]}…"
+
+
+def _wrong(place: str, what: str) -> SafelightError:
+    where = f"the schema's {_short(place)}" if place else "the schema"
+    return SafelightError(f"{where} {what}")

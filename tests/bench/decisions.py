@@ -1,0 +1,94 @@
+"""Decisions a second from one client that keeps its connections, over the embedded model.
+
+    python -m tests.bench.decisions [SECONDS]
+
+The client is a process of its own, on the same machine. Each request is about another state.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import multiprocessing
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from engine.catalog import SKILLS
+from engine.service import LocalBackend
+from tests.engine.server.served import KEY, serving
+
+QUESTION = {"type": "predicate", "instructions": "Is the first number the larger one?"}
+
+
+@dataclass(frozen=True)
+class Way:
+    """How it is asked: requests at once, questions a request."""
+
+    name: str
+    clients: int = 1
+    questions: int = 1
+    joint: bool = False
+
+
+WAYS = (
+    Way("one question a request, one request at a time"),
+    Way("one question a request, eight requests at once", clients=8),
+    Way("eight questions a request, read singly", questions=8),
+    Way("eight questions a request, read jointly", questions=8, joint=True),
+    Way("eight questions a request, read singly, four requests at once", clients=4, questions=8),
+)
+
+
+def ask(port: int, way: Way, thread: int, until: float, spent: list[float]) -> None:
+    """Ask again and again; notes the seconds that each request took."""
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
+    number = 1_000 * thread
+    while time.perf_counter() < until:
+        number += 1
+        body: dict[str, Any] = {"input": f"{number} and 4711", "questions": [QUESTION] * way.questions}
+        if way.joint:
+            body["joint"] = True
+        began = time.perf_counter()
+        connection.request("POST", "/v1/decisions", json.dumps(body), headers)
+        answer = connection.getresponse()
+        data = answer.read()
+        if answer.status != 200:
+            raise SystemExit(data.decode())
+        spent.append(time.perf_counter() - began)
+    connection.close()
+
+
+def measure(port: int, seconds: float) -> None:
+    """Every way, in this process."""
+    for way in WAYS:
+        for span in (seconds / 4, seconds):  # the first warms
+            spent: list[float] = []
+            began = time.perf_counter()
+            threads = [
+                threading.Thread(target=ask, args=(port, way, thread, began + span, spent))
+                for thread in range(way.clients)
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            took = time.perf_counter() - began
+        rate, median = len(spent) * way.questions / took, sorted(spent)[len(spent) // 2]
+        print(f"{rate:7.0f} decisions/s   {1000 * median:6.1f} ms a request   {way.name}", flush=True)
+
+
+def main() -> None:
+    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 5.0
+    with serving(LocalBackend(), SKILLS) as served:
+        port = int(served.server.url.rpartition(":")[2])
+        client = multiprocessing.get_context("spawn").Process(target=measure, args=(port, seconds))
+        client.start()
+        client.join()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,339 @@
+"""Decisions over a made-up model: both formats to the letter, what is refused by name, and requests that end early."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import numpy as np
+import pytest
+
+from engine.events import CanvasCommitted, CanvasStarted, GenerationFinished, PrefillFinished, SlotsRead, StepFinished
+from engine.tasks.decisions.questions import Decision
+from tests.engine.server.served import ScriptedEngine, Served, refused, serving, within
+
+DECISIONS, SYSTEMONE = "/v1/decisions", "/v1/systemone"
+MASS = 0.9
+PREDICATE = {"type": "predicate", "instructions": "Is it so?", "name": "so"}
+CHOICE = {
+    "type": "choice",
+    "instructions": [{"type": "input_text", "text": "Which?"}],
+    "choices": [{"value": "true"}, {"value": True, "description": "the value"}, {"value": "ü"}],
+}
+LEVELS = [{"label": "low"}, {"label": "high", "description": "!"}]
+SCORE = {"type": "score", "instructions": "How much?", "levels": LEVELS}
+QUESTIONS = {
+    "so": {"type": "noul", "instructions": "Is it so?", "criteria": {"true": "it is"}},
+    "which": {"type": "choice", "instructions": "Which?", "criteria": {"a": None, "b": "the second"}},
+    "much": {"type": "score", "instructions": "How much?", "criteria": ["low", "mid", "high"]},
+}
+
+
+class DecidingEngine(ScriptedEngine):
+    """Of a question's options each is half as likely as the one before it; the other reads say the same.
+
+    Under ``hold`` a read waits for ``gate``. ``broken`` is the state that it fails at.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.able = dataclasses.replace(self.able, decisions=True)
+        self.decided: list[Decision] = []
+        self.broken = ""
+
+    def _items_of(self, _model: Any, task: Any, *_: Any) -> Iterator[Any]:
+        decision, layout, cancel = task.request.decision, task.layout, task.request.cancel
+        self.decided.append(decision)
+        canvas = np.array(layout.canvas, dtype=np.int32).clip(0)
+        yield PrefillFinished(len(task.ids), len(decision.state), 0.01)
+        for read in range(1 + decision.repeats):
+            yield CanvasStarted(read, canvas, np.ones(len(canvas), dtype=np.bool_))
+            if self.hold:
+                self.gate.acquire()
+            if cancel.is_set():
+                yield GenerationFinished("cancelled", canvas[:0], read, read, 0.0)
+                return
+            if decision.state == self.broken:
+                raise self.failure
+            sure, none = np.ones(len(canvas), dtype=np.bool_), np.zeros(len(canvas), dtype=np.float32)
+            yield StepFinished(read, 0, 1.0, canvas, canvas, none, sure, canvas, 0.01)
+            shares = [np.array([2.0**-n for n, _ in enumerate(slot.labels)], dtype=np.float32) for slot in layout.slots]
+            logs = tuple(np.log(MASS * share / share.sum()) for share in shares)
+            yield SlotsRead(read, logs, tuple(True for _ in logs))
+            yield CanvasCommitted(read, canvas, 1, 1, "converged")
+        yield GenerationFinished("eos", canvas[:1], read + 1, read + 1, 0.01)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Served]:
+    with serving(DecidingEngine()) as served:
+        yield served
+
+
+@pytest.fixture
+def served(server: Served) -> Served:
+    server.engine.decided.clear()
+    return server
+
+
+def near(value: Any) -> Any:
+    """Numbers in JSON, as near as floats of 32 bits are."""
+    match value:
+        case float():
+            return pytest.approx(value, abs=1e-6)
+        case dict():
+            return {name: near(one) for name, one in value.items()}
+        case list():
+            return [near(one) for one in value]
+    return value
+
+
+def decide(served: Served, **fields: Any) -> httpx2.Response:
+    return served.http.post(DECISIONS, json={"input": "It is so.", "questions": [PREDICATE], **fields})
+
+
+def systemone(served: Served, **fields: Any) -> httpx2.Response:
+    return served.http.post(SYSTEMONE, json={"state": "It is so.", "questions": QUESTIONS, **fields})
+
+
+def test_decisions_are_written_as_openai_has_them(served: Served) -> None:
+    answer = decide(served, model="scripted", questions=[PREDICATE, CHOICE, SCORE], safety_identifier="me").json()
+    prompts = answer["usage"].pop("input_tokens")
+    assert prompts > 3 * len("It is so.")
+    assert answer["usage"].pop("total_tokens") == prompts + 3
+    assert answer == near({
+        "model": "scripted",
+        "answers": [
+            {"type": "predicate", "name": "so", "probability": 2 / 3},
+            {
+                "type": "choice", "name": None, "choice": "true", "confidence": MASS * 4 / 7,
+                "probabilities": [
+                    {"value": "true", "probability": 4 / 7}, {"value": True, "probability": 2 / 7},
+                    {"value": "ü", "probability": 1 / 7},
+                ],
+            },
+            {
+                "type": "score", "name": None, "score": 1 / 3, "confidence": MASS * 2 / 3,
+                "probabilities": [
+                    {"value": 0, "label": "low", "probability": 2 / 3},
+                    {"value": 1, "label": "high", "probability": 1 / 3},
+                ],
+            },
+        ],
+        "usage": {
+            "input_tokens_details": {"cached_tokens": 27, "cache_write_tokens": 0},
+            "output_tokens": 3, "output_tokens_details": {"reasoning_tokens": 0},
+        },
+    })  # fmt: skip
+    assert [len(decision.questions) for decision in served.engine.decided] == [1, 1, 1]
+    assert [option.name for option in served.engine.decided[1].questions[0].options] == ['"true"', "true", '"ü"']
+
+
+def test_systemone_is_written_as_typesafe_has_it(served: Served) -> None:
+    answer = systemone(served, request_id="r1", chat_template_kwargs={"enable_thinking": False}, images=[]).json()
+    assert answer.pop("created") > 1_700_000_000
+    assert answer["usage"].pop("input_tokens") > 30
+    shown = {"label_mass": MASS, "argmax_is_label": True}
+    assert answer == near({
+        "id": "decision-r1",
+        "object": "structured_decision",
+        "model": "scripted",
+        "answers": {
+            "so": {
+                "type": "noul", "noul": 2 / 3, "probabilities": {"yes": 2 / 3, "no": 1 / 3}, "confidence": MASS * 2 / 3,
+            },
+            "which": {
+                "type": "choice", "choice": "a", "probabilities": {"a": 2 / 3, "b": 1 / 3}, "confidence": MASS * 2 / 3,
+            },
+            "much": {
+                "type": "score", "score": 4 / 7, "legend": {"0": "low", "1": "mid", "2": "high"},
+                "probabilities": {"0": 4 / 7, "1": 2 / 7, "2": 1 / 7}, "confidence": MASS * 4 / 7,
+            },
+        },
+        "usage": {"output_tokens": 3},
+        "diagnostics": {"so": shown, "which": shown, "much": shown},
+        "joint": None,
+    })  # fmt: skip
+
+
+def test_questions_are_read_jointly_where_that_is_asked_for(served: Served) -> None:
+    answer = systemone(served, joint=True).json()
+    assert answer["joint"] == {"canvases": [{"questions": list(QUESTIONS), "width": 32, "slots": [3, 8, 13]}]}
+    assert answer["answers"]["so"]["probabilities"] == near({"yes": 2 / 3, "no": 1 / 3})
+    many = {f"q{number}": QUESTIONS["so"] for number in range(8)}  # more than fit a canvas of 32
+    canvases = systemone(served, joint=True, questions=many).json()["joint"]["canvases"]
+    assert [canvas["questions"] for canvas in canvases] == [list(many)[:4], list(many)[4:]]
+    assert [(decision.is_joint, decision.first) for decision in served.engine.decided[1:]] == [(True, 1), (True, 5)]
+    assert systemone(served, joint=True, questions={"so": QUESTIONS["so"]}).json()["joint"] is None
+    assert not served.engine.decided[-1].is_joint
+    assert len(decide(served, joint=True, questions=[SCORE] * 4).json()["answers"]) == 4
+    assert len(served.engine.decided) == 1 + 2 + 1 + 1
+
+
+def test_repeats_and_a_temperature_are_ours(served: Served) -> None:
+    answer = systemone(served, repeats=2).json()["answers"]["which"]
+    assert (answer["reads"], answer["agreement"], answer["spread"]) == (3, 1.0, near({"a": 0.0, "b": 0.0}))
+    [plain] = decide(served, repeats=1).json()["answers"]
+    assert (plain["reads"], plain["agreement"], plain["spread"]) == (2, 1.0, near(0.0))
+    [plain] = decide(served, temperature=2).json()["answers"]
+    assert plain["probability"] == pytest.approx(math.sqrt(2) / (1 + math.sqrt(2)), abs=1e-6)
+    assert plain.keys() == {"type", "name", "probability"}
+
+
+@pytest.mark.parametrize(
+    ("sent", "state", "instructions"),
+    [
+        ([{"role": "user", "content": "one"}, {"role": "user", "content": "two"}], "one\n\ntwo", ""),
+        (
+            [
+                {"role": "developer", "content": [{"type": "input_text", "text": "Mind."}]},
+                {"type": "message", "role": "user", "content": [{"type": "input_json", "data": {"a": "ü"}}]},
+                {"role": "assistant", "content": [{"type": "output_text", "text": "So."}], "phase": "final_answer"},
+            ],
+            'user: {"a": "ü"}\n\nassistant: So.',
+            "Mind.",
+        ),
+    ],
+)
+def test_messages_become_a_state(served: Served, sent: Any, state: str, instructions: str) -> None:
+    assert decide(served, input=sent).status_code == 200
+    [decision] = served.engine.decided
+    assert (decision.state, decision.instructions) == (state, instructions)
+
+
+def test_any_json_is_a_state(served: Served) -> None:
+    for state, text in (({"a": ["ü"]}, '{"a": ["ü"]}'), ([0], "[0]"), (0, "0"), (False, "false"), ("x", "x")):
+        assert systemone(served, state=state, instructions="Mind.").status_code == 200
+        assert (served.engine.decided[-1].state, served.engine.decided[-1].instructions) == (text, "Mind.")
+
+
+def choice_of(count: int) -> dict[str, Any]:
+    return {**CHOICE, "choices": [{"value": str(number)} for number in range(count)]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "param", "said"),
+    [
+        ({"input": " "}, "input", "empty"),
+        ({"input": []}, "input", None),
+        ({"input": [{"role": "system", "content": "Mind."}]}, "input", "empty"),
+        ({"input": [{"role": "wizard", "content": "x"}]}, "input.0.role", None),
+        ({"input": [{"type": "function_call", "name": "f"}]}, "input.0.type", "Only messages"),
+        ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "input.0.content.0", "Images"),
+        ({"questions": []}, "questions", None),
+        ({"questions": [PREDICATE] * 65}, "questions", "65 questions; at most 64"),
+        ({"questions": [PREDICATE, choice_of(27)]}, "questions.1.choices", "27 options; give 2 to 26"),
+        ({"questions": [choice_of(1)]}, "questions.0.choices", "give 2 to 26"),
+        ({"questions": [{**CHOICE, "choices": [{"value": "a"}] * 2}]}, "questions.0.choices", "twice"),
+        ({"questions": [{**CHOICE, "choices": [{"value": 1}, {"value": 2}]}]}, "questions.0.choices.0.value", None),
+        ({"questions": [{**SCORE, "levels": LEVELS * 6}]}, "questions.0.levels", "12 levels"),
+        ({"questions": [{**PREDICATE, "instructions": " "}]}, "questions.0", "asks nothing"),
+        ({"questions": [{**PREDICATE, "type": "guess"}]}, "questions.0", None),
+        ({"questions": [{**PREDICATE, "mood": 1}]}, "questions.0.mood", "not known"),
+        ({"questions": [{**PREDICATE, "instructions": [{"type": "x"}]}]}, "questions.0.instructions.0", "Images"),
+        ({"input": "x" * 2_000}, "questions", "shorten the state"),
+        ({"repeats": 17}, "repeats", None), ({"repeats": -1}, "repeats", None), ({"joint": "yes"}, "joint", None),
+        ({"temperature": 0}, "temperature", None), ({"stream": True}, "stream", "not known"),
+        ({"model": "gpt-6-luna"}, "model", "not loaded"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_decided_is_refused_by_name(
+    served: Served, fields: dict[str, Any], param: str, said: str | None
+) -> None:
+    status, where, sentence = refused(decide(served, **fields))
+    assert (status, where) == (404 if param == "model" else 400, param)
+    assert (said or "") in sentence
+    assert not served.engine.decided
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"state": ""}, "state"), ({"state": {}}, "state"), ({"state": None}, "state"),
+        ({"questions": {}}, "questions"), ({"questions": {"": QUESTIONS["so"]}}, "questions"),
+        ({"questions": {"a": {"type": "noul"}}}, "questions.a"),
+        ({"questions": {"a": {**QUESTIONS["so"], "mood": 1}}}, "questions.a"),
+        ({"questions": {"a": {**QUESTIONS["so"], "type": "predicate"}}}, "questions.a"),
+        ({"questions": {"a" * 300: []}}, f"questions.{'a' * 190}"), ({"images": ["data:image/png;base64,"]}, "images"),
+        ({"chat_template_kwargs": {"enable_thinking": True}}, "chat_template_kwargs.enable_thinking"),
+        ({"chat_template_kwargs": {"mood": 1}}, "chat_template_kwargs.mood"), ({"request_id": ""}, "request_id"),
+    ],
+)  # fmt: skip
+def test_systemone_refuses_by_name_too(served: Served, fields: dict[str, Any], param: str) -> None:
+    assert refused(systemone(served, **fields))[:2] == (400, param)
+
+
+def test_a_model_that_cannot_decide_says_so() -> None:
+    with serving(ScriptedEngine()) as plain:
+        status, _, sentence = refused(decide(plain))
+        assert (status, sentence) == (501, "The model scripted cannot decide; load another one.")
+
+
+def test_a_request_that_fails_ends_all_of_its_runs(served: Served) -> None:
+    served.engine.broken = "broken"
+    status, _, sentence = refused(decide(served, input="broken", questions=[PREDICATE] * 20))
+    assert status == 500
+    assert "fell out" in sentence
+    assert within(lambda: served.scheduler.running + served.scheduler.waiting == 0)
+    assert served.server.live.snapshot()[0].state == "failed"
+
+
+def test_decisions_are_counted_and_shown_as_one_request(served: Served) -> None:
+    def count(name: str) -> float:
+        lines = served.http.get("/metrics").text.splitlines()
+        return float(next(line.rpartition(" ")[2] for line in lines if line.startswith(f"safelight_{name} ")))
+
+    before = count("decisions_total"), count("denoising_steps_total"), count("canvas_positions_total")
+    usage = decide(served, questions=[PREDICATE] * 3, repeats=1).json()["usage"]
+    assert within(lambda: count("decisions_total") == before[0] + 3)
+    assert count("denoising_steps_total") == before[1] + 6
+    assert count("canvas_positions_total") == before[2] + 6 * 16
+    live = served.server.live.snapshot()[0]
+    assert (live.endpoint, live.state, live.tokens) == (DECISIONS, "finished", usage["output_tokens"])
+    assert (usage["output_tokens"], live.prompt_tokens) == (6, usage["input_tokens"])
+    assert live.trace is not None
+    assert live.trace.header.decision == served.engine.decided[0]
+
+
+def test_a_client_that_leaves_ends_all_of_its_runs() -> None:
+    engine = DecidingEngine()
+    engine.hold = True
+    with serving(engine, most_waiting=1) as served:
+        body = {"input": "x", "questions": [PREDICATE] * 12}
+        with pytest.raises(httpx2.ReadTimeout):
+            served.http.post(DECISIONS, json=body, timeout=0.1)
+        assert within(lambda: served.server.live.snapshot()[0].stop.is_set())
+        engine.gate.release(12)
+        assert within(lambda: served.scheduler.running + served.scheduler.waiting == 0)
+        assert within(lambda: served.server.live.snapshot()[0].state == "cancelled")
+        assert len(engine.decided) < 12
+
+
+def test_a_request_waits_as_one_however_many_questions_it_has() -> None:
+    engine = DecidingEngine()
+    engine.hold = True
+    engine.able = dataclasses.replace(engine.able, parallel_runs=1)
+    answers: list[httpx2.Response] = []
+    with serving(engine, most_waiting=2) as served:
+
+        def ask() -> None:
+            answers.append(decide(served, questions=[PREDICATE] * 5))
+
+        threads = [threading.Thread(target=ask) for _ in range(2)]
+        threads[0].start()
+        assert within(lambda: served.scheduler.waiting == 4)  # whose client is one, of which there may be two
+        threads[1].start()
+        assert within(lambda: served.scheduler.waiting == 9)
+        status, _, sentence = refused(decide(served))
+        assert (status, sentence) == (429, "2 requests wait already; try again in a moment.")
+        engine.hold = False
+        engine.gate.release(20)
+        for thread in threads:
+            thread.join(20)
+    assert [len(answer.json()["answers"]) for answer in answers] == [5, 5]
+    assert json.loads(answers[0].content) == json.loads(answers[1].content)

@@ -1,0 +1,151 @@
+"""Formats that answers are held to: what reaches the engine of each way to ask, and what is refused by name."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from engine.service import RunEnded, RunRequest, RunSteps
+from engine.text.output_format import OutputFormat
+from tests.engine.server.served import ScriptedEngine, Served, events, refused, serving
+from tests.engine.server.test_chat import CALL, TOOLS
+
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+NAMED = {"type": "json_schema", "json_schema": {"name": "place", "schema": SCHEMA, "strict": True}}
+OTHER = {"type": "function", "function": {"name": "clock", "parameters": SCHEMA}}
+WEATHER = {"name": "weather", "parameters": TOOLS[0]["function"]["parameters"]}
+BAD = "the schema fits no text: a number cannot be above 5 and below 3"
+
+
+class FormattedEngine(ScriptedEngine):
+    """Notes the formats that runs are to fit; refuses those of a schema with ``minimum``, as a grammar may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.able = dataclasses.replace(self.able, structured=True)
+        self.formats: list[OutputFormat | None] = []
+
+    def begin(self, request: RunRequest) -> RunSteps:
+        self.formats.append(request.output_format)
+        if "minimum" in str(request.output_format):
+            yield RunEnded(request.run_id, BAD)
+        else:
+            yield from super().begin(dataclasses.replace(request, output_format=None))
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    with serving(FormattedEngine()) as served:
+        yield served
+
+
+def sent(served: Served) -> OutputFormat | None:
+    return served.engine.formats[-1]  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"response_format": NAMED}, OutputFormat("json_schema", SCHEMA)),
+        ({"response_format": {"type": "json_object"}}, OutputFormat("json_object")),
+        ({"response_format": {"type": "text"}}, None),
+        ({"structured_outputs": {"json": SCHEMA}}, OutputFormat("json_schema", SCHEMA)),
+        ({"structured_outputs": {"json": '{"type": "object"}'}}, OutputFormat("json_schema", {"type": "object"})),
+        ({"structured_outputs": {"regex": "[ab]+"}}, OutputFormat("regex", pattern="[ab]+")),
+        ({"structured_outputs": {"choice": ["a", "b"]}}, OutputFormat("choices", choices=("a", "b"))),
+        ({"structured_outputs": {"json_object": True, "regex": None}}, OutputFormat("json_object")),
+        ({"guided_json": SCHEMA}, OutputFormat("json_schema", SCHEMA)),
+        ({"guided_regex": "a", "structured_outputs": {}}, OutputFormat("regex", pattern="a")),
+        ({"guided_choice": ["a"]}, OutputFormat("choices", choices=("a",))),
+    ],
+)
+def test_each_way_to_ask_reaches_the_run(served: Served, asked: dict[str, Any], expected: OutputFormat | None) -> None:
+    served.engine.says = "thought\nis what it says"  # which is no thought where the format asks for it
+    answer = served.chat(**asked).json()
+    assert sent(served) == expected
+    if expected is not None:
+        assert answer["choices"][0]["message"]["content"] == served.engine.says
+    assert served.http.post("/v1/completions", json={"prompt": "x", **asked}).status_code == 200
+    assert sent(served) == expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "param"),
+    [
+        ({"response_format": {"type": "xml"}}, "response_format.type"),
+        ({"response_format": {"type": "json_schema"}}, "response_format"),
+        ({"response_format": {**NAMED, "type": "json_object"}}, "response_format"),
+        ({"response_format": {"type": "json_schema", "json_schema": {"name": "x"}}},
+         "response_format.json_schema.schema"),
+        ({"response_format": {**NAMED, "mood": 1}}, "response_format.mood"),
+        ({"response_format": {"type": "json_object"}, "guided_regex": "a"}, "guided_regex"),
+        ({"structured_outputs": {"regex": "a", "choice": ["a"]}}, "structured_outputs.choice"),
+        ({"structured_outputs": {"grammar": "a"}}, "structured_outputs.grammar"),
+        ({"structured_outputs": {"regex": ""}}, "structured_outputs.regex"),
+        ({"structured_outputs": {"choice": []}}, "structured_outputs.choice"),
+        ({"structured_outputs": {"json": "{"}}, "structured_outputs.json"),
+        ({"guided_json": "[]"}, "guided_json"),
+        ({"guided_json": {"enum": ["x" * 70_000]}}, "guided_json"),
+        ({"guided_choice": ["a" * 2_000]}, "guided_choice"),
+        ({"response_format": NAMED, "reasoning_effort": "high"}, "response_format"),
+        ({"response_format": NAMED, "tools": TOOLS}, "response_format"),
+        ({"response_format": NAMED, "tools": TOOLS, "tool_choice": "required"}, "response_format"),
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"tools": TOOLS, "tool_choice": "sometimes"}, "tool_choice"),
+        ({"tools": TOOLS, "tool_choice": {"type": "function", "function": {"name": "clock"}}}, "tool_choice"),
+        ({"response_format": NAMED, "logprob_token_ids": [5], "vllm_xargs": {"diffusion_constrained": 1}},
+         "response_format"),
+    ],
+)  # fmt: skip
+def test_what_is_no_format_is_refused_by_name(served: Served, asked: dict[str, Any], param: str) -> None:
+    status, where, sentence = served.refusal(**asked)
+    assert (status, where) == (400, param)
+    assert sentence.endswith(".")
+
+
+def test_a_format_that_no_text_fits_is_refused_before_the_run_begins(served: Served) -> None:
+    asked = {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"minimum": 5}}}}
+    for more in ({}, {"stream": True}):
+        assert served.refusal(**asked, **more) == (400, "response_format", f"{BAD}.")
+    text = {"format": {"type": "json_schema", "name": "x", "schema": {"minimum": 5}}}
+    assert refused(served.http.post("/v1/responses", json={"input": "Hi", "text": text}))[:2] == (400, "text.format")
+
+
+def test_a_call_can_be_forced_of_any_tool_or_of_one(served: Served) -> None:
+    served.engine.says = CALL
+    named = {"type": "function", "function": {"name": "weather"}}
+    [choice] = served.chat(tools=[*TOOLS, OTHER], tool_choice=named).json()["choices"]
+    assert choice["finish_reason"] == "tool_calls"
+    assert sent(served) == OutputFormat("tool_calls", tools=(WEATHER,))
+    assert [tool["function"]["name"] for tool in served.engine.options[-1]["tools"]] == ["weather", "clock"]
+    chunks = events(served.chat(tools=[*TOOLS, OTHER], tool_choice="required", stream=True))
+    assert chunks[-1]["choices"][0]["finish_reason"] == "tool_calls"
+    assert len(sent(served).tools) == 2  # type: ignore[union-attr]
+    served.chat(tools=TOOLS, tool_choice="auto")
+    assert sent(served) is None
+
+
+def test_responses_ask_in_their_own_words(served: Served) -> None:
+    served.engine.says = '{"city": "Bonn"}'
+    text = {"format": {"type": "json_schema", "name": "place", "schema": SCHEMA, "strict": True}}
+    answer = served.http.post("/v1/responses", json={"input": "Where?", "text": text}).json()
+    assert sent(served) == OutputFormat("json_schema", SCHEMA)
+    assert answer["text"] == text
+    assert answer["output"][0]["content"][0]["text"] == served.engine.says
+    served.engine.says = CALL
+    tool = {"type": "function", **TOOLS[0]["function"]}
+    forced = {"tools": [tool], "tool_choice": {"type": "function", "name": "weather"}}
+    answer = served.http.post("/v1/responses", json={"input": "Where?", **forced}).json()
+    assert sent(served) == OutputFormat("tool_calls", tools=(WEATHER,))
+    assert answer["output"][0]["type"] == "function_call"
+
+
+def test_a_model_that_cannot_be_held_to_a_format_says_so() -> None:
+    engine = FormattedEngine()
+    engine.able = dataclasses.replace(engine.able, structured=False)
+    with serving(engine) as plain:
+        assert plain.refusal(response_format=NAMED)[:2] == (400, "response_format")
+        assert plain.refusal(tools=TOOLS, tool_choice="required")[:2] == (400, "tool_choice")

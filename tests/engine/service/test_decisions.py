@@ -1,0 +1,221 @@
+"""Decisions of the embedded model by the local backend: how questions become runs, and runs answers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import SKILLS, SafelightError, SlotsRead, open_trace
+from engine.service import (
+    Capabilities,
+    DecisionReads,
+    LoadedModel,
+    LoadRequest,
+    LocalBackend,
+    ModelLoaded,
+    RunAdvanced,
+    RunRequest,
+    RunStarted,
+    Scheduler,
+    decision_requests,
+    run_alone,
+)
+from engine.tasks.decisions.answers import TypedAnswer
+from engine.tasks.decisions.questions import Decision, OneOf, Option, Question, Score, YesNo
+from engine.text.tags import closed_thought
+from tests.engine.service.test_scheduler import Ear
+
+STATE = "There are 12 apples and 7 pears in the box."
+QUESTIONS: tuple[Question, ...] = (
+    YesNo("Are there more apples than pears?", name="more"),
+    OneOf("What is there most of?", (Option("apples"), Option("pears", "green ones")), "most"),
+    Score("How full is it?", (Option("empty"), Option("half"), Option("full")), "full"),
+)
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("traces")
+
+
+@pytest.fixture(scope="module")
+def backend(traces: Path) -> LocalBackend:
+    return LocalBackend(traces)
+
+
+@pytest.fixture(scope="module")
+def model(backend: LocalBackend) -> LoadedModel:
+    replies: list[Any] = []
+    backend.load(LoadRequest(SKILLS, "Skills"), replies.append)
+    assert isinstance(replies[-1], ModelLoaded)
+    return replies[-1].model
+
+
+def ran(backend: LocalBackend, request: RunRequest) -> tuple[DecisionReads, list[Any]]:
+    assert request.decision is not None
+    reads, replies = DecisionReads(request.decision), list(run_alone(backend, request))
+    for reply in replies:
+        reads.add(reply)
+    assert reads.is_over
+    return reads, replies
+
+
+def decided(backend: LocalBackend, requests: Sequence[RunRequest]) -> list[TypedAnswer]:
+    return [answer for request in requests for answer in ran(backend, request)[0].answers()]
+
+
+@pytest.mark.parametrize("is_joint", [False, True])
+def test_each_question_is_answered_and_the_same_again(
+    backend: LocalBackend, model: LoadedModel, is_joint: bool
+) -> None:
+    requests = decision_requests(model, STATE, QUESTIONS, is_joint=is_joint, repeats=2)
+    assert len(requests) == (1 if is_joint else 3)
+    answers = decided(backend, requests)
+    assert [answer.question for answer in answers] == list(QUESTIONS)
+    assert [len(answer.probabilities) for answer in answers] == [2, 2, 3]
+    assert all(sum(answer.probabilities) == pytest.approx(1) for answer in answers)
+    assert {answer.reads for answer in answers} <= {1, 3}
+    backend._caches.clear()  # read anew, in the same pieces
+    again = decided(backend, decision_requests(model, STATE, QUESTIONS, is_joint=is_joint, repeats=2))
+    for one, other in zip(again, answers, strict=True):
+        assert one.probabilities == pytest.approx(other.probabilities, abs=1e-5)
+
+
+def test_a_decision_is_recorded_with_its_questions_and_slots(
+    backend: LocalBackend, model: LoadedModel, traces: Path
+) -> None:
+    [request] = decision_requests(model, STATE, QUESTIONS, is_joint=True, keep=True)
+    reads, replies = ran(backend, request)
+    trace = next(reply.trace for reply in replies if isinstance(reply, RunStarted))
+    assert trace.path is not None
+    assert trace.path.parent == traces
+    stored = open_trace(trace.path, check=True)
+    assert (stored.notice, stored.header) == ("", trace.header)
+    header = stored.header
+    assert (header.decision, header.canvas_length) == (request.decision, 32)
+    assert [slot.position for slot in header.slots] == [3, 8, 13]
+    assert header.prompt.startswith(f"{STATE}\n\nQuestion 1: Are there more apples")
+    assert header.prompt_ids == tuple(model.prompt_ids(request))
+    assert [type(event) for event in stored.events] == [type(event) for event in trace.events]
+    told = next(event for event in stored.events if isinstance(event, SlotsRead))
+    seen = next(reply.event for reply in replies if isinstance(getattr(reply, "event", None), SlotsRead))
+    assert [row.tolist() for row in told.logprobs] == [row.tolist() for row in seen.logprobs]
+    best = ["yn"[reads.answers()[0].best], "AB"[reads.answers()[1].best], str(reads.answers()[2].best)]
+    assert stored.text == trace.text == "".join(f"{number}: {one}\n" for number, one in enumerate(best, start=1))
+    usage = reads.usage
+    assert (usage.prompt_tokens, usage.answer_tokens) == (len(header.prompt_ids), 3)
+
+
+def test_questions_about_a_state_read_it_once(backend: LocalBackend, model: LoadedModel) -> None:
+    backend._caches.clear()
+    usages = [ran(backend, request)[0].usage for request in decision_requests(model, STATE, QUESTIONS)]
+    assert [usage.reused_tokens > len(STATE) for usage in usages] == [False, True, True]
+
+
+def test_runs_at_once_decide_as_each_alone(backend: LocalBackend, model: LoadedModel) -> None:
+    requests = decision_requests(model, STATE, QUESTIONS)
+    alone = decided(backend, requests)
+    scheduler, ears = Scheduler(backend), [Ear() for _ in requests]
+    with scheduler._changed:
+        for request, ear in zip(requests, ears, strict=True):
+            scheduler.run(dataclasses.replace(request, run_id=request.run_id[::-1]), ear)
+    assert all(ear.has_ended.wait(30) for ear in ears)
+    assert scheduler.close()
+    for question, ear, expected in zip(QUESTIONS, ears, alone, strict=True):
+        reads = DecisionReads(Decision(STATE, (question,)))
+        for reply in ear.heard:
+            reads.add(reply)
+        [answer] = reads.answers()
+        assert answer.probabilities == pytest.approx(expected.probabilities, abs=1e-5)
+
+
+def test_as_many_questions_as_fit_are_asked_together(model: LoadedModel) -> None:
+    """12 on a canvas of 64, and fewer where the context is short; one that is left over is asked singly."""
+    questions = [YesNo(f"Is {number} odd?", name=str(number)) for number in range(25)]
+    wide = dataclasses.replace(model, context=10_000)
+    decisions = [request.decision for request in decision_requests(wide, "-", questions, is_joint=True)]
+    assert [(one.first, len(one.questions)) for one in decisions if one] == [(1, 8), (9, 8), (17, 9)]
+    parts = [request.decision for request in decision_requests(model, "-", questions, is_joint=True)]
+    assert [question for one in parts if one for question in one.questions] == questions
+    assert len(parts) > 3
+    tight = dataclasses.replace(model, context=len(model.prompt_ids(single(model, "-" * 99, questions[0]))) + 16)
+    alone = [request.decision for request in decision_requests(tight, "-" * 99, questions[:2], is_joint=True)]
+    assert [(one.first, one.is_joint) for one in alone if one] == [(1, False)] * 2
+    with pytest.raises(SafelightError, match="the question '0' do not fit this model's"):
+        decision_requests(tight, "-" * 100, questions[:2])
+
+
+def single(model: LoadedModel, state: str, question: Question) -> RunRequest:
+    return RunRequest("decision", (), model.defaults, 0, decision=Decision(state, (question,)))
+
+
+def test_a_model_elsewhere_that_tells_no_steps_gets_all_at_once(model: LoadedModel) -> None:
+    foreign = dataclasses.replace(model, capabilities=Capabilities(decisions=True), reads_system=False)
+    [request] = decision_requests(foreign, STATE, QUESTIONS, instructions="Be strict.")
+    assert request.decision == Decision(STATE, QUESTIONS, "Be strict.")
+
+
+@pytest.mark.parametrize(
+    ("decision", "says"),
+    [
+        (Decision(STATE, QUESTIONS), "ask one at a time"),
+        (Decision(STATE, QUESTIONS[:1], "Be strict."), "reads no system message"),
+        (Decision("x" * 600, QUESTIONS[:1]), "this model has 512 positions. Shorten the state"),
+        (Decision(STATE, QUESTIONS * 5, is_joint=True), "15 questions take a canvas of 96 tokens; the model's has 64"),
+    ],
+)
+def test_what_cannot_be_decided_is_one_sentence_before_anything_runs(
+    backend: LocalBackend, model: LoadedModel, decision: Decision, says: str
+) -> None:
+    request = RunRequest("decision", (), model.defaults, 0, decision=decision)
+    reads, replies = ran(backend, request)
+    assert says in reads.message
+    assert len(replies) == 1
+    with pytest.raises(SafelightError, match=says.replace(".", r"\.")):
+        reads.answers()
+
+
+def test_what_cannot_be_asked_is_said_at_once(model: LoadedModel) -> None:
+    unable = dataclasses.replace(model, capabilities=Capabilities(steps=True))
+    for asked, says in (
+        (lambda: decision_requests(unable, STATE, QUESTIONS), "cannot decide"),
+        (lambda: decision_requests(model, STATE, QUESTIONS, instructions="Be strict."), "no system message"),
+        (lambda: decision_requests(model, " ", QUESTIONS), "state is empty"),
+        (lambda: decision_requests(model, STATE, ()), "no question"),
+    ):
+        with pytest.raises(SafelightError, match=says):
+            asked()
+
+
+def test_a_stopped_decision_has_no_answer(backend: LocalBackend, model: LoadedModel) -> None:
+    [request] = decision_requests(model, STATE, QUESTIONS[:1])
+    request.cancel.set()
+    reads, replies = ran(backend, request)
+    assert not any(isinstance(reply, RunAdvanced) and isinstance(reply.event, SlotsRead) for reply in replies)
+    with pytest.raises(SafelightError, match="ended before"):
+        reads.answers()
+
+
+class Tagged:
+    """A tokenizer with or without the tags of a thought."""
+
+    def __init__(self, *tags: str) -> None:
+        self.tags = tags
+
+    def token_id(self, token: str) -> int | None:
+        return 100 + self.tags.index(token) if token in self.tags else None
+
+    def encode(self, text: str) -> list[int]:
+        assert text == "<|channel>thought\n<channel|>"
+        return [100, 7, 9, 101]
+
+
+def test_a_thought_is_closed_where_the_model_has_any() -> None:
+    tagged: Any = Tagged("<|channel>", "<channel|>")
+    without: Any = Tagged("<|channel>")
+    assert closed_thought([1, 2], tagged) == closed_thought([1, 2, 100, 7, 9, 101], tagged) == [1, 2, 100, 7, 9, 101]
+    assert closed_thought((1, 2), without) == [1, 2]

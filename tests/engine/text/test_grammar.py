@@ -1,0 +1,209 @@
+"""Formats as grammars over a model's tokens: what they force and allow, and what is refused, with its place."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from engine import SKILLS, Model, SafelightError, load_model
+from engine.text.grammar import Grammar, GrammarState, GrammarTokens
+from engine.text.output_format import OutputFormat
+
+Schema = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return load_model(SKILLS, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def tokens(model: Model) -> GrammarTokens:
+    return GrammarTokens.of(model.tokenizer, model.config.vocab_size, model.generation_defaults.eos_token_ids)
+
+
+def begun(tokens: GrammarTokens, wanted: OutputFormat | Schema) -> GrammarState:
+    if isinstance(wanted, dict):
+        wanted = OutputFormat("json_schema", wanted)
+    return Grammar.of(wanted, tokens).begin()
+
+
+def text(model: Model, ids: list[int]) -> str:
+    return model.tokenizer.decode(ids, skip_special=False)
+
+
+def person(**more: Any) -> Schema:
+    return {"type": "object", "properties": more, "required": [*more], "additionalProperties": False}
+
+
+def test_what_the_format_forces_is_told_up_to_the_first_choice(model: Model, tokens: GrammarTokens) -> None:
+    state = begun(tokens, person(name={"type": "string"}, size={"type": "integer"}))
+    assert text(model, state.forced()) == '{"name": "'
+    assert state.take(model.tokenizer.encode('{"name": "é\\n", ')) == 16
+    assert text(model, state.forced()) == '"size": '
+    assert not state.may_end
+
+
+@pytest.mark.parametrize("written", ['{"name":"x","size":1}', '{\n  "name" : "x",\n  "size": 12\n}'])
+def test_json_may_be_written_with_other_white_space(model: Model, tokens: GrammarTokens, written: str) -> None:
+    state = begun(tokens, person(name={"type": "string"}, size={"type": "integer"}))
+    ids = model.tokenizer.encode(written)
+    assert state.take([*ids, 8, 8, 3]) == len(ids) + 1
+    assert state.has_ended
+    assert state.take([5]) == 0
+
+
+def test_white_space_cannot_go_on_for_ever(model: Model, tokens: GrammarTokens) -> None:
+    state = begun(tokens, OutputFormat("json_object"))
+    assert state.take(model.tokenizer.encode("{" + " " * 90)) == 41
+    assert text(model, [token for token in range(128) if state.allowed()[token]]) == '"}'
+
+
+def test_an_end_is_taken_only_where_the_answer_is_whole(model: Model, tokens: GrammarTokens) -> None:
+    state = begun(tokens, OutputFormat("regex", pattern="[0-9]{2,3}"))
+    five = model.tokenizer.encode("5")
+    assert state.take([*five, 1]) == 1
+    assert not state.allowed()[1]
+    assert state.take(five) == 1
+    assert state.may_end
+    assert not state.must_end
+    assert state.allowed()[[1, 8]].all()
+    assert state.take([*five, *five]) == 1
+    assert state.must_end
+    assert state.take([8]) == 1
+    assert state.has_ended
+
+
+def test_choices_are_texts_and_no_patterns(model: Model, tokens: GrammarTokens) -> None:
+    choices = ("a+b", 'say "no"', "two\nlines", "back\\slash", "naïve")
+    for choice in choices[:-1]:
+        state = begun(tokens, OutputFormat("choices", choices=choices[:-1]))
+        assert state.take([*model.tokenizer.encode(choice), 1]) == len(choice) + 1
+    with pytest.raises(SafelightError, match="the choice 'naïve' has 'ï', which this model cannot write"):
+        begun(tokens, OutputFormat("choices", choices=choices))
+
+
+def test_what_the_model_cannot_write_is_never_begun(model: Model, tokens: GrammarTokens) -> None:
+    state = begun(tokens, OutputFormat("regex", pattern="a[あ-ん]|bc"))
+    assert text(model, state.forced()) == "bc"
+    state = begun(tokens, person(key={"type": "string", "pattern": "^(x|[あ-ん]y)z$"}))
+    assert text(model, state.forced()) == '{"key": "xz"}'
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        (person(n=person(a={"type": "integer", "minimum": 5, "maximum": 3})), r"/properties/n/properties/a .* minimum"),
+        ({"type": "object", "required": ["b"], "additionalProperties": False}, r"required property 'b' is unsatisfiable"),
+        ({"type": "array", "items": {"enum": []}, "minItems": 1}, r"/items cannot be fulfilled"),
+        ({"anyOf": [False]}, "cannot be fulfilled"),
+        ({"type": "string", "minLength": 4, "maxLength": 3}, "minLength"),
+        ({"$ref": "#"}, r"/\$ref refers to '#', which contains itself"),
+        ({"$defs": {"n": person(c={"$ref": "#/$defs/n"})}, "$ref": "#/$defs/n"}, r"'#/\$defs/n', which contains itself"),
+        ({"properties": {"a": {"$ref": "#/$defs/gone"}}}, r"/properties/a/\$ref refers to .* not there"),
+        ({"$ref": "https://example.org/s.json"}, "only parts of the schema itself"),
+        ({"$defs": {"a": {"$anchor": "a"}}, "$ref": "#a"}, "write the reference as"),
+        ({"type": "array", "uniqueItems": True}, "has 'uniqueItems', which answers cannot be held to"),
+        ({"not": {"type": "string"}}, "has 'not'"),
+        ({"type": "strnig"}, "/type must be one of string"),
+        ({"properties": {"a": {"pattern": "("}}}, r"/properties/a cannot be fulfilled: unclosed group"),
+        ({"type": "string", "pattern": "(?=a)b"}, "look-around"),
+        ({"type": "string", "pattern": "((a{99}){99}){99}"}, "repeats too much"),
+        ({"type": "string", "minLength": -1}, "/minLength must be a whole number"),
+        ({"type": "array", "minItems": 10**9}, "/minItems must be a whole number from 0 to 100000"),
+        ({"type": "integer", "multipleOf": 99999989}, "/multipleOf must be above 0 and of few digits"),
+        ({"type": "number", "minimum": 1e300}, "/minimum must be a number within"),
+        ({"type": "number", "minimum": float("nan")}, "/minimum must be a number within"),
+        ({"type": "string", "format": "haiku"}, "format"),
+        ({"properties": {"日": {}}}, "this model cannot write '日'"),
+        (person(a={"enum": ["x", {"k": ["日本"]}]}), "/properties/a/enum has '日本'; this model cannot write '日'"),
+        ({"const": "\ud800"}, "cannot write"),
+        ({"oneOf": [{"type": "string"}, {"type": "string", "maxLength": 3}]}, "oneOf"),
+        ({"x-guidance": {"lenient": True}, "type": "string", "contains": {}}, "has 'contains'"),
+        ({"properties": []}, "/properties must be an object"),
+        ({"required": "a"}, "/required must be a list"),
+        ({"items": 3}, "/items must be a schema, not 3"),
+    ],
+)  # fmt: skip
+def test_a_schema_that_cannot_be_held_to_is_refused_with_its_place(
+    tokens: GrammarTokens, schema: Schema, message: str
+) -> None:
+    with pytest.raises(SafelightError, match=message):
+        begun(tokens, schema)
+
+
+def deep(levels: int) -> Schema:
+    schema: Schema = {"type": "string"}
+    for _ in range(levels):
+        schema = {"type": "array", "items": schema}
+    return schema
+
+
+def doubling(levels: int, keyword: str) -> Schema:
+    """A schema whose parts are each named twice in the one before."""
+    parts = {f"a{at}": {keyword: [{"$ref": f"#/$defs/a{at + 1}"}] * 2} for at in range(levels)}
+    return {"$defs": {**parts, f"a{levels}": {"type": "string"}}, "$ref": "#/$defs/a0"}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        deep(40),
+        {"anyOf": [{"const": at} for at in range(2_100)]},
+        {"allOf": [{"anyOf": [person(**{f"a{at}": {"const": one}}) for one in range(6)]} for at in range(6)]},
+        doubling(60, "prefixItems"),
+    ],
+)
+def test_a_schema_that_is_too_large_is_refused(tokens: GrammarTokens, schema: Schema) -> None:
+    with pytest.raises(SafelightError):
+        begun(tokens, schema)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        doubling(25, "prefixItems"),
+        doubling(25, "allOf"),
+        {"type": "array", "items": {"type": "integer"}, "minItems": 100_000, "maxItems": 2**31 - 1},
+        {"type": "string", "pattern": "^(a|aa)*b(a|b)*a(a|b){30}$"},
+        {"enum": [f"x{at}" for at in range(4_000)]},
+    ],
+)
+def test_a_schema_that_looks_hard_is_read_step_by_step(model: Model, tokens: GrammarTokens, schema: Schema) -> None:
+    state = begun(tokens, schema)
+    for _ in range(20):
+        if state.must_end:
+            break
+        forced = state.forced()[:5] or [int(state.allowed().argmax())]
+        assert state.take(forced) == len(forced)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [("(", "unclosed group"), (r"[^\s\S]", "no such text"), ("日本", "no such text"), ("(a{999}){999}", "repeats too")],
+)
+def test_a_pattern_that_no_answer_fits_is_refused(tokens: GrammarTokens, pattern: str, message: str) -> None:
+    with pytest.raises(SafelightError, match=message):
+        begun(tokens, OutputFormat("regex", pattern=pattern))
+
+
+def test_schemas_of_tools_in_the_wild_are_taken(tokens: GrammarTokens) -> None:
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Order",
+        "$defs": {"Kind": {"enum": ["a", "b"], "type": "string"}},
+        "properties": {
+            "kind": {"$ref": "#/$defs/Kind", "description": "one of two"},
+            "count": {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "null"}], "default": None},
+            "tags": {"items": {"type": "string", "maxLength": 8}, "type": "array", "minItems": 1, "maxItems": 3},
+            "when": {"type": "string", "format": "date-time", "examples": ["2026-01-01T00:00:00Z"]},
+            "price": {"type": "number", "exclusiveMinimum": 0, "multipleOf": 0.01},
+        },
+        "required": ["kind", "tags"],
+        "type": "object",
+        "x-order": 1,
+    }
+    json.dumps(schema)
+    begun(tokens, schema)
