@@ -211,7 +211,7 @@ def _context() -> SpawnContext | ForkServerContext:
 
 
 def _produce(pipe: Connection, plan: RowPlan, worker: int) -> None:
-    """Make every n-th block and send it as bytes: prompt ids, where they are present, target canvas, and slots if there are."""
+    """Make every n-th block and send it as bytes: prompt ids, where present, target canvas, slots of decisions."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C reaches the trainer, which closes the pipe
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     torch.set_num_threads(1)

@@ -254,8 +254,8 @@ class Trainer:
     def _resume_pools(self, tensors: dict[str, Tensor], facts: dict[str, str]) -> None:
         """Restore pools and streams; pools of another recipe start anew, which costs a few short walks."""
         for index, pool in enumerate(self.pools):
-            before = [tensors.get(f"pool{index}.{name}") for name in pool.NAMES]
-            if all(b is not None and b.shape == getattr(pool, name).shape for b, name in zip(before, pool.NAMES)):
+            before = {name: tensors.get(f"pool{index}.{name}") for name in pool.NAMES}
+            if all(rows is not None and rows.shape == getattr(pool, name).shape for name, rows in before.items()):
                 for name in pool.NAMES:
                     setattr(pool, name, tensors[f"pool{index}.{name}"].to(self.device))
         if self.ahead:
