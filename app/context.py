@@ -37,7 +37,8 @@ from engine.service import (
     TraceNotKept,
 )
 
-CHAT, INSPECTOR, SUDOKU, MODELS, SERVER = "chat", "inspector", "sudoku", "models", "server"  # the pages
+CHAT, INSPECTOR, SUDOKU, DECISIONS, MODELS, SERVER = "chat", "inspector", "sudoku", "decisions", "models", "server"
+"""The pages."""
 
 T_co = TypeVar("T_co", covariant=True)
 

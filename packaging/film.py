@@ -1,4 +1,4 @@
-"""Films the real window as a GIF: a chat answer as it develops, or what a first start shows.
+"""Films the real window as a GIF: a chat answer as it develops, what a first start shows, or a decision.
 
 ``python packaging/film.py OUT.gif --scene answer``. The scale comes from QT_SCALE_FACTOR in the environment.
 """
@@ -22,6 +22,7 @@ from app.window.main_window import MainWindow
 from engine import BASE, SKILLS
 
 FRAME_MS = 80
+FILL_FRAME_MS = 30  # of bars that fill
 LEAST_MS, LAST_MS = 20, 2500  # GIF counts in hundredths of a second; the last picture stays before all begins again
 COLORS = 128
 SAMPLES = 8  # pictures of which the palette is made
@@ -39,11 +40,11 @@ class Film:
         self._timer = QTimer()
         self._timer.timeout.connect(self._shoot)
 
-    def take(self, until: Callable[[], bool], what: str) -> None:
-        """Film until the condition holds."""
+    def take(self, until: Callable[[], bool], what: str, every: int = FRAME_MS) -> None:
+        """Film until the condition holds, a picture each ``every`` milliseconds."""
         if not self._clock.isValid():
             self._clock.start()
-        self._timer.start(FRAME_MS)
+        self._timer.start(every)
         wait_for(until, what)
         self._timer.stop()
         self._shoot()
@@ -90,7 +91,24 @@ def first_run(window: MainWindow, film: Film, _prompt: str) -> None:
     film.take(lambda: not shown.player.is_playing, "the first run")
 
 
-SCENES = {"answer": answer, "first-run": first_run}
+def decision(window: MainWindow, film: Film, _prompt: str) -> None:
+    """Questions that are asked in one canvas: the bars fill, and the slots stand on the canvas."""
+    load(window, SKILLS)
+    window.show_page("decisions")
+    deciding = window.pages["decisions"]
+    one = deciding.page.one
+    one.column.example_chosen.emit(0)
+    one.column.joint.setChecked(True)
+    one.setFocus()
+    settle()
+    film.take(lambda: True, "the questions")
+    settle(1200)
+    one.decide.click()
+    film.take(lambda: not deciding.is_busy, "the decision", FILL_FRAME_MS)
+    film.take(lambda: not any(card.bars.is_filling for card in one.questions.cards), "the bars", FILL_FRAME_MS)
+
+
+SCENES = {"answer": answer, "first-run": first_run, "decision": decision}
 
 
 def main() -> int:

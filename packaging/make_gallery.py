@@ -6,11 +6,13 @@ wrong.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import itertools
 import json
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -23,7 +25,10 @@ from engine import (
     SKILLS,
     SUDOKU,
     TRACE_SUFFIX,
+    GenerationConfig,
     Model,
+    PrefixPinned,
+    SlotsRead,
     Trace,
     TraceHeader,
     generate,
@@ -32,8 +37,13 @@ from engine import (
     open_trace,
     read_reply,
 )
+from engine.service import LoadRequest, LocalBackend, ModelLoaded, PassWanted, RunRequest, RunStarted
 from engine.service.recorder import reporting_candidates
 from engine.tasks import skills, sudoku
+from engine.tasks.decisions.answers import LabelRead, answer_of
+from engine.tasks.decisions.questions import Decision, OneOf, Option, YesNo
+from engine.text.output_format import OutputFormat
+from engine.text.tokenizer import Tokenizer
 from engine.trace.folder import GALLERY, GALLERY_LIST
 
 MOST_BYTES = 300_000
@@ -144,6 +154,135 @@ EXAMPLES = (
 )
 
 
+@dataclass(frozen=True)
+class TaskExample:
+    """A run with something to decide, or a format to fit: the first of its requests of which its note is true."""
+
+    name: str
+    title: str
+    note: str
+    requests: Callable[[GenerationConfig], Iterator[RunRequest]]
+    holds: Callable[[Trace], bool]
+
+
+def _decisions(config: GenerationConfig) -> Iterator[RunRequest]:
+    """Who has more, whose number is even, and something that the sentence does not say."""
+    unsaid = ("Does Tom like {}?", "Is Anna older than Tom?", "Did Tom count his {} today?", "Are the {} new?")
+    numbers = ((83, 43), (62, 27), (35, 71), (18, 90), (57, 24), (46, 88))
+    for (tom, anna), thing, third in itertools.product(numbers, ("coins", "books", "eggs"), unsaid):
+        questions = (
+            OneOf("Who has more?", (Option("Tom"), Option("Anna")), "richer"),
+            YesNo("Is Tom's number even?", name="even"),
+            YesNo(third.format(thing), name="unsaid"),
+        )
+        decision = Decision(f"Tom has {tom} {thing}. Anna has {anna}.", questions, is_joint=True, repeats=3)
+        yield RunRequest("decision", (), config, 0, keep=False, decision=decision)
+
+
+def _is_read_again(trace: Trace) -> bool:
+    """Whether the two questions that the sentence answers are answered right, and all was read again for the third."""
+    decision, reads = trace.header.decision, [event for event in trace.events if isinstance(event, SlotsRead)]
+    if decision is None or len(reads) != 1 + decision.repeats:
+        return False
+    tom, anna = (int(word) for word in decision.state.replace(".", "").split() if word.isdigit())
+    right = (int(anna > tom), tom % 2)
+    answers = [
+        answer_of(question, [LabelRead(tuple(read.logprobs[place].tolist())) for read in reads])
+        for place, question in enumerate(decision.questions)
+    ]
+    is_sure = all(one.agreement == 1 and one.label_mass > 0.9 for one in answers[:2])
+    return is_sure and (answers[0].best, answers[1].best) == right and max(answers[2].spread) > 0.001
+
+
+NUMBERS = {
+    "type": "object",
+    "properties": {"numbers": {"type": "array", "items": {"type": "integer"}}},
+    "required": ["numbers"],
+    "additionalProperties": False,
+}
+
+
+def _fitting(config: GenerationConfig) -> Iterator[RunRequest]:
+    """Counting, in a schema."""
+    for first, seed in itertools.product((4, 3, 6, 7, 5, 11, 2), range(3)):
+        messages = ({"role": "user", "content": f"Count from {first} to {first + 8}."},)
+        yield RunRequest("chat", messages, config, seed, keep=False, output_format=OutputFormat("json_schema", NUMBERS))
+
+
+def _fits_in_rounds(trace: Trace) -> bool:
+    """Whether the answer fits, took several rounds of one block, and was written by the model for the most part."""
+    rounds = [event for event in trace.events if isinstance(event, PrefixPinned)]
+    try:
+        numbers = json.loads(trace.text)["numbers"]
+    except (ValueError, KeyError):
+        return False
+    written = sum(event.written for event in rounds)
+    is_short = len(trace.committed) == 1 and 3 <= len(rounds) <= 8
+    return is_short and written >= 8 and len(numbers) >= 3
+
+
+TASKS = (
+    TaskExample(
+        "decision",
+        "A decision, read four times",
+        "Three questions about two short sentences, read from one denoising step. The last asks what they do not say: "
+        "it is in doubt, so everything is read again with fresh noise. See how far the ticks lie apart.",
+        _decisions,
+        _is_read_again,
+    ),
+    TaskExample(
+        "schema",
+        "Counting in a JSON schema",
+        "The model was never taught JSON. After each round what fits the schema holds, and the rest is denoised again; "
+        "full corners mark what the schema set, open ones what the model wrote.",
+        _fitting,
+        _fits_in_rounds,
+    ),
+)
+
+
+class Tasks:
+    """The small model behind a backend, as clients have it."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._decode = functools.partial(read_reply, tokenizer)
+        self._backend = LocalBackend()
+        replies: list[object] = []
+        title = next(known.title for known in EMBEDDED if known.id == SKILLS)
+        self._backend.load(LoadRequest(SKILLS, title), replies.append)
+        self.config = next(reply.model.defaults for reply in replies if isinstance(reply, ModelLoaded))
+
+    def make(self, example: TaskExample) -> Trace:
+        """Run an example.
+
+        Raises:
+            SystemExit: its note would be wrong, whatever is asked.
+        """
+        for request in example.requests(self.config):
+            found = self._run(request)
+            if found is not None and example.holds(found):
+                return self._named(found, example)
+        raise SystemExit(f"no run is as the note of {example.name} says")
+
+    def _run(self, request: RunRequest) -> Trace | None:
+        found = None
+        for reply in self._backend.begin(request):
+            if isinstance(reply, PassWanted):
+                self._backend.perform([reply])
+            elif isinstance(reply, RunStarted):
+                found = reply.trace
+        return found if isinstance(found, Trace) else None
+
+    def _named(self, run: Trace, example: TaskExample) -> Trace:
+        """The run with an id that stays."""
+        id = uuid.uuid5(uuid.NAMESPACE_OID, f"safelight gallery {example.name}").hex
+        header = dataclasses.replace(run.header, id=id)
+        trace = Trace(header=header, piece=run.piece, is_special=run.is_special, decode=self._decode)
+        for event in run.events:
+            trace.append(event)
+        return trace
+
+
 def make(example: Example, model: Model) -> Trace:
     """Run an example.
 
@@ -179,10 +318,11 @@ def main() -> None:
     """Make all examples and their list."""
     GALLERY.mkdir(exist_ok=True)
     models = {name: load_model(name, device="cpu") for name in (SKILLS, SUDOKU, BASE)}
-    listed = []
-    for example in EXAMPLES:
+    tasks, listed = Tasks(models[SKILLS].tokenizer), []
+    for example in (*EXAMPLES, *TASKS):
         path = GALLERY / f"{example.name}{TRACE_SUFFIX}"
-        make(example, models[example.model]).save(path)
+        made = tasks.make(example) if isinstance(example, TaskExample) else make(example, models[example.model])
+        made.save(path)
         size = path.stat().st_size
         if size > MOST_BYTES:
             raise SystemExit(f"{path.name} has {size} bytes; {MOST_BYTES} are allowed")

@@ -191,12 +191,42 @@ class Tour:
         self.shoot("settings", window.dialogs.open_settings)
         self.shoot("palette", window.dialogs.open_palette)
         self.shoot("shortcuts", window.dialogs.open_shortcuts)
+        self.deciding()
         self.serving()
         load(window, SUDOKU)
         window.conversations.begin()
         self.developing("sudoku", window.pages.chat().page.suggestions.prompts[1])
         self.solving()
         self.inspecting()
+
+    def deciding(self) -> None:
+        """The Decisions page: a state singly and jointly, a question's fields, a table midway and done, calibration."""
+        window = self.window
+        window.show_page("decisions")
+        deciding = window.pages["decisions"]
+        page, rows = deciding.page, deciding.rows
+        self.shoot("decisions-empty")
+        for name, is_joint in (("decisions-single", False), ("decisions", True)):
+            page.one.column.example_chosen.emit(0)
+            page.one.column.joint.setChecked(is_joint)
+            page.one.decide.click()
+            wait_for(lambda: not deciding.is_busy, "the decision")
+            self.shoot(name)
+        page.one.questions.cards[0].edit.click()
+        self.shoot("decisions-fields")
+        deciding.show("table")
+        self.shoot("decisions-table-empty")
+        page.table.sample.click()
+        page.table.run.click()
+        wait_for(lambda: rows.board is not None and 2 * rows.board.done > len(rows.board), "half of the rows")
+        self.shoot("decisions-table-midway")
+        wait_for(lambda: not deciding.is_busy, "all rows")
+        page.table.rows.choose(3)
+        wait_for(lambda: not rows.row.is_busy, "the chosen row")
+        self.shoot("decisions-table")
+        wait_for(lambda: deciding.fitter.trust is not None, "the temperature")
+        deciding.show("calibration")
+        self.shoot("decisions-calibration")
 
     def serving(self) -> None:
         """The server page: off, how to connect a program, and requests, one of which is held midway."""
@@ -300,6 +330,15 @@ class Tour:
         page.show_view(1)
         self.shoot("inspector-compare")
         page.show_view(0)
+        for name, place in (("decision", 3), ("schema", 7)):
+            path = next((one.path for one in gallery() if one.path.stem == name), None)
+            if path is None:
+                continue
+            inspector.open_key(str(path), place)
+            page.overview.finish()
+            slots = page.player.trace.header.slots if page.player.trace is not None else ()
+            page.player.select(slots[-1].position if slots else 15)
+            self.shoot(f"inspector-{name}")
 
 
 def main() -> int:

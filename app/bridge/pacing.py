@@ -16,7 +16,7 @@ from PySide6.QtCore import QObject, QTimer, Signal, Slot
 from app.bridge.mailbox import Mailbox
 from app.bridge.run_view import RunView
 from app.state.run.pace import FULL_SPEED, Schedule, SpeedClock
-from engine import CanvasCommitted, CanvasStarted, StepFinished
+from engine import CanvasCommitted, CanvasStarted, PrefixPinned, StepFinished
 from engine.service import RunAdvanced, RunEnded, RunRequest, RunStarted, ServiceReply
 
 REVEAL_MS = 33  # between two looks at how much of a step is shown
@@ -101,11 +101,11 @@ class Pacing(QObject):
         return not self._is_frame(reply) or self._schedule.is_due
 
     def _is_frame(self, reply: ServiceReply) -> bool:
-        """Whether a reply is something to be watched."""
+        """Whether a reply is something to be watched; what is pinned comes with the step or the end behind it."""
         return (
             isinstance(reply, RunAdvanced)
             and reply.run_id in self._paced
-            and isinstance(reply.event, CanvasStarted | StepFinished | CanvasCommitted)
+            and isinstance(reply.event, CanvasStarted | StepFinished | PrefixPinned | CanvasCommitted)
         )
 
     def _show(self, reply: ServiceReply) -> ServiceReply:

@@ -1,7 +1,8 @@
 """Paints one block and its legend. Functions of their arguments; ``CellGlyphs`` is the only memory.
 
 Every state has a shape beside its colour: noise dim and small, candidate plain, accepted underlined, remelted dashed
-outline, settled plain ink, given bold with a corner mark, padding a dot.
+outline, settled plain ink, given bold with a corner mark, padding a dot, what fits a format with an open corner. The
+slots of a decision have a frame.
 """
 
 from __future__ import annotations
@@ -26,7 +27,11 @@ from app.system.i18n import tr
 
 Layer = Literal["state", "entropy"]
 
+SLOT: Literal["slot"] = "slot"
+LegendKey = CellState | Literal["slot"]
 LEGEND_STATES = (CellState.NOISE, CellState.CANDIDATE, CellState.ACCEPTED, CellState.REMELTED, CellState.SETTLED)
+DECISION_LEGEND: tuple[LegendKey, ...] = (CellState.NOISE, CellState.ACCEPTED, CellState.GIVEN, SLOT)
+_COLORS = {CellState.FITTING: "settled"}  # of states that have none by their own name
 
 
 @dataclass(frozen=True)
@@ -42,11 +47,12 @@ class PaintOptions:
     tint: float = 0.0  # 1 just after a change, falling to 0
     tinted: Mapping[int, CellState] | None = None  # what changed
     heat: Heat | None = None  # shown instead of the layer
+    slots: tuple[int, ...] = ()  # positions where a decision's questions are answered
 
 
 def state_color(state: CellState, theme: Theme) -> QColor:
     """The colour of a state's text."""
-    return color(str(getattr(theme, STATE_WORDS[state])))
+    return color(str(getattr(theme, _COLORS.get(state) or STATE_WORDS[state])))
 
 
 def paint_block(
@@ -139,6 +145,9 @@ class _CellBrush:
             painter.fillRect(rect.x + 3, rect.y + self.height - 4, rect.width - 6, 2, ink)
         elif state == CellState.REMELTED:
             self._dashes(rect, ink)
+        elif state == CellState.FITTING:
+            painter.fillRect(rect.x + 1, rect.y + 1, 7, 2, ink)
+            painter.fillRect(rect.x + 1, rect.y + 1, 2, 7, ink)
         else:
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(ink)
@@ -163,7 +172,7 @@ class _CellBrush:
         self.painter.drawEllipse(QPointF(middle, rect.y + rect.height / 2), radius, radius)
 
 
-_DECORATED = {int(CellState.ACCEPTED), int(CellState.REMELTED), int(CellState.GIVEN)}
+_DECORATED = {int(CellState.ACCEPTED), int(CellState.REMELTED), int(CellState.GIVEN), int(CellState.FITTING)}
 
 
 @cache
@@ -193,7 +202,16 @@ def _paint_rules(painter: QPainter, geometry: Geometry, theme: Theme) -> None:
         painter.fillRect(QRectF(rect.x, rect.y + rect.height + 0.5, width, 0.5), rule)
 
 
+def _paint_slot(painter: QPainter, rect: Rect, theme: Theme) -> None:
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    painter.setPen(QPen(color(theme.accent), 2))
+    painter.drawRoundedRect(QRectF(rect.x + 1.5, rect.y + 1.5, rect.width - 3, rect.height - 3), 4, 4)
+
+
 def _paint_marks(painter: QPainter, geometry: Geometry, theme: Theme, options: PaintOptions) -> None:
+    for slot in options.slots:
+        if 0 <= slot < geometry.count:
+            _paint_slot(painter, geometry.cells[slot], theme)
     painter.setBrush(Qt.BrushStyle.NoBrush)
     if 0 <= options.hovered < geometry.count and options.hovered != options.selected:
         rect = geometry.cells[options.hovered]
@@ -205,15 +223,25 @@ def _paint_marks(painter: QPainter, geometry: Geometry, theme: Theme, options: P
         painter.drawRect(QRectF(rect.x - 1, rect.y - 1, rect.width + 2, rect.height + 2))
 
 
-def legend_entries(with_given: bool) -> tuple[CellState, ...]:
-    """The states the legend explains."""
-    return (*LEGEND_STATES, CellState.GIVEN) if with_given else LEGEND_STATES
+def legend_entries(block: BlockState | None, slots: Sequence[int] = ()) -> tuple[LegendKey, ...]:
+    """What the legend of a block explains; of a decision only what is met there."""
+    if slots:
+        return DECISION_LEGEND
+    if block is None or not block.pinned_mask.any():
+        return LEGEND_STATES
+    if not block.fitting_mask.any():
+        return (*LEGEND_STATES, CellState.GIVEN)
+    return (*LEGEND_STATES, CellState.GIVEN, CellState.FITTING)
 
 
-def legend_widths(glyphs: CellGlyphs, entries: Sequence[CellState]) -> list[int]:
+def legend_widths(glyphs: CellGlyphs, entries: Sequence[LegendKey]) -> list[int]:
     """Room each legend entry needs: a sample cell and its label."""
     sample = glyphs.cell_width(["a"])
-    return [sample + 8 + glyphs.label_width(tr(STATE_WORDS[state])) for state in entries]
+    return [sample + 8 + glyphs.label_width(_legend_text(entry)) for entry in entries]
+
+
+def _legend_text(entry: LegendKey) -> str:
+    return tr(STATE_WORDS[entry]) if isinstance(entry, CellState) else tr("slot of a question")
 
 
 def paint_legend(
@@ -221,19 +249,22 @@ def paint_legend(
     geometry: Geometry,
     theme: Theme,
     glyphs: CellGlyphs,
-    entries: Sequence[CellState],
+    entries: Sequence[LegendKey],
     bar_text: tuple[str, str] | None = None,
     swatches: Sequence[tuple[float, str]] = (),
 ) -> None:
     """Paint the strip that explains the shapes and the colours: a bar with its two ends' text, or some ``swatches``."""
     sample = glyphs.cell_width(["a"])
-    for rect, state in zip(geometry.legend, entries, strict=True):
+    for rect, entry in zip(geometry.legend, entries, strict=True):
         brush = _CellBrush(painter, theme, glyphs, sample, rect.height - 2)
-        brush.paint(Rect(rect.x, rect.y, sample, rect.height - 2), Glyph("a", "text"), state, None)
+        cell = Rect(rect.x, rect.y, sample, rect.height - 2)
+        brush.paint(cell, Glyph("a", "text"), entry if isinstance(entry, CellState) else CellState.ACCEPTED, None)
+        if entry == SLOT:
+            _paint_slot(painter, cell, theme)
         painter.setFont(glyphs.label)
         painter.setPen(color(theme.faint_ink))
         words = QRect(rect.x + sample + 8, rect.y, rect.width, rect.height - 2)
-        painter.drawText(words, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, tr(STATE_WORDS[state]))
+        painter.drawText(words, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, _legend_text(entry))
     if geometry.bar is not None and swatches:
         _paint_swatches(painter, geometry.bar, theme, glyphs, "" if bar_text is None else bar_text[0], swatches)
     elif geometry.bar is not None and bar_text is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from PySide6.QtCore import QEasingCurve, QEvent, QPointF, QRect, QSize, Qt, QVariantAnimation
@@ -16,7 +16,7 @@ from app.canvas.geometry import MARGIN, Geometry
 from app.canvas.glyphs import CellGlyphs, Glyph, glyph_of
 from app.canvas.grid_view import GridView
 from app.canvas.heat import Heat
-from app.canvas.paint import Layer, PaintOptions, legend_entries, legend_widths, paint_block, paint_legend
+from app.canvas.paint import Layer, LegendKey, PaintOptions, legend_entries, legend_widths, paint_block, paint_legend
 from app.design.focus_rings import is_ringed
 from app.design.fonts import TEXT_BODY, canvas_font, px, ui_font
 from app.design.tokens import FADE_MS, color
@@ -48,6 +48,7 @@ class CanvasView(GridView):
         self._entropy_seen = 0.0
         self._block: BlockState | None = None  # a snapshot: the reducer's own goes on changing
         self._ends: tuple[int, ...] = ()  # positions after which its lines end
+        self._framed: tuple[int, ...] = ()  # positions of a decision's slots
         self._has_legend = True
         self._cell_width = self._glyphs.cell_width([])
         self._geometry = self._came_from = self._lay_out(PREFERRED_WIDTH)
@@ -117,6 +118,13 @@ class CanvasView(GridView):
         if shown != self._has_legend:
             self._has_legend = shown
             self._relayout()
+
+    def frame_slots(self, slots: Sequence[int]) -> None:
+        """Frame the positions at which a decision's questions are answered, in their order."""
+        if tuple(slots) != self._framed:
+            self._framed = tuple(slots)
+            self._relayout()
+            self.update()
 
     def set_vocabulary_size(self, size: int | None) -> None:
         """Tokens of the vocabulary, whose logarithm ends the entropy scale; None takes the highest entropy so far."""
@@ -263,10 +271,8 @@ class CanvasView(GridView):
             self.updateGeometry()
             self.update()
 
-    def _legend(self) -> tuple[CellState, ...]:
-        if not self._has_legend:
-            return ()
-        return legend_entries(self._block is not None and bool(self._block.pinned_mask.any()))
+    def _legend(self) -> tuple[LegendKey, ...]:
+        return legend_entries(self._block, self._framed) if self._has_legend else ()
 
     def _describe(self) -> None:
         text = words.of_block(self._block)
@@ -322,6 +328,7 @@ class CanvasView(GridView):
                 tint=self._tint,
                 tinted=self._tinted,
                 heat=self._heat,
+                slots=self._framed,
             )
             grid = self._geometry
             if self._glide.state() == QVariantAnimation.State.Running and self._came_from.count == grid.count:
@@ -373,6 +380,8 @@ class CanvasView(GridView):
 
     def cell_details(self, index: int) -> list[str]:
         lines = words.details(self._cell(index)[0])
+        if index in self._framed:
+            lines.insert(0, tr("Slot of question {number}", number=self._framed.index(index) + 1))
         if self._heat is not None and self._heat.words is not None and index < len(self._heat.shares):
             lines.append(self._heat.words(index))
         return lines

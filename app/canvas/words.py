@@ -17,6 +17,7 @@ STATE_WORDS: dict[CellState, str] = {  # shown through ``tr``
     CellState.SETTLED: "settled",
     CellState.GIVEN: "given",
     CellState.PADDING: "padding",
+    CellState.FITTING: "fits",
 }
 
 

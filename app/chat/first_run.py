@@ -9,7 +9,7 @@ from PySide6.QtGui import QHideEvent, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 import engine
-from app.chat.background import Background
+from app.bridge.background import Background
 from app.chat.reading import read_run
 from app.chat.view_options import ViewOptions
 from app.design.controls import button, label, restyle

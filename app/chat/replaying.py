@@ -7,7 +7,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Slot
 
 import engine
-from app.chat.background import Background
+from app.bridge.background import Background
 from app.chat.page import ChatPage
 from app.chat.reading import read_run
 from app.context import AppContext

@@ -16,12 +16,38 @@ import sys
 import traceback
 from importlib.metadata import PackageNotFoundError, version
 
-from app.cli import bench, doctor, export, generate, plan, quantize, serve, skills, sudoku, terminal, train, window
+from app.cli import (
+    bench,
+    decide,
+    doctor,
+    export,
+    generate,
+    plan,
+    quantize,
+    serve,
+    skills,
+    sudoku,
+    terminal,
+    train,
+    window,
+)
 from app.cli.options import Parser, number, place
 from engine import SafelightError
 from engine.config import LARGEST_SEED
 
-COMMANDS = (generate, sudoku, skills, serve, train, plan, quantize, bench, doctor, export)  # in the order of --help
+COMMANDS = (
+    generate,
+    decide,
+    sudoku,
+    skills,
+    serve,
+    train,
+    plan,
+    quantize,
+    bench,
+    doctor,
+    export,
+)  # in the order of --help
 DESCRIPTION = """\
 Run diffusion language models on your own machine and watch the text develop.
 Without a command, safelight opens its window."""
@@ -29,6 +55,7 @@ EPILOG = """\
 examples:
   safelight                                             the window
   safelight generate "Reverse the word robot." --watch  watch an answer develop in the terminal
+  safelight decide "Ann has 3 coins." --yes-no "Does Ann have 3 coins?"    typed answers, with probabilities
   safelight sudoku --make 5 --givens 30-39              fresh puzzles
   safelight sudoku --file puzzles.txt --json            solve them, one JSON object a line
   safelight sudoku --eval --bin easy --count 200        how often the answers are exactly right

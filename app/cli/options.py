@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 from engine import GenerationConfig, SafelightError, files
 from engine.config import LARGEST_SEED, MOST_THREADS
 from engine.errors import quoted
+from engine.service import is_remote
 
 TEXT_BYTES = 64 * 2**20  # of a file, or of standard input
 QUANTIZATIONS = ("none", "nf4", "int4", "int4-g64")  # as in the engine; repeated here so that --help needs no torch
@@ -54,9 +55,11 @@ def number(what: str, low: int, high: int | None = None) -> Callable[[str], int]
 
 
 def place(text: str) -> str:
-    """An argparse type: a file, a folder or an id, with ``~`` expanded."""
+    """An argparse type: a file, a folder or an id, with ``~`` expanded; a server's address as it is."""
     if not text or "\0" in text:
         raise argparse.ArgumentTypeError("give a name; this one is empty or holds a NUL character")
+    if is_remote(text):
+        return text
     try:
         found = os.fspath(Path(text).expanduser())
         os.stat(found)

@@ -5,36 +5,20 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
-import signal
-import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from app.cli import options, running, terminal
-from engine import ADAPTERS, EMBEDDED, SKILLS, SafelightError, catalog
-from engine.service import (
-    AdapterChanged,
-    Capabilities,
-    LoadedModel,
-    LoadFailed,
-    LoadRequest,
-    LocalBackend,
-    ModelLoaded,
-    Scheduler,
-    ServiceReply,
-)
+from app.cli.loading import ChosenBackend, load
+from app.cli.stopping import STOPPED, stopping
+from engine import SKILLS, SafelightError, catalog
+from engine.service import LoadedModel, Scheduler
 
 if TYPE_CHECKING:
-    from engine import Model
     from engine.server import ServerOptions
 
 KEY_VARIABLE = "SAFELIGHT_API_KEY"
 MOST_PARALLEL = 16
 POLL_SECONDS = 0.5  # between looks at the flag, as a wait without an end cannot be interrupted on Windows
-STOPPED = 130
 EPILOG = f"""\
 Programs that take an OpenAI-compatible server are given the address that is printed, and the key. Without --api-key
 and {KEY_VARIABLE} a key is made for this run; what is given on a command line, others on this machine can read.
@@ -93,12 +77,12 @@ def run(args: argparse.Namespace) -> int:
     settings = _options(args)
     if args.adapter is not None:
         catalog.resolve_adapter(args.adapter)  # a mistyped one is rejected before a large model is loaded
-    with _stopping() as stop:
-        scheduler = Scheduler(_ChosenBackend(args))
+    with stopping() as stop:
+        scheduler = Scheduler(ChosenBackend(args))
         server = RunningServer(scheduler, settings)
         try:
             server.start()  # before a large model is loaded, as the port may be taken; it says that the model loads
-            model = _load(args, scheduler, stop)
+            model = load(args, scheduler, stop)
             if model is None:
                 terminal.say("stopped")
                 return STOPPED
@@ -123,97 +107,6 @@ def _options(args: argparse.Namespace) -> ServerOptions:
     key = args.api_key if args.api_key is not None else os.environ.get(KEY_VARIABLE)
     settings = ServerOptions(host=args.host, port=args.port, origins=tuple(args.origin), hosts=tuple(args.allow_host))
     return settings if key is None else dataclasses.replace(settings, api_key=key)
-
-
-class _ChosenBackend(LocalBackend):
-    """Loads as the command line says, and keeps no traces."""
-
-    def __init__(self, args: argparse.Namespace) -> None:
-        super().__init__()
-        self._args = args
-
-    @property
-    def capabilities(self) -> Capabilities:
-        able = super().capabilities
-        parallel = self._args.parallel
-        return able if parallel is None else dataclasses.replace(able, parallel_runs=parallel)
-
-    def load_model(self, path_or_id: str, progress: Callable[[float], None], threads: int) -> Model:
-        from engine import load_model  # torch
-
-        return load_model(
-            path_or_id,
-            device=self._args.device,
-            dtype=self._args.dtype,
-            quantization=self._args.quantization,
-            progress=progress,
-            threads=threads,
-        )
-
-
-class _Loading:
-    """An ``Outlet`` that waits for a model."""
-
-    is_full = False
-
-    def __init__(self, wants_adapter: bool) -> None:
-        self._wants_adapter = wants_adapter
-        self.ended = threading.Event()
-        self.problem = ""
-
-    def put(self, reply: ServiceReply) -> None:
-        match reply:
-            case LoadFailed(message=message):
-                self.problem = message
-                self.ended.set()
-            case AdapterChanged(message=message):
-                self.problem = message
-                self.ended.set()
-            case ModelLoaded() if not self._wants_adapter:
-                self.ended.set()
-
-
-def _load(args: argparse.Namespace, scheduler: Scheduler, stop: threading.Event) -> LoadedModel | None:
-    """The model of the options, loaded; None if it was stopped.
-
-    Raises:
-        SafelightError: it cannot be loaded.
-    """
-    bases = {adapter.id: adapter.base for adapter in ADAPTERS}
-    name = args.model or getattr(args, "window_model", None) or bases.get(args.adapter, SKILLS)
-    title = {model.id: model.title for model in EMBEDDED}.get(name, Path(name).name)
-    request, loading = LoadRequest(name, title, args.threads, args.adapter), _Loading(args.adapter is not None)
-    with terminal.note(f"Loading {name} …"):
-        scheduler.load(request, loading)
-        while not loading.ended.wait(POLL_SECONDS / 5):
-            if stop.is_set():
-                request.cancel.set()
-                return None
-    if loading.problem or scheduler.model is None:
-        raise SafelightError(loading.problem or f"{name} could not be loaded")
-    return scheduler.model
-
-
-@contextmanager
-def _stopping() -> Iterator[threading.Event]:
-    """A flag that Ctrl+C and a request to end the program set, the first time; the second ends it at once."""
-    stop = threading.Event()
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    if sys.platform == "win32":
-        numbers.append(signal.SIGBREAK)
-    before = {number: signal.getsignal(number) for number in numbers}
-
-    def handle(number: int, _frame: Any) -> None:
-        stop.set()
-        signal.signal(number, signal.SIG_DFL)
-
-    for number in numbers:
-        signal.signal(number, handle)
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _print(args: argparse.Namespace, settings: ServerOptions, url: str, model: LoadedModel) -> None:

@@ -19,7 +19,7 @@ from rich.text import Text
 from app.cli import terminal
 from app.state.run.canvas import BlockState, CanvasState, CellState
 from app.state.run.lines import line_ends
-from engine import CanvasCommitted, CanvasStarted, Event, GenerationConfig, StepFinished
+from engine import CanvasCommitted, CanvasStarted, Event, GenerationConfig, PrefixPinned, StepFinished
 
 STYLES = {  # so that no state is shown by colour alone
     CellState.NOISE: "dim",
@@ -29,7 +29,9 @@ STYLES = {  # so that no state is shown by colour alone
     CellState.SETTLED: "bold",
     CellState.GIVEN: "bold italic cyan",
     CellState.PADDING: "dim",
+    CellState.FITTING: "bold italic",
 }
+SHOWN = CanvasStarted | StepFinished | PrefixPinned | CanvasCommitted
 CONTROL = "¤"  # end, padding and turn tokens
 BREAK = "↲"
 
@@ -80,7 +82,7 @@ class Watcher:
         """Apply and show an event; each step is shown for at least ``pace`` seconds."""
         self.state.fold(event)
         block = self.state.current
-        if self.live is None or block is None or not isinstance(event, CanvasStarted | StepFinished | CanvasCommitted):
+        if self.live is None or block is None or not isinstance(event, SHOWN):
             return
         time.sleep(max(0.0, self._next_frame - time.monotonic()))
         self._next_frame = time.monotonic() + self.pace
@@ -102,6 +104,8 @@ class Watcher:
 def status(block: BlockState, config: GenerationConfig, blocks: int) -> Text:
     """One line of numbers about a block."""
     parts = [f"block {block.block_index}"] if blocks > 1 or block.block_index else []
+    if block.round is not None:
+        parts.append(f"round {block.round.number + 1}, {block.round.pinned} hold")
     if block.temperature is None:
         parts.append("noise, no step yet")
     else:

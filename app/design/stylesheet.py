@@ -87,7 +87,7 @@ def stylesheet(theme: Theme, icons: str = "") -> str:
 
 def chrome(theme: Theme, *rules: Rules) -> str:
     """A window's sheet: standard controls, the roles of ``app.design.controls``, its own ``rules``, then the pages'."""
-    own = sized("".join(part(theme) for part in (_roles, *rules, _models, _server, _inspector, _sudoku)))
+    own = sized("".join(part(theme) for part in (_roles, *rules, _models, _server, _inspector, _sudoku, _decisions)))
     return stylesheet(theme, draw_marks(theme)) + own
 
 
@@ -187,6 +187,8 @@ QPushButton#transport-button:checked {{ background: {theme.line}; border-color: 
 QPushButton#transport-button[ring="true"] {{ border: 2px solid {theme.focus}; padding: 3px 5px; }}
 QPushButton#transport-button:disabled {{ background: transparent; border-color: transparent; }}
 QTableCornerButton::section {{ background: {theme.surface}; border: none; border-bottom: 1px solid {theme.line}; }}
+QFrame[role="read-answer"] {{ border: 1px solid {theme.line}; border-radius: 6px; }}
+QFrame[role="read-answer"][lit="true"] {{ border: 2px solid {theme.accent}; background: {theme.surface_raised}; }}
 QLabel[role="frame"] {{ font-size: {TEXT_BODY}px; color: {theme.ink}; }}
 QLabel[role="trace"] {{ font-size: {TEXT_LEAD}px; font-weight: 600; }}
 QWidget#inspector QSplitter::handle:horizontal {{ background: {theme.line}; margin: 0 2px; }}
@@ -216,6 +218,20 @@ QLabel[role="figure"] {{ font-size: {TEXT_LEAD}px; font-weight: 600; }}
 QLabel[role="side"] {{ font-size: {TEXT_BODY}px; font-weight: 600; }}
 QLabel[role="verdict"] {{ font-size: {TEXT_BODY}px; }}
 QLabel[role="section"] {{ font-size: {TEXT_SMALL}px; color: {theme.faint_ink}; letter-spacing: 1px; }}
+"""
+
+
+def _decisions(theme: Theme) -> str:
+    """The Decisions page: questions in a list, and fields that are to be mended."""
+    return f"""
+QWidget#decisions {{ background: {theme.surface}; }}
+QFrame[role="question"] {{
+    border: none; border-top: 1px solid {theme.line}; border-left: 2px solid transparent; border-radius: 0;
+}}
+QFrame[role="question"][chosen="true"] {{ border-left-color: {theme.accent}; }}
+QLabel[role="asked"] {{ font-size: {TEXT_BODY}px; font-weight: 600; }}
+QWidget#decisions QLineEdit[wrong="true"] {{ border: 2px solid {theme.conflict}; padding: 4px 7px; }}
+QWidget#decisions QPushButton[role="quiet"] {{ padding: 4px 6px; }}
 """
 
 

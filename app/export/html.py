@@ -23,20 +23,24 @@ from app.design.tokens import DARKROOM, PAPER, Theme, entropy_color, readable_on
 from app.export.options import Options, chosen
 from app.export.packing import Vocabulary, pack
 from app.export.run import Share, board_in, ending, header_of, missing
+from app.state.run.answers import answer_words, answers_of, fact_words, label_reads
 from app.state.run.canvas import CellState
 from app.state.run.lines import line_ends
 from app.state.run.replay import BlockRecord, Replay
+from app.state.run.task_words import kind_words, task_text
 from app.state.sudoku.placing import is_puzzle
 from app.state.sudoku.solve_frame import frame
 from app.system.i18n import tr
 from engine import Recording
 from engine.files import replacing
+from engine.tasks.decisions.questions import Decision
 
 VERSION = 1
 SCRIPTS = (
     "reading.js",
     "board.js",
     "grid.js",
+    "answers.js",
     "timeline.js",
     "biography.js",
     "player.js",
@@ -67,6 +71,7 @@ def write(run: Recording, path: Path, options: Options) -> Share:
     data = {
         "version": VERSION,
         "model": header.model.title or header.model.name,
+        "kind": kind_words(header),
         "created": header.created[:10],
         "seed": str(run.seed),  # a number of 63 bits is none to a browser
         "ending": ending(run),
@@ -81,13 +86,37 @@ def write(run: Recording, path: Path, options: Options) -> Share:
         "blocks": blocks,
         **_spelling(run, vocabulary),
     }
+    if header.decision is not None:
+        data["decision"] = _decision(header.decision, run, replay)
     if options.prompt:
         data |= {"prompt": header.prompt, "messages": [dict(message) for message in header.messages]}
+        data |= {"task": task_text(header) if header.output_format is not None else ""}
     page = _page(data, text)
     with replacing(path) as beside:
         beside.write_text(page, encoding="utf-8", newline="\n")
         yield 1.0
     return notice
+
+
+def _decision(decision: Decision, run: Recording, replay: Replay) -> dict[str, Any]:
+    """Its questions, where they are answered, and after each read what the reads so far came to."""
+    reads = replay.reads()
+    return {
+        "questions": [
+            {"text": question.instructions, "options": [option.name for option in question.options]}
+            for question in decision.questions
+        ],
+        "slots": [slot.position for slot in run.header.slots],
+        "reads": [
+            [
+                {"shares": answer.probabilities, "said": answer_words(answer), "facts": fact_words(answer, own)}
+                for answer, own in zip(
+                    answers_of(decision, reads[:count]), zip(*map(label_reads, reads[:count]), strict=True), strict=True
+                )
+            ]
+            for count in range(1, len(reads) + 1)
+        ],
+    }
 
 
 def _board(run: Recording, record: BlockRecord, *, prompt: bool) -> dict[str, Any]:

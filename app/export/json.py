@@ -7,7 +7,8 @@ The file, version 1, is one object, its parts in this order:
   forked from; ``prompt``, ``messages`` and ``prompt_ids`` are empty where the prompt was not to be given away. The
   model's folder is never in it;
 * ``events``, one a line, each with its ``kind`` (the class of ``engine.events``) and all of that event's fields. Arrays
-  are lists by position, two-dimensional ones lists of lists; masks are 0 and 1. Entropies are in nats, times in
+  are lists by position, two-dimensional ones lists of lists; masks are 0 and 1. What the slots of a decision came to
+  are lists by question, of its options' log-probabilities. Entropies are in nats, times in
   seconds. Numbers are the shortest that read back as the same 32-bit value; one that is not finite is a string;
 * ``text`` and ``thinking``, the answer as it reads in the end, and ``failure``, what ended the run early;
 * ``pieces``, how every token in ``events`` is written, by its number, and ``special``, which are control tokens.
@@ -18,7 +19,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -33,9 +34,11 @@ from engine import (
     Event,
     GenerationFinished,
     PrefillFinished,
+    PrefixPinned,
     Recording,
     Reply,
     SafelightError,
+    SlotsRead,
     StepFinished,
     TextArrived,
     Trace,
@@ -55,10 +58,23 @@ MOST_BYTES = 64 * 2**20  # of a file that is read; a longer run is exported from
 MOST_VALUES = 4_000_000
 KINDS: dict[str, type[Any]] = {
     kind.__name__: kind
-    for kind in (PrefillFinished, CanvasStarted, StepFinished, CanvasCommitted, TextArrived, GenerationFinished)
+    for kind in (
+        PrefillFinished,
+        CanvasStarted,
+        StepFinished,
+        PrefixPinned,
+        SlotsRead,
+        CanvasCommitted,
+        TextArrived,
+        GenerationFinished,
+    )
 }
 MASKS = {"pinned_mask", "accepted_mask"}
 FLOATS = {"entropy", "top_probabilities"}
+LABELS: dict[str, Callable[[Any], Any]] = {  # one a question
+    "logprobs": lambda value: np.array(_floats(value), dtype=np.float32),
+    "argmax_is_label": bool,
+}
 
 
 def write(run: Recording, path: Path, options: Options) -> Share:
@@ -116,6 +132,8 @@ def _event(event: Event, tokens: set[int]) -> dict[str, Any]:
         elif isinstance(value, np.ndarray):
             record[each.name] = value.tolist()
             tokens.update(np.unique(value).tolist())
+        elif isinstance(value, tuple):
+            record[each.name] = [_shortest(one) if isinstance(one, np.ndarray) else int(one) for one in value]
         else:
             record[each.name] = _finite(value) if isinstance(value, float) else value
     return record
@@ -184,13 +202,16 @@ def _check(events: Sequence[Event], header: TraceHeader) -> None:
     """Raise ValueError where these are no run: another order, another shape, a token of no vocabulary."""
     first = next((event for event in events if isinstance(event, CanvasStarted)), None)
     length = header.canvas_length or (0 if first is None else len(first.canvas))
-    codec, order, budget = Codec(length, header.model.vocab_size), Order(header.parent is not None), RecordBudget()
+    codec, order, budget = Codec.of(header), Order(header.parent is not None), RecordBudget()
+    codec = dataclasses.replace(codec, length=length)
     for event in events:
         kind, payload, block, step = codec.encode(event)
         if order.is_over or not (order.allows(kind, block, step) and budget.allows(kind, len(payload), block, step)):
             raise ValueError("its events are in no order that a run has")
         if isinstance(event, CanvasCommitted) and event.text_length > length:
             raise ValueError("its text is longer than its canvas")
+        if isinstance(event, PrefixPinned | SlotsRead):
+            codec.decode(kind, payload, block, step)  # which looks closely
         for tokens in tokens_of(event):
             if tokens.size and not 0 <= int(tokens.min()) <= int(tokens.max()) < (codec.vocab_size or MOST_TOKENS):
                 raise ValueError("it has a token that is not in the vocabulary")
@@ -201,7 +222,9 @@ def _read_event(raw: dict[str, Any]) -> Event:
     values: dict[str, Any] = {}
     for each in dataclasses.fields(kind):
         value = raw[each.name]
-        if isinstance(value, list):
+        if each.name in LABELS:
+            values[each.name] = tuple(LABELS[each.name](one) for one in value)
+        elif isinstance(value, list):
             values[each.name] = _array(each.name, value)
         else:
             values[each.name] = float(value) if each.type == "float" else value

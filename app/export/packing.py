@@ -81,15 +81,18 @@ def pack(block: BlockRecord, vocabulary: Vocabulary) -> Generator[None, None, di
         "reason": block.reason,
         "pinned": np.flatnonzero(block.pinned).tolist(),
         "held": _held_from(block),
+        "fits": np.flatnonzero(block.snapshots[-1].fitting_mask).tolist(),
+        "rounds": [[one.number, one.step, one.pinned, one.new, one.written] for one in block.rounds],
         "temperature": [round(float(value), 4) for value in block.temperature],
         "data": base64.b64encode(b"".join(data)).decode("ascii"),
     }
 
 
 def _held_from(block: BlockRecord) -> list[tuple[int, int]]:
-    """Positions that a fork pinned, each with the first step at which it was."""
-    found = np.flatnonzero(block.held.any(axis=0) & ~block.pinned)
-    return [(int(position), int(block.held[:, position].argmax())) for position in found]
+    """Positions that a fork or a round pinned, each with the first step at which it was; the commit is one more."""
+    held = np.vstack([block.held, block.snapshots[-1].pinned_mask[None]])
+    found = np.flatnonzero(held.any(axis=0) & ~block.pinned)
+    return [(int(position), int(held[:, position].argmax())) for position in found]
 
 
 def _planes(block: BlockRecord, vocabulary: Vocabulary) -> Iterator[bytes]:

@@ -17,19 +17,30 @@ from PySide6.QtGui import QFont, QFontMetrics, QFontMetricsF, QImage, QPainter
 from app.canvas.geometry import GAP, MARGIN, Geometry, line_lengths
 from app.canvas.glyphs import CellGlyphs, Glyph, glyph_of
 from app.canvas.legend import entry_width, paint_entry
-from app.canvas.paint import Layer, PaintOptions, legend_entries, legend_widths, paint_block, paint_legend
+from app.canvas.paint import (
+    Layer,
+    LegendKey,
+    PaintOptions,
+    legend_entries,
+    legend_widths,
+    paint_block,
+    paint_legend,
+)
 from app.design.fonts import TEXT_BODY, TEXT_CANVAS, TEXT_LEAD, TEXT_SMALL, canvas_font, ui_font
 from app.design.tokens import DARKROOM, PAPER, Theme, color
 from app.export.boards import Boards
 from app.export.options import Options, chosen
 from app.export.run import Share, header_of, missing
+from app.state.run.answers import answer_words, answers_of
 from app.state.run.canvas import BlockState
 from app.state.run.lines import line_ends
-from app.state.run.replay import Replay
+from app.state.run.replay import NOISE, Replay
+from app.state.run.task_words import round_words
 from app.state.sudoku.placing import is_puzzle
 from app.system.i18n import tr, trn
 from engine import Recording, SafelightError, step_number
 from engine.files import replacing
+from engine.tasks.decisions.questions import Decision
 
 SHAPE = 1.6  # width to height that a panel comes near to
 RAGGED = 0.7  # how much worse a last row with gaps is, in the logarithm of the shape
@@ -75,7 +86,8 @@ class PictureSheet:
         self._glyph_of_token: dict[int, Glyph] = {}
         self._texts: set[str] = set()
         self._blocks: dict[int, tuple[int, tuple[int, ...]]] = {}  # cells of each, and after which of them lines end
-        self._given = False
+        self._slots = tuple(slot.position for slot in run.header.slots)
+        self._legend: tuple[LegendKey, ...] = legend_entries(None, self._slots)  # the longest of all frames
         self._widest = 0  # pixels of a caption in one line
         self._limit = 0.0  # nats at the end of the entropy scale: the most of all frames
 
@@ -85,7 +97,7 @@ class PictureSheet:
         for number, place in enumerate(self.places):
             block = self.replay.snapshot(place)
             self._blocks[block.block_index] = block.length, line_ends(block, self.run.piece)
-            self._given |= bool(block.pinned_mask.any())
+            self._legend = max(self._legend, legend_entries(block, self._slots), key=len)
             self._texts.update(self._glyph(token).text for token in set(block.tokens(calm=self.style.calm).tolist()))
             self._widest = max(self._widest, metrics.horizontalAdvance(self.caption(place)))
             if block.entropy is not None:
@@ -114,7 +126,7 @@ class PictureSheet:
         highest = max(highest, board)
         self._captions = 1 if self._widest <= self._panel_width - 2 * MARGIN else 2
         self._panel_height = highest - 2 * MARGIN + self._captions * CAPTION_HEIGHT
-        self._states = legend_entries(self._given) if tokens else ()
+        self._states = self._legend if tokens else ()
         self._entries = [] if tokens or self.style.layer == "entropy" else self._boards.entries
         widths = [entry_width(entry, QFontMetricsF(self._glyphs.label), int) for entry in self._entries]
         self._footer = Geometry.from_width(
@@ -170,13 +182,26 @@ class PictureSheet:
 
     def caption(self, place: int) -> str:
         """A frame in words."""
-        block = self.replay.snapshot(place)
+        block, decision = self.replay.snapshot(place), header_of(self.run, prompt=self.style.prompt).decision
+        if decision is not None:
+            return self._read_caption(place, decision)
         name = [tr("Block {block}", block=block.block_index + 1)] if self.replay.blocks > 1 else []
         words = _caption_words(block)
+        begins = self.replay.record(block.block_index).round_at(self.replay.frames[place].step)
+        if begins is not None:
+            words.append(round_words(begins))
         shown = self._boards.frame(place) if self._is_board(block.block_index) else None
         if shown is not None and block.step >= 0:
             words = [*words[: 0 if block.committed else 1], *self._boards.caption(shown)]
         return " · ".join([*name, *words])
+
+    def _read_caption(self, place: int, decision: Decision) -> str:
+        """A read of a decision, with what the reads so far came to."""
+        frame, answers = self.replay.frames[place], answers_of(decision, self.replay.reads(place))
+        read = tr("Read {read} of {reads}", read=frame.block + 1, reads=self.replay.blocks)
+        if frame.step == NOISE:
+            return tr("{read} · {what}", read=read, what=tr("noise at the slots"))
+        return tr("{read} · {what}", read=read, what=tr(", ").join(map(answer_words, answers)))
 
     # ---------------------------------------------------------------- drawing
 
@@ -237,7 +262,7 @@ class PictureSheet:
             self._boards.paint(painter, shown, QPointF(MARGIN, MARGIN), theme, limit)
             painter.restore()
             return
-        look = PaintOptions(calm=self.style.calm, layer=self.style.layer, entropy_limit=self._limit)
+        look = PaintOptions(calm=self.style.calm, layer=self.style.layer, entropy_limit=self._limit, slots=self._slots)
         paint_block(painter, self.grid(block.block_index), block, theme, self._glyphs, self._glyph, look)
         painter.restore()
 

@@ -10,7 +10,9 @@ from app.state.sudoku.board import EMPTY
 from app.state.sudoku.placing import Placed, placed
 from app.system.i18n import trn
 from engine import Recording, TraceHeader
+from engine.tasks.decisions.questions import Decision, OneOf, Option, Question, Score, YesNo
 
+UNSAID = "…"
 Share = Generator[float, None, str]
 """An export under way: yields what part is done, 0 to 1. Closing it leaves nothing behind.
 
@@ -24,7 +26,25 @@ def header_of(run: Recording, *, prompt: bool) -> TraceHeader:
     ``prompt`` False leaves out what was asked, as text and as tokens.
     """
     header = dataclasses.replace(run.header, model=dataclasses.replace(run.header.model, path=""))
-    return header if prompt else dataclasses.replace(header, prompt="", messages=(), prompt_ids=())
+    if prompt:
+        return header
+    decision = None if header.decision is None else _unsaid(header.decision)
+    return dataclasses.replace(header, prompt="", messages=(), prompt_ids=(), decision=decision, output_format=None)
+
+
+def _unsaid(decision: Decision) -> Decision:
+    """A decision whose questions have as many options, and say nothing."""
+    asked: list[Question] = []
+    for question in decision.questions:
+        options = tuple(Option(str(place + 1)) for place in range(len(question.options)))
+        match question:
+            case YesNo():
+                asked.append(YesNo(UNSAID))
+            case OneOf():
+                asked.append(OneOf(UNSAID, options))
+            case Score():
+                asked.append(Score(UNSAID, options))
+    return dataclasses.replace(decision, state=UNSAID, instructions="", questions=tuple(asked))
 
 
 def ending(run: Recording) -> str:

@@ -54,7 +54,7 @@ class InspectorController(QObject):
         page.add_panel(tr("Fork"), self.forks, works=True)
         page.add_panel(tr("Influence"), self.influence, works=True)
         self.thought = ThoughtView()
-        page.add_panel(tr("Thought"), self.thought, works=True)
+        page.add_panel(tr("Thought"), self.thought, works=True, forks=True)
         page.add_view(tr("Compare"), tr("Compare this run with another"), self.compare)
         self.going_on = GoingOn(context, page.player, self.forks, self.influence)
         self.going_on.began.connect(self._began)
@@ -114,7 +114,7 @@ class InspectorController(QObject):
         self._pictures.read([one.path for one in self._gallery])
 
     def _show_offers(self) -> None:
-        self.page.offer(first_offers(self._gallery, self._catalog.recent))
+        self.page.offer(first_offers(self._gallery, self._catalog.recent, self._catalog.outcomes))
 
     @Slot()
     def _list_changed(self) -> None:
@@ -308,7 +308,7 @@ class InspectorController(QObject):
 
     def _refuse_text(self, run: Recording) -> bool:
         """Say why a run is not opened that came as text alone."""
-        if run.header.canvas_length or all(entry.kind != "text" for entry in run.entries):
+        if run.header.canvas_length or run.header.decision or all(entry.kind != "text" for entry in run.entries):
             return False
         self._context.say(tr("This run has no steps to look at: the server that ran its model sent text alone."))
         return True

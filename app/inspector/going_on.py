@@ -87,6 +87,8 @@ class GoingOn(QObject):
         context, trace = self._context, self._player.trace
         if trace is None:
             return ""
+        if trace.header.decision is not None:
+            return tr("A decision is read, not written: there is nothing to go on from.")
         if context.is_busy:
             return tr("A run is under way; Esc stops it.")
         if context.loading is not None:
@@ -100,10 +102,19 @@ class GoingOn(QObject):
             return ""
         return only_text(context.model) or tr("This cannot be done with {model}.", model=context.model.title)
 
+    def refusal_to_fork(self, *, can: bool) -> str:
+        """The same of a fork, or of spans written anew."""
+        trace = self._player.trace
+        if trace is not None and trace.header.output_format is not None:
+            return tr("This answer had to fit a format; a fork of it would not. Ask again instead.")
+        return self.refusal(can=can)
+
     def needed(self) -> ModelChoice | None:
         """The model to be loaded first, where it is not the loaded one but is here, and nothing is under way."""
         context, trace = self._context, self._player.trace
         if trace is None or context.is_busy or context.loading is not None or self._has_its_model:
+            return None
+        if trace.header.decision is not None:
             return None
         of = trace.header.model
         if of.path not in {model.id for model in EMBEDDED} | {path for path, _ in context.models}:
@@ -113,11 +124,12 @@ class GoingOn(QObject):
     @Slot()
     def refresh(self) -> None:
         """What can be asked has changed: another model, or a run that began or ended."""
-        context, needed = self._context, self.needed()
+        context, trace, needed = self._context, self._player.trace, self.needed()
         model = context.model if self._has_its_model else None
         offer = "" if needed is None else context.title_of(needed.path_or_id)
         self._forks.set_encoder(None if model is None else model.encode)
-        self._forks.block(self.refusal(can=self._able.forks), offer)
+        is_fixed = trace is not None and trace.header.output_format is not None
+        self._forks.block(self.refusal_to_fork(can=self._able.forks), "" if is_fixed else offer)
         self._influence.set_refusal(self.refusal(can=self._able.influence), offer)
         if self._waiting is not None and context.loading is None:
             waiting, self._waiting = self._waiting, None
@@ -166,7 +178,7 @@ class GoingOn(QObject):
             self._run(request)
 
     def _run(self, request: RunRequest) -> None:
-        refusal = self.refusal(can=self._able.forks if request.kind == "fork" else self._able.infill)
+        refusal = self.refusal_to_fork(can=self._able.forks if request.kind == "fork" else self._able.infill)
         if refusal:
             self._forks.say(refusal)
             return

@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
 from app.design.controls import Elided, Hairline, button, label, scroller
 from app.design.fonts import px
 from app.design.tokens import DARKROOM, Theme
+from app.inspector.answers.panel import ReadAnswers
 from app.inspector.canvas.canvas import InspectorCanvas
 from app.inspector.canvas.map import StepMap
 from app.inspector.cell.history import Biography
@@ -27,6 +28,7 @@ from app.inspector.export_dialog import ExportDialog
 from app.inspector.keys import Keys, keeps
 from app.inspector.order_words import end_in_short
 from app.inspector.run_cards import Offer
+from app.inspector.task_view import TaskView
 from app.inspector.timeline.captions import Captions
 from app.inspector.timeline.filmstrip import Filmstrip
 from app.inspector.timeline.order import OrderView
@@ -36,12 +38,14 @@ from app.inspector.timeline.transport import Transport
 from app.inspector.welcome import InspectorWelcome
 from app.inspector.words import made_in_words, model_words, prompt_in_line
 from app.player.player import Player
-from app.system.i18n import tr
-from engine import Recording
+from app.state.run.task_words import kind_words, task_title
+from app.system.i18n import tr, trn
+from engine import Recording, TraceHeader
 
 REFRESH_MS = 30  # between two looks at a run under way
 NARROW = 900  # pixels at 100 %; below it the linked views stand under the canvas
 SHORT = 640  # below it the plots are among those views, so that a board is seen whole
+SIZES = {False: (420, 240), True: (250, 410)}  # of the canvas and what stands beneath; of a decision, which has less
 TALL = 1080  # from here on a tab that is worked in leaves room for the cell's history beneath
 
 
@@ -65,9 +69,11 @@ class InspectorPage(QWidget):
         self._live = False
         self._is_narrow = self._has_plots_tab = False
         self._share = 1.0  # of the latest step of a run under way
+        self._sizes = {is_decision: list(sizes) for is_decision, sizes in SIZES.items()}  # as they were left
         self.titles: Mapping[str, str] = {}  # of runs that have one, by the path of their file
         self._panels: list[QWidget] = []
         self._worked_in: list[QWidget] = []
+        self._forking: list[QWidget] = []
         self.player = Player(self)
         self.overview = Overview(self.player, self)
         self.keys = Keys(self.run, self)
@@ -83,6 +89,10 @@ class InspectorPage(QWidget):
         self.transport = Transport(self.player, self.overview)
         self.captions = Captions(self.player, self.overview)
         self.plots = Plots(self.player, self.overview)
+        self.answers = ReadAnswers(self.player)
+        self.figures = QStackedWidget()  # the plots, or the answers of a decision, whose one step has nothing to plot
+        self.task = TaskView(self.player, self)  # a tab where a run has something to say there
+        self.task.hide()
         self.filmstrip = Filmstrip(self.player, self.overview)
         self.side = QTabWidget()
         self.side.tabBar().setAccessibleName(tr("Views of the run"))
@@ -122,8 +132,10 @@ class InspectorPage(QWidget):
             row.addWidget(made)
 
         self.left = QSplitter(Qt.Orientation.Vertical)
+        self.figures.addWidget(self.plots)
+        self.figures.addWidget(self.answers)
         self.left.addWidget(self.canvas)
-        self.left.addWidget(self.plots)
+        self.left.addWidget(self.figures)
         self.right = QSplitter(Qt.Orientation.Vertical)
         self.side.setDocumentMode(True)
         self.side.tabBar().setDrawBase(False)
@@ -140,7 +152,7 @@ class InspectorPage(QWidget):
             splitter.setHandleWidth(5)
         self.left.setStretchFactor(0, 3)
         self.left.setStretchFactor(1, 2)
-        self.left.setSizes([420, 240])
+        self.left.setSizes(list(SIZES[False]))
         self.right.setSizes([300, 340])
         self.across.setStretchFactor(0, 3)
         self.across.setStretchFactor(1, 2)
@@ -174,18 +186,25 @@ class InspectorPage(QWidget):
         """The cell's history, which is seen where there is room; the map and the text are tabs beneath it."""
         biography = Biography(self.player)
         self._panels.append(biography)
-        self.add_panel(tr("Steps"), StepMap(self.player), scrolls=False)
+        for part in (self.answers, self.task):
+            self._panels.append(part)
+            self.keys.watch(part)
+        self.map, self.order = StepMap(self.player), OrderView(self.player, self.overview)
+        self.add_panel(tr("Steps"), self.map, scrolls=False)
         self.add_panel(tr("Text"), RenderedText(self.player), scrolls=False)
-        self.add_panel(tr("Order"), OrderView(self.player, self.overview), scrolls=False)
+        self.add_panel(tr("Order"), self.order, scrolls=False)
         self.keys.watch(biography)
         return biography  # it scrolls by itself
 
-    def add_panel(self, title: str, widget: QWidget, *, works: bool = False, scrolls: bool = True) -> int:
+    def add_panel(
+        self, title: str, widget: QWidget, *, works: bool = False, scrolls: bool = True, forks: bool = False
+    ) -> int:
         """Place a further view among the tabs; returns its place. It is dressed if it has ``set_theme``.
 
         Args:
             works: it is worked in rather than looked at; where height is short, it has all of it.
             scrolls: it may be taller than its place. One that scrolls in itself needs no second bar.
+            forks: it is of no use but for forks of the run; there are none of one that had a format to fit.
         """
         self._panels.append(widget)
         self._dress(widget)
@@ -195,6 +214,8 @@ class InspectorPage(QWidget):
             area.setMinimumHeight(96)
         if works:
             self._worked_in.append(area)
+        if forks:
+            self._forking.append(area)
         place = self.side.addTab(area, title)
         self.keys.watch(widget)
         return place
@@ -204,7 +225,9 @@ class InspectorPage(QWidget):
         """Take the history away where a tab needs its room; not where it is a tab itself."""
         if self.across.orientation() == Qt.Orientation.Horizontal:
             short = self.height() < px(TALL)
-            self._history.setVisible(not (short and self.side.currentWidget() in self._worked_in))
+            shown, trace = self.side.currentWidget(), self.player.trace
+            has_rounds = shown is self.task and trace is not None and trace.header.decision is None
+            self._history.setVisible(not (short and (has_rounds or shown in self._worked_in)))
 
     def add_view(self, title: str, name: str, widget: QWidget) -> int:
         """Place something that can stand in the views' stead; returns its place. ``name`` says what its switch does."""
@@ -305,10 +328,48 @@ class InspectorPage(QWidget):
 
     def _open(self, trace: Recording, place: int | None) -> None:
         self._waiting.stop()
+        self._fit_kind(trace.header)
         self.player.open(trace, place)
+        self._give_room()
         self._describe()
         self.stack.setCurrentWidget(self.views)
         self.setFocus()
+
+    def _fit_kind(self, header: TraceHeader) -> None:
+        """Offer what makes sense of a run of this kind: a decision has neither a course nor a text to go on from."""
+        is_decision, was_decision = header.decision is not None, self.figures.currentWidget() is self.answers
+        place = self.side.indexOf(self.task)
+        if place >= 0 and not kind_words(header):
+            self.side.removeTab(place)
+        elif kind_words(header):
+            if place < 0:
+                place = self.side.insertTab(self.side.indexOf(self.map), self.task, "")
+            self.side.setTabText(place, task_title(header))
+            self.side.setCurrentWidget(self.task)
+        for part in (self.map, self.order, *self._worked_in):
+            is_out = is_decision or (header.output_format is not None and part in self._forking)
+            self.side.setTabVisible(self.side.indexOf(part), not is_out)
+        if is_decision != was_decision:
+            self._sizes[was_decision] = self.left.sizes()
+            self.figures.setCurrentWidget(self.answers if is_decision else self.plots)
+            self.left.setSizes(self._sizes[is_decision])
+        if self._has_plots_tab:
+            self.side.setTabText(self.side.indexOf(self.figures), self._figures_title())
+            if is_decision:
+                self.side.setCurrentWidget(self.figures)
+
+    def _figures_title(self) -> str:
+        return tr("Answers") if self.figures.currentWidget() is self.answers else tr("Plots")
+
+    def _counted(self) -> str:
+        """How much there is of the run."""
+        replay, trace = self.player.replay, self.player.trace
+        if trace is not None and replay is not None and trace.header.decision is not None:
+            reads, questions = len(replay.reads()), len(trace.header.decision.questions)
+            asked = trn("{count} question", "{count} questions together", questions)
+            return trn("{asked}, {count} read", "{asked}, {count} reads", reads, asked=asked)
+        blocks, steps = len(self.overview.steps), sum(self.overview.steps)
+        return tr("blocks: {blocks}, steps: {steps}", blocks=blocks, steps=steps)
 
     def _describe(self) -> None:
         trace = self.player.trace
@@ -316,16 +377,15 @@ class InspectorPage(QWidget):
             return
         prompt = prompt_in_line(trace.header) or tr("A run")
         title = self.titles.get(str(trace.path), prompt)
-        blocks = len(self.overview.steps)
-        parts = [model_words(trace.header), tr("seed {seed}", seed=trace.seed)]
-        parts.append(tr("blocks: {blocks}, steps: {steps}", blocks=blocks, steps=sum(self.overview.steps)))
+        parts = [kind_words(trace.header), model_words(trace.header), tr("seed {seed}", seed=trace.seed)]
+        parts.append(self._counted())
         if trace.header.parent is not None:
             parts.append(made_in_words(trace.header, trace.piece))
         if title != prompt:
             parts.append(prompt)
         if self._live:
             parts.append(tr("under way"))
-        elif self.overview.order is not None:
+        elif self.overview.order is not None and trace.header.decision is None:
             parts += end_in_short(trace.result, len(self.overview.order.doubts))
         self.title.set_whole(title)
         self.facts.set_whole(" · ".join(part for part in parts if part))
@@ -398,17 +458,17 @@ class InspectorPage(QWidget):
         shown, was_narrow = self.side.currentWidget(), self._is_narrow
         self._is_narrow, self._has_plots_tab = narrow, narrow or short
         self.across.setOrientation(Qt.Orientation.Vertical if narrow else Qt.Orientation.Horizontal)
-        for part in (self._history, self.plots):
+        for part in (self._history, self.figures):
             self.side.removeTab(self.side.indexOf(part))
         if narrow:
             self.side.insertTab(0, self._history, tr("Cell"))
         else:
             self.right.addWidget(self._history)
         if self._has_plots_tab:
-            self.side.insertTab(1, self.plots, tr("Plots"))
+            self.side.insertTab(1, self.figures, self._figures_title())
         else:
-            self.left.addWidget(self.plots)
-            self.plots.show()
+            self.left.addWidget(self.figures)
+            self.figures.show()
         if narrow and not was_narrow:
             self.side.setCurrentIndex(0)
         elif self.side.indexOf(shown) >= 0:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
-from engine import TRACE_SUFFIX, SafelightError, TraceHeader
+from app.state.run.answers import answers_of, decision_words
+from app.state.run.replay import Replay
+from engine import TRACE_SUFFIX, SafelightError, TraceHeader, open_trace
 from engine.trace import read_header, trace_files
 
 LISTED_BYTES = 2 * 2**20  # unpacked: ordinary headers have some ten thousand
@@ -39,6 +41,7 @@ class KeptRuns:
         self._folder = folder
         self._known: dict[Path, tuple[Stamp, TraceHeader | str, int]] = {}  # a header or why there is none, and bytes
         self._untold: list[str] = []
+        self._outcomes: dict[Path, str] = {}
 
     def newest(self, count: int) -> list[Path]:
         """Files in the folder, the newest first; no links and nothing that is no file."""
@@ -65,8 +68,8 @@ class KeptRuns:
                     self._untold.append(found)
                 left -= read
                 self._remember(path, stamp, found, read)
-            if isinstance(found, TraceHeader) and found.canvas_length:  # else a server sent it as text alone
-                yield found, str(path)
+            if isinstance(found, TraceHeader) and (found.canvas_length or found.decision is not None):
+                yield found, str(path)  # the others a server sent as text alone
 
     def ancestors(self, of: Iterable[TraceHeader], known: Iterable[str]) -> Iterator[Listed]:
         """What runs were made from, and what that was made from, as far as it is kept; none of the ids ``known``."""
@@ -81,6 +84,19 @@ class KeptRuns:
             yield from found
             waiting = [header.parent.id for header, _ in found if header.parent is not None]
 
+    def outcome(self, header: TraceHeader, path: Path) -> str:
+        """What a decision came to, in a line; empty of any other run, and where it cannot be read."""
+        if header.decision is None:
+            return ""
+        if path not in self._outcomes:
+            self._outcomes[path] = ""
+            with contextlib.suppress(SafelightError):
+                trace = open_trace(path)
+                reads = Replay(trace).reads()
+                trace.close()
+                self._outcomes[path] = decision_words(answers_of(header.decision, reads))
+        return self._outcomes[path]
+
     def problems(self) -> list[str]:
         """Why files are not listed, in sentences; each is told once."""
         told, self._untold = self._untold, []
@@ -88,9 +104,12 @@ class KeptRuns:
 
     def _remember(self, path: Path, stamp: Stamp, found: TraceHeader | str, read: int) -> None:
         self._known.pop(path, None)
+        self._outcomes.pop(path, None)
         self._known[path] = stamp, found, read
         while sum(read for *_, read in self._known.values()) > KNOWN_BYTES:
-            del self._known[next(iter(self._known))]
+            oldest = next(iter(self._known))
+            del self._known[oldest]
+            self._outcomes.pop(oldest, None)
 
 
 @dataclass(frozen=True)
@@ -100,6 +119,7 @@ class _Look:
     recent: tuple[Listed, ...] = ()
     gallery: tuple[Listed, ...] = ()
     ancestors: tuple[Listed, ...] = ()
+    outcomes: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     is_over: bool = False
 
@@ -107,7 +127,8 @@ class _Look:
 class RunCatalog(QObject):
     """``recent`` are the user's newest runs that can be read, the newest first; ``gallery`` those of the app itself.
 
-    ``ancestors`` are older ones that those, or what was given to ``look``, were made from.
+    ``ancestors`` are older ones that those, or what was given to ``look``, were made from. ``outcomes`` has what
+    decisions came to, in a line, by the path of their file.
 
     All are empty before the first ``look``, and a look that is over replaces them. Must be closed before it is
     destroyed.
@@ -122,6 +143,7 @@ class RunCatalog(QObject):
         self.recent: tuple[Listed, ...] = ()
         self.gallery: tuple[Listed, ...] = ()
         self.ancestors: tuple[Listed, ...] = ()
+        self.outcomes: Mapping[str, str] = {}
         self._of: tuple[TraceHeader, ...] = ()
         self._kept = KeptRuns(folder)  # of the thread alone, of which there is one at a time
         self._gallery = tuple(gallery)
@@ -172,18 +194,23 @@ class RunCatalog(QObject):
         gallery: list[Listed] = []
         ancestors: list[Listed] = []
         problems: list[str] = []
+        outcomes: dict[str, str] = {}
         try:
             for paths, found in ((self._kept.newest(RECENT), recent), (self._gallery, gallery)):
                 for one in self._kept.headers(paths):
                     if self._closed.is_set():
                         return
                     found.append(one)
-                    self._tell(_Look(tuple(recent), tuple(gallery)))
+                    header, path = one
+                    said = self._kept.outcome(header, Path(path))
+                    outcomes |= {path: said} if said else {}
+                    self._tell(_Look(tuple(recent), tuple(gallery), outcomes=dict(outcomes)))
             known = [header for header, _ in (*recent, *gallery)]
             ancestors.extend(self._kept.ancestors((*known, *self._of), [header.id for header in known]))
             problems = self._kept.problems()
         finally:
-            self._tell(_Look(tuple(recent), tuple(gallery), tuple(ancestors), tuple(problems), is_over=True))
+            known_now = tuple(recent), tuple(gallery), tuple(ancestors), outcomes, tuple(problems)
+            self._tell(_Look(*known_now, is_over=True))
 
     def _tell(self, look: _Look) -> None:
         if not self._closed.is_set():
@@ -198,6 +225,7 @@ class RunCatalog(QObject):
         self.recent = look.recent if look.is_over or len(look.recent) > len(self.recent) else self.recent
         self.gallery = look.gallery if look.is_over or len(look.gallery) > len(self.gallery) else self.gallery
         self.ancestors = look.ancestors if look.is_over else self.ancestors
+        self.outcomes = {**self.outcomes, **look.outcomes}
         is_new = known != (self.recent, self.gallery, self.ancestors)
         if not look.is_over:
             if is_new and not self._later.isActive():

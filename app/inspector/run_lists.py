@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from app.inspector.forks.panel import RunItem
 from app.inspector.run_cards import Offer
 from app.inspector.run_catalog import Listed
-from app.inspector.words import Piece, made_in_words, prompt_in_line, run_title, short_difference
+from app.inspector.words import MOST_TITLE, Piece, made_in_words, prompt_in_line, run_title, short_difference
 from app.state.run.comparison import asked
+from app.state.run.task_words import kind_words
 from app.system.i18n import tr
 from engine import GalleryTrace, TraceHeader
 
 Pieces = Callable[[TraceHeader], Piece | None]
 
 
-def first_offers(gallery: Sequence[GalleryTrace], recent: Iterable[Listed]) -> list[Offer]:
-    """What there is to begin with: the gallery, then the user's runs."""
+def first_offers(
+    gallery: Sequence[GalleryTrace], recent: Iterable[Listed], outcomes: Mapping[str, str] | None = None
+) -> list[Offer]:
+    """What there is to begin with: the gallery, then the user's runs; a decision with what it came to."""
     offers = [Offer(tr(one.title), tr(one.note), str(one.path), tr("Gallery"), has_picture=True) for one in gallery]
     for header, key in recent:
-        offers.append(Offer(prompt_in_line(header), f"{_when(header)} · {run_title(header)}", key, tr("Your runs")))
+        title = (outcomes or {}).get(key, "")[:MOST_TITLE] or prompt_in_line(header)
+        offers.append(Offer(title, _line(kind_words(header), _when(header), run_title(header)), key, tr("Your runs")))
     return offers
 
 
@@ -48,9 +52,10 @@ def other_offers(
         of = titles.get(key, "")
         if asked(header) == asked(here):
             title, hint = run_title(header), short_difference(here, header)
-            offers.append(Offer(title, " · ".join(filter(None, (of or _when(header), hint))), key, _alike()))
+            offers.append(Offer(title, _line(of or _when(header), hint), key, _alike()))
         else:
-            offers.append(Offer(of or prompt_in_line(header), run_title(header), key, section))
+            hint = _line(kind_words(header), run_title(header))
+            offers.append(Offer(of or prompt_in_line(header), hint, key, section))
     order = (_alike(), tr("This session"), tr("Your runs"), tr("Gallery"))
     return sorted(offers, key=lambda offer: order.index(offer.section))
 
@@ -100,6 +105,10 @@ def _family(id: str, parents: dict[str, str]) -> set[str]:
 
 def _when(header: TraceHeader) -> str:
     return header.created_at.astimezone().strftime("%x %H:%M")
+
+
+def _line(*parts: str) -> str:
+    return " · ".join(filter(None, parts))
 
 
 def _alike() -> str:

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from app.player.player import NOTHING
+from app.state.run.answers import answers_of, decision_words
 from app.state.run.replay import NOISE, BlockRecord, Frame
 from app.state.run.story import Moment, in_doubt, moment, tokens_before
+from app.state.run.task_words import round_words
 from app.system.i18n import tr, trn
 from engine import Recording, step_number
+from engine.tasks.decisions.questions import Decision
 
 NAMED = 3  # tokens that are named one by one
 
@@ -23,15 +26,39 @@ class Caption(NamedTuple):
 
 def caption(record: BlockRecord, frame: Frame, trace: Recording) -> Caption:
     """What happens at a frame."""
+    if trace.header.decision is not None:
+        return _read_caption(record, frame, trace, trace.header.decision)
+    begins = record.round_at(frame.step)
     if frame.step == NOISE or not record.steps:
         return Caption(_beginning(record))
     if frame.step >= record.steps:
-        return Caption(_end(record, trace.config.max_denoising_steps))
+        end = _end(record, trace.config.max_denoising_steps)
+        return Caption(end if begins is None else tr("{round}. {end}", round=_capital(round_words(begins)), end=end))
     found = moment(record, frame.step)
-    clauses = [*_taken_back(record, found, trace), *_returned(record, found, trace), *_accepted(found)]
+    clauses = [] if begins is None else [round_words(begins)]
+    clauses += [*_taken_back(record, found, trace), *_returned(record, found, trace), *_accepted(found)]
     about = next(iter((*found.taken_back, *found.otherwise, *found.again)), NOTHING)
     said = tr("; ").join(clauses) or _nothing(found)
     return Caption(tr("Step {step}: {said}.", step=step_number(frame.step), said=said), about)
+
+
+def _read_caption(record: BlockRecord, frame: Frame, trace: Recording, decision: Decision) -> Caption:
+    """A read of a decision, with its own answers."""
+    read, slots = frame.block + 1, trace.header.slots
+    if frame.step == NOISE or record.snapshots[-1].read is None:
+        said = trn(
+            "Read {read} begins: a random token at {count} slot, all else is given.",
+            "Read {read} begins: a random token at each of {count} slots, all else is given.",
+            len(slots),
+            read=read,
+        )
+        return Caption(said)
+    answers = answers_of(decision, [record.snapshots[-1].read])
+    return Caption(tr("Read {read}: {answers}.", read=read, answers=decision_words(answers)))
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
 
 
 def named(trace: Recording, token: int) -> str:

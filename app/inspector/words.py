@@ -9,10 +9,12 @@ from app.canvas.glyphs import glyph_of
 from app.canvas.words import token_words
 from app.inspector.timeline.overview import BlockFigures
 from app.settings.spec import SAMPLER
+from app.state.run.answers import question_words
 from app.state.run.canvas import BlockState
 from app.state.run.cell_history import History
 from app.state.run.comparison import Difference, differences, has, model_title
 from app.state.run.replay import NOISE, Frame, Replay
+from app.state.run.task_words import round_words
 from app.state.sudoku.placing import is_puzzle, puzzle_in
 from app.system.i18n import tr, trn
 from engine import Fork, Mark, TraceHeader, step_number
@@ -20,7 +22,7 @@ from engine.tasks import sudoku
 
 Piece = Callable[[int], str]
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-NAMED_ONLY = ("weights", "adapter_weights", "prompt", "eos_token_ids", "seed_canvas")
+NAMED_ONLY = ("weights", "adapter_weights", "prompt", "format", "eos_token_ids", "seed_canvas")
 """Differences whose values say nothing to people."""
 MOST_PROMPT = 1_000  # characters that are looked at for a title
 MOST_TITLE = 200  # characters of it; less where there is less room
@@ -74,9 +76,13 @@ def written(piece: str, special: bool) -> str:
 # --- frames ----------------------------------------------------------------------------------------------------------
 
 
-def frame_words(frame: Frame, steps: int, snapshot: BlockState | None) -> str:
-    """Which frame it is: block, step and temperature. ``steps`` are the block's."""
+def frame_words(frame: Frame, steps: int, snapshot: BlockState | None, reads: int = 0) -> str:
+    """Which frame it is: block, step and temperature. ``steps`` are the block's; a decision has ``reads``."""
     block = frame.block + 1
+    if reads and frame.step == NOISE:
+        return tr("Read {read} of {reads}, before its step: noise at the slots", read=block, reads=reads)
+    if reads:
+        return tr("Read {read} of {reads}, one denoising step", read=block, reads=reads)
     if frame.step == NOISE:
         return tr("Block {block}, noise before the first step", block=block)
     if snapshot is not None and snapshot.committed:
@@ -85,17 +91,21 @@ def frame_words(frame: Frame, steps: int, snapshot: BlockState | None) -> str:
         return tr("Block {block}, committed after step {steps}: the most it may take", block=block, steps=steps)
     if snapshot is None or snapshot.temperature is None:
         return tr("Block {block}, step {step} of {steps}", block=block, step=step_number(frame.step), steps=steps)
+    figures = {"step": step_number(frame.step), "steps": steps, "temperature": f"{snapshot.temperature:.2f}"}
+    if snapshot.round is None:
+        return tr("Block {block}, step {step} of {steps}, temperature {temperature}", block=block, **figures)
     return tr(
-        "Block {block}, step {step} of {steps}, temperature {temperature}",
+        "Block {block}, step {step} of {steps}, round {round}, temperature {temperature}",
         block=block,
-        step=step_number(frame.step),
-        steps=steps,
-        temperature=f"{snapshot.temperature:.2f}",
+        round=snapshot.round.number + 1,
+        **figures,
     )
 
 
-def facts(frame: Frame, steps: int, figures: BlockFigures | None) -> list[str]:
-    """A frame's facts, a line each, as far as they are known without reading the run."""
+def facts(frame: Frame, steps: int, figures: BlockFigures | None, reads: int = 0) -> list[str]:
+    """A frame's facts, a line each, as far as they are known without reading the run; a decision has ``reads``."""
+    if reads:
+        return [frame_words(frame, steps, None, reads)]
     if frame.step == NOISE:
         return [tr("Block {block}, noise", block=frame.block + 1)]
     if frame.step >= steps:
@@ -105,10 +115,10 @@ def facts(frame: Frame, steps: int, figures: BlockFigures | None) -> list[str]:
                 tr("Stopped early: sure enough") if figures.stopped_early else tr("Stopped at the cap on steps")
             )
             lines.append(trn("{count} position of text", "{count} positions of text", figures.counted))
-        return lines
-    step = frame.step
+        return [*lines, *_rounds_at(frame, figures)]
+    step, begins = frame.step, _rounds_at(frame, figures)
     where = tr("Block {block}, step {step} of {steps}", block=frame.block + 1, step=step_number(step), steps=steps)
-    lines = [where]
+    lines = [where, *begins]
     if figures is None or step >= figures.steps:
         return lines
     lines += [
@@ -119,6 +129,13 @@ def facts(frame: Frame, steps: int, figures: BlockFigures | None) -> list[str]:
         trn("{count} change of the best guess", "{count} changes of the best guess", int(figures.changes[step])),
     ]
     return lines
+
+
+def _rounds_at(frame: Frame, figures: BlockFigures | None) -> list[str]:
+    """The round that a frame begins with, in a line."""
+    found = () if figures is None else figures.rounds
+    told = [round_words(one) for one in found if one.step == frame.step]
+    return [words[:1].upper() + words[1:] for words in told]
 
 
 # --- a position's history --------------------------------------------------------------------------------------------
@@ -134,7 +151,9 @@ def history_in_words(bio: History, piece: Piece) -> str:
     if not bio.steps:
         return tr("No step was taken yet.")
     said = [tr("Accepted at {count} of {steps}", count=bio.accepted_count, steps=_counted(bio.steps)), _remelted(bio)]
-    if bio.held_from is not None:
+    if bio.held_from is not None and bio.fits:
+        said.append(tr("pinned from step {step} on, as it fits", step=step_number(bio.held_from)))
+    elif bio.held_from is not None:
         said.append(tr("pinned from step {step} on", step=step_number(bio.held_from)))
     settled = quoted(piece(int(bio.argmax[-1])))
     if bio.final is None:
@@ -157,7 +176,7 @@ def moment_in_words(bio: History, step: int, piece: Piece) -> str:
         return tr("Committed as {text}.", text=quoted(piece(bio.final)))
     guess, sample = int(bio.argmax[step]), int(bio.candidates[step])
     if bio.held[step]:
-        fate = tr("given")
+        fate = tr("pinned, as it fits") if bio.fits else tr("given")
     elif bio.accepted[step]:
         fate = tr("accepted")
     elif bio.remelted[step]:
@@ -257,6 +276,7 @@ def _name(name: str) -> str:
         "canvas_length": tr("canvas length"),
         "eos_token_ids": tr("the end tokens"),
         "seed_canvas": tr("the first canvas"),
+        "format": tr("the format of the answer"),
     }
     return labels.get(name, name)
 
@@ -310,7 +330,9 @@ def made_in_words(header: TraceHeader, piece: Piece | None = None) -> str:
 
 
 def prompt_in_line(header: TraceHeader) -> str:
-    """A run's prompt, cut to a line; a puzzle by how much of it is given."""
+    """A run's prompt, cut to a line; a puzzle by how much of it is given, a decision by its questions."""
+    if header.decision is not None:
+        return tr(" · ").join(question_words(one) for one in header.decision.questions)[:MOST_TITLE]
     puzzle = puzzle_in(header.prompt) if is_puzzle(header.prompt) else None
     if puzzle is not None:
         return tr("Sudoku, {count} givens", count=sudoku.givens(puzzle))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from app.state.run.task_words import kind_words
 from app.system.i18n import tr, trn
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ def endpoint_name(endpoint: str) -> str:
         "/v1/chat/completions": tr("Chat"),
         "/v1/completions": tr("Completion"),
         "/v1/responses": tr("Response"),
+        "/v1/decisions": tr("Decision"),
+        "/v1/systemone": tr("Decision"),
     }
     return known.get(endpoint, endpoint)
 
@@ -82,6 +85,8 @@ def request_state(request: LiveRequest) -> str:
 def request_facts(request: LiveRequest) -> str:
     """A request's figures in one line."""
     parts = [request.model]
+    if request.trace is not None and request.trace.header.output_format is not None:
+        parts.insert(0, kind_words(request.trace.header))
     if request.prompt_tokens:
         parts.append(trn("{count} prompt token", "{count} prompt tokens", request.prompt_tokens))
     if request.tokens or request.state != "waiting":

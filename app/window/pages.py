@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QStackedWidget
 
-from app.context import CHAT, INSPECTOR, MODELS, SERVER, SUDOKU, AppContext, Lazy, Page
+from app.context import CHAT, DECISIONS, INSPECTOR, MODELS, SERVER, SUDOKU, AppContext, Lazy, Page
 from app.design.action import Action
 from engine import Recording
 
@@ -61,6 +61,7 @@ PAGES = (
     PageEntry(SUDOKU, "Sudoku", "Watch a model solve a puzzle", "Go to Sudoku", "Ctrl+3"),
     PageEntry(MODELS, "Models", "Download, convert and load models", "Go to the models", "Ctrl+4"),
     PageEntry(SERVER, "Server", "Let other programs use the model", "Go to the server", "Ctrl+5"),
+    PageEntry(DECISIONS, "Decisions", "Have questions answered with probabilities", "Go to the decisions", "Ctrl+6"),
 )
 """All pages, in the order of the top bar."""
 

@@ -19,7 +19,8 @@ from engine import EMBEDDED
 
 HEIGHT = 52
 ROOM_FOR_FACTS = 1180  # pixels at 100 %
-ROOM_FOR_NAME = 1000
+ROOM_FOR_NAME = 1080
+WIDE_GAP, NARROW_GAP = 8, 2
 OPEN_FOLDER = "open-folder"  # the chooser's last entry
 
 
@@ -74,18 +75,18 @@ class TopBar(QWidget):
         self.settings = _tool(tr("Settings"), tr("Settings"), tr("Open the settings (Ctrl+,)"), checkable=False)
         self.settings.clicked.connect(self.settings_asked)
 
-        row = QHBoxLayout(self)
+        self._row = row = QHBoxLayout(self)
         row.setContentsMargins(12, 0, 16, 0)
-        row.setSpacing(8)
-        mark = label("●", "mark")
-        mark.setAccessibleName("")
+        row.setSpacing(WIDE_GAP)
+        self._mark = label("●", "mark")
+        self._mark.setAccessibleName("")
         self._name = label("Safelight", "wordmark")
-        for widget in (self.sidebar, mark, self._name):
+        for widget in (self.sidebar, self._mark, self._name):
             row.addWidget(widget)
-        row.addSpacing(16)
+        row.addSpacing(8)
         for tool in self.pages.values():
             row.addWidget(tool)
-        row.addSpacing(16)
+        row.addSpacing(8)
         row.addWidget(self.chooser)
         row.addSpacing(4)
         row.addWidget(self.facts)
@@ -99,7 +100,10 @@ class TopBar(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self.facts.setVisible(self.width() >= px(ROOM_FOR_FACTS))
-        self._name.setVisible(self.width() >= px(ROOM_FOR_NAME))
+        has_room = self.width() >= px(ROOM_FOR_NAME)
+        for part in (self._mark, self._name):
+            part.setVisible(has_room)
+        self._row.setSpacing(WIDE_GAP if has_room else NARROW_GAP)
 
     def show_page(self, page: str) -> None:
         """Show which page is current."""

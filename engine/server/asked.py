@@ -30,11 +30,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Asked:
-    """Questions about a state; ``id`` is the name that the request gave itself."""
+    """Questions about a state.
+
+    Args:
+        state_field, instructions_field: of the request, that they were read from.
+        id: the name that the request gave itself.
+    """
 
     state: str
     questions: tuple[Question, ...]
     instructions: str = ""
+    state_field: str = "state"
+    instructions_field: str = "instructions"
     id: str | None = None
 
 
@@ -47,7 +54,7 @@ def read_decisions(body: DecisionsRequest) -> Asked:
     state, instructions = _state_of(body.input)
     _check_state(state, "input")
     questions = (_question(question, f"questions.{place}") for place, question in enumerate(body.questions))
-    return Asked(state, tuple(questions), instructions)
+    return Asked(state, tuple(questions), instructions, "input", "input")
 
 
 def read_systemone(body: SystemoneRequest) -> Asked:
@@ -61,7 +68,7 @@ def read_systemone(body: SystemoneRequest) -> Asked:
         if not name:
             raise ApiError(400, "A question has no name; name it.", param="questions")
         questions.append(_made(f"questions.{name}", question_from_json, name, question))
-    return Asked(state, tuple(questions), body.instructions or "", body.request_id)
+    return Asked(state, tuple(questions), body.instructions or "", id=body.request_id)
 
 
 def _question(asked: AskedQuestion, where: str) -> Question:

@@ -47,8 +47,8 @@ def plan_chat(context: ServerContext, body: ChatRequest) -> RunPlan:
     messages, thinks = read_messages(body.messages), thinks_in(body)
     tools = () if body.tool_choice == "none" else read_tools(body.tools or ())
     asked_format = _format_of(body, tools)
-    if asked_format is not None and thinks:
-        raise contradicting("reasoning_effort", asked_format.field)
+    if asked_format is not None and body.prediction is not None:
+        raise contradicting("prediction", asked_format.field)
     schemas = {tool["function"]["name"]: tool["function"].get("parameters", {}) for tool in tools}
     top = (body.top_logprobs or 0) if body.logprobs else None
 

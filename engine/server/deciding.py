@@ -73,6 +73,13 @@ def plan_decision(context: ServerContext, body: AskedRequest, asked: Asked) -> D
         raise elsewhere()
     if not model.capabilities.decisions:
         raise ApiError(501, f"The model {model.name} cannot decide; load another one.", code=UNSUPPORTED)
+    if asked.instructions and not model.reads_system:
+        raise ApiError(
+            400,
+            f"The model {model.name} reads no system message; write the instructions into the state or the questions.",
+            param=asked.instructions_field,
+            code=UNSUPPORTED,
+        )
     try:
         requests = decision_requests(
             model,
@@ -85,7 +92,7 @@ def plan_decision(context: ServerContext, body: AskedRequest, asked: Asked) -> D
             keep=context.options.keeps_traces,
         )
     except SafelightError as error:
-        raise ApiError(400, f"{error}.", param="questions") from None
+        raise ApiError(400, f"{error}.", param=asked.state_field) from None
     cancel = threading.Event()
     return DecisionPlan(
         tuple(dataclasses.replace(request, cancel=cancel) for request in requests),

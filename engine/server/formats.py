@@ -82,8 +82,14 @@ class AskedFormat:
                 param=self.field,
                 code=UNSUPPORTED,
             )
-        if config.pinned or config.allowed_tokens is not None:
-            raise ApiError(400, "Pinned and constrained tokens and a format contradict each other.", param=self.field)
+        canvas = (config.seed_canvas, config.pinned, config.allowed_tokens, config.eos_token_ids)
+        if canvas != (None, (), None, model.defaults.eos_token_ids):
+            raise ApiError(
+                400,
+                "A format takes neither a seed canvas nor pinned, constrained or read-only tokens.",
+                param=self.field,
+                code=UNSUPPORTED,
+            )
 
 
 def read_format(body: FormattedRequest) -> AskedFormat | None:

@@ -11,6 +11,7 @@
     accepted   positions whose token was kept at this step
     settled    those of them kept with one and the same best guess for two steps or more
     remelted   positions kept at the step before and re-noised at this one
+    pinned     positions before this one hold, as they fit the format of the answer; 0 without one
     committed  whether the block is finished: then ``ids`` are its tokens, and those of the text are settled
     pieces     how tokens are written that no frame of this stream named before, by id; empty for control tokens
 
@@ -24,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.events import CanvasCommitted, CanvasStarted, Event, StepFinished
+from engine.events import CanvasCommitted, CanvasStarted, Event, PrefixPinned, StepFinished
 from engine.service import LoadedModel
 from engine.trace.draft import Draft
 from engine.types import Tokens
@@ -48,6 +49,7 @@ class CanvasFrames:
         self._accepted: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
         self._agreed: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
         self._draft: Tokens = np.zeros(0, dtype=np.int32)
+        self._pinned = 0
 
     def fold(self, event: Event) -> dict[str, Any] | None:
         """The frame of the run's next event; None where it shows nothing new."""
@@ -57,9 +59,14 @@ class CanvasFrames:
                 self._accepted = np.zeros(length, dtype=np.bool_)
                 self._agreed = np.zeros(length, dtype=np.int32)
                 self._draft = np.full(length, -1, dtype=np.int32)
+                self._pinned = 0
                 return self._frame(event.block_index, 0, "", event.canvas, event.canvas)
             case StepFinished():
                 return self._fold_step(event)
+            case PrefixPinned():  # the rest is noise again, and none of it remelted
+                self._pinned = event.pinned
+                self._accepted = np.arange(len(event.canvas)) < event.pinned
+                self._agreed = np.zeros_like(self._agreed)
             case CanvasCommitted():
                 text = self._model.decode(event.tokens[: event.text_length].tolist()).text
                 settled = list(range(event.text_length))
@@ -100,6 +107,7 @@ class CanvasFrames:
             "accepted": [],
             "settled": [],
             "remelted": [],
+            "pinned": self._pinned,
             "committed": False,
             "pieces": {token: "" if self._model.is_special(token) else self._model.piece(token) for token in fresh},
         }

@@ -99,7 +99,6 @@ def plan(
     config = config_of(body, model, top_logprobs)
     if asked_format is not None:
         asked_format.check(model, config)
-        settings = dataclasses.replace(settings, is_raw=asked_format.format.kind != "tool_calls")
     request = make_request(
         model,
         {
@@ -116,6 +115,9 @@ def plan(
     length = _answer_length(longest, model, config, len(ids), context.options.answer_tokens)
     request = dataclasses.replace(request, config=config.replace(max_new_tokens=length))
     settings = dataclasses.replace(settings, max_tokens=length, starts_in_thought=starts_in_thought(model.write(ids)))
+    if asked_format is not None:  # all of the answer is what it must fit, but for a thought and calls
+        is_text = asked_format.format.kind != "tool_calls" and request.kind == "chat" and not request.think
+        settings = dataclasses.replace(settings, is_raw=is_text)
     field = None if asked_format is None else asked_format.field
     return RunPlan(request, settings, model, body.model or model.name, bool(body.diffusion_frames), field)
 

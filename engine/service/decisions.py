@@ -167,8 +167,8 @@ class DecisionReads:
         """How many there are so far."""
         return len(self._reads)
 
-    def answers(self, temperature: float = 1.0) -> tuple[TypedAnswer, ...]:
-        """The answer to each question, from the reads so far.
+    def label_reads(self) -> tuple[tuple[LabelRead, ...], ...]:
+        """Of each question, the reads so far.
 
         Raises:
             SafelightError: the run failed, or was ended before the first read.
@@ -178,12 +178,15 @@ class DecisionReads:
         if not self._reads:
             raise SafelightError("the decision was ended before it was read")
         return tuple(
-            answer_of(
-                question,
-                [LabelRead(tuple(read.logprobs[place].tolist()), read.argmax_is_label[place]) for read in self._reads],
-                temperature,
-            )
-            for place, question in enumerate(self._questions)
+            tuple(LabelRead(tuple(read.logprobs[place].tolist()), read.argmax_is_label[place]) for read in self._reads)
+            for place in range(len(self._questions))
+        )
+
+    def answers(self, temperature: float = 1.0) -> tuple[TypedAnswer, ...]:
+        """The answer to each question, from the reads so far; errors as ``label_reads``."""
+        return tuple(
+            answer_of(question, reads, temperature)
+            for question, reads in zip(self._questions, self.label_reads(), strict=True)
         )
 
     @property

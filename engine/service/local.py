@@ -103,6 +103,7 @@ class LocalBackend:
         self._chosen: str | None = None  # the adapter that was asked for
         self._present: str | None = None  # the one that is on the model: a run may have one of its own
         self._recorder = Recorder(traces)
+        self._ahead: tuple[RunRequest, _Task] | None = None  # prepared to see whether it has room
 
     @property
     def capabilities(self) -> Capabilities:
@@ -154,7 +155,7 @@ class LocalBackend:
         return ModelUnloaded()
 
     def _forget_model(self) -> None:
-        self._model = self._deciding = self._chosen = self._present = None
+        self._model = self._deciding = self._chosen = self._present = self._ahead = None
         self._caches.clear()
 
     def set_adapter(self, request: AdapterRequest) -> AdapterChanged:
@@ -197,6 +198,7 @@ class LocalBackend:
                 task = self._prepared(model, request)
             except Exception:  # it says so when it begins
                 return 0
+            self._ahead = request, task
             return self.run_bytes(model, len(task.ids), task.request.config, len(running))
 
         return self._admission.fits(request.run_id, need, lambda: self.spare_bytes(model))
@@ -270,6 +272,9 @@ class LocalBackend:
 
     def _prepared(self, model: Model, request: RunRequest) -> _Task:
         """A request with the messages that the model is given, and the prompt as tokens."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and ahead[0] is request:
+            return ahead[1]
         if request.decision is not None:
             return self._decided(model, request, request.decision)
         messages = self._fitting(model, request) if request.kind == "chat" else request.messages

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from engine.config import GenerationConfig
+from engine.errors import SafelightError
 from engine.forks import Fork, Mark
 from engine.tasks.decisions.questions import Decision
 from engine.text.message import Message
 from engine.text.output_format import OutputFormat
-from engine.trace.header import new_id
+from engine.trace.header import TraceHeader, new_id
 from engine.trace.recording import Recording
 
 SCHEMES = ("http://", "https://")
@@ -43,6 +44,9 @@ class RunRequest:
     ``changes``; an infill regenerates the ``marks`` in the finished text of ``source``. Those two take the prompt and
     the settings of ``source``, and a fork its seed, too: see ``RunRequest.fork`` and ``RunRequest.infill``. A decision
     reads answers to the questions of ``decision`` from one canvas; its messages are made of them.
+
+    Raises:
+        SafelightError: ``source`` is a run that cannot be gone on from.
     """
 
     kind: RunKind
@@ -68,6 +72,8 @@ class RunRequest:
             raise ValueError("a fork and an infill go on from a source; the others have none")
         if (self.kind == "decision") != (self.decision is not None):
             raise ValueError("a decision has its questions; the others have none")
+        if self.source is not None:
+            _check_source(self.source.header)
 
     @property
     def departure(self) -> Fork:
@@ -89,6 +95,19 @@ class RunRequest:
         """Regenerate spans of a recorded run's finished text, with a new seed."""
         header = source.header
         return RunRequest("infill", header.messages, header.config, seed, header.think, source=source, marks=marks)
+
+
+def _check_source(header: TraceHeader) -> None:
+    """
+    Raises:
+        SafelightError: it is the header of a run that cannot be gone on from.
+    """
+    if header.decision is not None:
+        raise SafelightError("a decision is read, not written; there is no text to fork or to write anew")
+    if header.output_format is not None:
+        raise SafelightError(
+            "this answer had to fit a format; a fork of it, or a span written anew, would not. Ask again instead"
+        )
 
 
 @dataclass(frozen=True)

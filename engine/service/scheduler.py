@@ -312,6 +312,7 @@ class Scheduler:
         run.steps = None
         with self._changed:
             self._active.remove(run)
+            self._has_news = True  # what waits may begin in its place
 
     def _perform(self, runs: Sequence[_Run]) -> None:
         """Perform a pass of each; where that fails, one by one, so that only the run that it is about learns of it."""

@@ -24,6 +24,7 @@ from engine.text.schema_check import checked_schema
 from engine.text.token_bytes import TokenBytes
 from engine.text.tokenizer import Tokenizer
 
+NO_TEXT = "there is no such text"
 MOST_BLANKS = 40  # signs of white space between two parts of JSON
 _TIGHT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 _LOOSE = {"whitespace_pattern": rf"[\x20\x0A\x0D\x09]{{1,{MOST_BLANKS}}}"}
@@ -53,9 +54,7 @@ class GrammarTokens:
         if not self.ends:
             raise SafelightError("this model has no token that ends a text; an answer cannot be held to a format")
         self.written = TokenBytes(tokenizer, size)
-        self.library = LLTokenizer(
-            TokenizerWrapper(_Vocabulary(self.written, self.ends)), n_vocab=size, eos_token=list(self.ends)
-        )
+        self.library = LLTokenizer(TokenizerWrapper(_Vocabulary(self.written, self.ends)), eos_token=list(self.ends))
 
     @staticmethod
     def of(tokenizer: Tokenizer, size: int, ends: Sequence[int]) -> GrammarTokens:
@@ -81,7 +80,7 @@ class _Vocabulary:
     bos_token_id = None
 
     def __init__(self, written: TokenBytes, ends: Sequence[int]) -> None:
-        self.eos_token_id, self.tokens = ends[0], written.tokens
+        self.eos_token_id, self.tokens = ends[0], written.with_bytes
         self.special_token_ids = sorted(written.special | set(ends))
         self._encode = written.encode
 
@@ -173,18 +172,13 @@ class GrammarState:
 
     def forced(self) -> list[int]:
         """The tokens that must come next, as far as nothing else is possible; not taken yet."""
-        return [] if self.has_ended else self._matchers[0].compute_ff_tokens()
+        found = [] if self.has_ended else self._matchers[0].compute_ff_tokens()
+        return found[: next((place for place, token in enumerate(found) if token >= self._tokens.size), len(found))]
 
     def allowed(self) -> NDArray[np.bool_]:
         """Which tokens may come next: (V,)."""
-        size = self._tokens.size
-        matcher = self._matchers[0]
-        bits = np.frombuffer(matcher.compute_bitmask(), dtype=np.uint8)
+        found = _allowed(self._matchers[0], self._tokens)
         self._check()
-        found = np.zeros(size, dtype=np.bool_)
-        known = np.unpackbits(bits, bitorder="little")[:size]
-        found[: len(known)] = known
-        found[list(self._tokens.ends)] = self.may_end
         return found
 
     def closing(self, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -300,15 +294,23 @@ def _matcher(source: str, tokens: GrammarTokens) -> LLMatcher:
 def _problem(source: str, tokens: GrammarTokens) -> str:
     """Why no answer can be held to a grammar; empty if one can."""
     matcher = _matcher(source, tokens)
-    if not matcher.is_error():
-        matcher.compute_bitmask()
+    if not matcher.is_error() and not _allowed(matcher, tokens).any():
+        return NO_TEXT
     return _reason(matcher.get_error()) if matcher.is_error() else ""
+
+
+def _allowed(matcher: LLMatcher, tokens: GrammarTokens) -> NDArray[np.bool_]:
+    """Which tokens may come next: (V,)."""
+    bits = np.unpackbits(np.frombuffer(matcher.compute_bitmask(), dtype=np.uint8), bitorder="little")
+    found = bits[: tokens.size].astype(np.bool_)
+    found[list(tokens.ends)] = matcher.is_accepting()
+    return found
 
 
 def _reason(error: str) -> str:
     """The library's words in one line."""
     if "NoExtension" in error:
-        return "there is no such text"
+        return NO_TEXT
     if "TooComplex" in error or "fuel" in error or "too large" in error:
         return "it is too complex; make it simpler"
     first = error.removeprefix("Unsatisfiable schema: ").split("<state>")[0]

@@ -38,22 +38,22 @@ class TokenBytes:
             if token < size:
                 is_own = token in added
                 self.tokens[token] = raw.encode("utf-8", "surrogatepass") if is_own else write(raw)
+        lacking = {bytes([byte]) for byte in range(256)} - set(self.tokens)
+        self.with_bytes: list[bytes] = [*self.tokens, *sorted(lacking)]
+        """What tokens write, and behind them the bytes that none writes alone: a grammar goes byte by byte."""
         self._ids = {
             written: token
-            for token, written in reversed(list(enumerate(self.tokens)))
+            for token, written in reversed(list(enumerate(self.with_bytes)))
             if written and token not in self.special
         }
         self._longest = max(map(len, self._ids), default=0)
         self.alphabet: frozenset[str] | None = None
         """The characters that can be written; None: all of them."""
-        if not all(bytes([byte]) in self._ids for byte in range(256) if byte not in _NEVER):
-            self.alphabet = frozenset(sign for sign in map(_character, self._ids) if sign)
+        if any(one[0] not in _NEVER for one in lacking):
+            self.alphabet = frozenset(sign for sign in map(_character, self.tokens) if sign)
 
     def encode(self, text: str | bytes) -> list[int]:
-        """Tokens that write a text: the tokenizer's own if they do, or else the longest ones that fit, in order.
-
-        Bytes that no token writes are left out.
-        """
+        """Tokens of ``with_bytes`` that write a text: the tokenizer's own if they do, or else the longest that fit."""
         wanted = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
         written = wanted.decode("utf-8", "ignore")
         ids: list[int] = self._fast.encode(written, add_special_tokens=False).ids
@@ -69,10 +69,9 @@ class TokenBytes:
         found, place = list[int](), 0
         while place < len(wanted):
             sizes = range(min(self._longest, len(wanted) - place), 0, -1)
-            size = next((size for size in sizes if wanted[place : place + size] in self._ids), 0)
-            if size:
-                found.append(self._ids[wanted[place : place + size]])
-            place += size or 1
+            size = next(size for size in sizes if wanted[place : place + size] in self._ids)
+            found.append(self._ids[wanted[place : place + size]])
+            place += size
         return found
 
 

@@ -6,7 +6,15 @@ from collections.abc import Callable, Collection, Iterable
 
 import numpy as np
 
-from engine.events import CanvasCommitted, Event, GenerationFinished, SlotsRead, StepFinished, TextArrived
+from engine.events import (
+    CanvasCommitted,
+    Event,
+    GenerationFinished,
+    PrefixPinned,
+    SlotsRead,
+    StepFinished,
+    TextArrived,
+)
 from engine.text.reply import Reply
 from engine.types import Tokens
 
@@ -37,6 +45,9 @@ class Draft:
         """Take in the next event."""
         if isinstance(event, StepFinished):
             self._argmax = event.argmax_canvas
+        elif isinstance(event, PrefixPinned):
+            behind = () if self._argmax is None else self._argmax[event.pinned :]
+            self._argmax = np.concatenate([event.canvas[: event.pinned], np.asarray(behind, dtype=np.int32)])
         elif isinstance(event, SlotsRead):
             self._is_read = True
         elif isinstance(event, CanvasCommitted):

@@ -151,9 +151,10 @@ class TraceHeader:
         if not isinstance(model, dict) or not isinstance(parent, dict | None):
             raise PayloadError("its header lacks the model")
         config, unknown = read_config(raw.get("config"))
+        canvas_length = whole(model, "canvas_length", 0, MOST_POSITIONS)
         header = TraceHeader(
             model=ModelIdentity(
-                canvas_length=whole(model, "canvas_length", 0, MOST_POSITIONS),
+                canvas_length=canvas_length,
                 vocab_size=whole(model, "vocab_size", 0, MOST_TOKENS),
                 eos_token_ids=read_tokens(model, "eos_token_ids"),
                 **{name: text(model, name, MOST_NAME) for name in MODEL_TEXTS},
@@ -168,7 +169,7 @@ class TraceHeader:
             parent=None if parent is None else Parent(_id(parent), *(whole(parent, of, 0) for of in ("block", "step"))),
             changes=read_changes(raw.get("changes", [])),
             marks=read_marks(raw.get("marks", [])),
-            **_read_task(raw),
+            **_read_task(raw, config.canvas_length or canvas_length),
             id=_id(raw),
             created=text(raw, "created", MOST_NAME),
             app_version=text(raw, "app_version", MOST_NAME),
@@ -251,13 +252,13 @@ def read_marks(raw: Any) -> tuple[Mark, ...]:
     return marks
 
 
-def _read_task(raw: Mapping[str, Any]) -> dict[str, Any]:
+def _read_task(raw: Mapping[str, Any], canvas_length: int) -> dict[str, Any]:
     """What a run had to decide or to fit, as fields of the header."""
     found: dict[str, Any] = {}
     try:
         if raw.get("decision") is not None:
             found["decision"] = decision_from_json(raw["decision"])
-            found["slots"] = _read_slots(raw.get("slots"), found["decision"])
+            found["slots"] = _read_slots(raw.get("slots"), found["decision"], canvas_length)
         if raw.get("output_format") is not None:
             found["output_format"] = OutputFormat.from_json(raw["output_format"])
     except SafelightError as error:
@@ -265,7 +266,7 @@ def _read_task(raw: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _read_slots(raw: Any, decision: Decision) -> tuple[Slot, ...]:
+def _read_slots(raw: Any, decision: Decision, canvas_length: int) -> tuple[Slot, ...]:
     """The slots of a decision's canvas: one a question, or none where nobody told of a canvas."""
     if not isinstance(raw, list) or len(raw) not in (0, len(decision.questions)):
         raise PayloadError("its slots do not go with its questions")
@@ -276,7 +277,7 @@ def _read_slots(raw: Any, decision: Decision) -> tuple[Slot, ...]:
         labels = tuple(read_tokens({"labels": ids}, "labels") for ids in slot["labels"])
         if len(labels) != len(question.options) or not all(1 <= len(ids) <= MOST_LABEL for ids in labels):
             raise PayloadError("its slots do not go with its questions")
-        slots.append(Slot(whole(slot, "position", 0, MOST_POSITIONS - 1), labels))
+        slots.append(Slot(whole(slot, "position", 0, canvas_length - 1), labels))
     return tuple(slots)
 
 

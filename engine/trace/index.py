@@ -157,6 +157,7 @@ class Order:
         self._is_fork = is_fork
         self._block, self._step = -1, -1
         self._is_open = self._is_read = self._is_text = False
+        self._is_marked = False  # since its last step, or its beginning, the block has a PINS or a SLOT
         self.is_over = False
 
     def allows(self, kind: bytes, block: int, step: int) -> bool:
@@ -164,14 +165,16 @@ class Order:
         if kind == b"CANV":
             next_one = block > self._block if self._is_fork else block == self._block + 1
             fits = not (self._is_open or self._is_text) and step == -1 and next_one
-            self._block, self._step, self._is_open = block, -1, True
+            self._block, self._step, self._is_open, self._is_marked = block, -1, True, False
         elif kind == b"STEP":
             fits = self._is_open and block == self._block and step == self._step + 1
-            self._step = step
-        elif kind == b"PINS":
-            fits = self._is_open and block == self._block and step == self._step + 1
-        elif kind == b"SLOT" and self._is_open:
-            fits = block == self._block and step == -1 and self._step >= 0
+            self._step, self._is_marked = step, False
+        elif kind == b"PINS":  # one between two steps
+            fits = self._is_open and block == self._block and step == self._step + 1 and not self._is_marked
+            self._is_marked = True
+        elif kind == b"SLOT" and self._is_open:  # one of a block
+            fits = block == self._block and step == -1 and self._step >= 0 and not self._is_marked
+            self._is_marked = True
         elif kind == b"SLOT":  # of a run that reported no steps
             fits = block == 0 and step == self._block == -1 and not self._is_text
             self._is_text = True

@@ -243,8 +243,9 @@ class TraceFile(Recording):
         draft = Draft(self.config.eos_token_ids)
         if any(entry.kind == "text" for entry in self.entries):
             draft = Draft.of(self.events)
-        elif self.entries and self.entries[-1].kind == "step":
-            draft.fold(self.event(-1))
+        else:
+            for place in _open_end(self.entries):
+                draft.fold(self.event(place))
 
         def decode(tokens: Iterable[int]) -> Reply:
             return Reply("".join(self.piece(token) for token in tokens if not self.is_special(token)))
@@ -264,6 +265,16 @@ class TraceFile(Recording):
                     raise OSError("it has become shorter")
                 copy.write(read)
                 left -= len(read)
+
+
+def _open_end(entries: Sequence[Entry]) -> range:
+    """The places of the events at the end from which the draft of a block cut short is read: its last step, and on."""
+    first = len(entries)
+    while first and entries[first - 1].kind in ("step", "pins", "slots"):
+        first -= 1
+        if entries[first].kind == "step":
+            break
+    return range(first, len(entries))
 
 
 def _why(error: Exception) -> str:

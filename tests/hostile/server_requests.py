@@ -22,6 +22,20 @@ SAMPLED: dict[str, Any] = {
     "model": "safelight-skills", "max_tokens": 8, "seed": 1, "stop": ["x", "yz"], "temperature": 0.5, "user": "me",
     "vllm_xargs": QUICK, "top_p": 1, "top_k": -1, "presence_penalty": 0, "logit_bias": {}, "n": 1,
 }  # fmt: skip
+SCHEMA: dict[str, Any] = {
+    "type": "json_schema",
+    "json_schema": {
+        "name": "place", "strict": True, "description": None,
+        "schema": {
+            "type": "object", "required": ["a"], "additionalProperties": False,
+            "properties": {
+                "a": {"type": "string", "maxLength": 3}, "b": {"enum": ["x", 1, None]},
+                "c": {"type": "array", "items": {"anyOf": [{"type": "integer", "minimum": 0}, {"$ref": "#/$defs/d"}]}},
+            },
+            "$defs": {"d": {"type": "string", "pattern": "^[a-c]+$"}},
+        },
+    },
+}  # fmt: skip
 SOURCE: dict[str, Any] = {"kind": "chat", "messages": [CHAT], "config": {"max_denoising_steps": 2}, "seed": 3}
 DECISION: dict[str, Any] = {
     "state": "It is ten.", "instructions": "", "is_joint": True, "first": 1, "repeats": 2,
@@ -68,6 +82,41 @@ GOOD: tuple[tuple[str, dict[str, Any]], ...] = (
         "text": {"format": {"type": "text"}}, "temperature": 1, "top_p": 1,
     }),
     ("/v1/responses", {"input": "What is 2 + 2?", "max_output_tokens": 4, "seed": 1}),
+    ("/v1/chat/completions", {"messages": [CHAT], "response_format": SCHEMA, "max_tokens": 8, "vllm_xargs": QUICK}),
+    ("/v1/completions", {
+        "prompt": "a", "structured_outputs": {"json": SCHEMA["json_schema"]["schema"], "regex": None}, "max_tokens": 4,
+        "vllm_xargs": QUICK, "guided_choice": None,
+    }),
+    ("/v1/completions", {"prompt": "a", "guided_regex": "(a|b){1,3}[c-e]?", "max_tokens": 4, "vllm_xargs": QUICK}),
+    ("/v1/responses", {
+        "input": "a", "max_output_tokens": 4, "text": {"format": {"type": "json_schema", **SCHEMA["json_schema"]}},
+    }),
+    ("/v1/decisions", {
+        "model": "safelight-skills", "input": "12 and 7", "safety_identifier": "me", "prompt_cache_key": "a",
+        "questions": [
+            {"type": "predicate", "instructions": "Is it so?", "name": "so"},
+            {"type": "choice", "instructions": [{"type": "input_text", "text": "Which?"}],
+             "choices": [{"value": "12"}, {"value": False, "description": "b"}]},
+            {"type": "score", "instructions": "How much?", "levels": [{"label": "a"}, {"label": "b"}], "name": None},
+        ],
+        "repeats": 1, "temperature": 1.5,
+    }),
+    ("/v1/decisions", {
+        "input": [
+            {"role": "assistant", "content": "So.", "type": "message"},
+            {"role": "user", "content": [{"type": "input_json", "data": {"a": [1]}}]},
+        ],
+        "questions": [{"type": "predicate", "instructions": "Is it so?"}] * 3, "joint": True,
+    }),
+    ("/v1/systemone", {
+        "model": "safelight-skills", "state": {"a": [1, "b"]}, "instructions": None, "images": [], "joint": True,
+        "chat_template_kwargs": {"enable_thinking": False}, "request_id": "r1", "repeats": 2,
+        "questions": {
+            "a": {"type": "noul", "instructions": "Is it so?", "criteria": {"true": "it is", "false": None}},
+            "b": {"type": "choice", "instructions": "Which?", "criteria": {"x": None, "y": "z"}},
+            "c": {"type": "score", "instructions": "How much?", "criteria": ["a", {"label": "b", "description": "c"}]},
+        },
+    }),
     ("/tokenize", {"messages": [CHAT], "tools": [TOOL], "return_token_strs": True, "model": "safelight-skills"}),
     ("/tokenize", {"prompt": "hello", "add_special_tokens": False}),
     ("/detokenize", {"tokens": [5, 6, 7, 511]}),

@@ -9,7 +9,7 @@ from PySide6.QtCore import QMimeData, Qt, Signal, Slot
 from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
-from app.chat.background import Background
+from app.bridge.background import Background
 from app.chat.composer.text_files import read_text_file, size_in_words, text_as_file
 from app.design.controls import FlowLayout, button, label
 from app.design.fonts import px

@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, QRectF, QSize, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QFont, QFontMetrics, QGuiApplication, QPainter, QPaintEvent, QPalette
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from app.chat.background import Background
+from app.bridge.background import Background
 from app.design.fonts import TEXT_SMALL, px
 from app.state.chat.context_window import problem, remark
 from app.system.i18n import tr

@@ -109,7 +109,7 @@ const grid = {
     const [text, kind] = glyphOf(tokenAt(block, step, at, calm));
     const gone = kind === "end" || state === PADDING;
     cell.textContent = gone ? "" : text;
-    cell.className = `cell s${state}${gone ? " end" : kind === "sign" ? " sign" : ""}`;
+    cell.className = `cell s${state}${gone ? " end" : kind === "sign" ? " sign" : ""}${slots.includes(at) ? " slot" : ""}`;
   },
 
   choose(at) {
@@ -152,6 +152,7 @@ function fitting(room, width, count) {
 function cellWords(block, step, at, calm) {
   const state = told.states[stateAt(block, step, at, calm)];
   const words = [`Position ${at}`, `“${spelled(tokenAt(block, step, at, calm))}”`, state];
+  if (slots.includes(at)) words.push(`slot of question ${slots.indexOf(at) + 1}`);
   if (step >= 0 && block.steps) {
     const i = Math.min(step, block.steps - 1) * block.length + at;
     words.push(`entropy ${block.entropy[i].toFixed(3)} nats`, count(block.remelts[i], "remelt"));
@@ -162,9 +163,11 @@ function cellWords(block, step, at, calm) {
 const count = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
 
 function paintLegend(isBoard) {
-  const given = blocks.some((block) => block.pinned.size || block.held.size);
-  const states = [NOISE, CANDIDATE, ACCEPTED, REMELTED, SETTLED, ...(given ? [GIVEN] : [])];
+  const given = blocks.some((block) => block.pinned.size || block.held.size), fits = blocks.some((block) => block.fits.size);
+  const usual = [NOISE, CANDIDATE, ACCEPTED, REMELTED, SETTLED, ...(given ? [GIVEN] : []), ...(fits ? [FITTING] : [])];
+  const states = slots.length ? [NOISE, ACCEPTED, GIVEN] : usual;
   const shown = isBoard ? BOARD_LEGEND : states.map((state) => [`s${state}`, "a", told.states[state]]);
+  if (slots.length) shown.push([`s${ACCEPTED} slot`, "a", "slot of a question"]);
   byId("legend").replaceChildren(...shown.map(([style, text, words]) => element("li", {},
     element("span", { class: `cell ${isBoard ? "square " : ""}${style}`, "aria-hidden": "true" },
       ...(isBoard ? [element("span", { class: "digit" }, text)] : [text])), words)));

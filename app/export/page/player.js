@@ -17,6 +17,7 @@ function paint() {
   if (grid.isBoard !== now.legend) paintLegend((now.legend = grid.isBoard));
   byId("asked").hidden = !told.prompt || (told.isPuzzle && grid.isBoard); // whose givens the board shows
   timeline.show(now.place);
+  answers.show(frame);
   biography.show(frame, now.chosen, go);
   paintText(frame);
   const status = byId("status");
@@ -41,7 +42,8 @@ function paintText(frame) {
     }));
   }
   const ending = { cancelled: "stopped before its end", length: "ended by the length limit" }[told.ending] || "";
-  byId("unfinished").textContent = done ? ending : "a draft, the best guesses so far";
+  const draft = told.decision ? "the canvas of this read" : "a draft, the best guesses so far";
+  byId("unfinished").textContent = done && !told.decision ? ending : draft;
 }
 
 function go(place) {
@@ -150,8 +152,10 @@ function wire() {
     const cell = event.target.closest(".cell");
     if (cell) { choose(Number(cell.dataset.at)); cell.focus(); }
   });
+  byId("grid").addEventListener("mouseleave", () => answers.light(-1));
   byId("grid").addEventListener("mouseover", (event) => {
     const cell = event.target.closest(".cell");
+    answers.light(cell ? Number(cell.dataset.at) : -1);
     for (const span of byId("text").children) {
       span.classList.toggle("lit", Boolean(cell) && span.dataset.at === cell.dataset.at
         && Number(span.dataset.block) === frames[now.place].block);
@@ -203,12 +207,16 @@ async function start() {
   if (typeof DecompressionStream === "undefined") throw new Error("this browser is too old; open the page in a newer one");
   for (const raw of told.blocks) blocks.push(await readBlock(raw));
   blocks.forEach((block, index) => {
-    for (let at = -1; at < block.steps + (block.committed ? 1 : 0); at += 1) frames.push({ block: index, step: at });
+    const over = block.committed && !told.decision ? 1 : 0; // the end of a read shows nothing new
+    for (let at = -1; at < block.steps + over; at += 1) frames.push({ block: index, step: at });
     for (const value of block.entropy) limit = Math.max(limit, value);
   });
   byId("model").textContent = told.model;
   const steps = blocks.reduce((sum, block) => sum + block.steps, 0);
-  byId("facts").textContent = [`seed ${told.seed}`, count(blocks.length, "block"), count(steps, "step"), told.created].join(" · ");
+  const much = told.decision ? [count(blocks.length, "read")] : [count(blocks.length, "block"), count(steps, "step")];
+  byId("facts").textContent = [told.kind, `seed ${told.seed}`, ...much, told.created].filter(Boolean).join(" · ");
+  byId("task").hidden = !told.task;
+  byId("format").textContent = told.task || "";
   byId("prompt").textContent = told.prompt || "";
   if (told.notice) {
     byId("notice").hidden = false;
@@ -218,6 +226,7 @@ async function start() {
     element("div", {}, element("dt", {}, name), element("dd", {}, value))));
   byId("limit").textContent = `${limit.toFixed(2)} nats, the most in this run`;
   byId("replay").hidden = false;
+  answers.build();
   asLinked();
   timeline.build(go);
   dress("");

@@ -1,6 +1,6 @@
 // Reads the run: its arrays, its frames, and what each cell is at a frame. Knows no page.
 
-const NOISE = 0, CANDIDATE = 1, ACCEPTED = 2, REMELTED = 3, SETTLED = 4, GIVEN = 5, PADDING = 6;
+const NOISE = 0, CANDIDATE = 1, ACCEPTED = 2, REMELTED = 3, SETTLED = 4, GIVEN = 5, PADDING = 6, FITTING = 7;
 const SETTLED_AFTER = 2;
 const told = JSON.parse(document.getElementById("data").textContent);
 const special = new Set(told.special);
@@ -37,7 +37,8 @@ async function readBlock(raw) {
   const from = reader(await inflate(raw.data));
   const { length, steps, width } = raw;
   const cells = steps * length;
-  const block = { ...raw, data: null, pinned: new Set(raw.pinned), held: new Map(raw.held) };
+  const block = { ...raw, data: null, pinned: new Set(raw.pinned), held: new Map(raw.held), fits: new Set(raw.fits) };
+  block.begins = new Map(raw.rounds.map((round) => [round[1], round])); // by the step that a round begins with
   block.noise = from.numbers(length, 3);
   block.final = raw.committed ? from.numbers(length, 3) : null;
   block.argmax = from.numbers(cells, 3);
@@ -61,10 +62,10 @@ function develop(block) {
   const agreed = new Uint16Array(length);
   for (let step = 0, i = 0; step < steps; step += 1) {
     for (let at = 0; at < length; at += 1, i += 1) {
-      const before = i - length;
-      const same = step > 0 && block.argmax[before] === block.argmax[i];
+      const before = i - length, goesOn = step > 0 && !block.begins.has(step); // a round makes noise of what is not pinned
+      const same = goesOn && block.argmax[before] === block.argmax[i];
       agreed[at] = block.accepted[i] ? (same ? agreed[at] : 0) + 1 : 0;
-      const melted = step > 0 && block.accepted[before] && !block.accepted[i];
+      const melted = goesOn && block.accepted[before] && !block.accepted[i];
       const settled = agreed[at] >= SETTLED_AFTER && block.candidate[i] === block.argmax[i];
       block.fate[i] = melted ? REMELTED : settled ? SETTLED : block.accepted[i] ? ACCEPTED : NOISE;
       block.remelts[i] = (step > 0 ? block.remelts[before] : 0) + (melted ? 1 : 0);
@@ -81,14 +82,14 @@ function tokenAt(block, step, at, calm) {
   return calm && !block.accepted[i] ? block.argmax[i] : block.following[i];
 }
 
-// Pinned from the start, or from a step on in a fork.
+// Pinned from the start, or from a step on in a fork or by a round.
 function isGiven(block, step, at) {
   return block.pinned.has(at) || step >= block.held.get(at);
 }
 
 function stateAt(block, step, at, calm) {
   if (step >= block.steps && at >= block.textLength) return PADDING;
-  if (isGiven(block, step, at)) return GIVEN;
+  if (isGiven(block, step, at)) return block.fits.has(at) ? FITTING : GIVEN;
   if (step < 0) return NOISE;
   if (step >= block.steps) return SETTLED;
   const fate = block.fate[step * block.length + at];
@@ -117,7 +118,7 @@ const spelled = (token) => told.names[token] || glyphOf(token)[0];
 // The text at a frame: finished blocks, then the best guesses of the one under way. [token, block, position, draft]
 function textAt(frame) {
   const found = [];
-  for (let index = 0; index <= frame.block; index += 1) {
+  for (let index = told.decision ? frame.block : 0; index <= frame.block; index += 1) { // reads are of one prompt
     const block = blocks[index];
     const whole = block.committed && (index < frame.block || frame.step >= block.steps);
     if (!whole && frame.step < 0) break;

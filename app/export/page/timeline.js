@@ -20,6 +20,10 @@ const timeline = {
       }
       if (frame.step === block.steps) curve.append(element("line", { class: "end", x1: place, x2: place, y1: 0, y2: 44 }));
     });
+    frames.forEach((frame, place) => {
+      if (!blocks[frame.block].begins.has(frame.step)) return;
+      curve.append(element("line", { class: "round", x1: place, x2: place, y1: 36, y2: 44 }));
+    });
     this.now = element("line", { class: "now", y1: 0, y2: 44 });
     curve.append(this.now);
     byId("scrubber").max = frames.length - 1;
@@ -27,7 +31,7 @@ const timeline = {
   },
 
   strip(go) {
-    byId("film").hidden = blocks.length < 2;
+    byId("film").hidden = blocks.length < 2 || Boolean(told.decision);
     this.buttons = blocks.map((block, index) => {
       const reasons = { converged: "converged", step_cap: "step limit" };
       const words = `${count(block.steps, "step")}${block.committed ? `, ${reasons[block.reason] || block.reason}` : ", unfinished"}`;
@@ -50,7 +54,18 @@ const timeline = {
   },
 };
 
+function roundWords([number, , pinned, fresh, written]) {
+  return `round ${number + 1}: ${count(pinned, "token")} held, ${written} of the ${fresh} new ones written by the model`;
+}
+
 function frameWords(frame) {
+  const block = blocks[frame.block];
+  if (told.decision) return `read ${frame.block + 1} of ${blocks.length}${frame.step < 0 ? ", before its step: noise at the slots" : ""}`;
+  const begins = block.begins.get(frame.step);
+  return `${begins ? `${roundWords(begins)} · ` : ""}${stepWords(frame)}`;
+}
+
+function stepWords(frame) {
   const block = blocks[frame.block];
   const name = blocks.length > 1 ? `Block ${frame.block + 1}, ` : "";
   if (frame.step < 0) return `${name}before the first step: noise`;

@@ -170,6 +170,7 @@ class InspectorCanvas(QWidget):
         self._reserved = None
         if trace is not None:
             self.view.set_piece(trace.piece, trace.is_special)
+            self.view.frame_slots([slot.position for slot in trace.header.slots])
         if self._player.frame is None:
             self.view.set_heat(None)
             self.view.set_block(None)

@@ -90,7 +90,10 @@ class Biography(QWidget):
             self.chart.setAccessibleDescription(self.chart.empty_text())
             self.setAccessibleDescription(self.chart.empty_text())
             return
-        title = tr("Position {position}, block {block}", position=bio.position, block=bio.block + 1)
+        if self._player.replay is not None and self._player.replay.is_decision:
+            title = tr("Position {position}, read {read}", position=bio.position, read=bio.block + 1)
+        else:
+            title = tr("Position {position}, block {block}", position=bio.position, block=bio.block + 1)
         if self.chart.is_light:
             title = tr("{title}, under the pointer", title=title)
         note = ""

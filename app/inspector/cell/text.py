@@ -86,7 +86,9 @@ class RenderedText(QWidget):
             self._before, self._reading, self._draft_end = "", TextMap("", (0,)), 0
         else:
             self._read_commits()
-            self._before = "".join(text for block, text in self._commits if block < snapshot.block_index)
+            is_alone = trace.header.decision is not None  # each read is of the same prompt
+            before = () if is_alone else self._commits
+            self._before = "".join(text for block, text in before if block < snapshot.block_index)
             tokens = snapshot.tokens(calm=True).tolist()
             if snapshot.committed:
                 tokens = tokens[: snapshot.text_length]
@@ -125,6 +127,8 @@ class RenderedText(QWidget):
         frame = self._player.frame
         if frame is None:
             return tr("No text yet.")
+        if self._player.replay is not None and self._player.replay.is_decision:
+            return tr("The canvas of read {read}, its slots included.", read=frame.block + 1)
         record = self._player.block
         if record is not None and frame.step >= record.steps and record.final is not None:
             return tr("Block {block}, committed.", block=frame.block + 1)

@@ -69,7 +69,7 @@ class Noising(QObject):
             return tr("This run has a thought, and no answer behind it.")
         if trace.header.marks:
             return tr("This run was written anew in a span; test the one that it comes from.")
-        return self._going_on.refusal(can=model is not None and model.capabilities.forks)
+        return self._going_on.refusal_to_fork(can=model is not None and model.capabilities.forks)
 
     @Slot()
     def refresh(self) -> None:

@@ -73,8 +73,11 @@ class Captions(QWidget):
         return next((place for place in places if self._is_event(frames[place])), None)
 
     def _is_event(self, frame: Frame) -> bool:
-        """Whether something is taken back there, as far as the block has been read, or the block ends."""
-        figures = self._overview[frame.block]
+        """Whether a round begins or something is taken back there, as far as is known, or a block ends or is read."""
+        figures, replay = self._overview[frame.block], self._player.replay
         if frame.step == NOISE or figures is None:
             return False
-        return frame.step >= figures.steps or bool(figures.remelts[frame.step])
+        if replay is not None and replay.is_decision:
+            return True
+        begins = any(one.step == frame.step for one in figures.rounds)
+        return begins or frame.step >= figures.steps or bool(figures.remelts[frame.step])

@@ -34,7 +34,7 @@ SCROLL_BAR = 12
 
 
 class Filmstrip(QScrollArea):
-    """Hidden while there is only one block."""
+    """Hidden while there is only one block, and of a decision."""
 
     def __init__(self, player: Player, overview: Overview, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -63,7 +63,8 @@ class Filmstrip(QScrollArea):
         blocks = 0 if self._player.replay is None else self._player.replay.blocks
         self.strip.set_count(blocks)
         self._fit_height()
-        self.setVisible(blocks > 1)
+        is_decision = self._player.replay is not None and self._player.replay.is_decision  # whose reads look alike
+        self.setVisible(blocks > 1 and not is_decision)
         self._on_placed()
 
     def _fit_height(self) -> None:

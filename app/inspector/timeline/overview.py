@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
 from app.player.player import Player
-from app.state.run.canvas import CellState
+from app.state.run.canvas import CellState, PinnedRound
 from app.state.run.replay import NOISE, BlockRecord, Floats
 from app.state.run.settling import BlockOrder, RunOrder, block_order
 
@@ -44,6 +44,7 @@ class BlockFigures:
     kl_to_previous: Floats | None  # (S,) nats
     kl_to_final: Floats | None  # (S,) nats
     order: BlockOrder
+    rounds: tuple[PinnedRound, ...] = ()  # of a run that fits a format
 
     @property
     def bursts(self) -> NDArray[np.int64]:
@@ -75,6 +76,7 @@ def figures_of(record: BlockRecord) -> BlockFigures:
         kl_to_previous=record.kl_to_previous,
         kl_to_final=record.kl_to_final,
         order=block_order(record),
+        rounds=record.rounds,
     )
 
 

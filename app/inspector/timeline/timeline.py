@@ -31,6 +31,7 @@ from app.system.i18n import tr
 MARGIN = 12  # at both ends, where the handle stands out
 TRACK = 6
 LEAST_LABEL = 48  # pixels between two blocks' numbers
+LABEL_GAP = 10  # pixels behind a label
 
 
 class Timeline(QAbstractSlider):
@@ -80,6 +81,12 @@ class Timeline(QAbstractSlider):
     @property
     def _frames(self) -> list[Frame]:
         return [] if self._player.replay is None else self._player.replay.frames
+
+    @property
+    def _reads(self) -> int:
+        """Of a decision; 0 of another run."""
+        replay = self._player.replay
+        return replay.blocks if replay is not None and replay.is_decision else 0
 
     @Slot()
     def _on_frames(self) -> None:
@@ -162,7 +169,7 @@ class Timeline(QAbstractSlider):
     def facts(self, place: int) -> list[str]:
         """What is known of a frame, a line each; what pointing at it shows."""
         frame = self._frames[place]
-        return facts(frame, self._overview.steps[frame.block], self._overview[frame.block])
+        return facts(frame, self._overview.steps[frame.block], self._overview[frame.block], self._reads)
 
     # ---------------------------------------------------------------- painting
 
@@ -192,15 +199,14 @@ class Timeline(QAbstractSlider):
         assert replay is not None
         theme, middle = self._theme, self._middle
         painter.setFont(QFont(self._label))
-        last_label = -1e9
+        last_label = free_from = -1e9
         for block, steps in enumerate(self._overview.steps):
             first = replay.first_of(block)
             start, end = self.x_of(first), self.x_of(first + steps + (1 if replay.committed(block) else 0))
             if start - last_label >= LEAST_LABEL:
                 last_label = start
-                painter.setPen(color(theme.faint_ink))
-                text = tr("block {number}", number=block + 1) if not block else str(block + 1)
-                painter.drawText(QPointF(start, self.height() - 5), text)
+                first_text = tr("read {number}", number=1) if self._reads else tr("block {number}", number=1)
+                free_from = self._write(painter, start, str(block + 1) if block else first_text)
             if end < clip.left() - 12 or start > clip.right() + 12:
                 continue
             painter.fillRect(QRectF(start - 0.5, middle - 5, 1, 10), color(theme.line_strong))
@@ -209,13 +215,33 @@ class Timeline(QAbstractSlider):
             figures = self._overview[block]
             if figures is None:
                 continue
+            for one in figures.rounds:
+                x = self.x_of(first + 1 + one.step)
+                self._flag(painter, x)
+                text = tr("round {number}", number=one.number + 1)
+                if min(x, self.width() - painter.fontMetrics().horizontalAdvance(text) - 4) >= free_from:
+                    free_from = self._write(painter, x, text)
             shade = color(theme.remelted)
             most = max(1, int(figures.remelts.max(initial=1)))
             for step in figures.bursts.tolist():
                 high = 3 + 7 * figures.remelts[step] / most
                 painter.fillRect(QRectF(self.x_of(first + 1 + step) - 1.5, middle - 4 - high, 3, high), shade)
-            if figures.stopped_early:
+            if figures.stopped_early and replay.committed(block):
                 self._diamond(painter, end)
+
+    def _write(self, painter: QPainter, x: float, text: str) -> float:
+        """A label under the line, moved in from its end; returns where the next one has room."""
+        width = painter.fontMetrics().horizontalAdvance(text)
+        painter.setPen(color(self._theme.faint_ink))
+        painter.drawText(QPointF(min(x, self.width() - width - 4), self.height() - 5), text)
+        return x + width + LABEL_GAP
+
+    def _flag(self, painter: QPainter, x: float) -> None:
+        """Where a round begins: a triangle under the line that points at it."""
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(color(self._theme.given))
+        y = self._middle + 4
+        painter.drawPolygon(QPolygonF([QPointF(x, y), QPointF(x + 4, y + 7), QPointF(x - 4, y + 7)]))
 
     def _diamond(self, painter: QPainter, x: float) -> None:
         y = self._middle - 13
@@ -242,12 +268,21 @@ class TimelineKey(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = DARKROOM
+        self._has_rounds = False
         self.setAccessibleName(", ".join(self._texts()))
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
 
-    @staticmethod
-    def _texts() -> tuple[str, str, str]:
-        return tr("end of a block"), tr("stopped early"), tr("many remelts at once")
+    def show_rounds(self, has_rounds: bool) -> None:
+        """Whether the run on show has rounds to be explained."""
+        if has_rounds != self._has_rounds:
+            self._has_rounds = has_rounds
+            self.setAccessibleName(", ".join(self._texts()))
+            self.updateGeometry()
+            self.update()
+
+    def _texts(self) -> tuple[str, ...]:
+        usual = tr("end of a block"), tr("stopped early"), tr("many remelts at once")
+        return (*usual, tr("a round begins")) if self._has_rounds else usual
 
     def set_theme(self, theme: Theme) -> None:
         self._theme = theme
@@ -279,8 +314,12 @@ class TimelineKey(QWidget):
                 painter.setBrush(color(theme.accepted))
                 points = ((x + 4, middle - 5), (x + 9, middle), (x + 4, middle + 5), (x - 1, middle))
                 painter.drawPolygon(QPolygonF([QPointF(*point) for point in points]))
-            else:
+            elif kind == 2:
                 painter.fillRect(QRectF(x + 2, middle - 5, 3, 10), color(theme.remelted))
+            else:
+                painter.setBrush(color(theme.given))
+                corners = ((x + 4, middle - 4), (x + 8, middle + 3), (x, middle + 3))
+                painter.drawPolygon(QPolygonF([QPointF(*corner) for corner in corners]))
             painter.setPen(color(theme.faint_ink))
             painter.drawText(QPointF(x + 16, middle + painter.fontMetrics().ascent() / 2 - 1), text)
             x += painter.fontMetrics().horizontalAdvance(text) + 16 + 20

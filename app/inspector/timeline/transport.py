@@ -39,6 +39,7 @@ class Transport(QWidget):
         self.setObjectName("transport")
         self._player, self._overview = player, overview
         self._theme = DARKROOM
+        self._is_explained = True  # the timeline has marks
         self.buttons: dict[str, QPushButton] = {}
         self._deeds = {deed.id: deed for deed in self._declare()}
         self.timeline = Timeline(player, overview)
@@ -52,6 +53,7 @@ class Transport(QWidget):
         self.speed.setToolTip(tr("How fast the frames follow each other; at 1× a block takes two to four seconds"))
         self._lay_out()
         self.speed.activated.connect(self._choose_speed)
+        player.opened.connect(self._show_key)
         player.opened.connect(self._show)
         player.grown.connect(self._show)
         player.placed.connect(self._show)
@@ -135,9 +137,22 @@ class Transport(QWidget):
         if frame is None:
             self.frame.set_whole("")
             return
-        self.frame.set_whole(frame_words(frame, self._overview.steps[frame.block], player.snapshot))
+        replay = player.replay
+        reads = replay.blocks if replay is not None and replay.is_decision else 0
+        self.frame.set_whole(frame_words(frame, self._overview.steps[frame.block], player.snapshot, reads))
         for deed in ("change-back", "change-on"):
             self.buttons[deed].setEnabled(player.selection != NOTHING)
+
+    @Slot()
+    def _show_key(self) -> None:
+        """A decision has none of what the key explains."""
+        header = None if self._player.trace is None else self._player.trace.header
+        self.key.show_rounds(header is not None and header.output_format is not None)
+        self._is_explained = header is None or header.decision is None
+        self._fit_key()
+
+    def _fit_key(self) -> None:
+        self.key.setVisible(self._is_explained and self.width() >= px(1150))
 
     @Slot(bool)
     def _show_playing(self, playing: bool) -> None:
@@ -162,7 +177,7 @@ class Transport(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self.key.setVisible(self.width() >= px(1150))
+        self._fit_key()
 
     def _set_icons(self) -> None:
         for deed in self._deeds.values():

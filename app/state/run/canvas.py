@@ -17,7 +17,16 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from engine import CanvasCommitted, CanvasStarted, Event, GenerationFinished, PrefillFinished, StepFinished
+from engine import (
+    CanvasCommitted,
+    CanvasStarted,
+    Event,
+    GenerationFinished,
+    PrefillFinished,
+    PrefixPinned,
+    SlotsRead,
+    StepFinished,
+)
 
 Tokens = NDArray[np.int32]
 Mask = NDArray[np.bool_]
@@ -36,8 +45,9 @@ class CellState(enum.IntEnum):
     ACCEPTED = 2  # candidate kept at this step
     REMELTED = 3  # accepted at the step before, re-noised at this one
     SETTLED = 4  # accepted with one and the same argmax for two steps or more, or committed
-    GIVEN = 5  # pinned by the user
+    GIVEN = 5  # pinned: by the user, or forced or chosen by the format that the answer must fit
     PADDING = 6  # the end token and what follows it, once committed
+    FITTING = 7  # written by the model and pinned, as it fits the format of the answer
 
 
 @dataclass(frozen=True)
@@ -51,13 +61,25 @@ class Cell:
     remelts: int
 
 
+@dataclass(frozen=True)
+class PinnedRound:
+    """One time that a canvas was read under the format of the answer, and its beginning pinned."""
+
+    number: int  # from 0
+    step: int  # that comes next
+    pinned: int  # positions that are, from here on
+    new: int  # of these, how many were not before
+    written: int  # of those, how many the model had written; the format forced or chose the others
+
+
 @dataclass(eq=False)
 class BlockState:
     """One canvas, from its noise to its commit. C is its length.
 
     A position is SETTLED at a step if it was accepted at this step and at the one before, the argmax there was the
     same at both, and the accepted candidate is that argmax. It is REMELTED at the one step that undoes an acceptance.
-    A pinned position is GIVEN throughout, unless an end token before it turned it into padding.
+    A pinned position is GIVEN throughout, unless an end token before it turned it into padding. What a round pins of
+    what the model wrote is FITTING; what it makes noise of again is not accepted any more, but not remelted either.
     """
 
     block_index: int
@@ -74,6 +96,9 @@ class BlockState:
     accepted_steps: NDArray[np.int32] = field(init=False)
     remelts: NDArray[np.int32] = field(init=False)
     kept: Tokens = field(init=False)  # (C,) the candidate that was accepted last; NEVER where none was
+    fitting_mask: Mask = field(init=False)  # (C,) of the pinned positions, those that the model wrote
+    round: PinnedRound | None = None  # the latest
+    read: SlotsRead | None = None  # what the slots of a decision came to
     shown_before: Tokens | None = None  # (C,) these three as they were before the latest step
     kept_before: Tokens | None = None
     accepted_before: Mask | None = None
@@ -85,7 +110,8 @@ class BlockState:
     reason: Literal["converged", "step_cap"] | None = None
 
     def __post_init__(self) -> None:
-        self.accepted_mask = self.remelted_mask = self.settled_mask = np.zeros(self.length, dtype=np.bool_)
+        nothing = np.zeros(self.length, dtype=np.bool_)
+        self.accepted_mask = self.remelted_mask = self.settled_mask = self.fitting_mask = nothing
         self.agreed_steps = self.accepted_steps = self.remelts = np.zeros(self.length, dtype=np.int32)
         self.kept = np.full(self.length, NEVER, dtype=np.int32)
 
@@ -145,6 +171,7 @@ class BlockState:
         if self.committed:
             states[:] = CellState.SETTLED
         states[self.pinned_mask] = CellState.GIVEN
+        states[self.fitting_mask] = CellState.FITTING
         if self.committed:
             states[self.text_length :] = CellState.PADDING
         return states
@@ -215,6 +242,20 @@ class BlockState:
         self.step = event.step
         self.seconds += event.seconds
 
+    def fold_pins(self, event: PrefixPinned) -> None:
+        """Take in the next round: more of the beginning is pinned, and the rest made noise of again."""
+        places = np.arange(self.length)
+        new = (places < event.pinned) & ~self.pinned_mask
+        as_guessed = new if self.argmax_canvas is None else new & (self.argmax_canvas == event.canvas)
+        fitting = as_guessed & (np.cumsum(as_guessed) <= event.written)
+        self.round = PinnedRound(event.round, event.step, event.pinned, int(new.sum()), event.written)
+        self.pinned_mask, self.fitting_mask = self.pinned_mask | new, self.fitting_mask | fitting
+        self.accepted_mask = self.pinned_mask
+        self.settled_mask = self.remelted_mask = np.zeros(self.length, dtype=np.bool_)
+        self.agreed_steps = np.zeros(self.length, dtype=np.int32)
+        self.kept = np.where(new, event.canvas, self.kept).astype(np.int32)
+        self.shown = event.canvas
+
     def fold_commit(self, event: CanvasCommitted) -> None:
         """Take in the end of the block."""
         self.shown = event.tokens
@@ -253,6 +294,10 @@ class CanvasState:
                 self.blocks.append(BlockState(event.block_index, event.canvas, event.pinned_mask))
             case StepFinished():
                 self._developing(event.block_index).fold_step(event)
+            case PrefixPinned():
+                self._developing(event.block_index).fold_pins(event)
+            case SlotsRead() if self.blocks:  # else a server told of it without a canvas
+                self._developing(event.block_index).read = event
             case CanvasCommitted():
                 self._developing(event.block_index).fold_commit(event)
             case GenerationFinished():

@@ -78,6 +78,7 @@ class History:
     settled_at: int  # the first step from which the argmax stays what it is in the end
     pinned: bool  # from the start
     held: Mask  # (S,) pinned at the step
+    fits: bool  # pinned, by a format that it fits, as the model wrote it
     padding: bool  # behind the end of the text
     final: int | None  # None where the block was not committed
 
@@ -177,6 +178,7 @@ def history_of(record: BlockRecord, position: int) -> History:
         settled_at=int(record.settled_at[position]),
         pinned=bool(record.pinned[position]),
         held=record.held[:, position],
+        fits=bool(record.snapshots[-1].fitting_mask[position]),
         padding=record.text_length is not None and position >= record.text_length,
         final=None if record.final is None else int(record.final[position]),
     )

@@ -19,7 +19,8 @@ UNSEEN = ("top_k", "pad_token_id")  # settings of what is reported, which change
 class Difference:
     """Something that was otherwise for one run than for the other.
 
-    ``name`` is a field of ``GenerationConfig``, or model, weights, adapter, adapter_weights, prompt, thinking or seed.
+    ``name`` is a field of ``GenerationConfig``, or model, weights, adapter, adapter_weights, prompt, format, thinking
+    or seed.
     """
 
     name: str
@@ -33,6 +34,7 @@ def differences(one: TraceHeader, other: TraceHeader) -> tuple[Difference, ...]:
         ("model", model_title(one), model_title(other)),
         ("adapter", one.model.adapter, other.model.adapter),
         ("prompt", asked(one), asked(other)),
+        ("format", one.output_format, other.output_format),
         ("thinking", one.think, other.think),
         ("seed", one.seed, other.seed),
     ]

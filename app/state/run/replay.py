@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -16,9 +16,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.state.run.canvas import BlockState, CanvasState, Mask, Tokens
+from app.state.run.canvas import BlockState, CanvasState, Mask, PinnedRound, Tokens
 from app.system.i18n import tr
-from engine import CanvasCommitted, CanvasStarted, Event, Fork, Recording, SafelightError, StepFinished
+from engine import (
+    CanvasCommitted,
+    CanvasStarted,
+    Event,
+    Fork,
+    PrefixPinned,
+    Recording,
+    SafelightError,
+    SlotsRead,
+    StepFinished,
+)
 
 Floats = NDArray[np.float32]
 NOISE = -1
@@ -29,7 +39,11 @@ BLOCK_STEPS = 1_000  # of a block that are read, which happens while the window 
 
 
 class Frame(NamedTuple):
-    """Something to be seen: a block's noise (step ``NOISE``), one of its steps, or its commit (step = its steps)."""
+    """Something to be seen: a block's noise (step ``NOISE``), one of its steps, or its commit (step = its steps).
+
+    What is pinned before a step, or the commit, is seen with it. A decision's reads are blocks of noise and a step;
+    what the slots came to is seen with the step, and the commit changes nothing.
+    """
 
     block: int
     step: int
@@ -42,7 +56,7 @@ class BlockRecord:
     index: int
     noise: Tokens  # (C,)
     pinned: Mask  # (C,) from the start
-    held: Mask  # (S, C) pinned at a step: from the start, or from there on in a fork
+    held: Mask  # (S, C) pinned at a step: from the start, or from there on in a fork or a round
     argmax: Tokens  # (S, C)
     candidates: Tokens  # (S, C)
     accepted: Mask  # (S, C)
@@ -56,6 +70,7 @@ class BlockRecord:
     text_length: int | None
     reason: str
     snapshots: tuple[BlockState, ...]  # noise, each step, and the commit where there is one
+    rounds: tuple[PinnedRound, ...] = ()  # of a run that fits a format
 
     @property
     def steps(self) -> int:
@@ -72,9 +87,20 @@ class BlockRecord:
 
     @cached_property
     def remelted(self) -> Mask:
-        """(S, C) accepted at the step before and re-noised at this one."""
+        """(S, C) accepted at the step before and re-noised at this one; not where a round made noise of it."""
         before = np.vstack([np.zeros((1, self.length), dtype=np.bool_), self.accepted[:-1]])[: self.steps]
+        before[[one.step for one in self.rounds if one.step < self.steps]] = False
         return before & ~self.accepted
+
+    @property
+    def free(self) -> Mask:
+        """(C,) what the model wrote: pinned neither by anybody, nor by a format that forced or chose it."""
+        pinned = self.pinned | self.held.any(axis=0) | self.snapshots[-1].pinned_mask
+        return ~pinned | self.snapshots[-1].fitting_mask
+
+    def round_at(self, step: int) -> PinnedRound | None:
+        """The round with which a step, or the commit, begins."""
+        return next((one for one in self.rounds if one.step == step), None)
 
     @cached_property
     def changed(self) -> Mask:
@@ -207,6 +233,7 @@ class Replay:
         self._committed: set[int] = set()
         self.problem = ""  # why a part that was looked at cannot be read, in a sentence
         self.cut: dict[int, str] = {}  # of each block that was looked at and could not be read whole: why
+        self._reads: list[int] = []  # places of what the slots of a decision came to, one a read
         self._read = 0
         self._records: OrderedDict[int, BlockRecord] = OrderedDict()
         self.frames: list[Frame] = []
@@ -224,13 +251,37 @@ class Replay:
             if kind == "canvas":
                 self._ranges.append(range(place, place + 1))
                 self._add(Frame(self.blocks - 1, NOISE), place)
-            elif kind in ("step", "commit"):
+            elif kind in ("step", "commit", "slots") and self._ranges:
                 self._ranges[-1] = range(self._ranges[-1].start, place + 1)
                 self._records.pop(self.blocks - 1, None)
-                self._add(Frame(self.blocks - 1, step if kind == "step" else self._next_step()), place)
-                if kind == "commit":
+                if kind == "step":
+                    self._add(Frame(self.blocks - 1, step), place)
+                elif kind == "commit" and not self.is_decision:
+                    self._add(Frame(self.blocks - 1, self._next_step()), place)
                     self._committed.add(self.blocks - 1)
+            if kind == "slots":
+                self._reads.append(place)
             self._read = place + 1
+
+    @property
+    def is_decision(self) -> bool:
+        """Whether its blocks are reads of one decision."""
+        return self._trace.header.decision is not None
+
+    def reads(self, place: int | None = None) -> list[SlotsRead]:
+        """What a decision's slots came to, read by read, up to a frame or in all, as far as that can be read."""
+        frame = None if place is None or not self.frames else self.frames[place]
+        found = []
+        for event_place in self._reads:
+            try:
+                event = self._trace.event(event_place)
+            except SafelightError as error:
+                self.problem = str(error)
+                continue
+            assert isinstance(event, SlotsRead)
+            if frame is None or (event.block_index, NOISE) < (frame.block, frame.step):
+                found.append(event)
+        return found
 
     def _next_step(self) -> int:
         return self.frames[-1].step + 1 if self.frames else 0
@@ -254,7 +305,7 @@ class Replay:
         return end - self.first_of(block) - 1 - self.committed(block)
 
     def committed(self, block: int) -> bool:
-        """Whether a block came to its end; without reading it."""
+        """Whether a block came to its end, which is a frame of its own; without reading it."""
         return block in self._committed
 
     def record(self, block: int) -> BlockRecord:
@@ -278,7 +329,9 @@ class Replay:
         try:
             for place in found:
                 event = self._trace.event(place)
-                if isinstance(event, StepFinished):
+                if isinstance(event, PrefixPinned):
+                    room -= event.canvas.nbytes
+                elif isinstance(event, StepFinished):
                     room -= _room(event)
                     if len(events) > 1 and (room < 0 or event.step >= BLOCK_STEPS):
                         said = tr(
@@ -367,7 +420,9 @@ def _record(index: int, events: list[Event], changes: Sequence[Fork]) -> BlockRe
     }
     if has_top:
         arrays |= {"top_tokens": np.stack(tops), "top_probabilities": np.stack(shares)}
-    held = _held(started, len(steps), [change for change in changes if change.block == started.block_index])
+    pins = [event for event in events if isinstance(event, PrefixPinned)]
+    held = _held(started, len(steps), [change for change in changes if change.block == started.block_index], pins)
+    snapshots = _snapshots(events, arrays, held)
     return BlockRecord(
         index=index,
         noise=started.canvas,
@@ -385,15 +440,26 @@ def _record(index: int, events: list[Event], changes: Sequence[Fork]) -> BlockRe
         final=None if committed is None else committed.tokens,
         text_length=None if committed is None else committed.text_length,
         reason="" if committed is None else committed.reason,
-        snapshots=_snapshots(events, arrays, held),
+        snapshots=snapshots,
+        rounds=tuple(_rounds(snapshots)),
     )
 
 
-def _held(started: CanvasStarted, steps: int, changes: Sequence[Fork]) -> Mask:
+def _rounds(snapshots: Sequence[BlockState]) -> Iterator[PinnedRound]:
+    last = None
+    for snapshot in snapshots:
+        if snapshot.round is not None and snapshot.round is not last:
+            yield snapshot.round
+        last = snapshot.round
+
+
+def _held(started: CanvasStarted, steps: int, changes: Sequence[Fork], pins: Sequence[PrefixPinned]) -> Mask:
     """(S, C) which positions are pinned at a step. A fork's pins are in no event: its header says what was changed."""
     now, length = started.pinned_mask.copy(), len(started.canvas)
     rows = np.zeros((steps, length), dtype=np.bool_)
+    pinned = {pin.step: pin.pinned for pin in pins}
     for step in range(steps):
+        now[: pinned.get(step, 0)] = True
         for change in changes:
             if change.step == step:
                 now[[position for position, _ in change.edits if position < length]] = False
@@ -403,9 +469,9 @@ def _held(started: CanvasStarted, steps: int, changes: Sequence[Fork]) -> Mask:
 
 
 def _snapshots(events: list[Event], arrays: dict[str, NDArray[Any]], held: Mask) -> tuple[BlockState, ...]:
-    """What the reducer shows after each event. The rows of ``arrays`` (S, ...) stand for the steps' own, held once."""
+    """What the reducer shows at each frame. The rows of ``arrays`` (S, ...) stand for the steps' own, held once."""
     canvases = CanvasState()
-    found = []
+    found: list[BlockState] = []
     step = 0
     for event in events:
         if isinstance(event, StepFinished):
@@ -413,7 +479,10 @@ def _snapshots(events: list[Event], arrays: dict[str, NDArray[Any]], held: Mask)
             canvases.blocks[-1].pinned_mask = held[step]
             step += 1
         canvases.fold(event)
-        found.append(copy.copy(canvases.blocks[-1]))
+        if isinstance(event, SlotsRead):
+            found.pop()  # it is seen with the step before it
+        if not isinstance(event, PrefixPinned):  # which is seen with what comes next
+            found.append(copy.copy(canvases.blocks[-1]))
     last = found[-1]
     for snapshot in found:  # all of them are laid out on the lines that the block comes to
         snapshot.outcome = last.kept if last.outcome is None else last.outcome

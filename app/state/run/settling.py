@@ -32,7 +32,7 @@ class BlockOrder:
     committed: bool
     tokens: Tokens  # (T,) as committed, or the last argmax
     settled_at: NDArray[np.int32]  # (T,)
-    free: Mask  # (T,) neither pinned from the start nor later
+    free: Mask  # (T,) what the model wrote, see ``BlockRecord``
     entropy: Floats  # (T,) nats at the last step
     runners: Tokens | None  # (T,) the second likeliest token at the last step; None where that was not recorded
     shares: Floats | None  # (T,) and its probability
@@ -79,7 +79,7 @@ def block_order(record: BlockRecord) -> BlockOrder:
         committed=record.final is not None,
         tokens=tokens[text].copy(),
         settled_at=record.settled_at[text],
-        free=~(record.pinned | record.held.any(axis=0))[text],
+        free=record.free[text],
         entropy=record.entropy[last, text].copy() if record.steps else np.zeros(len(tokens[text]), dtype=np.float32),
         runners=None if runners is None else runners.copy(),
         shares=None if shares is None else shares.copy(),

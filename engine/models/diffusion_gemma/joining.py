@@ -88,7 +88,7 @@ class Joining:
             found = joint_pass(network, texts, canvases)
         finally:
             use_threads(1)
-        rows = sum(len(one.ids) for one in (*texts, *canvases))
+        rows = sum(len(one.ids) + one.behind for one in (*texts, *canvases))
         self.cores.took(count, (time.perf_counter() - started) / rows)
         return found
 

@@ -12,6 +12,7 @@ from engine.service.backend import RunSteps
 from engine.service.capabilities import Capabilities
 from engine.service.failures import in_words
 from engine.service.recorder import Recorder
+from engine.service.remote import systemone
 from engine.service.remote.address import RemoteAddress
 from engine.service.remote.calls import PATIENCE, Calls, RemotePatience, anywhere
 from engine.service.remote.dialect import Dialect
@@ -117,7 +118,7 @@ class RemoteBackend:
             found = RemoteModel(address, "openai")
         if found.kind == "safelight":
             return SafelightModel(calls, request.title, self._tokenizers, check)
-        return ForeignModel(calls, found, request.title)
+        return ForeignModel(calls, found, request.title, decides=systemone.is_offered(calls, check))
 
     def unload(self) -> ModelUnloaded:
         self._model = None

@@ -92,6 +92,15 @@ class Calls:
                     )
         return b"".join(parts)
 
+    def status_of(self, url: str, body: Any, check: Check = no_check) -> int:
+        """What a POST of ``body`` as JSON is answered with, of HTTP; the rest of the answer is not read.
+
+        Raises:
+            RemoteError: there is no answer.
+        """
+        with self._exchange(url, body, "application/json", check, self.patience.short) as exchange:
+            return exchange.status
+
     @contextmanager
     def asking(
         self, url: str, body: Any, accept: str, check: Check = no_check, seconds: float | None = None
@@ -101,26 +110,32 @@ class Calls:
         Raises:
             RemoteError: it does not come, or says something else.
         """
+        seconds = self.patience.answer if seconds is None else seconds
+        with self._exchange(url, body, accept, check, seconds) as exchange:
+            if exchange.status != 200:
+                raise problems.of_status(exchange.status, self._error_body(exchange), self.address)
+            if exchange.headers.get("Content-Encoding", "identity").lower() != "identity":
+                raise problems.strange(self.address)  # packed, which was not asked for
+            yield exchange
+
+    @contextmanager
+    def _exchange(self, url: str, body: Any, accept: str, check: Check, seconds: float) -> Iterator[Exchange]:
+        """An answer, whatever it says, once its head is there."""
         if not self.is_allowed(self.address.host):
             raise problems.offline(self.address)
-        patience = self.patience
         with self._in_words():
             exchange = Exchange(
                 url,
                 self._headers(accept, body is not None),
                 check,
-                seconds=patience.answer if seconds is None else seconds,
-                stall=patience.stall,
-                connect=patience.connect,
+                seconds=seconds,
+                stall=self.patience.stall,
+                connect=self.patience.connect,
                 body=None if body is None else json.dumps(body).encode(),
                 uses_proxies=not self.address.is_near,
             )
             exchange.__enter__()
         try:
-            if exchange.status != 200:
-                raise problems.of_status(exchange.status, self._error_body(exchange), self.address)
-            if exchange.headers.get("Content-Encoding", "identity").lower() != "identity":
-                raise problems.strange(self.address)  # packed, which was not asked for
             yield exchange
         finally:
             exchange.__exit__(None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -26,6 +26,7 @@ from engine.service.remote.problems import WIRE_ERRORS, RemoteError
 from engine.service.remote.sse import EventReader
 from engine.service.requests import RunRequest
 from engine.text.message import Message
+from engine.text.output_format import OutputFormat
 
 MOST_TEXT = 2**21  # characters of an answer, its thinking and its tool calls together
 MOST_CALLS = 128  # of tools in one answer
@@ -57,7 +58,32 @@ def body_of(request: RunRequest, messages: tuple[Message, ...], model: str, kind
             body["chat_template_kwargs"] = {"enable_thinking": True}
     if request.tools:
         body["tools"] = [dict(tool) for tool in request.tools]
+    if request.output_format is not None:
+        body |= _format_fields(request.output_format, kind, body.get("tools", ()))
     return body
+
+
+def _format_fields(asked: OutputFormat, kind: ServerKind, tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What asks a server for an answer of a format; ``tools`` are those that the model is offered.
+
+    Raises:
+        RemoteError: servers of its kind are not asked for such a one.
+    """
+    match asked.kind:
+        case "json_schema":
+            named = {"name": "answer", "schema": dict(asked.schema or {}), "strict": True}
+            return {"response_format": {"type": "json_schema", "json_schema": named}}
+        case "json_object":
+            return {"response_format": {"type": "json_object"}}
+        case "tool_calls":
+            wanted = [tool["name"] for tool in asked.tools]
+            offered = [tool for tool in tools if tool["function"]["name"] in wanted]
+            functions = [{"type": "function", "function": dict(tool)} for tool in asked.tools]
+            return {"tools": offered or functions, "tool_choice": "required"}
+    if kind != "vllm":
+        raise RemoteError(Sentence("This server holds an answer to JSON alone, not to a pattern or to choices."))
+    is_pattern = asked.kind == "regex"
+    return {"structured_outputs": {"regex": asked.pattern} if is_pattern else {"choice": list(asked.choices)}}
 
 
 def _vllm_arguments(config: GenerationConfig) -> dict[str, int]:

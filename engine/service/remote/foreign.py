@@ -1,7 +1,8 @@
-"""A model on a server of OpenAI's kind: it chats, and that is all that is known of how."""
+"""A model on a server of OpenAI's kind: it chats, may decide, and that is all that is known of how."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Generator, Iterable, Sequence
 
@@ -10,30 +11,37 @@ from engine.config import GenerationConfig
 from engine.errors import SafelightError, Sentence
 from engine.events import Event, Influence
 from engine.service.capabilities import Capabilities
-from engine.service.remote import chat, counting
+from engine.service.remote import chat, counting, systemone
 from engine.service.remote.calls import Calls, Check
 from engine.service.remote.discovery import RemoteModel
 from engine.service.remote.problems import RemoteError
 from engine.service.replies import AdapterChanged, LoadedModel
 from engine.service.requests import AdapterRequest, InfluenceRequest, RunRequest
+from engine.tasks.decisions.questions import Decision
 from engine.text.context_window import fit
 from engine.text.message import Message
 from engine.text.reply import Reply
 from engine.trace.header import ModelIdentity, TraceHeader
 
-CAPABILITIES = Capabilities(parallel_runs=4)
+CAPABILITIES = Capabilities(structured=True, parallel_runs=4)
 DEVICE = "remote"
 TRAITS = Traits(introduction="Another machine runs this model, and sends its answers as text.")
 
 
 class ForeignModel:
-    """A ``Dialect`` that gives text alone. ``model`` is as the server lists it."""
+    """A ``Dialect`` that gives text, and probabilities where the server ``decides``, too.
 
-    def __init__(self, calls: Calls, model: RemoteModel, title: str) -> None:
+    ``model`` is as the server lists it.
+    """
+
+    def __init__(self, calls: Calls, model: RemoteModel, title: str, *, decides: bool = False) -> None:
         self._calls, self._model = calls, model
-        self.loaded = _describe(model, title, functools.partial(counting.count, calls, model.kind))
+        self.loaded = _describe(model, title, functools.partial(counting.count, calls, model.kind), decides=decides)
 
     def read(self, request: RunRequest, check: Check) -> Generator[TraceHeader | Event, None, None]:
+        if request.decision is not None:
+            yield from self._decide(request, request.decision, check)
+            return
         if request.kind not in ("chat", "puzzle"):
             raise RemoteError(Sentence("The server at {where} can only chat.", where=self._calls.address.origin))
         messages = self._fitting(request, check)
@@ -43,6 +51,18 @@ class ForeignModel:
         reader = chat.ChatReader(self._calls.address)
         with self._calls.asking(url, body, f"{chat.STREAM}, {chat.WHOLE}", check) as answer:
             yield from reader.read(answer)
+
+    def _decide(
+        self, request: RunRequest, decision: Decision, check: Check
+    ) -> Generator[TraceHeader | Event, None, None]:
+        if not self.loaded.capabilities.decisions:
+            raise RemoteError(
+                Sentence("The server at {where} has no /v1/systemone for this model.", where=self._calls.address.origin)
+            )
+        system = ({"role": "system", "content": decision.instructions},) if decision.instructions else ()
+        asked = {"role": "user", "content": _asked(decision)}
+        yield self._header(request, (*system, asked))
+        yield from systemone.decide(self._calls, decision, check)
 
     def _fitting(self, request: RunRequest, check: Check) -> tuple[Message, ...]:
         """The part of a conversation that fits the context, where that is known."""
@@ -64,6 +84,8 @@ class ForeignModel:
             seed=request.seed,
             messages=told,
             think=request.think,
+            decision=request.decision,
+            output_format=request.output_format,
         )
 
     def count_tokens(self, messages: Sequence[Message]) -> int:
@@ -77,7 +99,13 @@ class ForeignModel:
         raise RemoteError(Sentence("The server at {where} can only chat.", where=self._calls.address.origin))
 
 
-def _describe(model: RemoteModel, title: str, count: functools.partial[int]) -> LoadedModel:
+def _asked(decision: Decision) -> str:
+    """About what the model is told: how a server words it is its own."""
+    questions = (question.instructions for question in decision.questions)
+    return "\n\n".join((decision.state, *questions))
+
+
+def _describe(model: RemoteModel, title: str, count: functools.partial[int], *, decides: bool) -> LoadedModel:
     return LoadedModel(
         path_or_id=str(model.address),
         title=title,
@@ -99,7 +127,7 @@ def _describe(model: RemoteModel, title: str, count: functools.partial[int]) -> 
         context=model.context,
         kernels="vLLM" if model.kind == "vllm" else "",
         device_reason=Sentence("on the server {where}", where=model.address.origin),
-        capabilities=CAPABILITIES,
+        capabilities=dataclasses.replace(CAPABILITIES, decisions=decides),
         traits=TRAITS,
     )
 

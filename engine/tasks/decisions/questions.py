@@ -11,6 +11,7 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 MOST_OPTIONS = len(LETTERS)
 MOST_LEVELS = 10  # as many as there are digits
 MOST_QUESTIONS = 64
+MOST_REPEATS = 64
 MOST_TEXT = 10_000  # characters of a question, a name or a description
 
 

@@ -11,11 +11,12 @@ from PySide6.QtCore import QObject, Slot
 from app.bridge.mailbox import Mailbox
 from app.bridge.pacing import Pacing
 from app.state.run.pace import FULL_SPEED, NOISE_SECONDS, block_seconds
-from engine import Event, Fork, GenerationConfig
+from engine import Event, Fork, GenerationConfig, PrefixPinned
 from engine.service import ModelUnloaded, RunAdvanced, RunEnded, RunReply, RunRequest, RunStarted, ServiceReply
 from engine.trace.header import Parent
 from tests.app.inspector.made_up import STEPS, Recorded, run
 from tests.app.state.test_pace import Hands
+from tests.engine.task_runs import structured
 
 pytestmark = pytest.mark.usefixtures("qapp")
 REQUEST = RunRequest("chat", ({"role": "user", "content": "hello"},), GenerationConfig(), 0)
@@ -76,6 +77,18 @@ def test_a_run_that_is_there_at_once_is_shown_in_its_time() -> None:
         view.events
     )
     assert not paced.pacing.is_holding
+
+
+def test_what_a_round_pins_comes_with_the_step_behind_it() -> None:
+    paced = Paced()
+    paced.pacing.expect(REQUEST)
+    events = list(structured())
+    paced.put(*replies(events))
+    paced.turn(block_seconds(3) + 0.1)
+    when = dict(zip(map(id, (one for one in paced.told if isinstance(one, Event))), paced.times, strict=True))
+    for place, event in enumerate(events):
+        if isinstance(event, PrefixPinned):
+            assert when[id(event)] == when[id(events[place + 1])] > when[id(events[place - 1])]
 
 
 def test_what_comes_late_is_delivered_when_it_comes() -> None:

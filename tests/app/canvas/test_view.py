@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QScrollArea, QToolTip, QVBoxLayout, QWidget
 
 from app.canvas.geometry import GAP, MARGIN, Geometry, fitting_columns, flow
 from app.canvas.glyphs import CellGlyphs, Glyph, glyph_of
-from app.canvas.paint import PaintOptions, paint_block
+from app.canvas.paint import SLOT, PaintOptions, paint_block
 from app.canvas.view import CanvasView
 from app.design.fonts import canvas_font
 from app.design.tokens import DARKROOM, PAPER, entropy_color
@@ -261,6 +261,8 @@ def cell_image(state: CellState, theme, *, layer: str = "state") -> QImage:
             block.text_length = 1
         case CellState.PADDING:
             block.text_length = 0
+        case CellState.FITTING:
+            block.pinned_mask = block.fitting_mask = on
     assert block.cell(0, calm=True).state == state
     glyphs = CellGlyphs(canvas_font())
     geometry = Geometry.from_width(60, 1, glyphs.cell_width(["a"]), glyphs.cell_height())
@@ -294,6 +296,24 @@ def test_states_differ_in_shape_not_only_in_colour(theme):
     del shapes[CellState.SETTLED]
     assert len(set(shapes.values())) == len(shapes)
     assert sum(shapes[CellState.PADDING]) < sum(shapes[CellState.NOISE]) < sum(shapes[CellState.CANDIDATE])
+
+
+def test_slots_are_framed_named_and_explained(view):
+    block = block_at(0)
+    show(view, block)
+    plain = pixels(view)
+    view.frame_slots((2, 5))
+    marked = pixels(view)
+    accent, ratio = QColor(DARKROOM.accent).rgb(), plain.devicePixelRatio()
+    for index in range(LENGTH):
+        x, y, w, _ = view.grid.rect_of(index)
+        edge = marked.pixel(round((x + w / 2) * ratio), round((y + 1) * ratio))
+        assert (edge == accent) == (index in (2, 5)), index
+    assert "Slot of question 2" in view.cell_text(5)
+    assert not any("Slot" in line for line in view.cell_text(4))
+    assert SLOT in view._legend()
+    view.frame_slots(())
+    assert pixels(view) == plain
 
 
 @THEMES

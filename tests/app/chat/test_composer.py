@@ -14,7 +14,7 @@ from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QDropEvent, QGuiAppli
 from PySide6.QtWidgets import QApplication, QFileDialog, QLineEdit, QPushButton, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.chat.background import Background
+from app.bridge.background import Background
 from app.chat.composer.attachments import MOST_FILES, local_files
 from app.chat.composer.composer import Composer
 from app.chat.composer.history import PromptHistory

@@ -13,7 +13,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from app.cli import serve
+from app.cli import loading, serve, stopping
 from app.cli.main import main
 from engine import SafelightError
 
@@ -98,15 +98,15 @@ def test_it_can_be_stopped_while_it_loads(monkeypatch: pytest.MonkeyPatch, capsy
         while True:
             progress(1.0)  # raises once the load is cancelled
 
-    monkeypatch.setattr(serve._ChosenBackend, "load_model", load)
-    assert main(["serve"]) == serve.STOPPED
+    monkeypatch.setattr(loading.ChosenBackend, "load_model", load)
+    assert main(["serve"]) == stopping.STOPPED
     assert "stopped" in capsys.readouterr().err
 
 
 def test_a_server_that_ends_by_itself_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.server.RunningServer.is_running", property(lambda _server: False))
     monkeypatch.setattr(serve, "POLL_SECONDS", 0.01)
-    monkeypatch.setattr(serve, "_load", lambda *_: object())
+    monkeypatch.setattr(serve, "load", lambda *_: object())
     monkeypatch.setattr(serve, "_print", lambda *_: None)
     with pytest.raises(SafelightError, match="ended by itself"):
         serve.run(parse(["serve"]))

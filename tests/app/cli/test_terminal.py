@@ -12,7 +12,15 @@ import pytest
 
 from app.cli import terminal, watch
 from app.state.run.canvas import BlockState, CanvasState, CellState
-from engine import CanvasCommitted, CanvasStarted, Event, GenerationConfig, GenerationFinished, StepFinished
+from engine import (
+    CanvasCommitted,
+    CanvasStarted,
+    Event,
+    GenerationConfig,
+    GenerationFinished,
+    PrefixPinned,
+    StepFinished,
+)
 from engine.tasks import sudoku
 
 SOLUTION = sudoku.solutions(
@@ -77,6 +85,21 @@ def play(err: io.StringIO, out: io.StringIO | None = None) -> str:
             for event in events():
                 watcher(event)
     return err.getvalue()
+
+
+def test_a_round_is_seen_as_it_pins() -> None:
+    pinned = PrefixPinned(0, 1, 1, ids("caxxxx"), 2, 1)
+    first, second, *rest = events()
+    current = CanvasState.of([first, second, pinned]).current
+    assert current is not None
+    said = watch.status(current, GenerationConfig(), 1).plain
+    assert "round 2, 2 hold" in said
+    legend = watch.legend(current, calm=True).plain
+    assert "given 1" in legend
+    assert "fitting 1" in legend
+    with watch.watcher(argparse.Namespace(watch=True, pace=0, raw=False), Letters(), GenerationConfig()) as watcher:
+        for event in (first, second, pinned, *rest):
+            watcher(event)
 
 
 def test_without_watch_there_is_no_observer() -> None:

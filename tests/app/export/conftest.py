@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,16 @@ from app.export.writing import export
 from engine import (
     CanvasCommitted,
     CanvasStarted,
+    Event,
     GenerationConfig,
     GenerationFinished,
     PrefillFinished,
     StepFinished,
     Trace,
+    TraceHeader,
 )
+from tests.engine.task_runs import FORMAT, decided, decision_header, structured
+from tests.engine.traces import header
 
 PROMPT = "Spell the word zebrafinch."
 HOSTILE = (
@@ -139,6 +144,27 @@ def made_up(cells: int = 256, steps: int = 48, vocabulary: int = 200_000, *, hos
 @pytest.fixture(scope="session")
 def large() -> Trace:
     return made_up()
+
+
+def made_of(told: TraceHeader, events: Iterable[Event]) -> Trace:
+    """A run in memory, whose tokens are written as letters."""
+    trace = Trace(header=told, piece=lambda token: chr(ord("a") + token % 26))
+    for event in events:
+        trace.append(event)
+    return trace
+
+
+@pytest.fixture(scope="session")
+def decision() -> Trace:
+    """Three questions, read three times."""
+    told = decision_header()
+    return made_of(told, decided(told))
+
+
+@pytest.fixture(scope="session")
+def fitting() -> Trace:
+    """A run that fits a format, in three rounds."""
+    return made_of(header(16, 50, output_format=FORMAT), structured())
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ import pytest
 from app.canvas.glyphs import glyph_of
 from app.export import html
 from app.export.options import Options
+from app.state.run.answers import answer_words, answers_of
 from app.state.run.canvas import CellState
 from app.state.run.replay import Replay
 from engine import CanvasStarted, Fork, GenerationConfig, SafelightError, StepFinished, Trace, step_number
@@ -43,7 +44,7 @@ def expected(run: Trace, place: int, *, calm: bool, replay: Replay | None = None
     return found
 
 
-@pytest.mark.parametrize("name", ["real", "several", "hostile"])
+@pytest.mark.parametrize("name", ["real", "several", "hostile", "decision", "fitting"])
 def test_every_frame_is_what_the_window_shows(
     name: str, browser: Any, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
@@ -64,6 +65,41 @@ def test_every_frame_is_what_the_window_shows(
             assert shown == wanted, (view, frames[place])
             browser.press("ArrowRight")
     assert browser.complaints == []
+
+
+def test_a_decision_shows_what_its_reads_came_to(browser: Any, decision: Trace, tmp_path: Path) -> None:
+    assert decision.header.decision is not None
+    browser.open(whole(decision, tmp_path / "run.html"), "frame=0")
+    said = "[...document.querySelectorAll('.question .said')].map((one) => one.textContent)"
+    slots = "[...document.querySelectorAll('#grid .slot')].map((one) => Number(one.dataset.at))"
+    assert browser.value(said) == ["not read yet"] * 3
+    assert browser.value(slots) == [slot.position for slot in decision.header.slots]
+    replay = Replay(decision)
+    for place in range(1, len(replay.frames)):
+        browser.press("ArrowRight")
+        answers = answers_of(decision.header.decision, replay.reads(place))
+        assert browser.value(said) == [answer_words(answer) for answer in answers]
+        best = "[...document.querySelectorAll('.question')].map((one) => [...one.querySelectorAll('ol li')].findIndex("
+        assert browser.value(f"{best}(row) => row.classList.contains('best')))") == [answer.best for answer in answers]
+    assert browser.value("document.getElementById('status').textContent") == "6/6 · read 3 of 3"
+    browser.value("document.querySelector('#grid .slot').dispatchEvent(new MouseEvent('mouseover', {bubbles: true}))")
+    assert browser.value("[...document.querySelectorAll('.question')].map((one) => one.classList.contains('lit'))") == [
+        True,
+        False,
+        False,
+    ]
+    assert browser.complaints == []
+
+
+def test_a_run_that_fits_a_format_tells_its_rounds(browser: Any, fitting: Trace, tmp_path: Path) -> None:
+    browser.open(whole(fitting, tmp_path / "run.html"), "frame=2")
+    status = browser.value("document.getElementById('status').textContent")
+    assert status.startswith("3/5 · round 2: 7 tokens held, 3 of the 5 new ones written by the model · step 2")
+    assert "integer" in browser.value("document.getElementById('format').textContent")
+    assert browser.value("document.querySelectorAll('#curve .round').length") == 3
+    browser.open(whole(fitting, tmp_path / "bare.html", Options("html", prompt=False)), "frame=2")
+    assert browser.value("document.getElementById('task').hidden") is True
+    assert "integer" not in (tmp_path / "bare.html").read_text(encoding="utf-8")
 
 
 def test_a_fork_shows_its_pins_from_their_step_on(browser: Any, several: Trace, tmp_path: Path) -> None:

@@ -22,15 +22,17 @@ def same(one: Event, other: Event) -> bool:
     assert type(one) is type(other)
     for field in dataclasses.fields(one):
         mine, theirs = getattr(one, field.name), getattr(other, field.name)
-        if isinstance(mine, np.ndarray):
-            assert mine.dtype == theirs.dtype, field.name
-            assert np.array_equal(mine, theirs), field.name
-        else:
-            assert (mine, type(mine)) == (theirs, type(theirs)), field.name
+        pairs = zip(mine, theirs, strict=True) if isinstance(mine, tuple) else [(mine, theirs)]
+        for value, back in pairs:
+            if isinstance(value, np.ndarray):
+                assert value.dtype == back.dtype, field.name
+                assert np.array_equal(value, back), field.name
+            else:
+                assert (value, type(value)) == (back, type(back)), field.name
     return True
 
 
-@pytest.mark.parametrize("name", ["real", "several", "hostile", "large"])
+@pytest.mark.parametrize("name", ["real", "several", "hostile", "large", "decision", "fitting"])
 def test_nothing_is_lost(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     run: Trace = request.getfixturevalue(name)
     back = run_json.read(whole(run, tmp_path / "run.json", Options("json")))
@@ -69,6 +71,23 @@ def test_the_file_is_plain_json_that_says_what_it_is(several: Trace, tmp_path: P
     assert (raw["format"], raw["version"]) == ("safelight-run", 1)
     assert raw["text"] == several.text
     assert [event["kind"] for event in raw["events"]][:2] == ["PrefillFinished", "CanvasStarted"]
+
+
+def test_what_goes_with_no_question_and_no_canvas_is_damaged(decision: Trace, fitting: Trace, tmp_path: Path) -> None:
+    def broken(run: Trace, kind: str, **changes: Any) -> str:
+        raw = json.loads(whole(run, tmp_path / "run.json", Options("json")).read_text(encoding="ascii"))
+        next(event for event in raw["events"] if event["kind"] == kind).update(changes)
+        (tmp_path / "broken.json").write_text(json.dumps(raw))
+        with pytest.raises(SafelightError, match="is damaged") as told:
+            run_json.read(tmp_path / "broken.json")
+        return str(told.value)
+
+    assert "questions" in broken(decision, "SlotsRead", logprobs=[[-1, -1]], argmax_is_label=[1])
+    for logprobs in ([[0.5, -1], [-1] * 3, [-1] * 4], [["nan", -1], [-1] * 3, [-1] * 4], "abc", 4, None):
+        broken(decision, "SlotsRead", logprobs=logprobs)
+    broken(decision, "SlotsRead", argmax_is_label=[1])
+    for changes in ({"pinned": 17}, {"written": 9}, {"pinned": -1}, {"round": "x"}, {"canvas": [1]}):
+        broken(fitting, "PrefixPinned", **changes)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -255,3 +256,27 @@ def test_the_size_that_someone_reads_at_changes_no_picture(real: Trace, tmp_path
         assert whole(real, tmp_path / "b.png", Options("png")).read_bytes() == plain
     finally:
         set_text_percent(100)
+
+
+def test_a_read_and_a_round_are_told_above_the_canvas(decision: Trace, fitting: Trace, tmp_path: Path) -> None:
+    def captions(run: Trace, *, prompt: bool = True) -> list[str]:
+        replay = Replay(run)
+        sheet = PictureSheet(run, replay, range(len(replay.frames)), PictureStyle(DARKROOM, prompt=prompt))
+        for _ in sheet.measure():
+            pass
+        return [sheet.caption(place) for place in range(len(replay.frames))]
+
+    reads = captions(decision)
+    assert reads[0] == "Read 1 of 3 · noise at the slots"
+    assert re.fullmatch(r"Read 3 of 3 · no 6\d\.\d %, red \d+\.\d %, [0-3]\.\d of 3, \w+", reads[5])
+    assert "red" not in captions(decision, prompt=False)[5]
+    assert captions(fitting)[2].endswith("round 2: 7 tokens hold; of the 5 new ones the model wrote 3")
+    for run in (decision, fitting):
+        assert whole(run, tmp_path / "run.png", Options("png")).stat().st_size > 1000
+    sheets = []
+    for slots in (decision.header.slots, ()):
+        bare = Trace(header=replace(decision.header, slots=slots), piece=decision.piece)
+        for event in decision.events:
+            bare.append(event)
+        sheets.append(Image.open(whole(bare, tmp_path / "run.png", Options("png"))).tobytes())
+    assert sheets[0] != sheets[1]  # the slots are framed

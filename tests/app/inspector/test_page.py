@@ -487,7 +487,7 @@ def test_a_narrow_page_puts_the_views_into_tabs_and_a_wide_one_takes_them_back(p
     assert page.plots.isVisible()
     page.resize(1280, 560)  # where a canvas beside them would be cut off, the plots are a tab, too
     assert [page.side.tabText(place) for place in range(page.side.count())] == [wide[0], "Plots", *wide[1:]]
-    page.side.setCurrentWidget(page.plots)
+    page.side.setCurrentWidget(page.figures)
     page.resize(700, 560)
     assert [page.side.tabText(place) for place in range(page.side.count())] == narrow
     page.resize(1280, 800)

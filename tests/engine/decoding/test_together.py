@@ -15,6 +15,7 @@ from engine.adapters.targets import attach
 from engine.decoding.generate import perform
 from engine.decoding.protocols import Denoise, Pass, Prefill
 from engine.decoding.together import perform_together
+from engine.layers.kv_cache import SLACK
 from engine.models.diffusion_gemma import joining
 from engine.models.diffusion_gemma.joining import FEWEST_ROWS, PATIENCE, TRIALS, CoreChoice, Joining
 from engine.models.diffusion_gemma.joint import Rows, joint_pass
@@ -44,13 +45,15 @@ def random_passes(made: DiffusionGemma, seed: int, least: int = FEWEST_ROWS) -> 
             found.append(Prefill(ids, cache))
         else:
             fed = 3 * torch.randn(count, made.config.vocab_size, generator=noise) if rng.random() < 0.7 else None
-            found.append(Denoise(ids, cache, fed))
+            text = tokens(rng.randint(least, 40), 10 * seed + place) if rng.random() < 0.4 else None
+            found.append(Denoise(ids, cache, fed, text))
     return found
 
 
 def outcomes(made: DiffusionGemma, passes: list[Prefill | Denoise]) -> list[Tensor]:
-    """Logits of the canvases; of the texts what a canvas behind them comes to."""
-    return [one.take() if isinstance(one, Denoise) else made.denoise(tokens(CANVAS), one.cache) for one in passes]
+    """Logits of the canvases; of the texts, also those before a canvas, what a canvas behind them comes to."""
+    found = [one.take() for one in passes if isinstance(one, Denoise)]
+    return [*found, *(made.denoise(tokens(CANVAS), one.cache) for one in passes)]
 
 
 def alone(made: DiffusionGemma, passes: list[Prefill | Denoise]) -> list[Tensor]:
@@ -65,7 +68,7 @@ def joined(made: DiffusionGemma, passes: list[Prefill | Denoise]) -> list[Tensor
     found = joint_pass(
         made,
         [Rows(one.ids, one.cache) for one in passes if isinstance(one, Prefill)],
-        [Rows(one.canvas, one.cache, one.self_conditioning_logits) for one in canvases],
+        [Rows(one.canvas, one.cache, one.self_conditioning_logits, one.text) for one in canvases],
     )
     for one, logits in zip(canvases, found, strict=True):
         one.logits = logits
@@ -135,6 +138,29 @@ def test_a_pass_that_fails_leaves_the_others_as_they_were() -> None:
     perform_together(made, passes[:-1])
     expected = alone(made, random_passes(made, 11))
     assert all(torch.equal(one, other) for one, other in zip(expected, outcomes(made, passes[:-1]), strict=True))
+
+
+@torch.inference_mode()
+def test_a_text_goes_with_its_canvas_wherever_the_window_ends() -> None:
+    """Also where buffers are full and let go of what slid out of reach, and where the pass fails."""
+    made = network(6, **WIDE)
+    for length in (3, WINDOW, SLACK + WINDOW - 3, 2 * SLACK):
+        alone, together = made.new_cache(), made.new_cache()
+        for cache in (alone, together):
+            for piece in tokens(length, 1).split(64):
+                made.prefill(piece, cache)
+        text, canvas = tokens(37, 2), tokens(CANVAS, 3)
+        made.prefill(text, alone)
+        wanted = Denoise(canvas, together, None, text)
+        perform_together(made, [wanted])
+        assert torch.equal(wanted.take(), made.denoise(canvas, alone))
+        assert together.length == length + 37
+        assert torch.equal(made.denoise(canvas, together), made.denoise(canvas, alone))
+        for strange in (Denoise(canvas + 1000, together, None, text), Denoise(canvas, together, None, text + 1000)):
+            for performing in (lambda one: perform_together(made, [one]), lambda one: perform(made, one)):
+                with pytest.raises(SafelightError, match="outside the vocabulary"):
+                    performing(strange)
+                assert together.length == length + 37
 
 
 def test_a_processor_that_rounds_otherwise_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,6 +45,10 @@ class DecidingEngine(ScriptedEngine):
         self.able = dataclasses.replace(self.able, decisions=True)
         self.decided: list[Decision] = []
         self.broken = ""
+        self.reads_all = True  # also a system message
+
+    def render(self, messages: Any, tools: Any = (), **options: Any) -> str:
+        return super().render(messages if self.reads_all else messages[-1:], tools, **options)
 
     def _items_of(self, _model: Any, task: Any, *_: Any) -> Iterator[Any]:
         decision, layout, cancel = task.request.decision, task.layout, task.request.cancel
@@ -236,7 +240,7 @@ def choice_of(count: int) -> dict[str, Any]:
         ({"questions": [{**PREDICATE, "type": "guess"}]}, "questions.0", None),
         ({"questions": [{**PREDICATE, "mood": 1}]}, "questions.0.mood", "not known"),
         ({"questions": [{**PREDICATE, "instructions": [{"type": "x"}]}]}, "questions.0.instructions.0", "Images"),
-        ({"input": "x" * 2_000}, "questions", "shorten the state"),
+        ({"input": "x" * 2_000}, "input", "shorten the state"),
         ({"repeats": 17}, "repeats", None), ({"repeats": -1}, "repeats", None), ({"joint": "yes"}, "joint", None),
         ({"temperature": 0}, "temperature", None), ({"stream": True}, "stream", "not known"),
         ({"model": "gpt-6-luna"}, "model", "not loaded"),
@@ -272,6 +276,16 @@ def test_a_model_that_cannot_decide_says_so() -> None:
     with serving(ScriptedEngine()) as plain:
         status, _, sentence = refused(decide(plain))
         assert (status, sentence) == (501, "The model scripted cannot decide; load another one.")
+
+
+def test_one_that_reads_no_system_message_takes_no_instructions() -> None:
+    engine = DecidingEngine()
+    engine.reads_all = False
+    with serving(engine) as deaf:
+        assert decide(deaf).status_code == 200
+        assert refused(systemone(deaf, instructions="Mind."))[:2] == (400, "instructions")
+        told = [{"role": "system", "content": "Mind."}, {"role": "user", "content": "x"}]
+        assert refused(decide(deaf, input=told))[:2] == (400, "input")
 
 
 def test_a_request_that_fails_ends_all_of_its_runs(served: Served) -> None:

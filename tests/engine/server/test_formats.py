@@ -72,6 +72,14 @@ def test_each_way_to_ask_reaches_the_run(served: Served, asked: dict[str, Any], 
     assert sent(served) == expected
 
 
+def test_a_thought_before_the_format_is_told_as_one(served: Served) -> None:
+    served.engine.says = "<|channel>thought\nHm.<channel|>{}"
+    message = served.chat(response_format=NAMED, reasoning_effort="low").json()["choices"][0]["message"]
+    assert (message["reasoning"], message["content"]) == ("Hm.", "{}")
+    answer = served.http.post("/v1/completions", json={"prompt": "x", "max_tokens": 99, "guided_json": SCHEMA}).json()
+    assert answer["choices"][0]["text"] == "{}"
+
+
 @pytest.mark.parametrize(
     ("asked", "param"),
     [
@@ -90,7 +98,8 @@ def test_each_way_to_ask_reaches_the_run(served: Served, asked: dict[str, Any], 
         ({"guided_json": "[]"}, "guided_json"),
         ({"guided_json": {"enum": ["x" * 70_000]}}, "guided_json"),
         ({"guided_choice": ["a" * 2_000]}, "guided_choice"),
-        ({"response_format": NAMED, "reasoning_effort": "high"}, "response_format"),
+        ({"response_format": NAMED, "prediction": {"type": "content", "content": "{"}}, "response_format"),
+        ({"response_format": NAMED, "vllm_xargs": {"diffusion_read_only": 1}}, "response_format"),
         ({"response_format": NAMED, "tools": TOOLS}, "response_format"),
         ({"response_format": NAMED, "tools": TOOLS, "tool_choice": "required"}, "response_format"),
         ({"tool_choice": "required"}, "tool_choice"),

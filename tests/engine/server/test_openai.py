@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import openai
 import pytest
 from openai.types import Decision
+from pydantic import BaseModel, Field
 
 from engine.catalog import BASE, SKILLS
 from engine.service import LocalBackend
@@ -20,6 +21,7 @@ TOOL: Any = {
     "function": {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}},
 }
 BRIEF = {"vllm_xargs": {"diffusion_max_steps": 1, "diffusion_read_only": 1}}
+QUICK = {"vllm_xargs": {"diffusion_max_steps": 2}}
 SAYS = '<|channel>thought\nHm.<channel|>I look.<|tool_call>call:weather{city:<|"|>Bonn<|"|>}<tool_call|>'
 
 
@@ -116,6 +118,39 @@ def test_a_decision_is_the_same_each_time_and_beside_others(client: openai.OpenA
     with pytest.raises(openai.BadRequestError) as refusal:
         client.decisions.create(model=SKILLS, input="12 and 7", questions=questions * 30)
     assert refusal.value.param == "questions"
+
+
+class Animal(BaseModel):
+    """What an answer is to be."""
+
+    model_config = {"extra": "forbid"}
+    kind: Literal["cat", "dog"]
+    legs: Annotated[int, Field(ge=0, le=8)]
+
+
+def test_an_answer_is_parsed_by_the_schema_that_it_was_held_to(client: openai.OpenAI) -> None:
+    asked: Any = {"model": SKILLS, "messages": QUESTION, "response_format": Animal, "seed": 1, "extra_body": QUICK}
+    whole = client.chat.completions.parse(**asked)
+    assert isinstance(whole.choices[0].message.parsed, Animal)
+    assert whole.choices[0].finish_reason == "stop"
+    with client.chat.completions.stream(**asked) as stream:
+        assert stream.get_final_completion().choices[0].message.content == whole.choices[0].message.content
+    answer = client.responses.parse(model=SKILLS, input=QUESTION[0]["content"], text_format=Animal)
+    assert isinstance(answer.output_parsed, Animal)
+    with pytest.raises(openai.LengthFinishReasonError):
+        client.chat.completions.parse(**asked, max_tokens=3)
+    pattern = {"guided_regex": "(ab){2,3}", **QUICK}
+    text = client.completions.create(model=SKILLS, prompt="Reverse", extra_body=pattern, seed=1)
+    assert text.choices[0].text in ("abab", "ababab")
+
+
+def test_a_schema_that_no_answer_can_fit_is_refused(client: openai.OpenAI) -> None:
+    wanted: Any = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"$ref": "#"}}}
+    for is_streamed in (False, True):
+        with pytest.raises(openai.BadRequestError) as refusal:
+            client.chat.completions.create(model=SKILLS, messages=QUESTION, response_format=wanted, stream=is_streamed)
+        assert refusal.value.param == "response_format"
+        assert "\n" not in refusal.value.message
 
 
 def test_tools_and_thoughts_pass_its_checks_and_its_accumulator() -> None:

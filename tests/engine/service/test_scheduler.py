@@ -27,6 +27,7 @@ from engine.service import (
     Scheduler,
     TraceNotKept,
 )
+from engine.service import scheduler as scheduler_module
 
 MESSAGES = ({"role": "user", "content": "hello"},)
 TOGETHER = 3
@@ -185,6 +186,18 @@ def test_what_is_not_admitted_waits_and_nobody_overtakes_it(backend: Worded, sch
     )
 
 
+def test_what_waits_begins_when_those_under_way_have_ended(
+    backend: Worded, scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not when it is next looked whether a flag was set."""
+    monkeypatch.setattr("engine.service.scheduler.POLL_SECONDS", 3600.0)
+    runs = held(backend, scheduler, *[2] * TOGETHER)
+    waiting = [asked(scheduler, 1) for _ in range(2 * TOGETHER)]
+    assert backend.gate is not None
+    backend.gate.release(100)
+    assert [ear.end.message for _, ear in (*runs, *waiting)] == [""] * 3 * TOGETHER
+
+
 def test_a_run_that_is_cancelled_while_it_waits_ends_at_once(backend: Worded, scheduler: Scheduler) -> None:
     held(backend, scheduler, 5, 5, 5)
     request, ear = asked(scheduler, 5)
@@ -195,6 +208,29 @@ def test_a_run_that_is_cancelled_while_it_waits_ends_at_once(backend: Worded, sc
     assert ear.end == RunEnded(request.run_id)
     assert ear.heard == [RunEnded(request.run_id)]
     assert scheduler.running == TOGETHER
+
+
+def test_those_that_wait_begin_where_others_end_without_being_looked_for(
+    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scheduler_module, "POLL_SECONDS", 3_600.0)
+    ear = Ear()
+    several = [RunRequest("chat", MESSAGES, GenerationConfig(), 2) for _ in range(3 * TOGETHER)]
+    scheduler.run_all(several, ear)  # so that a few begin, and end, together
+    assert within(lambda: sum(isinstance(reply, RunEnded) for reply in ear.heard) == len(several))
+
+
+def test_several_runs_of_a_client_wait_as_one(backend: Worded, scheduler: Scheduler) -> None:
+    held(backend, scheduler, 5, 5, 5)
+    ear, other = Ear(), Ear()
+    several = [RunRequest("chat", MESSAGES, GenerationConfig(), 1) for _ in range(4)]
+    scheduler.run_all(several, ear, most_waiting=1)
+    with pytest.raises(BusyError, match="1 requests wait already"):
+        scheduler.run_all(several[:1], other, most_waiting=1)
+    assert backend.gate is not None
+    backend.gate.release(100)
+    assert within(lambda: sum(isinstance(reply, RunEnded) for reply in ear.heard) == 4)
+    assert not other.heard
 
 
 def test_too_many_waiting_are_refused(backend: Worded, scheduler: Scheduler) -> None:

@@ -88,6 +88,8 @@ def test_choices_are_texts_and_no_patterns(model: Model, tokens: GrammarTokens) 
 def test_what_the_model_cannot_write_is_never_begun(model: Model, tokens: GrammarTokens) -> None:
     state = begun(tokens, OutputFormat("regex", pattern="a[あ-ん]|bc"))
     assert text(model, state.forced()) == "bc"
+    state = begun(tokens, OutputFormat("regex", pattern="[éü]+x"))
+    assert text(model, [token for token in range(128) if state.allowed()[token]]) == "éü"
     state = begun(tokens, person(key={"type": "string", "pattern": "^(x|[あ-ん]y)z$"}))
     assert text(model, state.forced()) == '{"key": "xz"}'
 
@@ -96,12 +98,12 @@ def test_what_the_model_cannot_write_is_never_begun(model: Model, tokens: Gramma
     ("schema", "message"),
     [
         (person(n=person(a={"type": "integer", "minimum": 5, "maximum": 3})), r"/properties/n/properties/a .* minimum"),
-        ({"type": "object", "required": ["b"], "additionalProperties": False}, r"required property 'b' is unsatisfiable"),
+        ({"type": "object", "required": ["b"], "additionalProperties": False}, "required property 'b'"),
         ({"type": "array", "items": {"enum": []}, "minItems": 1}, r"/items cannot be fulfilled"),
         ({"anyOf": [False]}, "cannot be fulfilled"),
         ({"type": "string", "minLength": 4, "maxLength": 3}, "minLength"),
         ({"$ref": "#"}, r"/\$ref refers to '#', which contains itself"),
-        ({"$defs": {"n": person(c={"$ref": "#/$defs/n"})}, "$ref": "#/$defs/n"}, r"'#/\$defs/n', which contains itself"),
+        ({"$defs": {"n": person(c={"$ref": "#/$defs/n"})}, "$ref": "#/$defs/n"}, r"'#/\$defs/n', which contains"),
         ({"properties": {"a": {"$ref": "#/$defs/gone"}}}, r"/properties/a/\$ref refers to .* not there"),
         ({"$ref": "https://example.org/s.json"}, "only parts of the schema itself"),
         ({"$defs": {"a": {"$anchor": "a"}}, "$ref": "#a"}, "write the reference as"),
@@ -171,7 +173,7 @@ def test_a_schema_that_is_too_large_is_refused(tokens: GrammarTokens, schema: Sc
         {"enum": [f"x{at}" for at in range(4_000)]},
     ],
 )
-def test_a_schema_that_looks_hard_is_read_step_by_step(model: Model, tokens: GrammarTokens, schema: Schema) -> None:
+def test_a_schema_that_looks_hard_is_read_step_by_step(tokens: GrammarTokens, schema: Schema) -> None:
     state = begun(tokens, schema)
     for _ in range(20):
         if state.must_end:

@@ -98,6 +98,18 @@ def _skills(random: Random) -> list[str]:
     return ["skills", "--count", random.choice(("1", "0", "x", "9" * 400)), "--only", random.choice(("spell", "x", ""))]
 
 
+def _decide(random: Random) -> list[str]:
+    asked = [["--yes-no", "Is it?"], ["--choice", "Which?", "--option", "a", "--option", "b"], ["--level", "a"]]
+    made = ["decide", *random.choice((["Spell cat."], ["-"], ["--file", random.choice(PLACES)], []))]
+    made += random.choice((*asked, ["--questions", random.choice(PLACES)]))
+    if random.random() < 0.3:
+        made += ["--csv", random.choice(PLACES), "--out", random.choice(PLACES)]
+    for option in ("--name", "--repeat", "--temperature", "--state", "--save", "--instructions"):
+        if random.random() < 0.1:
+            made += [option, random.choice((*NUMBERS, *PLACES))]
+    return [*made, *random.choice(([], ["--json"], ["--joint"], ["--calibrate"]))]
+
+
 def _train(random: Random) -> list[str]:
     """Always with data that cannot be read: a run that works takes seconds."""
     data = random.choice(("missing", "binary", "empty", "pipe", "huge", "folder", "puzzles.txt", "a\0b", "loop"))
@@ -129,7 +141,7 @@ def _export(random: Random) -> list[str]:
     return made
 
 
-COMMANDS = (_generate, _sudoku, _skills, _train, _plan, _quantize, _bench, _export)
+COMMANDS = (_generate, _decide, _sudoku, _skills, _train, _plan, _quantize, _bench, _export)
 MODEL_OPTIONS = ("generate", "sudoku", "skills", "bench")
 
 
@@ -137,6 +149,8 @@ def _line(random: Random) -> list[str]:
     made = random.choice(COMMANDS)(random)
     if made[0] in MODEL_OPTIONS:
         made += [*_model(random), *_sampler(random)]
+    if made[0] == "decide" and random.random() < 0.3:
+        made += [word for word in _model(random) if word != "--seed"]
     match random.randrange(12):
         case 0:
             made[random.randrange(len(made))] = _word(random)

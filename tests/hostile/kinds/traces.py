@@ -18,19 +18,21 @@ from engine import SafelightError, open_trace
 from engine.forks import Mark
 from engine.trace import Parent
 from engine.trace.format import HEAD, OPENING, frame, opening
+from tests.engine.task_runs import FORMAT, decided, decision_header, structured
 from tests.engine.traces import header, made_up, write
 from tests.hostile import mutate
 from tests.hostile.kind import Attempt, Kind
 
 Record = tuple[bytes, bytes, int, int]  # kind, payload, block, step
 SHAPES = ((6, 2, 3, 3), (1, 1, 2, 0), (64, 3, 8, 8), (256, 1, 12, 8), (16, 2, 40, 64), (300, 1, 2, None))
+KNOWN = (b"HEAD", b"PIEC", b"PREF", b"CANV", b"STEP", b"PINS", b"SLOT", b"TEXT", b"COMM", b"DONE", b"FAIL")
 MEGABYTE = 2**20
 FIXED: dict[str, Any] = {"id": "0" * 32, "created": "2026-01-01T00:00:00+00:00", "app_version": ""}
 
 
 @cache
 def _runs() -> tuple[bytes, ...]:
-    """Valid files of several shapes, one of a run that failed and one of a fork."""
+    """Valid files of several shapes, of a run that failed, a fork, a decision and a run that fits a format."""
     made = []
     with tempfile.TemporaryDirectory(prefix="hostile-traces-") as folder:
         for place, (length, blocks, steps, top) in enumerate(SHAPES):
@@ -41,6 +43,12 @@ def _runs() -> tuple[bytes, ...]:
             failure = "The card fell out." if place == 1 else ""
             path = write(Path(folder) / f"{place}.sltrace", events[:-1] if failure else events, told, failure)
             made.append(path.read_bytes())
+        told = decision_header(**FIXED)
+        for name, task, events in (
+            ("decided", told, decided(told)),
+            ("fits", header(16, 50, output_format=FORMAT, **FIXED), structured()),
+        ):
+            made.append(write(Path(folder) / f"{name}.sltrace", events, task).read_bytes())
     return tuple(made)
 
 
@@ -183,7 +191,7 @@ def _changed(random: Random, records: list[Record]) -> bytes:
             case 1:
                 step = random.choice((-2, -1, 0, 1, 9_999, 10_000, 2**31 - 1))
             case 2:
-                kind = random.choice((b"HEAD", b"PIEC", b"PREF", b"CANV", b"STEP", b"TEXT", b"COMM", b"DONE", b"FAIL"))
+                kind = random.choice(KNOWN)
             case 3:
                 other = random.randrange(len(records))
                 records[at], records[other] = records[other], records[at]
@@ -276,17 +284,25 @@ def _make_replay(random: Random, folder: Path) -> Attempt:
 
 def _looks(player: Any, overview: Any, random: Random) -> Iterator[Callable[[], Any]]:
     """What the views ask of a player, each in a turn of its own."""
+    from app.inspector.story_words import caption
+    from app.state.run.answers import answers_of, decision_words
     from app.state.run.cell_history import history_of
+    from app.state.run.task_words import task_text
 
     last = len(player.replay.frames) - 1
 
     def look(place: int) -> None:
         player.go(place)
+        if player.trace.header.decision is not None:
+            answers = answers_of(player.trace.header.decision, player.replay.reads(player.place))
+            decision_words(answers).encode()
+        task_text(player.trace.header).encode()
         snapshot, record = player.snapshot, player.block
         if snapshot is None or record is None or not snapshot.length:
             return
         snapshot.tokens(calm=True)
         snapshot.states(calm=True)
+        caption(record, player.frame, player.trace).text.encode()
         position = random.randrange(snapshot.length)
         player.select(position)
         player.next_change(random.choice((1, -1)))

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from app.state.run.canvas import BlockState, CanvasState, CellState
-from engine import CanvasCommitted, CanvasStarted, StepFinished
+from engine import CanvasCommitted, CanvasStarted, Event, StepFinished
 from engine.server.frames import CanvasFrames
 from engine.service import LoadedModel
 from engine.service.wire import model_from_json
 from tests.engine.service.wire.test_wire import some_model
+from tests.engine.task_runs import structured
 from tests.engine.traces import is_tenth, letter, letters, made_up
 
 
@@ -23,10 +24,18 @@ def model() -> LoadedModel:
     return dataclasses.replace(plain, piece=letter, is_special=is_tenth, decode=letters)
 
 
-def test_each_frame_shows_what_the_window_shows(model: LoadedModel) -> None:
+@pytest.mark.parametrize(
+    ("events", "count"),
+    [
+        (made_up(length=40, blocks=3, steps=6, vocabulary=4), 3 * 8),  # few tokens, so that guesses agree
+        (structured(), 5),
+    ],
+    ids=["free", "in a format"],
+)
+def test_each_frame_shows_what_the_window_shows(model: LoadedModel, events: Iterable[Event], count: int) -> None:
     state, frames = CanvasState(), CanvasFrames(model, 48)
     shown = 0
-    for event in made_up(length=40, blocks=3, steps=6, vocabulary=4):  # few tokens, so that guesses agree
+    for event in events:
         state.fold(event)
         frame = frames.fold(event)
         assert (frame is not None) == isinstance(event, CanvasStarted | StepFinished | CanvasCommitted)
@@ -39,13 +48,14 @@ def test_each_frame_shows_what_the_window_shows(model: LoadedModel) -> None:
         assert frame["block"] == block.block_index + 1
         assert frame["step"] == block.steps
         assert frame["committed"] == block.committed
+        assert frame["pinned"] == (0 if block.round is None else block.round.pinned)
         if not block.committed:
             assert frame["accepted"] == places(block.accepted_mask)
             assert frame["remelted"] == places(block.remelted_mask)
             assert frame["settled"] == places(block.settled_mask)
         settled = unpinned(block, CellState.SETTLED)
         assert set(settled) <= set(frame["settled"]) | set(frame["remelted"])
-    assert shown == 3 * 8
+    assert shown == count
 
 
 def places(mask: Iterable[bool]) -> list[int]:

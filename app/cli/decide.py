@@ -1,0 +1,157 @@
+"""``safelight decide``: questions about a text, or about each row of a table, answered from one read of a canvas."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from rich.table import Table
+from rich.text import Text
+
+from app.cli import decide_table, options, running, terminal
+from app.cli.decide_questions import add_questions, questions_of
+from app.cli.deciding import Decider, deciding
+from app.cli.serve import KEY_VARIABLE, MOST_PARALLEL
+from app.cli.stopping import STOPPED, stopping
+from engine import SKILLS, SafelightError, catalog
+from engine.service import is_remote
+from engine.tasks.decisions.answer_form import answer_to_json
+from engine.tasks.decisions.answers import TypedAnswer
+from engine.tasks.decisions.question_file import QuestionFile, write_question_file
+
+EPILOG = f"""\
+An answer is read from one denoising step, not written: a probability for each option. Confidence is that of the
+likeliest option times the label mass, the probability that the model answers with one of the options at all.
+
+A table is CSV with a header, as spreadsheets write it. --out gets its columns and those of the answers; it grows as
+OUT.part, and after Ctrl+C the same command goes on. Right answers stand in columns named as the questions, or
+QUESTION_label; --calibrate fits the temperature to them.
+
+The model may be on another machine: --model http://HOST:PORT/v1#MODEL, with its key in {KEY_VARIABLE}.
+
+examples:
+  safelight decide "Ann has 3 coins. Ben has 5." --yes-no "Does Ben have more coins than Ann?"
+  safelight decide --file mail.txt --choice "Which team?" --option billing --option support --name team
+  safelight decide "The pizza was cold." --score "How content?" --level angry --level neutral --level happy --json
+  safelight decide --csv mails.csv --state "From {{sender}}: {{text}}" --questions questions.json --out answers.csv
+  safelight decide --csv labelled.csv --questions questions.json --calibrate --save questions.json
+"""
+BAR = 24  # columns
+
+
+def add(commands: options.Commands) -> None:
+    parser = commands.add_parser(
+        "decide",
+        help="answer typed questions about texts",
+        description="Answer yes-or-no questions, choices and scores about a text, or about each row of a table.",
+        epilog=EPILOG,
+    )
+    parser.add_argument("text", metavar="TEXT", nargs="?", help="what the questions are about; - reads standard input")
+    parser.add_argument("--file", type=options.place, metavar="FILE", help="a file with it")
+    parser.add_argument("--json", action="store_true", help="print one JSON object; of a table, one a row")
+    add_questions(parser)
+    decide_table.add_options(parser)
+    options.add_loading(parser, SKILLS)
+    parser.add_argument(
+        "--parallel",
+        type=options.number("the runs", 1, MOST_PARALLEL),
+        metavar="N",
+        help="most runs at a time (default: as many as suit the model)",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    decide_table.check(args)
+    asked = questions_of(args)
+    if args.adapter is not None and not is_remote(args.model or ""):
+        catalog.resolve_adapter(args.adapter)  # a mistyped one is rejected before a large model is loaded
+    if args.csv is not None:
+        return decide_table.run(args, asked)
+    state = _state(args, asked)
+    with stopping() as stop, deciding(args, asked, stop) as decider:
+        answers = None if decider is None else _answers(decider, state)
+        if decider is None or answers is None:
+            terminal.say("stopped")
+            return STOPPED
+        name = decider.model.name
+    if args.save is not None:
+        write_question_file(Path(args.save), replace(asked, state=""))
+    if args.json:
+        written = {answer.question.name: answer_to_json(answer) for answer in answers}
+        running.print_json({"answers": written, "temperature": asked.temperature, "model": name})
+    else:
+        terminal.console(sys.stdout).print(_table(answers))
+        for answer in answers:
+            if not answer.argmax_is_label:
+                terminal.say(
+                    f"{answer.question.name}: the model would rather answer with something else; do not trust it"
+                )
+    return 0
+
+
+def _state(args: argparse.Namespace, asked: QuestionFile) -> str:
+    """What the questions are about.
+
+    Raises:
+        SafelightError: there is none, or two.
+    """
+    if args.text is not None and args.file is not None:
+        raise SafelightError("TEXT and --file both say what the questions are about; give one of them")
+    if args.text is None and args.file is None:
+        if not asked.state:
+            raise SafelightError("say what the questions are about: TEXT, --file FILE or --csv FILE")
+        state = asked.state
+    else:
+        source = args.file if args.file is not None else "-" if args.text == "-" else None
+        state = args.text if source is None else options.read_text(source)[0].rstrip("\n")
+    if not state.strip():
+        raise SafelightError("the text is empty; give the text that the questions are about")
+    try:
+        state.encode()
+    except UnicodeEncodeError:
+        raise SafelightError("the text is not valid UTF-8") from None
+    return state
+
+
+def _answers(decider: Decider, state: str) -> tuple[TypedAnswer, ...] | None:
+    """The answers about one state; None if it was stopped.
+
+    Raises:
+        SafelightError: it could not be decided.
+    """
+    for result in decider.decide([state]):
+        if result.problem:
+            raise SafelightError(result.problem)
+        return result.answers(decider.asked)
+    return None
+
+
+def _table(answers: tuple[TypedAnswer, ...]) -> Table:
+    """The options of each question with their probabilities, the answer marked, for people."""
+    has_repeats = any(answer.reads > 1 for answer in answers)
+    heads = ("question", "answer", "", "probability", "confidence", "label mass")
+    frame = terminal.table("", *heads, *(("reads", "agreement") if has_repeats else ()))
+    frame.columns[0].no_wrap = False
+    for place in (1, 2):
+        frame.columns[place].justify = "left"
+    for answer in answers:
+        for place, (option, share) in enumerate(zip(answer.question.options, answer.probabilities, strict=True)):
+            is_best = place == answer.best
+            name, style = terminal.printable(option.name), "bold" if is_best else "dim"
+            asked = terminal.printable(answer.question.instructions) if not place else ""
+            cells: list[str | Text] = [asked, Text(("→ " if is_best else "  ") + name, style), Text(_bar(share), style)]
+            cells += [Text(f"{100 * share:.1f} %", style)]
+            if is_best:
+                cells += [f"{100 * answer.confidence:.1f} %", f"{answer.label_mass:.3f}"]
+                cells += [str(answer.reads), f"{100 * answer.agreement:.0f} %"] if has_repeats else []
+            frame.add_row(*cells)
+    return frame
+
+
+def _bar(share: float) -> str:
+    """A bar as long as a share of ``BAR`` columns, in eighths of one."""
+    eighths = round(share * BAR * 8)
+    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()

@@ -1,0 +1,154 @@
+"""Questions as options of the command line. Knows no model."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from app.cli import options
+from engine import SafelightError
+from engine.errors import quoted
+from engine.tasks.decisions.calibration import COLDEST, HOTTEST
+from engine.tasks.decisions.question_file import REPEATS, QuestionFile, read_question_file
+from engine.tasks.decisions.questions import (
+    MOST_QUESTIONS,
+    MOST_REPEATS,
+    MOST_TEXT,
+    OneOf,
+    Option,
+    Question,
+    Score,
+    YesNo,
+)
+
+KINDS = ("--yes-no", "--choice", "--score")
+PARTS = {"--option": "--choice", "--level": "--score"}  # of which kind each is a part
+
+
+class _InOrder(argparse.Action):
+    """Notes an option with its text: those of a question follow it."""
+
+    def __call__(
+        self, _parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        namespace.asked = [*(namespace.asked or ()), (option, values)]
+
+
+def add_questions(parser: argparse.ArgumentParser) -> None:
+    """``--yes-no`` and its like, ``--questions``, and how the questions are asked."""
+    group = parser.add_argument_group("questions, any number of them, or a file with some")
+    parser.set_defaults(asked=None)
+    for option, text, help in (
+        ("--yes-no", "QUESTION", "a question that is answered with yes or no"),
+        ("--choice", "QUESTION", "a question that is answered with one of the options that follow it"),
+        ("--option", "NAME", "an option of the --choice before it"),
+        ("--score", "QUESTION", "a question that is answered with one of the levels that follow it"),
+        ("--level", "NAME", "a level of the --score before it, the lowest first"),
+        ("--name", "NAME", "what the question before it is called in results (default: q1, q2, …)"),
+    ):
+        group.add_argument(option, action=_InOrder, dest="asked", metavar=text, help=help)
+    group.add_argument("--questions", type=options.place, metavar="FILE", help="questions as JSON, in place of options")
+    group.add_argument("--save", type=options.place, metavar="FILE", help="write the questions to a file as JSON")
+    how = parser.add_argument_group("how they are asked (default: as the file has it)")
+    how.add_argument("--instructions", metavar="TEXT", help="what the model is told before the text")
+    how.add_argument("--joint", action="store_true", help="all questions in one canvas, which is faster")
+    how.add_argument(
+        "--repeat",
+        type=options.number("the repeats", 0, MOST_REPEATS),
+        metavar="N",
+        help=f"further reads with fresh noise where an answer is in doubt (default: {REPEATS})",
+    )
+    how.add_argument("--temperature", type=_temperature, metavar="T", help="of the probabilities (default: 1)")
+
+
+def questions_of(args: argparse.Namespace) -> QuestionFile:
+    """The questions of the options, or of the file that they name, and how they are asked.
+
+    Raises:
+        SafelightError: there are none, or one is not right.
+    """
+    if args.asked and args.questions is not None:
+        raise SafelightError("--questions has all questions; leave out the options that ask some, or --questions")
+    if args.questions is not None:
+        asked = read_question_file(Path(args.questions))
+    else:
+        asked = QuestionFile(asked_in_order(args.asked or ()))
+    try:
+        "".join([*(text for _, text in args.asked or ()), args.instructions or ""]).encode()
+    except UnicodeEncodeError:
+        raise SafelightError("a question is not valid UTF-8 text") from None
+    changes: dict[str, Any] = {}
+    if args.instructions is not None:
+        if len(args.instructions) > MOST_TEXT:
+            raise SafelightError(f"--instructions has {len(args.instructions)} characters; at most {MOST_TEXT}")
+        changes["instructions"] = args.instructions
+    if args.joint:
+        changes["is_joint"] = True
+    if args.repeat is not None:
+        changes["repeats"] = args.repeat
+    if args.temperature is not None:
+        changes |= {"temperature": args.temperature, "calibration": None}
+    return replace(asked, **changes)
+
+
+@dataclass
+class _Draft:
+    """A question whose parts are still to come."""
+
+    kind: str
+    text: str
+    name: str
+    parts: list[Option] = field(default_factory=list)
+
+    def question(self) -> Question:
+        if self.kind == "--yes-no":
+            return YesNo(self.text, name=self.name)
+        return (OneOf if self.kind == "--choice" else Score)(self.text, tuple(self.parts), self.name)
+
+
+def asked_in_order(asked: Sequence[tuple[str, str]]) -> tuple[Question, ...]:
+    """The questions of options with their texts, in the order of the command line.
+
+    Raises:
+        SafelightError: there are none or too many, one is not right, or an option stands before its question.
+    """
+    drafts: list[_Draft] = []
+    for option, text in asked:
+        if option in KINDS:
+            drafts.append(_Draft(option, text, f"q{len(drafts) + 1}"))
+        elif not drafts:
+            raise SafelightError(f"{option} {quoted(text)} comes before any question; put it behind its own")
+        elif option == "--name":
+            drafts[-1].name = text
+        elif drafts[-1].kind != PARTS[option]:
+            raise SafelightError(f"{option} {quoted(text)} belongs behind a {PARTS[option]}")
+        else:
+            drafts[-1].parts.append(Option(text))
+    if not drafts:
+        raise SafelightError(
+            "ask something with --yes-no, --choice, --score or --questions (see safelight decide --help)"
+        )
+    if len(drafts) > MOST_QUESTIONS:
+        raise SafelightError(f"there are {len(drafts)} questions; at most {MOST_QUESTIONS} are taken at once")
+    names = [draft.name for draft in drafts]
+    for name in names:
+        if not name.strip():
+            raise SafelightError("--name needs a name that is not empty")
+        if names.count(name) > 1:
+            raise SafelightError(f"two questions have the name {quoted(name)}; give each another --name")
+    return tuple(draft.question() for draft in drafts)
+
+
+def _temperature(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not COLDEST <= value <= HOTTEST:
+        raise argparse.ArgumentTypeError(
+            f"the temperature must be a number from {COLDEST} to {HOTTEST:g}, not {quoted(text)}"
+        )
+    return value

@@ -1,0 +1,196 @@
+"""Decides many states over a scheduler, several at a time, and hands out what came of each in order. Prints nothing."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import queue
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from app.cli.loading import POLL_SECONDS, ChosenBackend, load
+from app.cli.serve import KEY_VARIABLE
+from engine import SafelightError
+from engine.service import (
+    Backend,
+    DecisionReads,
+    LoadedModel,
+    RoutedBackend,
+    RunAdvanced,
+    RunEnded,
+    RunRequest,
+    Scheduler,
+    ServiceReply,
+    decision_requests,
+)
+from engine.tasks.decisions.answers import LabelRead, TypedAnswer, answer_of
+from engine.tasks.decisions.question_file import QuestionFile
+
+IN_FLIGHT = 4  # states for each run that goes on at a time, so that none waits for the next state
+
+SlotReads: TypeAlias = tuple[LabelRead, ...]
+"""All reads of one question."""
+_OfRun: TypeAlias = RunAdvanced | RunEnded
+
+
+@dataclass(frozen=True)
+class StateResult:
+    """What came of a state: the reads of each question, or why there are none."""
+
+    state: str
+    reads: tuple[SlotReads, ...] = ()
+    problem: str = ""
+    is_run_failure: bool = False  # not the state's fault, as far as one can tell
+
+    def answers(self, asked: QuestionFile) -> tuple[TypedAnswer, ...]:
+        """The answer to each question."""
+        return tuple(
+            answer_of(question, reads, asked.temperature)
+            for question, reads in zip(asked.questions, self.reads, strict=True)
+        )
+
+
+@dataclass
+class _Open:
+    """A state whose runs go on."""
+
+    state: str
+    runs: tuple[tuple[RunRequest, DecisionReads], ...] = ()
+    left: int = 0
+    problem: str = ""
+
+    def result(self) -> StateResult:
+        if self.problem:
+            return StateResult(self.state, problem=self.problem)
+        try:
+            return StateResult(self.state, tuple(one for _, reads in self.runs for one in reads.label_reads()))
+        except SafelightError as error:
+            return StateResult(self.state, problem=str(error), is_run_failure=True)
+
+
+@dataclass
+class _Inbox:
+    """An ``Outlet`` for runs alone, whose replies are fetched from another thread."""
+
+    is_full = False
+    replies: queue.SimpleQueue[_OfRun] = field(default_factory=queue.SimpleQueue)
+
+    def put(self, reply: ServiceReply) -> None:
+        if isinstance(reply, _OfRun):
+            self.replies.put(reply)
+
+
+@dataclass(frozen=True)
+class Decider:
+    """A scheduler with a loaded model, and the questions. ``stop`` ends everything within a step."""
+
+    scheduler: Scheduler
+    model: LoadedModel
+    asked: QuestionFile
+    stop: threading.Event
+
+    def requests(self, state: str) -> tuple[RunRequest, ...]:
+        """The runs that decide a state.
+
+        Raises:
+            SafelightError: they cannot be decided.
+        """
+        asked = self.asked
+        return decision_requests(
+            self.model,
+            state,
+            asked.questions,
+            instructions=asked.instructions,
+            is_joint=asked.is_joint,
+            repeats=asked.repeats,
+        )
+
+    def check(self) -> None:
+        """See that the model can decide these questions about some state.
+
+        Raises:
+            SafelightError: it cannot; the sentence says why.
+        """
+        self.requests("-")
+
+    def decide(self, states: Iterable[str]) -> Iterator[StateResult]:
+        """What came of each state, in order; ends early where it is stopped.
+
+        Raises:
+            SafelightError: the scheduler ended by itself.
+        """
+        inbox, waiting = _Inbox(), iter(states)
+        under_way: deque[_Open] = deque()
+        whose: dict[str, tuple[_Open, DecisionReads]] = {}
+        most = IN_FLIGHT * max(1, self.scheduler.capabilities.parallel_runs)
+        try:
+            while not self.stop.is_set():
+                while len(under_way) < most and (state := next(waiting, None)) is not None:
+                    under_way.append(self._begin(state, inbox, whose))
+                if not under_way:
+                    return
+                if under_way[0].left:
+                    self._take(inbox, whose)
+                else:
+                    yield under_way.popleft().result()
+        finally:
+            for one in under_way:
+                for request, _ in one.runs:
+                    request.cancel.set()
+            self.scheduler.wake()
+
+    def _begin(self, state: str, inbox: _Inbox, whose: dict[str, tuple[_Open, DecisionReads]]) -> _Open:
+        try:
+            requests = self.requests(state)
+        except SafelightError as error:
+            return _Open(state, problem=str(error))
+        runs = tuple((request, DecisionReads(request.decision)) for request in requests if request.decision)
+        opened = _Open(state, runs, len(runs))
+        for request, reads in runs:
+            whose[request.run_id] = opened, reads
+            self.scheduler.run(request, inbox)
+        return opened
+
+    def _take(self, inbox: _Inbox, whose: dict[str, tuple[_Open, DecisionReads]]) -> None:
+        """Take in the next reply, if one comes soon."""
+        try:
+            reply = inbox.replies.get(timeout=POLL_SECONDS)
+        except queue.Empty:
+            if not self.scheduler.is_alive:
+                raise SafelightError("the engine ended by itself; give the command again") from None
+            return
+        opened, reads = whose[reply.run_id]
+        reads.add(reply)
+        if isinstance(reply, RunEnded):
+            opened.left -= 1
+            del whose[reply.run_id]
+
+
+@contextmanager
+def deciding(args: argparse.Namespace, asked: QuestionFile, stop: threading.Event) -> Iterator[Decider | None]:
+    """The model of the options, loaded, with the questions; None if it was stopped.
+
+    Raises:
+        SafelightError: it cannot be loaded, or cannot decide these questions.
+    """
+    scheduler = Scheduler(RoutedBackend(ChosenBackend(args), _remote))
+    try:
+        model = load(args, scheduler, stop)
+        if model is None:
+            yield None
+            return
+        decider = Decider(scheduler, model, asked, stop)
+        decider.check()
+        yield decider
+    finally:
+        scheduler.close()
+
+
+def _remote() -> Backend:
+    from engine.service.remote import RemoteBackend  # what speaks HTTP; a model here does without
+
+    return RemoteBackend(None, lambda _origin: os.environ.get(KEY_VARIABLE))

@@ -1,0 +1,98 @@
+"""Loads the model of the options into a scheduler, for commands that are clients of one. Prints no results."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.cli import terminal
+from engine import ADAPTERS, EMBEDDED, SKILLS, SafelightError
+from engine.service import (
+    AdapterChanged,
+    Capabilities,
+    LoadedModel,
+    LoadFailed,
+    LoadRequest,
+    LocalBackend,
+    ModelLoaded,
+    Scheduler,
+    ServiceReply,
+)
+
+if TYPE_CHECKING:
+    from engine import Model
+
+POLL_SECONDS = 0.1  # between looks at the flag, as a wait without an end cannot be interrupted on Windows
+
+
+class ChosenBackend(LocalBackend):
+    """Loads as the command line says, and keeps no traces."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        super().__init__()
+        self._args = args
+
+    @property
+    def capabilities(self) -> Capabilities:
+        able = super().capabilities
+        parallel = self._args.parallel
+        return able if parallel is None else dataclasses.replace(able, parallel_runs=parallel)
+
+    def load_model(self, path_or_id: str, progress: Callable[[float], None], threads: int) -> Model:
+        from engine import load_model  # torch
+
+        return load_model(
+            path_or_id,
+            device=self._args.device,
+            dtype=self._args.dtype,
+            quantization=self._args.quantization,
+            progress=progress,
+            threads=threads,
+        )
+
+
+def load(args: argparse.Namespace, scheduler: Scheduler, stop: threading.Event) -> LoadedModel | None:
+    """The model of the options, loaded; None if it was stopped.
+
+    Raises:
+        SafelightError: it cannot be loaded.
+    """
+    bases = {adapter.id: adapter.base for adapter in ADAPTERS}
+    name = args.model or getattr(args, "window_model", None) or bases.get(args.adapter, SKILLS)
+    title = {model.id: model.title for model in EMBEDDED}.get(name, Path(name).name)
+    request, outlet = LoadRequest(name, title, args.threads, args.adapter), _Loading(args.adapter is not None)
+    with terminal.note(f"Loading {name} …"):
+        scheduler.load(request, outlet)
+        while not outlet.ended.wait(POLL_SECONDS):
+            if stop.is_set():
+                request.cancel.set()
+                return None
+    if outlet.problem or scheduler.model is None:
+        raise SafelightError(outlet.problem or f"{name} could not be loaded")
+    return scheduler.model
+
+
+class _Loading:
+    """An ``Outlet`` that waits for a model."""
+
+    is_full = False
+
+    def __init__(self, wants_adapter: bool) -> None:
+        self._wants_adapter = wants_adapter
+        self.ended = threading.Event()
+        self.problem = ""
+
+    def put(self, reply: ServiceReply) -> None:
+        match reply:
+            case LoadFailed(message=message):
+                self.problem = message
+                self.ended.set()
+            case AdapterChanged(message=message):
+                self.problem = message
+                self.ended.set()
+            case ModelLoaded() if not self._wants_adapter:
+                self.ended.set()

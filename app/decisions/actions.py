@@ -1,0 +1,45 @@
+"""What the Decisions page can do, by name, with its keys. Each goes to the page first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.context import DECISIONS, AppContext, Lazy
+from app.design.action import Action, page_keys
+from app.system.i18n import tr
+
+if TYPE_CHECKING:
+    from app.decisions.controller import DecisionsController
+    from app.state.decisions.drafts import Kind
+
+
+def actions(_context: AppContext, page: Lazy[DecisionsController]) -> list[Action]:
+    """About a state and its questions."""
+    section = tr("Decisions")
+
+    def decide() -> None:
+        page().show("one")
+        page().decide()
+
+    def decide_rows() -> None:
+        page().show("table")
+        page().decide_rows()
+
+    def add(kind: Kind) -> None:
+        page().show("one")
+        page().page.one.questions.add(kind)
+
+    def free() -> str:
+        return page.made.reason_to_wait() if page.made is not None else ""
+
+    on_page = page_keys(DECISIONS, tr("On the page"), lambda: page().enter(), (tr("Ask the model"), ("Ctrl+Return",)))
+    return [
+        *on_page,
+        Action("decide", tr("Decide"), section, decide, enabled=free),
+        Action("decide-rows", tr("Decide all rows of the table"), section, decide_rows, enabled=free),
+        Action("decisions-table", tr("Table of decisions"), section, lambda: page().show("table")),
+        Action("calibration", tr("Calibration of decisions"), section, lambda: page().show("calibration")),
+        Action("ask-yes-no", tr("Add a question: yes or no"), section, lambda: add("yes-no"), enabled=free),
+        Action("ask-choice", tr("Add a question: choice"), section, lambda: add("choice"), enabled=free),
+        Action("ask-score", tr("Add a question: score"), section, lambda: add("score"), enabled=free),
+    ]

@@ -1,0 +1,1 @@
+"""How far the answers of a table with labels can be trusted."""

@@ -1,0 +1,173 @@
+"""How far the answers of a table can be trusted: accuracy, and a temperature fitted to its labels. Knows no model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+
+from app.decisions.calibration.plot import ReliabilityPlot, examples_text, legend
+from app.decisions.words import percent
+from app.design.column_page import ColumnPage
+from app.design.controls import button, label
+from app.design.tokens import Theme
+from app.settings.fields import ChoiceBox
+from app.state.decisions.trust import Trust
+from app.system.i18n import tr
+from engine.tasks.decisions.calibration import LEAST_EXAMPLES
+
+ALL = -1  # in place of a question
+
+
+class CalibrationView(ColumnPage):
+    """Emits which question is looked at, and that a temperature is to be used."""
+
+    chosen = Signal()
+    use_asked = Signal(float)  # a temperature
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setAccessibleName(tr("Calibration"))
+        self._trust: Trust | None = None
+        self.picker = ChoiceBox()
+        self.picker.setAccessibleName(tr("Question"))
+        self.picker.activated.connect(self.chosen)
+        self.told = label("", "fact", wrap=True)
+        self.plots = [ReliabilityPlot(), ReliabilityPlot()]
+        self.titles = [label("", "side"), label("", "side")]
+        self.figures: dict[str, list[QLabel]] = {}
+        self.use = button("", role="primary")
+        self.use.clicked.connect(self._use)
+        self._shown = QWidget()
+        self._lay_out()
+        self.show_nothing("")
+
+    def _lay_out(self) -> None:
+        column = self.column
+        column.addWidget(label(tr("Calibration"), "title"))
+        purpose = tr(
+            "A probability of 80 % is true if eight of ten such answers are right. One temperature, fitted to rows "
+            "whose right answers are known, makes a model's probabilities truer. Which option is the likeliest stays "
+            "the same."
+        )
+        column.addWidget(label(purpose, "fact", wrap=True))
+        column.addSpacing(8)
+        row = QHBoxLayout()
+        row.setSpacing(16)
+        row.addWidget(self.picker)
+        row.addWidget(self.use)
+        row.addStretch(1)
+        column.addLayout(row)
+        column.addWidget(self.told)
+        inner = QVBoxLayout(self._shown)
+        inner.setContentsMargins(0, 8, 0, 0)
+        inner.setSpacing(8)
+        plots = QGridLayout()
+        plots.setHorizontalSpacing(32)
+        for place, (title, plot) in enumerate(zip(self.titles, self.plots, strict=True)):
+            plots.addWidget(title, 0, place)
+            plots.addWidget(plot, 1, place)
+        inner.addLayout(plots)
+        inner.addWidget(label(legend(), "caption", wrap=True))
+        inner.addSpacing(8)
+        inner.addLayout(self._figures())
+        column.addWidget(self._shown)
+        column.addStretch(1)
+        self.show_column()
+
+    def _figures(self) -> QGridLayout:
+        grid = QGridLayout()
+        grid.setHorizontalSpacing(32)
+        grid.setVerticalSpacing(4)
+        grid.setColumnStretch(3, 1)
+        for place, head in enumerate((tr("Before"), tr("After")), start=1):
+            grid.addWidget(label(head, "caption"), 0, place, Qt.AlignmentFlag.AlignRight)
+        meanings = (
+            ("accuracy", tr("Accuracy"), tr("share of answers that are right")),
+            (
+                "ece",
+                tr("Calibration error (ECE)"),
+                tr("how far probabilities are from the share of right answers; less is better"),
+            ),
+            ("brier", tr("Brier score"), tr("squared distance to the right answers, 0 to 2; less is better")),
+            ("nll", tr("Log loss, nats"), tr("surprise at the right answers; less is better")),
+        )
+        for row, (key, name, meaning) in enumerate(meanings, start=1):
+            self.figures[key] = [label("", "setting"), label("", "setting")]
+            grid.addWidget(label(name, "setting"), row, 0)
+            for place, figure in enumerate(self.figures[key], start=1):
+                grid.addWidget(figure, row, place, Qt.AlignmentFlag.AlignRight)
+            grid.addWidget(label(meaning, "caption", wrap=True), row, 3)
+        return grid
+
+    # ---------------------------------------------------------------- what is shown
+
+    @property
+    def question(self) -> int | None:
+        """The question that is looked at, by its place; None for all together."""
+        found = self.picker.currentData()
+        return None if found in (None, ALL) else int(found)
+
+    def offer(self, questions: Sequence[tuple[int, str]]) -> None:
+        """The questions that have labels: places and names."""
+        before = self.picker.currentData()
+        self.picker.clear()
+        if len(questions) > 1:
+            self.picker.addItem(tr("All questions"), ALL)
+        for place, name in questions:
+            self.picker.addItem(name, place)
+        self.picker.setCurrentIndex(max(0, self.picker.findData(before)))
+        self.picker.setVisible(len(questions) > 1)
+
+    def show_nothing(self, problem: str) -> None:
+        """Say why there is nothing to show, or teach how to come to it."""
+        self._trust = None
+        self._shown.hide()
+        self.use.hide()
+        self.told.setText(
+            problem
+            or tr(
+                "Decide a table first that has a column of right answers, named as the question, or as the question "
+                "with _label behind it. At least {count} of them are needed.",
+                count=LEAST_EXAMPLES,
+            )
+        )
+
+    def show_trust(self, trust: Trust, temperature: float) -> None:
+        """Show what a fitted temperature changes; ``temperature`` is the one in use."""
+        self._trust = trust
+        self._shown.show()
+        fitted = f"{trust.temperature:.2f}"
+        count, measured = examples_text(trust.fitted), f"{trust.after.examples:,}"
+        told = tr("Fitted to {fitted}, and measured on the same, as there are few.", fitted=count)
+        if trust.is_apart:
+            told = tr("Fitted to {fitted}, and measured on {measured} others.", fitted=count, measured=measured)
+        self.told.setText(told)
+        titles = (tr("As the model has them, temperature 1"), tr("At temperature {temperature}", temperature=fitted))
+        for title, text, plot, found in zip(self.titles, titles, self.plots, (trust.before, trust.after), strict=True):
+            title.setText(text)
+            plot.show_reliability(found, text)
+        for place, found in enumerate((trust.before, trust.after)):
+            self.figures["accuracy"][place].setText(percent(found.accuracy))
+            self.figures["ece"][place].setText(percent(found.ece))
+            self.figures["brier"][place].setText(f"{found.brier:.3f}")
+            self.figures["nll"][place].setText(f"{found.nll:.3f}")
+        is_used = round(temperature, 2) == round(trust.temperature, 2)
+        self.use.show()
+        self.use.setEnabled(not is_used)
+        self.use.setText(
+            tr("Temperature {temperature} is used", temperature=fitted)
+            if is_used
+            else tr("Use temperature {temperature}", temperature=fitted)
+        )
+        self.use.setAccessibleName(self.use.text())
+
+    @Slot()
+    def _use(self) -> None:
+        if self._trust is not None:
+            self.use_asked.emit(round(self._trust.temperature, 2))
+
+    def set_theme(self, theme: Theme) -> None:
+        for plot in self.plots:
+            plot.set_theme(theme)

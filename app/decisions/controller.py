@@ -1,0 +1,342 @@
+"""Connects the Decisions page to the app: what is asked, which model answers, and what is remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from PySide6.QtCore import QObject, QStandardPaths, QTimer, Slot
+from PySide6.QtWidgets import QFileDialog
+
+from app.context import DECISIONS, AppContext
+from app.decisions import store, words
+from app.decisions.calibration.fitting import TrustFitter
+from app.decisions.deciding import StateDecider
+from app.decisions.page import DecisionsPage
+from app.decisions.table.deciding import TableDecider
+from app.state.decisions.board import RowBoard
+from app.state.decisions.drafts import QuestionDraft
+from app.state.decisions.reading import DecisionReading
+from app.state.decisions.samples import sample_table, samples
+from app.state.decisions.sheet import QuestionSheet, file_of, sheet_of
+from app.system.i18n import tr
+from engine import SKILLS, Recording, SafelightError
+from engine.service import ServiceReply
+from engine.tasks.decisions.question_file import read_question_file, write_question_file
+from engine.tasks.decisions.questions import Question
+
+SAVE_MS = 500  # after the last change
+JSON = "JSON (*.json)"
+
+
+class DecisionsController(QObject):
+    """One thing at a time goes to the engine: a state, or the rows of a table."""
+
+    notice = None  # the window says what went wrong
+
+    def __init__(self, context: AppContext) -> None:
+        super().__init__()
+        self._context = context
+        self.widget = self.page = page = DecisionsPage(context.theme, context.values.reduced_motion)
+        self.decider = StateDecider(context, self)
+        self.rows = TableDecider(context, page.table, self)
+        self.fitter = TrustFitter(page.calibration, self)
+        self._problem = ""  # of the last decision
+        self._fitted: RowBoard | None = None  # that the calibration was fitted to
+        self._folder = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)
+        self._is_remembered = True
+        one = page.one
+        one.decide_asked.connect(self.decide)
+        one.stop_asked.connect(self.stop)
+        one.load_asked.connect(self._load)
+        one.column.example_chosen.connect(self._show_sample)
+        one.column.typed.connect(self._changed)
+        one.column.switched.connect(self._switched)
+        one.questions.changed.connect(self._changed)
+        one.questions.open_asked.connect(self._open_file)
+        one.questions.save_asked.connect(self._save_file)
+        one.strip.inspect_asked.connect(self._inspect)
+        page.go_asked.connect(self.go)
+        page.table.run_asked.connect(self.decide_rows)
+        page.table.sample_asked.connect(self._show_sample_table)
+        page.calibration.use_asked.connect(one.column.temperature.setValue)
+        self.rows.changed.connect(self._rows_changed)
+        self.rows.written.connect(context.confirm_export)
+        self.decider.began.connect(self._began)
+        self.decider.changed.connect(one.refresh)
+        self.decider.ended.connect(self._ended)
+        self._saving = QTimer(self)
+        self._saving.setSingleShot(True)
+        self._saving.setInterval(SAVE_MS)
+        self._saving.timeout.connect(self.remember)
+        context.register_busy(self)
+        context.at_end(self.remember)
+        context.arrived.connect(self.take)
+        context.busy_changed.connect(self.refresh)
+        context.settings_changed.connect(self._calm)
+        context.theme_changed.connect(self._dress)
+        one.column.offer([sample.title for sample in samples()])
+        self._recall()
+        self.refresh()
+
+    def enter(self) -> None:
+        """The state has the keyboard."""
+        self.page.setFocus()
+
+    @Slot()
+    def _dress(self) -> None:
+        self.page.set_theme(self._context.theme)
+
+    @Slot()
+    def _calm(self) -> None:
+        self.page.set_reduced_motion(self._context.values.reduced_motion)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is being decided."""
+        return self.decider.is_busy or self.rows.is_busy
+
+    def reason_to_wait(self) -> str:
+        """That something is being decided, in a sentence; empty where nothing is."""
+        if self.rows.is_busy:
+            return tr("A table is being decided; Esc stops it")
+        return tr("A decision is being made; Esc stops it") if self.is_busy else ""
+
+    # ---------------------------------------------------------------- questions
+
+    def _recall(self) -> None:
+        """What was asked last; the first sample where nothing was."""
+        sheet = store.read_sheet(self._context.folders.data)
+        if sheet is None:
+            self.page.one.questions.sheet = QuestionSheet(is_joint=True)
+            self._show_sample(0)
+            return
+        self.page.one.questions.show_sheet(sheet)
+        self.page.one.column.show_sheet(sheet)
+
+    @Slot()
+    def _show_sample_table(self) -> None:
+        questions, table = sample_table()
+        self.show_questions(questions)
+        self.rows.show(table)
+
+    @Slot()
+    def remember(self) -> None:
+        """Write the questions down, if they have changed."""
+        self._saving.stop()
+        if self._is_remembered:
+            return
+        self._is_remembered = True
+        try:
+            store.write_sheet(self._context.folders.data, self.page.one.questions.sheet)
+        except SafelightError as error:
+            self._context.say(str(error))
+
+    @Slot()
+    def _changed(self) -> None:
+        self._problem = ""
+        self._is_remembered = False
+        self._saving.start()
+        self.refresh()
+
+    @Slot()
+    def _switched(self) -> None:
+        one = self.page.one
+        column = one.column
+        sheet = one.questions.sheet
+        one.questions.sheet = replace(
+            sheet,
+            instructions=column.instructions.toPlainText(),
+            is_joint=column.joint.isChecked(),
+            repeats=column.repeats.value(),
+            temperature=column.temperature.value(),
+        )
+        self._tell_at(column.temperature.value())
+        self._changed()
+
+    @Slot(int)
+    def _show_sample(self, place: int) -> None:
+        sample = samples()[place]
+        self._show_sheet(sample.sheet(self.page.one.questions.sheet), sample.state)
+
+    def _show_sheet(self, sheet: QuestionSheet, state: str = "") -> None:
+        """Other questions, and another state where there is one."""
+        one = self.page.one
+        one.begin_nothing()
+        if state:
+            one.column.state.setPlainText(state)
+        one.questions.show_sheet(sheet)
+        one.column.show_sheet(sheet)
+        self._tell_at(sheet.temperature)
+        self._changed()
+
+    def _tell_at(self, temperature: float) -> None:
+        """Tell what there is at another temperature; nothing is read again."""
+        self.page.one.set_temperature(temperature)
+        self.rows.tell_at(temperature)
+        self.fitter.use(temperature)
+
+    def show_questions(self, questions: Sequence[Question]) -> None:
+        """Ask these in place of those that are there."""
+        drafts = tuple(map(QuestionDraft.of, questions))
+        self._show_sheet(replace(self.page.one.questions.sheet, questions=drafts))
+
+    @Slot()
+    def _open_file(self) -> None:
+        found = QFileDialog.getOpenFileName(self.page.window(), tr("Open questions"), self._folder, JSON)[0]
+        if found:
+            self.open_questions(Path(found))
+
+    def open_questions(self, path: Path) -> None:
+        """Take the questions of a file in place of those that are there, and its state if it has one."""
+        try:
+            file = read_question_file(path)
+        except SafelightError as error:
+            self._context.say(tr(str(error)))
+            return
+        self._folder = str(path.parent)
+        self.page.show_part("one")
+        self._show_sheet(sheet_of(file), file.state)
+
+    @Slot()
+    def _save_file(self) -> None:
+        one = self.page.one
+        problems = one.questions.sheet.problems
+        one.questions.show_problems(problems)
+        if problems:
+            return
+        name = str(Path(self._folder) / "questions.json")
+        found = QFileDialog.getSaveFileName(self.page.window(), tr("Save the questions"), name, JSON)[0]
+        if found:
+            self.save_questions(Path(found))
+
+    def save_questions(self, path: Path) -> None:
+        """Write the questions, and how they are asked, as a file that ``safelight decide`` reads, too."""
+        try:
+            write_question_file(path, file_of(self.page.one.questions.sheet))
+        except SafelightError as error:
+            self._context.say(tr(str(error)))
+            return
+        self._folder = str(path.parent)
+        self._context.confirm_export(str(path))
+
+    # ---------------------------------------------------------------- deciding
+
+    @Slot()
+    def go(self) -> None:
+        """Decide what is on show: the state, or all rows."""
+        if self.page.part == "table":
+            self.decide_rows()
+        else:
+            self.decide()
+
+    def _is_ready(self) -> bool:
+        """Whether the questions can be asked; shows what is missing where they cannot."""
+        sheet = self.page.one.questions.sheet
+        problems = sheet.problems
+        if problems:
+            self.page.show_part("one")
+        self.page.one.questions.show_problems(problems)
+        return len(sheet) > 0 and not problems
+
+    @Slot()
+    def decide_rows(self) -> None:
+        """Ask the questions about each row of the table."""
+        model = self._context.model
+        if self._reason() or model is None or self.rows.table is None or not self._is_ready():
+            return
+        self.fitter.follow(None)
+        self.rows.run(model, self.page.one.questions.sheet)
+
+    @Slot()
+    def _rows_changed(self) -> None:
+        if not self.rows.is_busy and self.rows.board is not self._fitted:
+            self._fitted = self.rows.board
+            self.fitter.follow(self._fitted)
+        self._context.busy_changed.emit()
+
+    def _reason(self) -> str:
+        """Why nothing can be decided now, in a sentence; empty where something can."""
+        model = self._context.model
+        return self._context.reason_to_wait() or ("" if model is None else words.obstacle(model))
+
+    @Slot()
+    def decide(self) -> None:
+        """Ask what is on the page; what is missing is named where it is."""
+        one, model = self.page.one, self._context.model
+        if self._reason() or model is None:
+            return
+        state, sheet = one.column.state.toPlainText(), one.questions.sheet
+        is_ready, is_empty = self._is_ready(), not state.strip()
+        one.column.show_problem(tr("Write what the questions are about.") if is_empty else "")
+        if is_empty and is_ready:
+            one.column.state.setFocus()
+        if is_empty or not is_ready:
+            return
+        self._problem = ""
+        self.page.show_part("one")
+        self.decider.decide(model, state, sheet)
+        self._context.busy_changed.emit()
+
+    @Slot()
+    def stop(self) -> None:
+        """Stop what is being decided, within one denoising step."""
+        self.decider.stop()
+        self.rows.stop()
+
+    @Slot(object)
+    def _began(self, reading: DecisionReading) -> None:
+        self.page.one.begin(reading, self.page.one.questions.sheet.temperature)
+
+    @Slot(str, str)
+    def _ended(self, problem: str, _details: str) -> None:
+        self._problem = problem
+        self._context.busy_changed.emit()
+
+    @Slot(object)
+    def take(self, replies: list[ServiceReply]) -> None:
+        """Take in what arrived from the engine."""
+        self.decider.take(replies)
+        self.rows.take(replies)
+
+    @Slot()
+    def _load(self) -> None:
+        self._context.load(SKILLS)
+
+    @Slot()
+    def refresh(self) -> None:
+        """What can be asked has changed."""
+        context, one = self._context, self.page.one
+        model, busy = context.model, self.is_busy
+        obstacle = "" if model is None else words.obstacle(model)
+        reason = "" if busy else self._reason()
+        lacks_question = not len(one.questions.sheet)
+        missing = tr("Add a question, or choose an example.") if lacks_question else ""
+        one.show_doing(
+            is_busy=busy,
+            message=reason or missing,
+            fault=self._problem,
+            can_decide=not reason and not lacks_question,
+            offers_model=not busy and context.loading is None and (model is None or bool(obstacle)),
+        )
+        self.page.table.show_asked(words.asked_line(one.questions.sheet))
+        self.page.table.show_doing(
+            is_on=self.rows.is_busy, reason=reason or missing, message=reason or missing or self.rows.progress
+        )
+
+    @Slot(object)
+    def _inspect(self, asked: tuple[Recording, int]) -> None:
+        trace, read = asked
+        if trace.result is not None:
+            self._context.inspect(trace, place=3 * read + 1)
+
+    def show(self, part: str) -> None:
+        """Go to the page, and there to a part."""
+        self._context.show_page(DECISIONS)
+        self.page.show_part(part)
+
+
+def build(context: AppContext) -> DecisionsController:
+    """The Decisions page."""
+    return DecisionsController(context)

@@ -1,0 +1,201 @@
+"""The fields of one question: what is asked, and its options. Emits each change as a draft. Knows no model."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtWidgets import QGridLayout, QLineEdit, QPushButton, QVBoxLayout, QWidget
+
+from app.decisions import words
+from app.design.controls import FlowLayout, button, label, restyle
+from app.design.fonts import px
+from app.settings.fields import ChoiceBox
+from app.state.decisions.drafts import KINDS, DraftProblem, QuestionDraft
+from app.system.i18n import tr
+from engine.tasks.decisions.questions import MOST_TEXT, Option
+
+NAME_WIDTH = 104  # pixels at 100 %
+LONGEST_NAME = 200  # characters that can be typed
+
+
+class QuestionEditor(QWidget):
+    """``changed`` gives the draft as it is now."""
+
+    changed = Signal(object)
+    rearranged = Signal()  # there are other fields
+
+    def __init__(self, draft: QuestionDraft) -> None:
+        super().__init__()
+        self._draft = draft
+        self._rows: list[tuple[QLineEdit, QLineEdit]] = []
+        self._removers: list[QPushButton] = []
+        self.kind = ChoiceBox()
+        self.kind.setAccessibleName(tr("Type of question"))
+        for kind in KINDS:
+            self.kind.addItem(tr(words.KIND_TITLES[kind]), kind)
+        self.kind.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.name = _field(tr("Name"), tr("Name"), LONGEST_NAME)
+        self.name.setFixedWidth(px(NAME_WIDTH))
+        self.name.setToolTip(tr("Names the question's columns in tables, and the question in files."))
+        self.instructions = _field(tr("Question"), tr("What is asked about the state?"), MOST_TEXT)
+        self.problem = label("", "error", wrap=True)
+        self.add_option = button(tr("Add an option"))
+        self._options = QWidget()
+        top = QWidget()
+        self.head = FlowLayout(top)
+        self.head.addWidget(self.kind)
+        self.head.addWidget(self.name)
+        policy = top.sizePolicy()
+        policy.setHeightForWidth(True)
+        top.setSizePolicy(policy)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(8)
+        column.addWidget(top)
+        column.addWidget(self.instructions)
+        self._grid = QGridLayout(self._options)
+        self._grid.setContentsMargins(0, 0, 0, 0)
+        self._grid.setHorizontalSpacing(8)
+        self._grid.setVerticalSpacing(4)
+        self._grid.setColumnStretch(1, 2)
+        self._grid.setColumnStretch(2, 3)
+        column.addWidget(self._options)
+        column.addWidget(self.add_option)
+        column.addWidget(self.problem)
+        self._show(draft)
+        self.kind.activated.connect(self._choose_kind)
+        self.name.textEdited.connect(self._type)
+        self.instructions.textEdited.connect(self._type)
+        self.add_option.clicked.connect(self._add_option)
+
+    @property
+    def draft(self) -> QuestionDraft:
+        """The question as it is now."""
+        return self._draft
+
+    @property
+    def option_fields(self) -> list[tuple[QLineEdit, QLineEdit]]:
+        """Name and description of each option."""
+        return self._rows
+
+    def tab_stops(self) -> list[QWidget]:
+        """Its fields behind those at its head, in the order of Tab."""
+        stops: list[QWidget] = [self.instructions]
+        for place, row in enumerate(self._rows):
+            stops += [*row, *self._removers[place : place + 1]]
+        return [*stops, self.add_option]
+
+    # ---------------------------------------------------------------- showing
+
+    def _show(self, draft: QuestionDraft) -> None:
+        self._draft = draft
+        self.kind.setCurrentIndex(KINDS.index(draft.kind))
+        self.name.setText(draft.name)
+        self.instructions.setText(draft.instructions)
+        self._show_options()
+
+    def _show_options(self) -> None:
+        while (item := self._grid.takeAt(0)) is not None:
+            old = item.widget()
+            if old is not None:
+                old.hide()
+                old.deleteLater()
+        self._rows, self._removers = [], []
+        for place, option in enumerate(self._draft.options):
+            self._add_row(place, option)
+        is_fixed = self._draft.kind == "yes-no"
+        self.add_option.setVisible(not is_fixed)
+        is_score = self._draft.kind == "score"
+        self.add_option.setText(tr("Add a level") if is_score else tr("Add an option"))
+        self.add_option.setAccessibleName(self.add_option.text())
+        self.add_option.setEnabled(self._draft.has_room)
+        self.rearranged.emit()
+
+    def _add_row(self, place: int, option: Option) -> None:
+        draft = self._draft
+        is_fixed = draft.kind == "yes-no"
+        title = words.option_title(draft.kind, option.name) if is_fixed else words.mark_of(draft.kind, place)
+        named = {"choice": tr("Option {mark}", mark=title), "score": tr("Level {mark}", mark=title)}
+        shown = named.get(draft.kind, title)
+        name = _field(shown, tr("Level") if draft.kind == "score" else tr("Option"), LONGEST_NAME)
+        meaning = _field(tr("What {option} means", option=shown), tr("What it means (optional)"), MOST_TEXT)
+        name.setText(option.name)
+        meaning.setText(option.description)
+        self._grid.addWidget(label(title, "caption"), place, 0)
+        if is_fixed:
+            self._grid.addWidget(meaning, place, 1, 1, 3)
+            name.setParent(self._options)
+            name.hide()
+        else:
+            self._grid.addWidget(name, place, 1)
+            self._grid.addWidget(meaning, place, 2)
+            remove = button("✕", tr("Remove {option}", option=shown))
+            remove.setEnabled(draft.has_spare)
+            remove.clicked.connect(functools.partial(self._remove_option, place))
+            self._grid.addWidget(remove, place, 3)
+            self._removers.append(remove)
+        for field in (name, meaning):
+            field.textEdited.connect(self._type)
+        self._rows.append((name, meaning))
+
+    def show_problem(self, problem: DraftProblem | None) -> None:
+        """Mark the field that is to be mended, and say why."""
+        self.problem.setText("" if problem is None else problem.text)
+        self.problem.setVisible(problem is not None)
+        wrong = None if problem is None else self._field_of(problem)
+        for field in (self.name, self.instructions, *(name for name, _ in self._rows)):
+            if bool(field.property("wrong")) != (field is wrong):
+                restyle(field, "wrong", field is wrong)
+            field.setAccessibleDescription(self.problem.text() if field is wrong else "")
+
+    def _field_of(self, problem: DraftProblem) -> QLineEdit:
+        if problem.field == "options" and 0 <= problem.place < len(self._rows):
+            return self._rows[problem.place][0]
+        return self.name if problem.field == "name" else self.instructions
+
+    def focus_on(self, problem: DraftProblem | None) -> None:
+        """Give the keyboard to the field that is to be mended, or to the first."""
+        (self.instructions if problem is None else self._field_of(problem)).setFocus()
+
+    # ---------------------------------------------------------------- changing
+
+    @Slot()
+    def _type(self) -> None:
+        options = tuple(
+            Option(name.text(), meaning.text()) if self._draft.kind != "yes-no" else Option(own.name, meaning.text())
+            for own, (name, meaning) in zip(self._draft.options, self._rows, strict=True)
+        )
+        self._change(
+            replace(self._draft, name=self.name.text().strip(), instructions=self.instructions.text(), options=options)
+        )
+
+    @Slot(int)
+    def _choose_kind(self, index: int) -> None:
+        self._change(self._draft.as_kind(KINDS[index]))
+        self._show_options()
+
+    @Slot()
+    def _add_option(self) -> None:
+        self._change(self._draft.plus_option())
+        self._show_options()
+        self._rows[-1][0].setFocus()
+
+    def _remove_option(self, place: int) -> None:
+        self._change(self._draft.minus_option(place))
+        self._show_options()
+        self._rows[min(place, len(self._rows) - 1)][0].setFocus()
+
+    def _change(self, draft: QuestionDraft) -> None:
+        if draft != self._draft:
+            self._draft = draft
+            self.changed.emit(draft)
+
+
+def _field(name: str, hint: str, longest: int) -> QLineEdit:
+    made = QLineEdit()
+    made.setAccessibleName(name)
+    made.setPlaceholderText(hint)
+    made.setMaxLength(longest)
+    return made

@@ -1,0 +1,151 @@
+"""What the questions are about, and how they are asked. Knows no model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtWidgets import QCheckBox, QGridLayout, QHBoxLayout, QVBoxLayout, QWidget
+
+from app.design.controls import button, label
+from app.design.fonts import px
+from app.design.text_field import TextField, refusal
+from app.settings.fields import ChoiceBox, RealBox, WholeBox
+from app.state.decisions.sheet import MOST_READS_AGAIN, QuestionSheet
+from app.system.i18n import tr
+from engine.tasks.decisions.calibration import COLDEST, HOTTEST
+
+LEAST_STATE = 96  # pixels at 100 %
+BOX = 88
+
+
+class StateColumn(QWidget):
+    """Emits what is written and switched; ``show_sheet`` reflects it without emitting."""
+
+    example_chosen = Signal(int)
+    typed = Signal()
+    switched = Signal()  # joint, repeats, temperature or instructions are others
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._filling = False
+        self.examples = ChoiceBox()
+        self.examples.setAccessibleName(tr("Examples"))
+        self.examples.setPlaceholderText(tr("Examples"))
+        self.examples.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.state = _text(tr("State"), tr("The text that the questions are about: a message, a report, facts."))
+        self.state.setMinimumHeight(px(LEAST_STATE))
+        self.instruct = button(tr("Instructions"), tr("Show or hide the instructions"))
+        self.instruct.setCheckable(True)
+        self.instructions = _text(tr("Instructions"), tr("What the model is told before the state (optional)."))
+        self.instructions.setFixedHeight(px(64))
+        self.instructions.hide()
+        self.problem = label("", "error", wrap=True)
+        self.problem.hide()
+        self.joint = QCheckBox(tr("Ask all questions in one canvas"))
+        self.joint.setToolTip(
+            tr("One read answers all of them, each in a slot of its own; otherwise each has a canvas for itself.")
+        )
+        self.repeats = WholeBox()
+        self.repeats.setRange(0, MOST_READS_AGAIN)
+        self.repeats.setAccessibleName(tr("Reads that follow in doubt"))
+        self.repeats.setToolTip(tr("An answer in doubt is read again so many times, each time with fresh noise."))
+        self.temperature = RealBox()
+        self.temperature.setRange(COLDEST, HOTTEST)
+        self.temperature.setDecimals(2)
+        self.temperature.setSingleStep(0.05)
+        self.temperature.setAccessibleName(tr("Temperature"))
+        self.temperature.setToolTip(
+            tr("1 tells probabilities as the model has them; the calibration of a table finds a better one.")
+        )
+        self._lay_out()
+        self._connect()
+
+    def _lay_out(self) -> None:
+        head = QHBoxLayout()
+        head.setSpacing(8)
+        head.addWidget(label(tr("State"), "section"))
+        head.addStretch(1)
+        head.addWidget(self.examples)
+        switches = QGridLayout()
+        switches.setHorizontalSpacing(8)
+        switches.setVerticalSpacing(8)
+        switches.setColumnStretch(0, 1)
+        for row, (name, box) in enumerate(
+            ((tr("More reads in doubt"), self.repeats), (tr("Temperature"), self.temperature))
+        ):
+            box.setFixedWidth(px(BOX))
+            box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+            box.setKeyboardTracking(False)
+            switches.addWidget(label(name, "setting"), row, 0)
+            switches.addWidget(box, row, 1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(8)
+        column.addLayout(head)
+        column.addWidget(self.state, 1)
+        column.addWidget(self.problem)
+        column.addWidget(self.instruct)
+        column.addWidget(self.instructions)
+        column.addWidget(self.joint)
+        column.addLayout(switches)
+
+    def _connect(self) -> None:
+        self.examples.activated.connect(self.example_chosen)
+        self.state.textChanged.connect(self._type)
+        self.instruct.toggled.connect(self.instructions.setVisible)
+        self.instructions.textChanged.connect(self._switch)
+        self.joint.toggled.connect(self._switch)
+        self.repeats.valueChanged.connect(self._switch)
+        self.temperature.valueChanged.connect(self._switch)
+        for field in (self.state, self.instructions):
+            field.overlong.connect(self._refuse)
+
+    # ---------------------------------------------------------------- what is shown
+
+    def offer(self, titles: Sequence[str]) -> None:
+        """The examples that there are."""
+        self.examples.clear()
+        self.examples.addItems(list(titles))
+        self.examples.setCurrentIndex(-1)
+
+    def show_sheet(self, sheet: QuestionSheet) -> None:
+        """Show how the questions are asked."""
+        self._filling = True
+        if self.instructions.toPlainText() != sheet.instructions:
+            self.instructions.setPlainText(sheet.instructions)
+        if sheet.instructions:
+            self.instruct.setChecked(True)
+        self.joint.setChecked(sheet.is_joint)
+        self.repeats.setValue(sheet.repeats)
+        self.temperature.setValue(sheet.temperature)
+        self._filling = False
+
+    def show_problem(self, text: str) -> None:
+        """What is wrong with the state; empty where nothing is."""
+        self.problem.setText(text)
+        self.problem.setVisible(bool(text))
+
+    # ---------------------------------------------------------------- what is chosen
+
+    @Slot()
+    def _type(self) -> None:
+        self.show_problem("")
+        self.typed.emit()
+
+    @Slot()
+    def _switch(self) -> None:
+        if not self._filling:
+            self.switched.emit()
+
+    @Slot(str)
+    def _refuse(self, _text: str) -> None:
+        self.show_problem(refusal())
+
+
+def _text(name: str, hint: str) -> TextField:
+    made = TextField()
+    made.setAccessibleName(name)
+    made.setPlaceholderText(hint)
+    made.setTabChangesFocus(True)
+    return made

@@ -1,0 +1,195 @@
+"""Under the answers: which canvas they were read from, one read after the other. Knows no model."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Signal, Slot
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
+
+from app.decisions.one.slots import SlotCanvas
+from app.design.controls import button, label, scroller
+from app.design.fonts import px
+from app.design.tokens import Theme
+from app.settings.fields import ChoiceBox
+from app.state.decisions.reading import CanvasPlace, DecisionReading, DecisionRun
+from app.system.i18n import tr, trn
+
+LEAST, MOST = 72, 176  # pixels of a canvas at 100 %, before it scrolls
+HEAD = 40
+
+
+class CanvasStrip(QWidget):
+    """Follows a reading: shows the newest canvas until another is chosen."""
+
+    inspect_asked = Signal(object)  # a Recording, and the frame to open it at
+    question_chosen = Signal(int)  # by its place among all
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._reading: DecisionReading | None = None
+        self._places: list[CanvasPlace] = []
+        self._question = -1
+        self._is_following = True
+        self._most = MOST
+        self.picker = ChoiceBox()
+        self.picker.setAccessibleName(tr("Which canvas"))
+        self.facts = label("", "caption")
+        self.inspect = button(tr("Open in the inspector"))
+        self.canvas = SlotCanvas()
+        self.teaching = label("", "caption", wrap=True)
+        self._area = scroller(self.canvas)
+        self._pages = QStackedWidget()
+        nothing = QWidget()
+        around = QVBoxLayout(nothing)
+        around.setContentsMargins(0, 8, 0, 0)
+        around.addWidget(self.teaching)
+        around.addStretch(1)
+        self.teaching.setMaximumWidth(px(640))
+        for page in (nothing, self._area):
+            self._pages.addWidget(page)
+        head = QHBoxLayout()
+        head.setSpacing(16)
+        head.addWidget(label(tr("Canvas"), "section"))
+        head.addWidget(self.picker)
+        head.addWidget(self.facts)
+        head.addStretch(1)
+        head.addWidget(self.inspect)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(8)
+        column.addLayout(head)
+        column.addWidget(self._pages, 1)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.picker.activated.connect(self._pick)
+        self.inspect.clicked.connect(self._inspect)
+        self.canvas.cellSelected.connect(self._choose_slot)
+        self.show_reading(None)
+
+    # ---------------------------------------------------------------- what is shown
+
+    def show_reading(self, reading: DecisionReading | None) -> None:
+        """Follow another reading from its beginning, or none."""
+        self._reading, self._places, self._question, self._is_following = reading, [], -1, True
+        self.picker.clear()
+        self.refresh()
+
+    @property
+    def place(self) -> CanvasPlace | None:
+        """The canvas on show."""
+        index = self.picker.currentIndex()
+        return self._places[index] if 0 <= index < len(self._places) else None
+
+    def refresh(self) -> None:
+        """Take in what has come since."""
+        reading = self._reading
+        places = [] if reading is None else reading.canvases
+        if places != self._places and reading is not None:
+            now = self.place
+            self._places = places
+            self.picker.clear()
+            for place in places:
+                self.picker.addItem(_title(reading.runs[place.run], place, len(reading.runs) > 1))
+            self.picker.setCurrentIndex(len(places) - 1 if self._is_following or now is None else places.index(now))
+        self.picker.setVisible(len(places) > 1)
+        self._show()
+
+    def choose_question(self, question: int) -> None:
+        """Show the canvas of a question's first read, and stress its slot."""
+        if self._reading is None or not 0 <= question < self._reading.count:
+            return
+        self._question = question
+        run, _ = self._reading.run_of(question)
+        now = self.place
+        if now is None or now.run != run:
+            index = next((index for index, place in enumerate(self._places) if place.run == run), -1)
+            if index >= 0:
+                self.picker.setCurrentIndex(index)
+                self._is_following = False
+        self._show()
+
+    def _show(self) -> None:
+        place, reading = self.place, self._reading
+        self.inspect.setVisible(place is not None)
+        self._pages.setCurrentIndex(0 if place is None else 1)
+        if place is None or reading is None:
+            self.facts.setText("")
+            self.canvas.set_slots({})
+            self.canvas.set_block(None)
+            self.teaching.setText(_teaching(reading))
+            self._fit()
+            return
+        run = reading.runs[place.run]
+        block = reading.block(place)
+        if run.trace is not None:
+            self.canvas.set_piece(run.trace.piece, run.trace.is_special)
+        self.canvas.set_slots({slot.position: run.first + number for number, slot in enumerate(run.slots, start=1)})
+        self.canvas.choose(self._question + 1)
+        self.canvas.set_block(block)
+        self._fit()
+        self.facts.setText(
+            tr(
+                "{tokens}, 1 step, {seconds} ms",
+                tokens=trn("{count} token", "{count} tokens", block.length),
+                seconds=f"{1000 * block.seconds:.1f}",
+            )
+        )
+
+    def set_most(self, pixels: int) -> None:
+        """How high a canvas may become before it scrolls."""
+        self._most = min(pixels, px(MOST))
+        self._fit()
+
+    def _fit(self) -> None:
+        """As high as the canvas needs, within bounds."""
+        needed = 0 if self.canvas.block is None else self.canvas.heightForWidth(max(1, self._area.viewport().width()))
+        self.setFixedHeight(px(HEAD) + min(max(needed, px(LEAST)), max(self._most, px(LEAST))))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def set_theme(self, theme: Theme) -> None:
+        self.canvas.set_theme(theme)
+
+    def set_reduced_motion(self, reduced: bool) -> None:
+        self.canvas.set_reduced_motion(reduced)
+
+    # ---------------------------------------------------------------- choosing
+
+    @Slot(int)
+    def _pick(self, _index: int) -> None:
+        self._is_following = False
+        self._show()
+
+    @Slot(int)
+    def _choose_slot(self, position: int) -> None:
+        number = self.canvas.slots.get(position)
+        if number is not None:
+            self.question_chosen.emit(number - 1)
+
+    @Slot()
+    def _inspect(self) -> None:
+        place, reading = self.place, self._reading
+        if place is not None and reading is not None and reading.runs[place.run].trace is not None:
+            self.inspect_asked.emit((reading.runs[place.run].trace, place.read))
+
+
+def _title(run: DecisionRun, place: CanvasPlace, has_others: bool) -> str:
+    """A canvas as it can be picked."""
+    first, last = run.first + 1, run.first + len(run.questions)
+    asked = (
+        tr("Question {number}", number=first)
+        if first == last
+        else tr("Questions {first}–{last}", first=first, last=last)
+    )
+    read = tr("read {number}", number=place.read + 1)
+    return tr("{questions}, {read}", questions=asked, read=read) if has_others else read[:1].upper() + read[1:]
+
+
+def _teaching(reading: DecisionReading | None) -> str:
+    if reading is not None and reading.is_over and not reading.canvases and any(run.reads for run in reading.runs):
+        return tr("This model is on another machine and told its probabilities alone; there is no canvas to show.")
+    return tr(
+        "All is written on this canvas but the answers: there the model finds noise, a slot for each question, and one "
+        "denoising step says what belongs in it. The probabilities of the options' labels are read there."
+    )

@@ -1,0 +1,71 @@
+"""The Decisions page: one state, a table of states, and how far the answers can be trusted. Knows no model."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QKeySequence, QShortcut
+from PySide6.QtWidgets import QTabWidget, QVBoxLayout, QWidget
+
+from app.decisions.calibration.view import CalibrationView
+from app.decisions.one.view import OneState
+from app.decisions.table.view import DecisionTable
+from app.design.tokens import DARKROOM, Theme
+from app.system.i18n import tr
+
+
+class DecisionsPage(QWidget):
+    """``one``, ``table`` and ``calibration`` are its parts, each a tab."""
+
+    go_asked = Signal()  # by Ctrl+Return, whatever part is on show
+
+    def __init__(self, theme: Theme = DARKROOM, reduced_motion: bool = False, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("decisions")
+        self.setAccessibleName(tr("Decisions"))
+        self.one = OneState()
+        self.table = DecisionTable()
+        self.calibration = CalibrationView()
+        self._parts: dict[str, QWidget] = {"one": self.one, "table": self.table, "calibration": self.calibration}
+        self.tabs = QTabWidget()
+        self.tabs.setDocumentMode(True)
+        self.tabs.tabBar().setDrawBase(False)
+        self.tabs.tabBar().setAccessibleName(tr("Parts of the page"))
+        self.tabs.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        for title, part in (
+            (tr("One state"), self.one),
+            (tr("Table"), self.table),
+            (tr("Calibration"), self.calibration),
+        ):
+            self.tabs.addTab(part, title)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 4, 0, 0)
+        column.addWidget(self.tabs)
+        self.setFocusProxy(self.one.column.state)
+        for key in ("Ctrl+Return", "Ctrl+Enter"):
+            shortcut = QShortcut(QKeySequence(key), self)
+            shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+            shortcut.activated.connect(self.go_asked)
+        self.set_theme(theme)
+        self.set_reduced_motion(reduced_motion)
+
+    def show_part(self, part: str) -> None:
+        """Bring a part to the front."""
+        self.tabs.setCurrentWidget(self._parts[part])
+
+    @property
+    def part(self) -> str:
+        """The part on show."""
+        return next(name for name, part in self._parts.items() if part is self.tabs.currentWidget())
+
+    def set_theme(self, theme: Theme) -> None:
+        """Wear a theme; the style sheet is the window's."""
+        for part in (self.one, self.table, self.calibration):
+            part.set_theme(theme)
+
+    def set_reduced_motion(self, reduced: bool) -> None:
+        """Whether bars fill at once."""
+        for part in (self.one, self.table):
+            part.set_reduced_motion(reduced)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(320, 320)

@@ -1,0 +1,221 @@
+"""Decides a table: reads the file, runs its rows, sorts and writes them, all beside the window."""
+
+from __future__ import annotations
+
+import functools
+import time
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal, Slot
+
+from app.bridge.background import Background
+from app.bridge.row_runner import RowRunner
+from app.context import AppContext
+from app.decisions.deciding import StateDecider
+from app.decisions.table.view import DecisionTable, progress_words
+from app.state.decisions.board import RowBoard, RowOutcome
+from app.state.decisions.reading import DecisionReading
+from app.state.decisions.sheet import QuestionSheet
+from app.system.i18n import tr
+from engine import SafelightError
+from engine.service import LoadedModel, ServiceReply, decision_requests
+from engine.tasks.decisions.results import result_columns, write_results
+from engine.tasks.decisions.table import CsvTable, read_table, states_of
+
+
+class TableDecider(QObject):
+    """One table at a time."""
+
+    changed = Signal()  # what runs, what there is, or how far it is
+    written = Signal(str)  # the path of the results
+
+    def __init__(self, context: AppContext, view: DecisionTable, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._context, self._view = context, view
+        self.table: CsvTable | None = None
+        self.board: RowBoard | None = None
+        self._asked = QuestionSheet()  # of the board
+        self._model: LoadedModel | None = None  # that answered
+        self._began = self._seconds = 0.0
+        self._target = Path()
+        self._is_stopped = False
+        self.runner = RowRunner(context.backend.scheduler, self)
+        self.row = StateDecider(context, self)
+        self._reading, self._ordering, self._writing, self._telling, self._preparing = (
+            self._job(done) for done in (self.show, view.show_order, self._wrote, self._retold, self._run)
+        )
+        self.runner.arrived.connect(self._take)
+        self.runner.ended.connect(self._end)
+        self.row.began.connect(self._show_reading)
+        self.row.changed.connect(view.strip.refresh)
+        view.opened.connect(self.open)
+        view.order_asked.connect(self.order)
+        view.written.connect(self.write)
+        view.row_chosen.connect(self._read_row)
+        view.stop_asked.connect(self.stop)
+        context.at_end(self.runner.close)
+
+    def _job(self, done: object) -> Background:
+        made = Background(self)
+        made.done.connect(done)
+        made.failed.connect(self._fail)
+        return made
+
+    @Slot(object)
+    def _fail(self, error: Exception) -> None:
+        if not isinstance(error, SafelightError):
+            raise error
+        self._view.show_problem(tr(str(error)))
+        self.changed.emit()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether rows are being decided, or about to be."""
+        return self.runner.is_on or self._preparing.is_busy
+
+    @property
+    def progress(self) -> str:
+        """How far it is, in a line; empty before anything was asked."""
+        if self._reading.is_busy:
+            return tr("Reading the table")
+        if self._preparing.is_busy:
+            return tr("Checking the rows")
+        if self.board is None or not (self.board.done or self.runner.is_on):
+            return ""
+        seconds = time.monotonic() - self._began if self.runner.is_on else self._seconds
+        line = progress_words(self.board, seconds, is_on=self.runner.is_on)
+        return tr("Stopped: {line}", line=line) if self._is_stopped and not self.runner.is_on else line
+
+    # ---------------------------------------------------------------- a file
+
+    @Slot(object)
+    def open(self, path: Path) -> None:
+        """Read a table from a file; tells what is wrong with it."""
+        self._reading.ask(functools.partial(read_table, path))
+        self._view.show_problem("")
+        self.changed.emit()
+
+    @Slot(object)
+    def show(self, table: CsvTable) -> None:
+        """Take another table in place of the one that is there."""
+        self.table, self.board = table, None
+        self._view.show_table(table)
+        self.changed.emit()
+
+    # ---------------------------------------------------------------- running
+
+    def run(self, model: LoadedModel, sheet: QuestionSheet) -> None:
+        """Ask the questions about each row. What is wrong is told before any runs."""
+        table, wanted = self.table, self._view.wanted
+        if table is None:
+            return
+        self._asked, self._model = sheet, model
+
+        def prepare() -> RowBoard:
+            board = RowBoard(table, states_of(table, wanted), sheet.asked(), sheet.temperature)
+            result_columns(table, board.questions, is_repeated=True)
+            return board
+
+        self._view.show_problem("")
+        self._preparing.ask(prepare)
+        self.changed.emit()
+
+    @Slot(object)
+    def _run(self, board: RowBoard) -> None:
+        model, sheet = self._model, self._asked
+        assert model is not None
+        self.board, self._began, self._is_stopped = board, time.monotonic(), False
+        self._view.begin(board)
+        make = functools.partial(
+            decision_requests,
+            model,
+            questions=board.questions,
+            instructions=sheet.instructions.strip(),
+            is_joint=sheet.is_joint,
+            repeats=sheet.repeats,
+        )
+        self.runner.begin(range(len(board)), board.states, make)
+        self.changed.emit()
+
+    @Slot()
+    def stop(self) -> None:
+        """Begin no more rows, and stop those under way within one denoising step."""
+        self._preparing.drop()
+        self._is_stopped = self._is_stopped or self.runner.is_on
+        self.runner.stop()
+        self.row.stop()
+        self.changed.emit()
+
+    @Slot(object)
+    def _take(self, outcomes: list[RowOutcome]) -> None:
+        if self.board is not None:
+            self.board.take(outcomes)
+            self._view.refresh([outcome.row for outcome in outcomes])
+            self.changed.emit()
+
+    @Slot()
+    def _end(self) -> None:
+        self._seconds = time.monotonic() - self._began
+        self.order()
+        self.changed.emit()
+
+    # ---------------------------------------------------------------- looking
+
+    @Slot()
+    def order(self) -> None:
+        """Sort and filter the rows as is chosen."""
+        board, table = self.board, self.table
+        if table is None or self.runner.is_on:
+            return
+        shown = board or RowBoard(table, (), ())
+        self._ordering.ask(functools.partial(shown.order, self._view.rows.key, self._view.filter.currentData()))
+
+    @Slot(int)
+    def _read_row(self, row: int) -> None:
+        """Read a row again for its canvas: the same request gives the same answer."""
+        model = self._context.model
+        if self.board is None or model is None or self._context.reason_to_wait() or self.row.is_busy:
+            return
+        if model.capabilities.decisions and self._model is not None and self._model.path_or_id == model.path_or_id:
+            self.row.decide(model, self.board.states[row], self._asked, keep=False)
+
+    @Slot(object)
+    def _show_reading(self, reading: DecisionReading) -> None:
+        self._view.strip.show_reading(reading)
+
+    def take(self, replies: list[ServiceReply]) -> None:
+        """Take in what arrived of the chosen row."""
+        self.row.take(replies)
+
+    def tell_at(self, temperature: float) -> None:
+        """Tell the answers at another temperature; nothing is read again."""
+        board = self.board
+        if board is not None and board.temperature != temperature and not self.runner.is_on:
+            self._telling.ask(functools.partial(board.at_temperature, temperature))
+
+    @Slot(object)
+    def _retold(self, board: RowBoard) -> None:
+        if self.board is not None and board.table is self.board.table and not self.runner.is_on:
+            self.board = board
+            self._view.show_board(board)
+            self.order()
+            self.changed.emit()
+
+    # ---------------------------------------------------------------- writing
+
+    @Slot(object)
+    def write(self, path: Path) -> None:
+        """Write the table with its answers as CSV."""
+        board = self.board
+        if board is None:
+            return
+        self._target = path
+
+        def write() -> None:
+            write_results(path, board.table, board.questions, board.results(), is_repeated=board.is_repeated)
+
+        self._writing.ask(write)
+
+    @Slot(object)
+    def _wrote(self, _nothing: object) -> None:
+        self.written.emit(str(self._target))

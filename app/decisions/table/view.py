@@ -1,0 +1,325 @@
+"""A table whose rows are decided: what the questions are about, the rows, and the chosen one. Knows no model."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from PySide6.QtCore import QStandardPaths, Qt, Signal, Slot
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import (
+    QComboBox,
+    QFileDialog,
+    QHBoxLayout,
+    QProgressBar,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.decisions.one.answers import AnswerList
+from app.decisions.one.strip import CanvasStrip
+from app.decisions.table.rows import RowsView
+from app.design.controls import Elided, FlowLayout, FocusGroup, Hairline, button, label, scroller
+from app.design.fonts import px
+from app.design.tokens import Theme
+from app.settings.fields import ChoiceBox
+from app.state.decisions.board import Order, RowBoard
+from app.system.i18n import tr, trn
+from engine.tasks.decisions.table import STATE_COLUMNS, CsvTable
+
+CSV = "CSV (*.csv *.tsv *.txt)"
+FILTERS = (("all", "All rows"), ("doubt", "In doubt"), ("wrong", "Wrong"))  # shown through ``tr``
+ABOUT_WIDTH = 160  # pixels at 100 %
+DETAIL = 224
+MOST_DETAIL = 0.36  # of the height
+LONGEST_STATE = 2_000  # characters of a chosen row's state that are shown
+
+
+class DecisionTable(QWidget):
+    """Emits what is asked for; is told what there is."""
+
+    opened = Signal(object)  # the Path of a table
+    sample_asked = Signal()  # the example's table, with its questions
+    run_asked = Signal()
+    stop_asked = Signal()
+    written = Signal(object)  # the Path that the results are to go to
+    order_asked = Signal()
+    row_chosen = Signal(int)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._folder = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)
+        self._table: CsvTable | None = None
+        self._board: RowBoard | None = None
+        self._make_controls()
+        self._lay_out()
+        self.show_table(None)
+
+    def _make_controls(self) -> None:
+        self.open = button(tr("Open a table…"), tr("Open a table from a CSV file"), role="plain")
+        self.about = ChoiceBox()
+        self.about.setEditable(True)
+        self.about.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
+        self.about.setAccessibleName(tr("Column of the states"))
+        self.about.setToolTip(
+            tr("The column that the questions are about, or a text with columns in it: {name} has {coins} coins.")
+        )
+        self.about.setFixedWidth(px(ABOUT_WIDTH))
+        tip = tr("Ask the questions about each row (Ctrl+Return)")
+        self.run = button(tr("Decide all rows"), role="primary", tip=tip)
+        self.stop = button(tr("Stop"), tr("Stop deciding rows"), role="plain")
+        self.filter = ChoiceBox()
+        self.filter.setAccessibleName(tr("Which rows are shown"))
+        self.filter.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        for value, title in FILTERS:
+            self.filter.addItem(tr(title), value)
+        self.export = button(tr("Save the results…"), tr("Save the results as CSV"))
+        self.asked = Elided("caption")
+        self.message = label("", "caption", wrap=True)
+        self.problem = label("", "error", wrap=True)
+        self.progress = QProgressBar()
+        self.progress.setTextVisible(False)
+        self.progress.setAccessibleName(tr("Rows decided"))
+        self.rows = RowsView()
+        self.state = label("", wrap=True, selectable=True)
+        self.answers = AnswerList()
+        self.strip = CanvasStrip()
+        self._buttons = FocusGroup(self.run, self.stop)
+        self.open.clicked.connect(self._ask_file)
+        self.run.clicked.connect(self.run_asked)
+        self.stop.clicked.connect(self.stop_asked)
+        self.export.clicked.connect(self._ask_target)
+        self.filter.activated.connect(self.order_asked)
+        self.rows.sort_asked.connect(self.order_asked)
+        self.rows.chosen.connect(self._choose)
+        self.strip.question_chosen.connect(self.strip.choose_question)
+
+    def _lay_out(self) -> None:
+        controls = QWidget()
+        flow = FlowLayout(controls, gap=16)
+        self._about = _group(label(tr("State")), self.about)
+        self._filter = _group(label(tr("Show")), self.filter)
+        for part in (_group(self.open), self._about, _group(self.run, self.stop), self._filter, _group(self.export)):
+            flow.addWidget(part)
+        policy = controls.sizePolicy()
+        policy.setHeightForWidth(True)
+        controls.setSizePolicy(policy)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(16, 12, 16, 12)
+        column.setSpacing(8)
+        column.addWidget(controls)
+        column.addWidget(self.asked)
+        column.addWidget(self.progress)
+        column.addWidget(self.problem)
+        column.addWidget(self.message)
+        self.pages = QStackedWidget()
+        self.pages.addWidget(self._teaching())
+        self.pages.addWidget(self._rows_and_detail())
+        column.addWidget(self.pages, 1)
+
+    def _teaching(self) -> QWidget:
+        told = label(
+            tr(
+                "Ask the same questions about each row of a table: open a CSV file, say which column is the state, "
+                "and decide. Columns named as a question hold its right answers, if there are any: then you see the "
+                "accuracy, and under Calibration how far the probabilities can be trusted."
+            ),
+            wrap=True,
+        )
+        told.setMaximumWidth(px(560))
+        self.sample = button(tr("Try an example"), tr("Open an example table with right answers"))
+        self.sample.clicked.connect(self.sample_asked)
+        nothing = QWidget()
+        around = QVBoxLayout(nothing)
+        around.setContentsMargins(0, 16, 0, 0)
+        around.setSpacing(8)
+        around.addWidget(told)
+        around.addWidget(self.sample)
+        around.addStretch(1)
+        return nothing
+
+    def _rows_and_detail(self) -> QWidget:
+        self.detail = QWidget()
+        left = QWidget()
+        column = QVBoxLayout(left)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(8)
+        column.addWidget(label(tr("Chosen row"), "section"))
+        column.addWidget(self.state)
+        column.addWidget(self.answers)
+        column.addStretch(1)
+        both = QHBoxLayout()
+        both.setContentsMargins(0, 8, 0, 0)
+        both.setSpacing(24)
+        both.addWidget(scroller(left), 1)
+        both.addWidget(self.strip, 1, Qt.AlignmentFlag.AlignTop)
+        outer = QVBoxLayout(self.detail)
+        outer.setContentsMargins(0, 0, 0, 0)
+        outer.addWidget(Hairline())
+        outer.addLayout(both)
+        made = QWidget()
+        around = QVBoxLayout(made)
+        around.setContentsMargins(0, 0, 0, 0)
+        around.setSpacing(8)
+        around.addWidget(self.rows, 1)
+        around.addWidget(self.detail)
+        return made
+
+    # ---------------------------------------------------------------- a table
+
+    @property
+    def wanted(self) -> str | None:
+        """The column of the states, or a template; None where nothing is chosen."""
+        return self.about.currentText().strip() or None
+
+    def show_table(self, table: CsvTable | None) -> None:
+        """Show another table, without answers."""
+        self._table, self._board = table, None
+        self.rows.rows.show_table(table, None)
+        self.about.clear()
+        if table is not None:
+            self.about.addItems([name for name in table.columns if name])
+            usual = next((name for name in STATE_COLUMNS if name in table.columns), table.columns[0])
+            self.about.setCurrentText(usual)
+            self._arrange(table)
+        self.filter.setCurrentIndex(0)
+        self.pages.setCurrentIndex(0 if table is None else 1)
+        self.detail.hide()
+        self.show_problem("")
+        self._show_state(is_on=False, reason="")
+
+    def show_asked(self, text: str) -> None:
+        """What will be asked about each row."""
+        self.asked.set_whole(text)
+
+    def begin(self, board: RowBoard) -> None:
+        """The rows are going to be decided."""
+        self._board = board
+        self.rows.rows.show_table(board.table, board)
+        self._arrange(board.table)
+        self.filter.setCurrentIndex(0)
+        self.detail.hide()
+        self.show_problem("\n".join(board.label_problems))
+
+    def _arrange(self, table: CsvTable) -> None:
+        state = table.columns.index(self.wanted) if self.wanted in table.columns else -1
+        self.rows.arrange_columns(state, len(table.columns))
+
+    def refresh(self, rows: Collection[int]) -> None:
+        """Answers to these rows have come; while rows are decided, they stand as the table has them."""
+        self.rows.rows.refresh(min(rows), max(rows))
+
+    def show_board(self, board: RowBoard) -> None:
+        """The same answers at another temperature."""
+        self._board = board
+        self.rows.rows.show_board(board)
+
+    def show_order(self, order: Order) -> None:
+        """Show these rows, in this order."""
+        self.rows.rows.show_order(order)
+
+    def show_problem(self, text: str) -> None:
+        """What is wrong with the table; empty where nothing is."""
+        self.problem.setText(text)
+        self.problem.setVisible(bool(text))
+
+    # ---------------------------------------------------------------- what can be done
+
+    def show_doing(self, *, is_on: bool, reason: str, message: str) -> None:
+        """Whether rows are being decided, why none can be, and how far it is."""
+        self.message.setText(message or reason)
+        self.message.setVisible(bool(self.message.text()))
+        self._show_state(is_on=is_on, reason=reason)
+
+    def _show_state(self, *, is_on: bool, reason: str) -> None:
+        has_table, board = self._table is not None, self._board
+        for part in (self._about, self._filter, self.run, self.export, self.asked):
+            part.setVisible(has_table)
+        with self._buttons:
+            self.stop.setVisible(is_on)
+            self.run.setVisible(has_table and not is_on)
+            self.run.setEnabled(not reason)
+        for control in (self.open, self.about):
+            control.setEnabled(not is_on)
+        self.progress.setVisible(is_on)
+        if board is not None:
+            self.progress.setMaximum(len(board))
+            self.progress.setValue(board.done)
+        self.export.setEnabled(board is not None and board.done > 0 and not is_on)
+        self.filter.setEnabled(board is not None and not is_on)
+
+    @Slot(int)
+    def _choose(self, row: int) -> None:
+        board = self._board
+        self.detail.setVisible(row >= 0 and board is not None)
+        if row < 0 or board is None:
+            return
+        outcome = board.outcomes[row]
+        self.state.setText(board.states[row][:LONGEST_STATE])
+        self.answers.show_answers(board.questions, board.answers(row), "" if outcome is None else outcome.problem)
+        self.strip.show_reading(None)
+        self.row_chosen.emit(row)
+
+    # ---------------------------------------------------------------- files
+
+    @Slot()
+    def _ask_file(self) -> None:
+        found = QFileDialog.getOpenFileName(self.window(), tr("Open a table"), self._folder, CSV)[0]
+        if found:
+            self._folder = str(Path(found).parent)
+            self.opened.emit(Path(found))
+
+    @Slot()
+    def _ask_target(self) -> None:
+        name = "answers.csv" if self._table is None else f"{Path(self._table.name).stem}-answers.csv"
+        target = str(Path(self._folder) / name)
+        found = QFileDialog.getSaveFileName(self.window(), tr("Save the results"), target, "CSV (*.csv)")[0]
+        if found:
+            self._folder = str(Path(found).parent)
+            self.written.emit(Path(found))
+
+    # ---------------------------------------------------------------- looks
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.detail.setFixedHeight(min(px(DETAIL), round(MOST_DETAIL * self.height())))
+
+    def set_theme(self, theme: Theme) -> None:
+        self.rows.rows.set_theme(theme)
+        self.answers.set_theme(theme)
+        self.strip.set_theme(theme)
+
+    def set_reduced_motion(self, reduced: bool) -> None:
+        self.strip.set_reduced_motion(reduced)
+
+
+def progress_words(board: RowBoard, seconds: float, *, is_on: bool) -> str:
+    """How far it is, how fast, and how much of it is right."""
+    done = trn("{count} row of {total} decided", "{count} rows of {total} decided", board.done, total=f"{len(board):,}")
+    parts = [done]
+    if is_on and seconds > 0.5 and board.done:
+        parts.append(tr("{rate} rows a second", rate=f"{board.done / seconds:,.0f}"))
+    if board.failed:
+        parts.append(trn("{count} row without an answer", "{count} rows without an answer", board.failed))
+    doubtful = int(board.in_doubt.any(axis=1).sum())
+    if doubtful and not is_on:
+        parts.append(trn("{count} row in doubt", "{count} rows in doubt", doubtful))
+    for place in board.labelled if not is_on else ():
+        right, known = board.accuracy(place)
+        if known:
+            name = board.questions[place].name
+            parts.append(tr("{name}: {share} right", name=name, share=f"{100 * right / known:.1f} %"))
+    return " · ".join(parts)
+
+
+def _group(*parts: QWidget) -> QWidget:
+    """Parts that stay on a line together."""
+    made = QWidget()
+    made.setMinimumHeight(px(36))
+    row = QHBoxLayout(made)
+    row.setContentsMargins(0, 0, 0, 0)
+    row.setSpacing(8)
+    for part in parts:
+        row.addWidget(part)
+    return made

@@ -1,0 +1,106 @@
+"""Questions and answers in words, for labels and assistive technology. Knows no widgets."""
+
+from __future__ import annotations
+
+from app.state.decisions.board import LITTLE_MASS
+from app.state.decisions.drafts import Kind, QuestionDraft
+from app.state.decisions.sheet import QuestionSheet
+from app.system.i18n import tr, trn
+from engine.service import LoadedModel
+from engine.tasks.decisions.answers import TypedAnswer
+from engine.tasks.decisions.questions import LETTERS, OneOf, Question, Score
+
+UNKNOWN = "–"
+
+KIND_TITLES: dict[Kind, str] = {"yes-no": "Yes or no", "choice": "Choice", "score": "Score"}  # shown through ``tr``
+
+
+def percent(share: float) -> str:
+    """A share of 0 to 1, as "97.3 %"."""
+    return f"{100 * share:.1f} %"
+
+
+def mark_of(kind: Kind, place: int) -> str:
+    """What stands before an option: its letter, its level, nothing for yes and no."""
+    return {"yes-no": "", "choice": LETTERS[place], "score": str(place)}[kind]
+
+
+def option_title(kind: Kind, name: str) -> str:
+    """An option as it is shown; yes and no in the user's language."""
+    return tr(name.capitalize()) if kind == "yes-no" else name
+
+
+def answer_name(question: Question, place: int) -> str:
+    """An option of a question as an answer."""
+    draft = QuestionDraft.of(question)
+    return option_title(draft.kind, draft.options[place].name)
+
+
+def facts(answer: TypedAnswer) -> str:
+    """How sure an answer is, in one line."""
+    parts = []
+    if isinstance(answer.question, Score):
+        most = len(answer.probabilities) - 1
+        parts.append(tr("mean level {level} of 0 to {most}", level=f"{answer.score:.2f}", most=most))
+    parts.append(tr("confidence {share}", share=percent(answer.confidence)))
+    parts.append(tr("label mass {share}", share=percent(answer.label_mass)))
+    if answer.reads > 1:
+        reads = trn("{count} read", "{count} reads", answer.reads)
+        spread = f"±{100 * answer.spread[answer.best]:.1f}"
+        agreement = f"{100 * answer.agreement:.0f} %"
+        parts.append(tr("{reads}, {agreement} agree, {spread} points", reads=reads, agreement=agreement, spread=spread))
+    line = " · ".join(parts)
+    return line[:1].upper() + line[1:]
+
+
+def facts_meaning() -> str:
+    """What the line of facts says."""
+    return tr(
+        "Label mass: how much of all probability is on the options; the rest is on other tokens. Confidence: the "
+        "chosen option's probability times the label mass. An answer in doubt is read again with fresh noise; then "
+        "the mean is shown, how many reads choose the same option, and the standard error."
+    )
+
+
+def warning(answer: TypedAnswer) -> str:
+    """What speaks against an answer, in a sentence; empty where nothing does."""
+    if answer.label_mass < LITTLE_MASS:
+        return tr(
+            "Only {share} of the probability is on the options: the model wanted to say something else.",
+            share=percent(answer.label_mass),
+        )
+    if not answer.argmax_is_label:
+        return tr("The likeliest token of all is none of the options.")
+    return ""
+
+
+def spoken(answer: TypedAnswer) -> str:
+    """An answer in one sentence, for assistive technology."""
+    shares = ", ".join(
+        f"{answer_name(answer.question, place)} {percent(share)}" for place, share in enumerate(answer.probabilities)
+    )
+    said = tr("Answer: {answer}. {shares}.", answer=answer_name(answer.question, answer.best), shares=shares)
+    return " ".join(filter(None, (said, f"{facts(answer)}.", warning(answer))))
+
+
+def kind_of(question: Question) -> Kind:
+    """A question's kind."""
+    return "choice" if isinstance(question, OneOf) else "score" if isinstance(question, Score) else "yes-no"
+
+
+def obstacle(model: LoadedModel) -> str:
+    """Why a model cannot decide, and what to do; empty if it can."""
+    if model.capabilities.decisions:
+        return ""
+    return tr("{model} cannot decide: it reads no probabilities from a canvas. Load another model.", model=model.title)
+
+
+def asked_line(sheet: QuestionSheet) -> str:
+    """What is asked about each row of a table, in a line."""
+    asked = trn("Asks {count} question", "Asks {count} questions", len(sheet))
+    together = tr("in one canvas") if sheet.is_joint and len(sheet) > 1 else ""
+    names = ", ".join(draft.name for draft in sheet.questions)
+    again = trn("{count} more read in doubt", "{count} more reads in doubt", sheet.repeats) if sheet.repeats else ""
+    heat = tr("temperature {temperature}", temperature=f"{sheet.temperature:g}")
+    first = " ".join(filter(None, (asked, together)))
+    return " · ".join(filter(None, (f"{first}: {names}" if names else first, again, heat)))

@@ -1,0 +1,117 @@
+"""What a decision's questions came to at the read on show, with those before it. Follows the player."""
+
+from __future__ import annotations
+
+import functools
+
+from PySide6.QtCore import Slot
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from app.design.controls import label, scroller
+from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme
+from app.inspector.answers.question import ReadAnswer
+from app.player.player import NOTHING, Player
+from app.state.run.answers import answers_of, label_reads
+from app.system.i18n import tr, trn
+
+
+class ReadAnswers(QWidget):
+    """A question a row, in the order of the slots; what is pointed at here is so on the canvas."""
+
+    def __init__(self, player: Player, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._player = player
+        self._theme = DARKROOM
+        self.rows: list[ReadAnswer] = []
+        self.setAccessibleName(tr("Answers"))
+        self.summary = label("", "caption", wrap=True, selectable=True)
+        self._list = QWidget()
+        self._column = QVBoxLayout(self._list)
+        self._column.setContentsMargins(SPACE_4, 0, SPACE_4, SPACE_4)
+        self._column.setSpacing(SPACE_2)
+        self.area = scroller(self._list, arrows=False)  # they are the page's
+        top = QVBoxLayout()
+        top.setContentsMargins(SPACE_4, SPACE_2, SPACE_4, SPACE_2)
+        top.addWidget(self.summary)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addLayout(top)
+        column.addWidget(self.area, 1)
+        player.opened.connect(self._open)
+        player.grown.connect(self._show)
+        player.placed.connect(self._show)
+        player.selected.connect(self._light)
+        player.hovered.connect(self._light)
+
+    def set_theme(self, theme: Theme) -> None:
+        self._theme = theme
+        for row in self.rows:
+            row.set_theme(theme)
+
+    # ---------------------------------------------------------------- which questions
+
+    @Slot()
+    def _open(self) -> None:
+        for row in self.rows:
+            self._column.removeWidget(row)
+            row.hide()
+            row.deleteLater()
+        self.rows = []
+        trace = self._player.trace
+        decision = None if trace is None else trace.header.decision
+        if trace is None or decision is None:
+            return
+        slots = trace.header.slots
+        for place, question in enumerate(decision.questions):
+            row = ReadAnswer(decision.first + place, question)
+            row.set_theme(self._theme)
+            if slots:
+                row.pointed.connect(functools.partial(self._point, slots[place].position))
+                row.pressed.connect(functools.partial(self._player.select, slots[place].position))
+            self._column.insertWidget(place, row)
+            self.rows.append(row)
+        self._show()
+
+    # ---------------------------------------------------------------- following
+
+    @Slot()
+    def _show(self, _place: int = 0) -> None:
+        trace, replay = self._player.trace, self._player.replay
+        if trace is None or replay is None or trace.header.decision is None:
+            return
+        reads = replay.reads(self._player.place)
+        answers = answers_of(trace.header.decision, reads)
+        by_read = [label_reads(read) for read in reads]
+        for place, row in enumerate(self.rows):
+            row.show_reads(answers[place] if answers else None, [read[place] for read in by_read])
+        self.summary.setText(self._words(len(reads), len(replay.reads())))
+
+    def _words(self, shown: int, all_reads: int) -> str:
+        trace = self._player.trace
+        assert trace is not None
+        if not trace.header.slots and all_reads:
+            return tr("The server that decided this told the probabilities alone: there is no canvas to look at.")
+        if not shown:
+            return tr("Before the first read: noise at the slots, which are framed on the canvas.")
+        if all_reads == 1:
+            return tr("One read: one denoising step over the canvas, of which nothing is kept as text.")
+        return trn(
+            "After {count} of {reads} reads, each with fresh noise: the mean, and a tick for each read.",
+            "After {count} of {reads} reads, each with fresh noise: the mean, and a tick for each read.",
+            shown,
+            reads=all_reads,
+        )
+
+    def _point(self, position: int, inside: bool) -> None:
+        self._player.point(position if inside else NOTHING)
+
+    @Slot(int)
+    def _light(self, _position: int) -> None:
+        trace = self._player.trace
+        slots = () if trace is None else trace.header.slots
+        for row, slot in zip(self.rows, slots, strict=False):
+            row.set_lit(slot.position in (self._player.hover, self._player.selection))
+        lit = next((row for row in self.rows if row.property("lit")), None)
+        if lit is not None and not lit.underMouse():
+            self.area.ensureWidgetVisible(lit, 0, SPACE_2)

@@ -1,0 +1,157 @@
+"""What the runs of a decision come to, reply by reply: canvases, slots, reads, answers. Knows neither Qt nor torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from app.state.run.canvas import BlockState, CanvasState
+from engine import CanvasCommitted, Event, Recording
+from engine.events import SlotsRead
+from engine.service import RunAdvanced, RunEnded, RunRequest, RunStarted, ServiceReply
+from engine.tasks.decisions.answers import LabelRead, TypedAnswer, answer_of
+from engine.tasks.decisions.layout import Slot
+from engine.tasks.decisions.questions import Question
+
+
+@dataclass(eq=False)
+class DecisionRun:
+    """One run of a decision. ``first`` is the place of its first question among all."""
+
+    request: RunRequest
+    first: int = 0
+    trace: Recording | None = None
+    canvas: CanvasState = field(default_factory=CanvasState)
+    reads: list[tuple[LabelRead, ...]] = field(default_factory=list)  # of each read, one a question
+    is_over: bool = False
+    problem: str = ""
+    details: str = ""
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """Those that this run asks."""
+        assert self.request.decision is not None
+        return self.request.decision.questions
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """Where its questions are answered; empty where it has no canvas."""
+        return () if self.trace is None else self.trace.header.slots
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether it was cancelled before its last read."""
+        finished = self.canvas.finished
+        return self.is_over and (finished is None or finished.reason == "cancelled")
+
+    def fold(self, event: Event) -> None:
+        """Take in its next event. A canvas stays as it was read: nothing of it is text that an end token would cut."""
+        if not isinstance(event, CanvasCommitted):
+            self.canvas.fold(event)
+        if isinstance(event, SlotsRead):
+            found = zip(event.logprobs, event.argmax_is_label, strict=True)
+            self.reads.append(tuple(LabelRead(tuple(own.tolist()), is_label) for own, is_label in found))
+
+    def take(self, reply: RunStarted | RunAdvanced | RunEnded) -> None:
+        """Take in its next reply."""
+        match reply:
+            case RunStarted(_, trace):
+                self.trace = trace
+            case RunAdvanced(_, event):
+                self.fold(event)
+            case RunEnded(_, message, details):
+                self.is_over, self.problem, self.details = True, message, details
+
+    def reads_of(self, question: int) -> tuple[LabelRead, ...]:
+        """Of one of its questions, by its place among them."""
+        return tuple(one[question] for one in self.reads)
+
+    def answer(self, question: int, temperature: float) -> TypedAnswer | None:
+        """To one of its questions; None before the first read."""
+        reads = self.reads_of(question)
+        return answer_of(self.questions[question], reads, temperature) if reads else None
+
+
+@dataclass(frozen=True)
+class CanvasPlace:
+    """A canvas to look at: a read of a run."""
+
+    run: int
+    read: int
+
+
+@dataclass(eq=False)
+class DecisionReading:
+    """All runs that were asked for at once."""
+
+    runs: list[DecisionRun]
+
+    @staticmethod
+    def of(requests: Iterable[RunRequest]) -> DecisionReading:
+        """Before the first reply."""
+        runs: list[DecisionRun] = []
+        first = 0
+        for request in requests:
+            runs.append(DecisionRun(request, first))
+            first += len(runs[-1].questions)
+        return DecisionReading(runs)
+
+    def take(self, reply: ServiceReply) -> DecisionRun | None:
+        """Take in a reply; the run that it is of, None where it is of none of these."""
+        if isinstance(reply, RunStarted | RunAdvanced | RunEnded):
+            for run in self.runs:
+                if run.request.run_id == reply.run_id:
+                    run.take(reply)
+                    return run
+        return None
+
+    @property
+    def is_over(self) -> bool:
+        return all(run.is_over for run in self.runs)
+
+    @property
+    def problem(self) -> tuple[str, str]:
+        """Why a run failed, the first that did, and details; empty where none did."""
+        return next(((run.problem, run.details) for run in self.runs if run.problem), ("", ""))
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether a run was cancelled before its end."""
+        return any(run.was_stopped and not run.problem for run in self.runs)
+
+    @property
+    def count(self) -> int:
+        """Questions in all."""
+        return sum(len(run.questions) for run in self.runs)
+
+    def run_of(self, question: int) -> tuple[int, int]:
+        """The place of the run that asks a question, and of the question in it."""
+        for place, run in enumerate(self.runs):
+            if question < run.first + len(run.questions):
+                return place, question - run.first
+        raise IndexError(f"there is no question {question}")
+
+    def answer(self, question: int, temperature: float) -> TypedAnswer | None:
+        """To a question by its place among all; None before its first read."""
+        run, place = self.run_of(question)
+        return self.runs[run].answer(place, temperature)
+
+    def answers(self, temperature: float) -> Sequence[TypedAnswer | None]:
+        """To all questions, in their order."""
+        return [self.answer(question, temperature) for question in range(self.count)]
+
+    def reads_of(self, question: int) -> tuple[LabelRead, ...]:
+        """All reads of a question."""
+        run, place = self.run_of(question)
+        return self.runs[run].reads_of(place)
+
+    @property
+    def canvases(self) -> list[CanvasPlace]:
+        """All that there are to look at so far, in order."""
+        return [
+            CanvasPlace(place, read) for place, run in enumerate(self.runs) for read in range(len(run.canvas.blocks))
+        ]
+
+    def block(self, place: CanvasPlace) -> BlockState:
+        """Raises IndexError where there is none."""
+        return self.runs[place.run].canvas.blocks[place.read]

@@ -1,0 +1,57 @@
+"""Decisions to begin with, which the embedded model has learnt. Knows neither Qt nor a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from app.state.decisions.drafts import QuestionDraft
+from app.state.decisions.sheet import QuestionSheet
+from engine.tasks.decisions.examples import suggestions, table
+from engine.tasks.decisions.questions import Question
+from engine.tasks.decisions.table import LABEL, CsvTable, TableRow
+
+LONGEST_TITLE = 48  # characters
+ROWS = 200  # of the table
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A state and questions about it."""
+
+    state: str
+    questions: tuple[Question, ...]
+
+    @property
+    def title(self) -> str:
+        """The beginning of the state."""
+        return self.state if len(self.state) <= LONGEST_TITLE else f"{self.state[: LONGEST_TITLE - 1].rstrip()}…"
+
+    @property
+    def drafts(self) -> tuple[QuestionDraft, ...]:
+        """Its questions, to be asked and changed."""
+        return tuple(map(QuestionDraft.of, self.questions))
+
+    def sheet(self, before: QuestionSheet) -> QuestionSheet:
+        """Its questions, asked as others were before."""
+        return QuestionSheet(
+            self.drafts, is_joint=before.is_joint, repeats=before.repeats, temperature=before.temperature
+        )
+
+
+@cache
+def samples() -> tuple[Sample, ...]:
+    """All of them, the one to begin with first."""
+    return tuple(Sample(state, questions) for state, questions in suggestions())
+
+
+def sample_table() -> tuple[tuple[Question, ...], CsvTable]:
+    """Questions, and a table of states with the right answers to them."""
+    questions, rows = table(ROWS)
+    columns = ("state", *(question.name + LABEL for question in questions))
+    found = [
+        (state, *(question.options[right].name for question, right in zip(questions, answers, strict=True)))
+        for state, answers in rows
+    ]
+    cells = tuple(TableRow(number, one) for number, one in enumerate(found, start=2))
+    return questions, CsvTable("example.csv", columns, cells)

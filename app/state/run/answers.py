@@ -1,0 +1,99 @@
+"""What the reads of a decision come to, as answers and in few words. Knows neither Qt nor a canvas."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from app.system.i18n import tr, trn
+from engine import SlotsRead
+from engine.tasks.decisions.answers import LabelRead, TypedAnswer, answer_of
+from engine.tasks.decisions.questions import Decision, Question, Score
+
+MOST_WORDS = 80  # characters of a question, or of an option, where they are told in few words
+
+
+def label_reads(read: SlotsRead) -> tuple[LabelRead, ...]:
+    """One read, by question."""
+    found = zip(read.logprobs, read.argmax_is_label, strict=True)
+    return tuple(LabelRead(tuple(own.tolist()), is_label) for own, is_label in found)
+
+
+def answers_of(decision: Decision, reads: Sequence[SlotsRead]) -> tuple[TypedAnswer, ...]:
+    """The answer to each question after these reads; none before the first."""
+    if not reads:
+        return ()
+    by_question = zip(*map(label_reads, reads), strict=True)
+    return tuple(answer_of(question, own) for question, own in zip(decision.questions, by_question, strict=True))
+
+
+def entropy_of(answer: TypedAnswer) -> float:
+    """Of the options, in nats, over all reads."""
+    return -math.fsum(share * math.log(share) for share in answer.probabilities if share > 0)
+
+
+# --- in words --------------------------------------------------------------------------------------------------------
+
+
+def question_words(question: Question) -> str:
+    """A question in a line."""
+    return _short(question.instructions)
+
+
+def answer_words(answer: TypedAnswer) -> str:
+    """An answer with its probability; of a score the mean level."""
+    name = _short(answer.question.options[answer.best].name)
+    if isinstance(answer.question, Score):
+        last = len(answer.probabilities) - 1
+        return tr("{score} of {last}, {name}", score=f"{answer.score:.1f}", last=last, name=name)
+    return tr("{name} {share}", name=name, share=share_words(answer.probabilities[answer.best]))
+
+
+def share_words(share: float) -> str:
+    """A probability in per cent, never 0 % or 100 % where it is not."""
+    if 0 < share < 0.001:
+        return tr("under 0.1 %")
+    if 0.999 < share < 1:
+        return tr("over 99.9 %")
+    return tr("{share} %", share=f"{100 * share:.1f}")
+
+
+def decision_words(answers: Sequence[TypedAnswer]) -> str:
+    """Each question with its answer, in a line."""
+    told = (f"{question_words(answer.question)} {answer_words(answer)}" for answer in answers)
+    return tr(" · ").join(told)
+
+
+def fact_words(answer: TypedAnswer, reads: Sequence[LabelRead]) -> str:
+    """What else is known of an answer: how sure it is, and how the reads agree."""
+    facts = [
+        tr("label mass {share}", share=share_words(answer.label_mass)),
+        tr("confidence {share}", share=share_words(answer.confidence)),
+        tr("entropy {entropy} nats", entropy=f"{entropy_of(answer):.3f}"),
+    ]
+    told = tr("{facts}.", facts=" · ".join(facts))
+    if not answer.argmax_is_label:
+        told += " " + tr("The likeliest token of all is none of the labels.")
+    if answer.reads > 1:
+        each = tr(", ").join(_read_words(answer, read) for read in reads)
+        agreeing = round(answer.agreement * answer.reads)
+        told += " " + trn(
+            "{count} of {reads} reads agrees: {each}.",
+            "{count} of {reads} reads agree: {each}.",
+            agreeing,
+            reads=answer.reads,
+            each=each,
+        )
+    return told
+
+
+def _read_words(answer: TypedAnswer, read: LabelRead) -> str:
+    """One read's own likeliest option."""
+    shares = read.probabilities()
+    best = max(range(len(shares)), key=shares.__getitem__)
+    return tr("{name} {share}", name=_short(answer.question.options[best].name), share=share_words(shares[best]))
+
+
+def _short(text: str) -> str:
+    line = " ".join(text[: 4 * MOST_WORDS].split())
+    return line if len(line) <= MOST_WORDS else f"{line[: MOST_WORDS - 1]}…"

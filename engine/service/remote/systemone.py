@@ -1,0 +1,135 @@
+"""``/v1/systemone`` of other servers: whether they have it, a decision as they are asked, and their answers as a read.
+
+They tell of probabilities and no more: there is one read, without a canvas.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from engine.config import MOST_POSITIONS
+from engine.events import Event, GenerationFinished, PrefillFinished, SlotsRead
+from engine.service.remote import problems
+from engine.service.remote.calls import Calls, Check, no_check
+from engine.service.remote.problems import RemoteError
+from engine.tasks.decisions.forms import question_to_json
+from engine.tasks.decisions.questions import Decision, Option, Question, Score, YesNo
+
+LEAST = -1000.0  # nats
+LONGEST_NAME = 64  # characters of a question's name that are sent
+OFFERS = (400, 422)  # what a server that has the route says to a request without questions
+SLACK = 0.02  # by which probabilities may miss 1: they are rounded
+
+
+def is_offered(calls: Calls, check: Check = no_check) -> bool:
+    """Whether a server decides with the model of its address; asks the network."""
+    body = {"model": calls.address.model, "state": "", "questions": {}}
+    try:
+        return calls.status_of(_url(calls), body, check) in OFFERS
+    except RemoteError:
+        return False
+
+
+def decide(calls: Calls, decision: Decision, check: Check) -> Iterator[Event]:
+    """A decision's events.
+
+    Raises:
+        RemoteError: the server does not decide it.
+    """
+    asked, names = time.monotonic(), _names(decision.questions)
+    raw = calls.post_json(_url(calls), _body(decision, names, calls.address.model), check, calls.patience.answer)
+    seconds = time.monotonic() - asked
+    found = [_logprobs(raw, name, question) for name, question in zip(names, decision.questions, strict=True)]
+    if None in found:
+        raise problems.strange(calls.address)
+    usage = _field(raw, "usage", "input_tokens")
+    if type(usage) is int and 0 <= usage <= MOST_POSITIONS:
+        yield PrefillFinished(usage, 0, seconds)
+    is_label = tuple(_field(raw, "diagnostics", name, "argmax_is_label") is not False for name in names)
+    logprobs = tuple(np.array(one, dtype=np.float32) for one in found)
+    yield SlotsRead(0, logprobs, is_label)
+    yield GenerationFinished("eos", np.zeros(0, dtype=np.int32), 0, 0, seconds)
+
+
+def _url(calls: Calls) -> str:
+    return calls.address.base + "/systemone"
+
+
+def _body(decision: Decision, names: Sequence[str], model: str) -> dict[str, Any]:
+    questions = zip(names, decision.questions, strict=True)
+    body: dict[str, Any] = {
+        "model": model,
+        "state": decision.state,
+        "questions": {name: question_to_json(_plain(question)) for name, question in questions},
+        "chat_template_kwargs": {"enable_thinking": False},
+    }
+    if decision.instructions:
+        body["instructions"] = decision.instructions
+    if decision.is_joint and len(names) > 1:
+        body["joint"] = True
+    return body
+
+
+def _plain(question: Question) -> Question:
+    """A score's levels are names alone elsewhere."""
+    if not isinstance(question, Score):
+        return question
+    levels = (f"{level.name} - {level.description}" if level.description else level.name for level in question.levels)
+    return Score(question.instructions, tuple(map(Option, levels)), question.name)
+
+
+def _names(questions: Sequence[Question]) -> list[str]:
+    """A name for each, its own where it can be: some servers write it into the prompt."""
+    own = [question.name for question in questions]
+    fits = all(0 < len(name) <= LONGEST_NAME and name.isprintable() and ":" not in name for name in own)
+    return own if fits and len(set(own)) == len(own) else [f"q{number}" for number, _ in enumerate(own, start=1)]
+
+
+def _logprobs(raw: Any, name: str, question: Question) -> list[float] | None:
+    """Of each option, over the whole vocabulary; None where the answer is none."""
+    shares, mass = (
+        _shares(_field(raw, "answers", name), question),
+        _number(_field(raw, "diagnostics", name, "label_mass")),
+    )
+    if shares is None:
+        return None
+    mass = 1.0 if mass is None else mass
+    return [max(LEAST, math.log(share * mass)) if share * mass > 0 else LEAST for share in shares]
+
+
+def _shares(answer: Any, question: Question) -> list[float] | None:
+    """The probability of each option, summing to 1."""
+    given = _field(answer, "probabilities")
+    match question:
+        case YesNo():
+            keys = ["yes", "no"]
+            yes = _number(_field(answer, "noul"))
+            if given is None and yes is not None:
+                given = {"yes": yes, "no": 1.0 - yes}
+        case Score():
+            keys = [str(level) for level, _ in enumerate(question.levels)]
+        case _:
+            keys = [option.name for option in question.options]
+    values = [_number(_field(given, key)) for key in keys]
+    shares = [value for value in values if value is not None]
+    whole = math.fsum(shares)
+    if len(shares) < len(keys) or abs(whole - 1.0) > SLACK:
+        return None
+    return [share / whole for share in shares]
+
+
+def _field(raw: Any, *names: str) -> Any:
+    for name in names:
+        raw = raw.get(name) if isinstance(raw, dict) else None
+    return raw
+
+
+def _number(raw: Any) -> float | None:
+    """A probability."""
+    is_one = isinstance(raw, int | float) and not isinstance(raw, bool) and 0.0 <= raw <= 1.0 + SLACK
+    return min(1.0, float(raw)) if is_one else None

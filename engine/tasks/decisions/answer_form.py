@@ -1,0 +1,34 @@
+"""Typed answers as JSON, in the form of ``/v1/systemone``, with what it calls diagnostics beside them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.tasks.decisions.answers import TypedAnswer
+from engine.tasks.decisions.questions import OneOf, Score, YesNo
+
+
+def answer_to_json(answer: TypedAnswer) -> dict[str, Any]:
+    """An answer without its question's name; how far its reads agree, where there are several."""
+    question = answer.question
+    names = [option.name for option in question.options]
+    written: dict[str, Any]
+    match question:
+        case YesNo():
+            written = {"type": "noul", "noul": answer.probabilities[0]}
+        case OneOf():
+            written = {"type": "choice", "choice": names[answer.best]}
+        case Score():
+            legend = {str(level): name for level, name in enumerate(names)}
+            written = {"type": "score", "score": answer.score, "legend": legend}
+            names = list(legend)
+    written["probabilities"] = dict(zip(names, answer.probabilities, strict=True))
+    written |= {
+        "confidence": answer.confidence,
+        "label_mass": answer.label_mass,
+        "argmax_is_label": answer.argmax_is_label,
+        "reads": answer.reads,
+    }
+    if answer.reads > 1:
+        written |= {"spread": dict(zip(names, answer.spread, strict=True)), "agreement": answer.agreement}
+    return written

@@ -1,0 +1,129 @@
+"""Questions as a file, with how they are asked: what the window and the command line export and import.
+
+``{"instructions": "", "joint": false, "repeats": 3, "temperature": 1.0, "questions": {id: question}}``, the questions
+in the form of ``engine.tasks.decisions.forms``; the temperature may be a calibration. A bare ``{id: question}`` is
+read, too, and a request to ``/v1/systemone``, whose state is taken along.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine import files
+from engine.errors import SafelightError, quoted
+from engine.tasks.decisions.calibration import Calibration, checked_temperature
+from engine.tasks.decisions.forms import question_to_json, questions_from_json
+from engine.tasks.decisions.questions import MOST_REPEATS, MOST_TEXT, Question
+
+REPEATS = 3  # where a file says nothing
+FILE_BYTES = 2**20
+OWN = ("instructions", "joint", "repeats", "temperature", "questions")
+OF_REQUESTS = ("model", "state", "images", "chat_template_kwargs", "request_id")  # of ``/v1/systemone``, besides
+
+
+@dataclass(frozen=True)
+class QuestionFile:
+    """Questions with names of their own, and how they are asked. ``state`` is that of a request, or empty."""
+
+    questions: tuple[Question, ...]
+    instructions: str = ""
+    is_joint: bool = False
+    repeats: int = REPEATS
+    temperature: float = 1.0
+    calibration: Calibration | None = None  # where the temperature is from, if it was fitted
+    state: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Without the state."""
+        return {
+            "instructions": self.instructions,
+            "joint": self.is_joint,
+            "repeats": self.repeats,
+            "temperature": self.temperature if self.calibration is None else self.calibration.to_json(),
+            "questions": {question.name: question_to_json(question) for question in self.questions},
+        }
+
+
+def question_file_from_json(raw: Any) -> QuestionFile:
+    """
+    Raises:
+        SafelightError: it is none of the three forms; the sentence names the question or the field.
+    """
+    if not isinstance(raw, Mapping):
+        raise SafelightError("questions must be a JSON object")
+    if not _is_wrapped(raw):
+        return QuestionFile(questions_from_json(raw))
+    unknown = [field for field in raw if field not in OWN + OF_REQUESTS]
+    if unknown:
+        raise SafelightError(f"there is no field {quoted(unknown[0])}; there are {', '.join(OWN)}")
+    if raw.get("images"):
+        raise SafelightError("images are not taken; ask about text")
+    temperature = raw.get("temperature", 1.0)
+    calibration = Calibration.from_json(temperature) if isinstance(temperature, Mapping) else None
+    return QuestionFile(
+        questions_from_json(raw["questions"]),
+        _instructions(raw.get("instructions")),
+        _flag(raw.get("joint")),
+        _repeats(raw.get("repeats", REPEATS)),
+        checked_temperature(temperature) if calibration is None else calibration.temperature,
+        calibration,
+        _state(raw.get("state")),
+    )
+
+
+def read_question_file(path: Path) -> QuestionFile:
+    """
+    Raises:
+        SafelightError: it cannot be read, or as ``question_file_from_json``; the sentence names the file.
+    """
+    raw = files.read_json(path, most=FILE_BYTES)
+    try:
+        return question_file_from_json(raw)
+    except SafelightError as error:
+        raise SafelightError(f"{path}: {error}") from None
+
+
+def write_question_file(path: Path, questions: QuestionFile) -> None:
+    """Write it whole or not at all.
+
+    Raises:
+        SafelightError: as ``engine.files.replacing``.
+    """
+    files.write_text(path, json.dumps(questions.to_json(), indent=2, ensure_ascii=False) + "\n")
+
+
+def _is_wrapped(raw: Mapping[str, Any]) -> bool:
+    """Whether the questions are in a field of that name; a question may have that name, too."""
+    inner = raw.get("questions")
+    return "questions" in raw and not (isinstance(inner, Mapping) and isinstance(inner.get("type"), str))
+
+
+def _instructions(raw: Any) -> str:
+    if raw is not None and not isinstance(raw, str):
+        raise SafelightError(f"the instructions must be a text, not {quoted(raw)}")
+    if len(raw or "") > MOST_TEXT:
+        raise SafelightError(f"the instructions have {len(raw or '')} characters; at most {MOST_TEXT} are taken")
+    return raw or ""
+
+
+def _flag(raw: Any) -> bool:
+    if raw is not None and not isinstance(raw, bool):
+        raise SafelightError(f"joint must be true or false, not {quoted(raw)}")
+    return bool(raw)
+
+
+def _repeats(raw: Any) -> int:
+    if type(raw) is not int or not 0 <= raw <= MOST_REPEATS:
+        raise SafelightError(f"repeats must be a whole number from 0 to {MOST_REPEATS}, not {quoted(raw)}")
+    return raw
+
+
+def _state(raw: Any) -> str:
+    """A state as text; of what is no text, its JSON."""
+    if raw is None or isinstance(raw, str):
+        return raw or ""
+    return json.dumps(raw, ensure_ascii=False)

@@ -1,0 +1,350 @@
+"""``safelight decide`` as its users meet it: one text, a table, Ctrl+C and going on, calibration, bad input."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import engine
+from app.cli import decide_table, deciding
+from app.cli.main import main
+from engine.tasks.decisions.question_file import read_question_file
+from tests.app.cli.deciding_backend import MASS, DecidingBackend
+
+Capture = pytest.CaptureFixture[str]
+Patch = pytest.MonkeyPatch
+
+ASK = ["--yes-no", "Is it urgent?", "--name", "urgent"]
+TEAM = ["--choice", "Which team?", "--option", "billing", "--option", "support", "--option", "sales", "--name", "team"]
+ANGER = ["--score", "How angry?", "--level", "calm", "--level", "cross", "--name", "anger"]
+
+
+@pytest.fixture
+def backend(monkeypatch: Patch) -> DecidingBackend:
+    made = DecidingBackend()
+    monkeypatch.setattr(deciding, "ChosenBackend", lambda _args: made)
+    return made
+
+
+def run(capsys: Capture, *arguments: object) -> tuple[int, str, str]:
+    code = main(["decide", *map(str, arguments)])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def one_line(err: str) -> str:
+    assert err.startswith("safelight: ")
+    assert err.count("\n") == 1
+    return err
+
+
+def write_table(path: Path, count: int, **more: list[str]) -> Path:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "text", *more])
+        for row in range(count):
+            writer.writerow(
+                [-row, f"mail {row}: {0.05 + 0.9 * row / count:.4f}", *(cells[row] for cells in more.values())]
+            )
+    return path
+
+
+def cells_of(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+# --- one text -----------------------------------------------------------------------------------------------------
+
+
+def test_the_embedded_model_decides(capsys: Capture) -> None:
+    asked = [*ASK, *TEAM, *ANGER]
+    code, out, err = run(capsys, "Ann has 3 coins.", *asked, "--json", "--repeat", 1)
+    record = json.loads(out)
+    assert (code, out.count("\n"), err) == (0, 1, "")
+    assert (record["model"], record["temperature"]) == (engine.SKILLS, 1.0)
+    assert list(record["answers"]) == ["urgent", "team", "anger"]
+    for answer in record["answers"].values():
+        assert sum(answer["probabilities"].values()) == pytest.approx(1)
+        assert answer["confidence"] == pytest.approx(max(answer["probabilities"].values()) * answer["label_mass"])
+        assert answer["reads"] in (1, 2)
+
+
+def test_one_text_as_json(capsys: Capture, backend: DecidingBackend) -> None:
+    code, out, err = run(capsys, "mail: 0.8", *ASK, *TEAM, *ANGER, "--json", "--instructions", "Be brief.", "--joint")
+    answers = json.loads(out)["answers"]
+    assert (code, err) == (0, "")
+    assert answers["urgent"]["noul"] == pytest.approx(0.8)
+    assert answers["team"]["choice"] == "billing"
+    assert answers["team"]["probabilities"]["sales"] == pytest.approx(0.1)
+    assert answers["anger"]["score"] == pytest.approx(0.2)
+    assert answers["anger"]["legend"] == {"0": "calm", "1": "cross"}
+    assert answers["urgent"]["label_mass"] == pytest.approx(MASS)
+    [request] = backend.requests
+    assert request.decision is not None
+    assert (request.decision.instructions, request.decision.is_joint, request.decision.repeats) == (
+        "Be brief.",
+        True,
+        3,
+    )
+    assert not request.keep
+    _, out, _ = run(capsys, "mail: 0.8", *ASK, "--json", "--temperature", "0.5")
+    assert json.loads(out)["answers"]["urgent"]["noul"] == pytest.approx(0.64 / 0.68)
+
+
+def test_one_text_for_people(capsys: Capture, backend: DecidingBackend, tmp_path: Path) -> None:
+    file = tmp_path / "mail.txt"
+    file.write_text("mail: 0.7500\n")
+    code, out, err = run(capsys, "--file", file, *ASK, *TEAM)
+    assert (code, err) == (0, "")
+    assert backend.states == ["mail: 0.7500"]
+    lines = [line.split() for line in out.splitlines() if "%" in line]
+    assert ["Is", "it", "urgent?", "→", "yes", "█" * 18, "75.0", "%", "37.5", "%", "0.500"] in lines
+    assert ["no", "██████", "25.0", "%"] in lines
+    assert "\x1b" not in out
+
+
+@pytest.mark.usefixtures("backend")
+def test_questions_from_a_file_and_to_one(capsys: Capture, tmp_path: Path) -> None:
+    file = tmp_path / "questions.json"
+    code, first, _ = run(capsys, "0.6", *ASK, *TEAM, "--repeat", 5, "--save", file, "--json")
+    assert code == 0
+    saved = read_question_file(file)
+    assert ([question.name for question in saved.questions], saved.repeats) == (["urgent", "team"], 5)
+    assert run(capsys, "0.6", "--questions", file, "--json")[1] == first
+    body = {"state": "0.9", "questions": {"urgent": {"type": "noul", "instructions": "Is it urgent?"}}}
+    file.write_text(json.dumps(body))
+    code, out, _ = run(capsys, "--questions", file, "--json")
+    assert json.loads(out)["answers"]["urgent"]["noul"] == pytest.approx(0.9)
+
+
+def test_ctrl_c_while_one_text_is_decided(capsys: Capture, backend: DecidingBackend) -> None:
+    backend.interrupt_at = 1
+    assert run(capsys, "0.6", *ASK) == (130, "", "safelight: stopped\n")
+
+
+@pytest.mark.usefixtures("backend")
+def test_what_a_run_fails_with_is_said(capsys: Capture) -> None:
+    code, out, err = run(capsys, "broken", *ASK)
+    assert (code, out) == (2, "")
+    assert "the card fell out" in one_line(err)
+
+
+# --- a table ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("backend")
+def test_a_table_in_and_a_table_out(capsys: Capture, tmp_path: Path) -> None:
+    labels = ["no", "no", "FALSE", "", "yes", "no"]  # of the six, row 6 is answered with yes
+    given = write_table(tmp_path / "in.csv", 6, urgent_label=labels)
+    out = tmp_path / "out.csv"
+    code, said, err = run(capsys, "--csv", given, "--out", out, *ASK, *ANGER, "--repeat", 0)
+    assert (code, err) == (0, "")
+    assert "6 rows decided" in said
+    assert "urgent: 80.0 % of 5 labelled rows right" in said
+    rows = cells_of(out)
+    assert [row["id"] for row in rows] == ["0", "-1", "-2", "-3", "-4", "-5"]
+    assert [row["urgent_answer"] for row in rows] == ["no", "no", "no", "yes", "yes", "yes"]
+    assert float(rows[5]["urgent_probability"]) == pytest.approx(0.8)
+    assert float(rows[5]["urgent_confidence"]) == pytest.approx(0.4)
+    assert float(rows[5]["anger_score"]) == pytest.approx(0.2)
+    assert "urgent_spread" not in rows[0]
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["in.csv", "out.csv"]
+
+
+def test_a_table_as_json_lines_by_a_template(capsys: Capture, backend: DecidingBackend, tmp_path: Path) -> None:
+    given = write_table(tmp_path / "in.csv", 3)
+    code, out, err = run(capsys, "--csv", given, "--state", "No {id}: {text}", "--json", *ASK)
+    assert (code, err) == (0, "")
+    assert backend.states[1] == "No -1: mail 1: 0.3500"
+    assert [json.loads(line)["row"] for line in out.splitlines()] == [2, 3, 4]
+
+
+@pytest.mark.usefixtures("backend")
+def test_a_row_that_fails_is_said_in_it(capsys: Capture, tmp_path: Path) -> None:
+    given, out = tmp_path / "in.csv", tmp_path / "out.csv"
+    given.write_text("text\n0.9\nbroken\n0.8\nbroken\n")
+    code, _, err = run(capsys, "--csv", given, "--out", out, *ASK)
+    assert code == 0
+    assert "2 rows could not be decided" in one_line(err)
+    assert [row["error"] for row in cells_of(out)] == ["", "the card fell out", "", "the card fell out"]
+    code, said, _ = run(capsys, "--csv", given, "--json", *ASK)
+    assert [json.loads(line).get("error") for line in said.splitlines()] == [None, "the card fell out"] * 2
+
+
+@pytest.mark.usefixtures("backend")
+def test_when_all_fail_it_ends_and_goes_on_later(capsys: Capture, tmp_path: Path, monkeypatch: Patch) -> None:
+    given, out = tmp_path / "in.csv", tmp_path / "out.csv"
+    given.write_text("text\n0.9\n" + "broken\n" * 5)
+    monkeypatch.setattr(decide_table, "MOST_FAILURES", 4)
+    code, _, err = run(capsys, "--csv", given, "--out", out, *ASK)
+    assert code == 2
+    assert "4 rows in a row failed from row 3 on: the card fell out" in one_line(err)
+    monkeypatch.setattr(decide_table, "MOST_FAILURES", 9)
+    code, _, err = run(capsys, "--csv", given, "--out", out, *ASK)
+    assert code == 0
+    assert "going on after 1 of 6 rows" in err
+
+
+def test_ctrl_c_and_going_on(capsys: Capture, backend: DecidingBackend, tmp_path: Path, monkeypatch: Patch) -> None:
+    monkeypatch.setattr(deciding, "IN_FLIGHT", 1)
+    given, out = write_table(tmp_path / "in.csv", 30, note=['a "quoted"\r\nnote'] * 30), tmp_path / "out.csv"
+    command = ["--csv", given, "--out", out, *ASK, *TEAM]
+    assert run(capsys, *command)[0] == 0
+    whole = out.read_bytes()
+    out.unlink()
+
+    backend.states, backend.interrupt_at = [], 12
+    code, said, err = run(capsys, *command)
+    assert (code, said) == (130, "")
+    assert not out.exists()
+    part = tmp_path / "out.csv.part"
+    done = part.read_bytes()
+    count = done.count(b"mail ")
+    assert 1 <= count <= 11  # of those before it, as many as were handed out
+    assert f"stopped; {count} of 30 rows are done; give the same command again to go on" in one_line(err)
+    assert whole.startswith(done)
+
+    part.write_bytes(done[:-9])  # as if the program had been killed in the middle of a row
+    for changed, what in (
+        ([*command[:-2], "--name", "other"], "another set of questions"),
+        ([*command, "--state", "{id} {text}"], "another state"),
+        ([*command, "--model", "other"], "another model or adapter"),
+    ):
+        code, _, err = run(capsys, *changed)
+        assert code == 2, changed
+        assert f"{part} was begun with {what}" in one_line(err)
+    backend.states, backend.interrupt_at = [], 0
+    code, said, err = run(capsys, *command)
+    assert code == 0
+    assert f"going on after {count - 1} of 30 rows" in one_line(err)
+    assert len(backend.states) == 30 - (count - 1)
+    assert out.read_bytes() == whole
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["in.csv", "out.csv"]
+
+
+def test_a_part_that_is_none_of_ours(capsys: Capture, backend: DecidingBackend, tmp_path: Path) -> None:
+    given, out = write_table(tmp_path / "in.csv", 2), tmp_path / "out.csv"
+    part = tmp_path / "out.csv.part"
+    part.write_text("mine")
+    assert "is there, and not from this command" in one_line(run(capsys, "--csv", given, "--out", out, *ASK)[2])
+    assert part.read_text() == "mine"
+    part.unlink()
+    backend.interrupt_at = 2
+    run(capsys, "--csv", given, "--out", out, *ASK)
+    part.write_text("mine")
+    assert "was changed by something else" in one_line(run(capsys, "--csv", given, "--out", out, *ASK)[2])
+    part.write_text("")  # killed before the header was written
+    backend.interrupt_at = 0
+    assert run(capsys, "--csv", given, "--out", out, *ASK)[0] == 0
+    assert len(cells_of(out)) == 2
+
+
+# --- calibration --------------------------------------------------------------------------------------------------
+
+
+def test_calibration(capsys: Capture, backend: DecidingBackend, tmp_path: Path) -> None:
+    """Of answers that are 0.9 sure three in four are right: their temperature has a closed form."""
+    given = tmp_path / "in.csv"
+    rows = ["mail: 0.9000,yes", "mail: 0.9000,TRUE", "mail: 0.9000,no", "mail: 0.9000,1", "unlabelled,"] * 4
+    given.write_text("\n".join(["text,urgent", *rows]))
+    saved = tmp_path / "q.json"
+    command = ["--csv", given, "--calibrate", *ASK]
+    code, out, err = run(capsys, *command, "--save", saved, "--json")
+    found = json.loads(out)
+    assert (code, err) == (0, "")
+    assert found["temperature"] == pytest.approx(2.0, rel=1e-3)  # ln 9 / ln 3
+    assert (found["examples"], found["accuracy"]) == (16, 0.75)
+    assert (found["ece_before"], found["ece_after"]) == (pytest.approx(0.15), pytest.approx(0, abs=1e-3))
+    assert len(backend.states) == 16
+    questions = read_question_file(saved)
+    assert questions.temperature == found["temperature"]
+    assert questions.calibration is not None
+    _, out, _ = run(capsys, "0.9", "--questions", saved, "--json")
+    assert json.loads(out)["answers"]["urgent"]["noul"] == pytest.approx(0.75, abs=1e-3)
+    code, out, _ = run(capsys, *command)
+    assert code == 0
+    assert "Fitted to 16 labelled answers" in out
+    backend.states, backend.interrupt_at = [], 3
+    code, out, err = run(capsys, *command)
+    assert (code, out) == (130, "")
+    assert "nothing is kept" in one_line(err)
+
+
+# --- bad input ----------------------------------------------------------------------------------------------------
+
+
+def case(said: str, *arguments: object) -> Any:
+    return pytest.param(arguments, said, id=said[:40])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        case("ask something with --yes-no", "x"),
+        case("say what the questions are about", *ASK),
+        case("the text is empty", " ", *ASK),
+        case("TEXT and --file both", "x", "--file", "y", *ASK),
+        case("none.txt is missing", "--file", "none.txt", *ASK),
+        case("not valid UTF-8", "a\udcff", *ASK),
+        case("a question is not valid UTF-8", "x", "--yes-no", "\udcff"),
+        case("--option 'a' comes before any question", "x", "--option", "a"),
+        case("--level 'a' belongs behind a --score", "x", *ASK, "--level", "a"),
+        case("two questions have the name 'urgent'", "x", *ASK, *ASK),
+        case("--name needs a name", "x", "--yes-no", "a?", "--name", ""),
+        case("the question 'q1' has 1 options; give 2 to 26", "x", "--choice", "a?", "--option", "b"),
+        case("the question 'q1' asks nothing", "x", "--yes-no", " "),
+        case("there are 65 questions", "x", *["--yes-no", "a?"] * 65),
+        case("--questions has all questions", "x", "--questions", "q.json", *ASK),
+        case("q.json is missing", "x", "--questions", "q.json"),
+        case("the temperature must be a number from 0.05 to 20, not 'hot'", "x", *ASK, "--temperature", "hot"),
+        case("the repeats must be a whole number from 0 to 64", "x", *ASK, "--repeat", 65),
+        case("--instructions has 10001 characters", "x", *ASK, "--instructions", "a" * 10_001),
+        case("--out is for tables; add --csv", "x", *ASK, "--out", "o.csv"),
+        case("--calibrate is for tables", "x", *ASK, "--calibrate"),
+        case("leave out TEXT and --file", "x", "--csv", "in.csv", "--json", *ASK),
+        case("say where the answers go", "--csv", "in.csv", *ASK),
+        case("none.csv is missing", "--csv", "none.csv", "--json", *ASK),
+        case("there is no folder", "--csv", "in.csv", "--out", "none/o.csv", *ASK),
+        case("--out is the table itself", "--csv", "in.csv", "--out", "./in.csv", *ASK),
+        case("folder is not a file", "--csv", "in.csv", "--out", "folder", *ASK),
+        case("no column 'note'", "--csv", "in.csv", "--out", "o.csv", "--state", "note", *ASK),
+        case("column 'urgent_answer' twice", "--csv", "taken.csv", "--json", *ASK),
+        case("row 3: the state is empty", "--csv", "empty.csv", "--json", *ASK),
+        case("leave out --out and --temperature", "--csv", "in.csv", "--calibrate", "--out", "o.csv", *ASK),
+        case("no right answers to 'urgent'", "--csv", "in.csv", "--calibrate", *ASK),
+        case("has 1 right answers; a temperature", "--csv", "few.csv", "--calibrate", *ASK),
+        case("row 2: 'perhaps' is no answer to 'team'", "--csv", "few.csv", "--calibrate", *TEAM),
+    ],
+)
+def test_bad_input(
+    arguments: tuple[object, ...],
+    said: str,
+    capsys: Capture,
+    backend: DecidingBackend,
+    tmp_path: Path,
+    monkeypatch: Patch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_table(Path("in.csv"), 2)
+    Path("taken.csv").write_text("text,urgent_answer\na,b\n")
+    Path("empty.csv").write_text("id,text\n1,a\n2,\n")
+    Path("few.csv").write_text("text,urgent,team\na,yes,perhaps\n")
+    Path("folder").mkdir()
+    before = sorted(tmp_path.iterdir())
+    code, out, err = run(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert said in one_line(err)
+    assert backend.states == []
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_model_that_cannot_decide(capsys: Capture, backend: DecidingBackend) -> None:
+    backend.capabilities = engine.service.Capabilities()  # type: ignore[attr-defined]
+    code, _, err = run(capsys, "x", *ASK)
+    assert code == 2
+    assert "cannot decide" in one_line(err)

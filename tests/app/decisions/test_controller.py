@@ -1,0 +1,155 @@
+"""The page with a stand-in engine: what cannot be asked, what fails, what is remembered, a model without a canvas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from pytestqt.qtbot import QtBot
+
+from app.context import AppContext
+from app.decisions.controller import DecisionsController
+from app.decisions.store import NAME, read_sheet
+from app.state.decisions.samples import samples
+from tests.app.decisions.far_engine import FarEngine
+
+Open = Callable[..., AppContext]
+
+
+@pytest.fixture
+def fake() -> FarEngine:
+    """In place of the usual stand-in."""
+    return FarEngine()
+
+
+@pytest.fixture
+def opened(qtbot: QtBot, open_context: Open) -> Callable[..., DecisionsController]:
+    """Opens the page, with a model or without."""
+
+    def open_page(**options: str | None) -> DecisionsController:
+        made = DecisionsController(open_context(**options))
+        qtbot.addWidget(made.page)
+        made.page.resize(1000, 700)
+        made.page.show()
+        return made
+
+    return open_page
+
+
+def idle(qtbot: QtBot, page: DecisionsController) -> None:
+    qtbot.waitUntil(lambda: not page.is_busy)
+
+
+def test_without_a_model_one_is_offered(qtbot: QtBot, opened: Callable[..., DecisionsController]) -> None:
+    page = opened(model=None)
+    one = page.page.one
+    assert not one.decide.isEnabled()
+    assert one.message.text() != ""
+    one.load.click()
+    qtbot.waitUntil(one.decide.isEnabled)
+    assert not one.load.isVisible()
+
+
+def test_a_model_that_cannot_decide_is_named(
+    qtbot: QtBot, fake: FarEngine, opened: Callable[..., DecisionsController]
+) -> None:
+    fake.able = type(fake.able)()
+    page = opened()
+    one = page.page.one
+    assert not one.decide.isEnabled()
+    assert one.load.isVisible()
+    qtbot.keyClick(one.column.state, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
+    assert not page.is_busy
+
+
+def test_a_model_elsewhere_tells_probabilities_and_no_canvas(
+    qtbot: QtBot, opened: Callable[..., DecisionsController]
+) -> None:
+    page = opened()
+    one = page.page.one
+    before = one.strip.teaching.text()
+    one.decide.click()
+    assert one.stop.isVisible()
+    idle(qtbot, page)
+    for card in one.questions.cards:
+        assert card.bars.answer is not None
+        assert card.bars.answer.best == 0
+    assert one.strip.teaching.isVisible()
+    assert one.strip.teaching.text() != before
+    assert not one.strip.inspect.isVisible()
+
+
+def test_what_is_missing_is_named_before_anything_runs(opened: Callable[..., DecisionsController]) -> None:
+    page = opened()
+    one = page.page.one
+    one.column.state.setPlainText("  ")
+    one.decide.click()
+    assert one.column.problem.isVisible()
+    assert page.page.focusWidget() is one.column.state
+    one.column.state.setPlainText("Tom is here.")
+    assert not one.column.problem.isVisible()
+    one.questions.adders[0].click()
+    one.decide.click()
+    assert one.questions.cards[-1].editor is not None
+    while one.questions.cards:
+        one.questions.cards[0].remove_asked.emit()
+    assert not one.decide.isEnabled()
+    assert not page.is_busy
+
+
+def test_a_decision_that_fails_or_is_stopped_says_so(
+    qtbot: QtBot, fake: FarEngine, opened: Callable[..., DecisionsController]
+) -> None:
+    page = opened()
+    one = page.page.one
+    fake.problem = "the server has gone"
+    one.decide.click()
+    idle(qtbot, page)
+    assert one.fault.text() == "the server has gone"
+    fake.problem, fake.hold = "", True
+    with qtbot.waitSignal(page.decider.changed):  # it has begun
+        one.decide.click()
+    assert one.fault.text() == ""
+    assert page.reason_to_wait() != ""
+    page.stop()
+    fake.gate.release(10)
+    idle(qtbot, page)
+    assert one.fault.text() != ""
+    assert one.questions.cards[0].bars.answer is None
+
+
+def test_rows_that_cannot_be_decided_say_why_and_the_others_go_on(
+    qtbot: QtBot, fake: FarEngine, opened: Callable[..., DecisionsController], tmp_path: Path
+) -> None:
+    page = opened()
+    fake.problem = "the server has gone"
+    page.page.table.sample.click()
+    page.show("table")
+    page.page.table.run.click()
+    idle(qtbot, page)
+    board = page.rows.board
+    assert board is not None
+    assert board.failed == len(board)
+    page.page.table.rows.choose(0)
+    assert page.page.table.detail.isVisible()
+    assert page.fitter.trust is None
+    page.rows.open(tmp_path / "missing.csv")
+    qtbot.waitUntil(page.page.table.problem.isVisible)
+
+
+def test_questions_are_remembered_between_starts(opened: Callable[..., DecisionsController]) -> None:
+    page = opened()
+    one = page.page.one
+    one.column.example_chosen.emit(len(samples()) - 1)
+    one.column.repeats.setValue(5)
+    one.questions.adders[2].click()  # not complete
+    page.remember()
+    folder = page._context.folders.data
+    assert read_sheet(folder) == one.questions.sheet
+    again = opened(model=None)
+    assert again.page.one.questions.sheet == one.questions.sheet
+    assert again.page.one.column.repeats.value() == 5
+    (folder / NAME).write_text("[1, 2]", encoding="utf-8")
+    assert read_sheet(folder) is None

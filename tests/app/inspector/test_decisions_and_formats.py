@@ -1,0 +1,305 @@
+"""Decisions and runs that fit a format, in the inspector: views, words, lists, and what is not offered."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from pytestqt.qtbot import QtBot
+
+from app.context import AppContext
+from app.design.tokens import DARKROOM, PAPER
+from app.inspector.cell.text import RenderedText
+from app.inspector.controller import InspectorController, build
+from app.inspector.page import InspectorPage
+from app.inspector.run_catalog import KeptRuns
+from app.inspector.run_lists import first_offers
+from app.inspector.story_words import caption
+from app.player.player import NOTHING
+from app.server import words
+from app.state.run.answers import answers_of
+from app.state.run.replay import Frame, Replay
+from app.state.run.task_words import kind_words, task_text
+from engine import SafelightError, SlotsRead, Trace
+from engine.server.live import LiveRequest
+from engine.service import RunRequest
+from engine.text.output_format import OutputFormat
+from tests.engine.task_runs import FORMAT, QUESTIONS, decided, decision_header, structured
+from tests.engine.traces import header, write
+
+DECIDED = decision_header()
+STRUCTURED = header(16, 50, output_format=FORMAT)
+LABELS = dict(enumerate(["yes", "no", "A", "B", "C", "0", "1", "2", "3"], start=11))
+
+
+def trace_of(told=STRUCTURED, events=None) -> Trace:
+    trace = Trace(header=told, piece=lambda token: LABELS.get(token, chr(ord("a") + token % 26)))
+    for event in events if events is not None else decided(told) if told.decision else structured():
+        trace.append(event)
+    return trace
+
+
+@pytest.fixture
+def page(qtbot: QtBot) -> InspectorPage:
+    made = InspectorPage(DARKROOM, reduced_motion=True)
+    qtbot.addWidget(made)
+    made.resize(1280, 800)
+    made.show()
+    return made
+
+
+def tabs(page: InspectorPage) -> list[str]:
+    return [page.side.tabText(place) for place in range(page.side.count()) if page.side.isTabVisible(place)]
+
+
+# --- decisions -------------------------------------------------------------------------------------------------------
+
+
+def test_a_decision_shows_what_was_asked_and_nothing_that_makes_no_sense_of_it(page: InspectorPage) -> None:
+    page.add_panel("Fork", page.welcome.open, works=True)
+    page.open_trace(trace_of(DECIDED))
+    assert page.title.text() == "Is it late? · Which colour? · How warm?"
+    assert page.facts.text() == "Decision · made-up · seed 0 · 3 questions together, 3 reads"
+    assert tabs(page) == ["Asked", "Text"]
+    assert page.side.currentWidget() is page.task
+    for said in ("It is ten.", "Be brief.", "2. Which colour?\n    red: as a brick\n    green", "2 times"):
+        assert said in page.task.text.toPlainText()
+    assert page.answers.isVisible()
+    assert not page.plots.isVisible()
+    assert not page.filmstrip.isVisible()
+    page.open_trace(trace_of())
+    assert tabs(page) == ["Format", "Steps", "Text", "Order", "Fork"]
+    assert page.plots.isVisible()
+    page.open_trace(trace_of(header(16, 50)))
+    assert tabs(page) == ["Steps", "Text", "Order", "Fork"]
+
+
+def test_each_question_has_its_answer_after_the_reads_so_far(page: InspectorPage) -> None:
+    trace = trace_of(DECIDED)
+    page.open_trace(trace, 0)
+    rows, reads = page.answers.rows, [event for event in trace.events if isinstance(event, SlotsRead)]
+    assert [row.said.text() for row in rows] == ["Not read yet"] * 3
+    assert "noise at the slots" in page.answers.summary.text()
+    for place in (1, 5, 3, 0, 2):  # both ways
+        page.player.go(place)
+        count = place // 2 + place % 2
+        found = answers_of(trace.header.decision, reads[:count]) if count else ()
+        for row, answer in itertools.zip_longest(rows, found):
+            if answer is None:
+                assert row.said.text() == "Not read yet"
+                continue
+            name = answer.question.options[answer.best].name
+            assert name in row.said.text()
+            share = f"{name}: {100 * answer.probabilities[answer.best]:.1f} %"
+            assert share in row.bars.accessibleDescription()
+            assert f"label mass {100 * answer.label_mass:.1f} %" in row.facts.text()
+            assert f"confidence {100 * answer.confidence:.1f} %" in row.facts.text()
+            assert ("none of the labels" in row.facts.text()) != answer.argmax_is_label
+            assert (f"of {count} reads" in row.facts.text()) == (count > 1)
+        page.grab()
+    page.player.go(5)
+    assert page.answers.summary.text().startswith("After 3 of 3 reads")
+    page.set_theme(PAPER)
+    page.grab()
+
+
+def test_a_slot_and_its_question_light_each_other(page: InspectorPage, qtbot: QtBot) -> None:
+    page.open_trace(trace_of(DECIDED))
+    slots, rows, view = [slot.position for slot in DECIDED.slots], page.answers.rows, page.canvas.view
+
+    def lit() -> list[bool]:
+        return [bool(row.property("lit")) for row in rows]
+
+    rect = view.grid.rect_of(slots[1])
+    qtbot.mouseMove(view, QPoint(rect.x + 3, rect.y + 3))
+    view.hovered = slots[1]
+    assert lit() == [False, True, False]
+    assert "Slot of question 2" in view.cell_text(slots[1])
+    view.hovered = -1
+    assert lit() == [False] * 3
+    rows[2].pointed.emit(True)
+    assert (page.player.hover, view.hovered, lit()) == (slots[2], slots[2], [False, False, True])
+    rows[2].pointed.emit(False)
+    assert page.player.hover == NOTHING
+    qtbot.mouseClick(rows[0], Qt.MouseButton.LeftButton, pos=QPoint(5, 5))
+    assert page.player.selection == view.selected == slots[0]
+    assert lit() == [True, False, False]
+
+
+def test_the_transport_goes_from_read_to_read(page: InspectorPage, qtbot: QtBot) -> None:
+    page.open_trace(trace_of(DECIDED), 0)
+    page.overview.finish()
+    timeline = page.transport.timeline
+    assert timeline.maximum() == 5
+    assert page.transport.frame.text() == "Read 1 of 3, before its step: noise at the slots"
+    qtbot.keyClick(page, Qt.Key.Key_Right)
+    assert page.transport.frame.text() == "Read 1 of 3, one denoising step"
+    assert timeline.facts(5) == ["Read 3 of 3, one denoising step"]
+    qtbot.keyClick(page, Qt.Key.Key_N)
+    assert page.player.frame == Frame(1, 0)
+    assert page.captions.caption.text.startswith("Read 2: Is it late? ")
+    qtbot.keyClick(page, Qt.Key.Key_End)
+    assert page.player.frame == Frame(2, 0)
+    assert not page.transport.key.isVisible()
+
+
+def test_the_text_of_a_read_stands_alone(page: InspectorPage) -> None:
+    trace = trace_of(DECIDED)
+    page.open_trace(trace)
+    texts = page.findChild(RenderedText)
+    last = trace.committed[-1]
+    assert texts.text == "".join(trace.piece(token) for token in last.tokens.tolist())
+
+
+def test_a_narrow_page_has_the_answers_in_a_tab(page: InspectorPage) -> None:
+    page.resize(700, 800)
+    page.open_trace(trace_of(DECIDED))
+    assert tabs(page) == ["Cell", "Answers", "Asked", "Text"]
+    assert page.side.currentWidget() is page.figures
+    page.open_trace(trace_of())
+    assert tabs(page)[:3] == ["Cell", "Plots", "Format"]
+    page.resize(1280, 800)
+    page.open_trace(trace_of(DECIDED))
+    assert page.answers.isVisible()
+
+
+def test_a_decision_that_a_server_told_of_has_answers_and_no_canvas(page: InspectorPage) -> None:
+    told = dataclasses.replace(DECIDED, slots=())
+    read = next(event for event in decided(DECIDED) if isinstance(event, SlotsRead))
+    page.open_trace(trace_of(told, [read]))
+    assert "no canvas" in page.answers.summary.text()
+    assert all("Not read" not in row.said.text() for row in page.answers.rows)
+    assert not page.transport.isEnabled()
+    page.grab()
+
+
+def test_a_decision_is_followed_while_it_is_read(page: InspectorPage, qtbot: QtBot) -> None:
+    trace, events = trace_of(DECIDED, []), list(decided(DECIDED))
+    page.follow_live(trace)
+    for event in events[:4]:
+        trace.append(event)
+    page.refresh()
+    qtbot.waitUntil(lambda: len(page.player.replay.frames) == 2)
+    assert all("Not read" not in row.said.text() for row in page.answers.rows)
+    for event in events[4:]:
+        trace.append(event)
+    page.run_ended()
+    assert page.answers.summary.text().startswith("After 3 of 3 reads")
+
+
+# --- formats ---------------------------------------------------------------------------------------------------------
+
+
+def test_rounds_are_listed_followed_and_gone_to(page: InspectorPage, qtbot: QtBot) -> None:
+    page.open_trace(trace_of(), 0)
+    page.overview.finish()
+    rounds = page.task.rounds
+    assert [rounds.item(row).text() for row in range(rounds.count())] == [
+        "Round 1: 2 tokens hold, 2 set by the format",
+        "Round 2: 7 tokens hold; of the 5 new ones the model wrote 3",
+        "Round 3: 16 tokens hold; of the 9 new ones the model wrote 8",
+    ]
+    assert '"integer"' in page.task.text.toPlainText()
+    seen = []
+    for _ in range(5):
+        seen.append(rounds.currentRow())
+        qtbot.keyClick(page, Qt.Key.Key_Right)
+    assert seen == [-1, 0, 1, 1, 2]
+    rounds.itemClicked.emit(rounds.item(1))
+    assert page.player.frame == Frame(0, 1)
+    assert page.transport.frame.text() == "Block 1, step 2 of 3, round 2, temperature 0.50"
+    assert "Round 2: 7 tokens hold; of the 5 new ones the model wrote 3" in page.transport.timeline.facts(2)
+    qtbot.keyClick(page, Qt.Key.Key_N)
+    assert page.player.frame == Frame(0, 3)  # the next round begins with the commit
+    assert page.captions.caption.text.startswith("Round 3: 16 tokens hold")
+    page.set_theme(PAPER)
+    page.grab()
+
+
+def test_a_step_tells_of_the_round_that_it_begins() -> None:
+    trace = trace_of()
+    record = Replay(trace).record(0)
+    said = [caption(record, Frame(0, step), trace).text for step in range(4)]
+    assert said[1].startswith("Step 2: round 2: 7 tokens hold; of the 5 new ones the model wrote 3; 4 cells are newly")
+    assert said[2].startswith("Step 3: nothing changes")
+
+
+def test_a_cell_says_whether_the_format_or_the_model_wrote_it(page: InspectorPage) -> None:
+    page.open_trace(trace_of())
+    said = {}
+    for position in (1, 3, 5):
+        page.player.select(position)
+        said[position] = page._history.sentence.text()
+    assert "pinned from step 1 on," in said[1]
+    assert "pinned from step 2 on, as it fits" in said[3]
+    assert "as it fits" not in said[5]
+
+
+FORMATS = {
+    "json_schema": (FORMAT, "Fits a JSON schema", '"integer"'),
+    "json_object": (OutputFormat("json_object"), "Fits JSON", "any one"),
+    "regex": (OutputFormat("regex", pattern="a+b"), "Fits a pattern", "a+b"),
+    "choices": (OutputFormat("choices", choices=("left", "right")), "One of some texts", "left\nright"),
+    "tool_calls": (OutputFormat("tool_calls", tools=({"name": "sum"},)), "Calls tools", '"sum"'),
+}
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_every_format_can_be_read(kind: str) -> None:
+    format, title, said = FORMATS[kind]
+    told = header(output_format=format)
+    assert kind_words(told) == title
+    assert said in task_text(told)
+    assert kind_words(header()) == task_text(header()) == ""
+
+
+# --- not offered, and listed -----------------------------------------------------------------------------------------
+
+
+def test_neither_is_gone_on_from(open_context: Callable[..., AppContext], qtbot: QtBot) -> None:
+    inspector: InspectorController = build(open_context())
+    qtbot.addWidget(inspector.widget)
+    for told, why in ((DECIDED, "read, not written"), (STRUCTURED, "had to fit a format")):
+        trace = trace_of(told)
+        inspector.page.open_trace(trace)
+        assert why in inspector.going_on.refusal_to_fork(can=True)
+        assert why in inspector.forks.run.toolTip()
+        assert not inspector.forks.run.isEnabled()
+        with pytest.raises(SafelightError, match=r"decision is read|fit a format"):
+            RunRequest.infill(trace, (), 1)
+    assert inspector.going_on.needed() is None
+    assert "read, not written" not in inspector.going_on.refusal(can=True)  # influence can be measured
+
+
+def test_a_served_request_says_what_it_is() -> None:
+    request = LiveRequest("1", "/v1/chat/completions", "tiny", 0.0, trace=trace_of())
+    assert words.request_facts(request).startswith("Fits a JSON schema · tiny")
+    assert words.request_facts(dataclasses.replace(request, trace=None)).startswith("tiny")
+    assert words.endpoint_name("/v1/systemone") == words.endpoint_name("/v1/decisions") == "Decision"
+
+
+def test_lists_name_the_kind_and_what_a_decision_came_to(tmp_path: Path) -> None:
+    write(tmp_path / "d.sltrace", decided(DECIDED), DECIDED)
+    write(tmp_path / "f.sltrace", structured(), STRUCTURED)
+    model = dataclasses.replace(DECIDED.model, canvas_length=0)
+    bare = dataclasses.replace(DECIDED, slots=(), model=model, id="1" * 32)
+    read = next(event for event in decided(DECIDED) if isinstance(event, SlotsRead))
+    write(tmp_path / "s.sltrace", [read], bare)
+    kept = KeptRuns(tmp_path)
+    listed = list(kept.headers(kept.newest(20)))
+    assert {Path(path).stem for _, path in listed} == {"d", "f", "s"}  # one without a canvas, too
+    outcomes = {path: kept.outcome(told, Path(path)) for told, path in listed}
+    offers = {Path(offer.key).stem: offer for offer in first_offers([], listed, outcomes)}
+    assert offers["d"].title.startswith("Is it late? ")
+    assert all(question.instructions in offers["d"].title for question in QUESTIONS)
+    assert offers["d"].title.count("%") >= 2
+    assert offers["d"].hint.startswith("Decision · ")
+    assert offers["f"].hint.startswith("Fits a JSON schema · ")
+    (tmp_path / "d.sltrace").write_bytes((tmp_path / "d.sltrace").read_bytes()[:-5])
+    os.utime(tmp_path / "d.sltrace", (1e9, 1e9))
+    assert any("Is it late?" in kept.outcome(told, Path(path)) for told, path in kept.headers(kept.newest(20)))

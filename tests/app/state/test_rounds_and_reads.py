@@ -1,0 +1,172 @@
+"""Rounds of a run that fits a format, and reads of a decision: folded, gone through both ways, damaged, without end."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app.state.run.canvas import BlockState, CanvasState, CellState, PinnedRound
+from app.state.run.replay import NOISE, Frame, Replay
+from app.state.run.settling import block_order
+from app.state.run.stats import RunStats
+from app.state.run.story import moment
+from engine import Event, PrefixPinned, SafelightError, SlotsRead, StepFinished, Trace, open_trace
+from tests.engine.task_runs import FORMAT, decided, decision_header, structured
+from tests.engine.traces import header, write
+
+STRUCTURED = header(16, 50, output_format=FORMAT)
+DECIDED = decision_header()
+FIT, GIVEN, PADDING = CellState.FITTING, CellState.GIVEN, CellState.PADDING
+
+
+def trace_of(events: list[Event], told=STRUCTURED) -> Trace:
+    trace = Trace(header=told)
+    for event in events:
+        trace.append(event)
+    return trace
+
+
+def states(block: BlockState) -> list[int]:
+    return block.states(calm=True).tolist()
+
+
+def live(events: list[Event]) -> list[tuple[list[int], list[int]]]:
+    """Tokens and states of each frame as the live view shows them."""
+    state, seen = CanvasState(), []
+    for event in events:
+        state.fold(event)
+        if isinstance(event, PrefixPinned | SlotsRead) or state.current is None:
+            continue
+        seen.append((state.current.tokens(calm=True).tolist(), states(state.current)))
+    return seen[:-1]  # the end of the run shows nothing new
+
+
+def test_a_replay_shows_rounds_as_they_were_shown_live_both_ways(tmp_path: Path) -> None:
+    events = list(structured())
+    seen = live(events)
+    for trace in (trace_of(events), open_trace(write(tmp_path / "run.sltrace", events, STRUCTURED))):
+        replay = Replay(trace)
+        assert replay.frames == [Frame(0, step) for step in (NOISE, 0, 1, 2, 3)]
+        for place in (*range(5), *reversed(range(5)), 3, 0, 4):
+            shown = replay.snapshot(place)
+            assert (shown.tokens(calm=True).tolist(), states(shown)) == seen[place], place
+
+
+def test_what_the_format_gave_is_told_from_what_the_model_wrote() -> None:
+    record = Replay(trace_of(list(structured()))).record(0)
+    assert record.rounds == (PinnedRound(0, 0, 2, 2, 0), PinnedRound(1, 1, 7, 5, 3), PinnedRound(2, 3, 16, 9, 8))
+    assert record.round_at(1) is record.rounds[1]
+    assert record.round_at(2) is None
+    first, second, third, last = (states(one) for one in record.snapshots[1:])
+    assert first[:2] == [GIVEN, GIVEN]
+    assert FIT not in first
+    assert second[:7] == third[:7] == [GIVEN, GIVEN, FIT, FIT, FIT, GIVEN, GIVEN]  # 5 and 6 were guessed otherwise
+    assert last == [GIVEN, GIVEN, *[FIT] * 3, GIVEN, GIVEN, *[FIT] * 5, GIVEN, FIT, PADDING, PADDING]
+    assert record.free.tolist() == [False, False, *[True] * 3, False, False, *[True] * 5, False, *[True] * 3]
+    assert block_order(record).free.tolist() == record.free[:14].tolist()
+
+
+def test_what_a_round_makes_noise_of_is_no_remelt() -> None:
+    events = list(structured())
+    record = Replay(trace_of(events)).record(0)
+    steps = [event for event in events if isinstance(event, StepFinished)]
+    assert (steps[0].accepted_mask & ~steps[1].accepted_mask).sum() == 0
+    harsh = replace(steps[1], accepted_mask=np.arange(16) < 7)  # nothing behind the pins is accepted any more
+    gone = [harsh if event is steps[1] else event for event in events]
+    replay = Replay(trace_of(gone))
+    assert not record.remelted.any()
+    pinned = next(event for event in events if isinstance(event, PrefixPinned) and event.step == 1)
+    renoised = np.flatnonzero(pinned.canvas != steps[0].next_canvas)
+    assert not replay.record(0).remelted[:, renoised].any()
+    assert replay.snapshot(2).remelt_total == replay.record(0).remelted.sum() == 0
+    assert moment(replay.record(0), 1).counted == 7  # of 14, those that no round had pinned
+    assert moment(replay.record(0), 1).taken_back == ()
+
+
+def test_a_share_of_a_step_leaves_the_pins_as_they_are() -> None:
+    shown = Replay(trace_of(list(structured()))).snapshot(2).partly(0.0)
+    assert states(shown)[:7] == [GIVEN, GIVEN, FIT, FIT, FIT, GIVEN, GIVEN]
+
+
+def test_a_run_cut_behind_its_pins_is_shown_up_to_its_last_frame() -> None:
+    events = list(structured())
+    for count in range(1, len(events)):
+        replay = Replay(trace_of(events[:count]))
+        shown = live([*events[:count], events[-1]])
+        assert len(replay.frames) == len(shown)
+        for place, (tokens, _) in enumerate(shown[:-1]):
+            assert replay.snapshot(place).tokens(calm=True).tolist() == tokens
+    grown = trace_of(events[:3])
+    replay = Replay(grown)
+    for event in events[3:]:
+        grown.append(event)
+        replay.refresh()
+    assert states(replay.snapshot(4)) == live(events)[4][1]
+
+
+# --- decisions -------------------------------------------------------------------------------------------------------
+
+
+def test_a_decision_is_gone_through_read_by_read() -> None:
+    events = list(decided(DECIDED))
+    replay = Replay(trace_of(events, DECIDED))
+    assert replay.frames == [Frame(read, step) for read in range(3) for step in (NOISE, 0)]
+    assert [replay.steps_of(block) for block in range(3)] == [1, 1, 1]
+    told = [event for event in events if isinstance(event, SlotsRead)]
+    assert [len(replay.reads(place)) for place in range(6)] == [0, 1, 1, 2, 2, 3]
+    assert replay.reads() == replay.reads(5) == told
+    for place in (5, 4, 1, 3, 0):
+        shown = replay.snapshot(place)
+        assert shown.read is (told[place // 2] if place % 2 else None)
+    slots = [slot.position for slot in DECIDED.slots]
+    before, after = (replay.snapshot(place).states(calm=True) for place in (0, 1))
+    assert set(before[slots]) == {CellState.NOISE}
+    assert set(after[slots]) == {CellState.ACCEPTED}
+    assert set(np.delete(before, slots)) == set(np.delete(after, slots)) == {GIVEN}
+
+
+def test_a_decision_grows_while_it_is_looked_at() -> None:
+    events, trace = list(decided(DECIDED)), trace_of([], DECIDED)
+    replay, seen = Replay(trace), []
+    for event in events:
+        trace.append(event)
+        replay.refresh()
+        if replay.frames:
+            seen.append((len(replay.frames), len(replay.reads()), replay.snapshot(len(replay.frames) - 1).read is None))
+    assert seen[:5] == [(1, 0, True), (2, 0, True), (2, 1, False), (2, 1, False), (3, 1, True)]
+    assert seen[-1] == (6, 3, False)
+
+
+def test_a_server_tells_of_a_decision_without_a_canvas() -> None:
+    read = next(event for event in decided(DECIDED) if isinstance(event, SlotsRead))
+    replay = Replay(trace_of([read], replace(DECIDED, slots=())))
+    assert replay.frames == []
+    assert replay.reads() == [read]
+    assert CanvasState.of([read]).current is None
+
+
+def test_a_read_that_cannot_be_read_is_said_and_the_others_stand() -> None:
+    class Damaged(Trace):
+        def event(self, index: int) -> Event:
+            if index == 3:
+                raise SafelightError("a part of the file is damaged")
+            return super().event(index)
+
+    trace = Damaged(header=DECIDED)
+    for event in decided(DECIDED):
+        trace.append(event)
+    replay = Replay(trace)
+    assert len(replay.reads()) == 2
+    assert replay.problem == "a part of the file is damaged"
+
+
+@pytest.mark.parametrize("events", [list(structured()), list(decided(DECIDED))], ids=["rounds", "reads"])
+def test_figures_count_what_was_run(events: list[Event]) -> None:
+    stats = RunStats.of(events)
+    assert (stats.figures.steps, stats.figures.blocks) == (events[-1].steps, events[-1].blocks)
+    snapshots = copy.copy(stats.canvases.blocks)
+    assert [block.committed for block in snapshots] == [True] * len(snapshots)

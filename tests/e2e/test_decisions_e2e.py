@@ -1,0 +1,186 @@
+"""The Decisions page in the real window with the real embedded model: a state, a table, its calibration, files."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from pytestqt.qtbot import QtBot
+
+from app.context import DECISIONS
+from app.decisions.controller import DecisionsController
+from app.state.decisions.samples import sample_table, samples
+from app.state.decisions.sheet import QuestionSheet
+from app.window.main_window import MainWindow
+from engine import SKILLS
+
+RUN_MS = 180_000
+ROWS = 200
+
+
+@pytest.fixture
+def window(window_with: Callable[[str], MainWindow]) -> MainWindow:
+    window = window_with(SKILLS)
+    window.show_page(DECISIONS)
+    return window
+
+
+@pytest.fixture
+def page(window: MainWindow) -> DecisionsController:
+    found = window.pages[DECISIONS]
+    assert isinstance(found, DecisionsController)
+    return found
+
+
+def idle(qtbot: QtBot, page: DecisionsController) -> None:
+    qtbot.waitUntil(lambda: not page.is_busy, timeout=RUN_MS)
+
+
+def test_a_state_is_decided_singly_jointly_and_inspected(
+    qtbot: QtBot, window: MainWindow, page: DecisionsController
+) -> None:
+    one = page.page.one
+    assert one.column.state.toPlainText() == samples()[0].state
+    one.column.repeats.setValue(2)
+    one.column.joint.setChecked(False)
+    one.questions.show_sheet(QuestionSheet(one.questions.sheet.questions[:1], repeats=2))
+    qtbot.keyClick(one.column.state, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
+    idle(qtbot, page)
+    (card,) = one.questions.cards
+    answer = card.bars.answer
+    assert answer is not None
+    assert sum(answer.probabilities) == pytest.approx(1.0)
+    assert card.facts.text() != ""
+    assert list(one.strip.canvas.slots) == [0]  # a single question's is the first token
+    assert one.strip.canvas.block is not None
+    assert one.strip.canvas.block.length == 16
+    one.column.temperature.setValue(20.0)
+    told = card.bars.answer
+    assert told is not None
+    assert max(told.probabilities) <= max(answer.probabilities)
+    assert not page.is_busy  # nothing is read again
+    one.column.temperature.setValue(1.0)
+
+    one.column.example_chosen.emit(0)
+    one.column.joint.setChecked(True)
+    assert card.bars.answer is None
+    one.decide.click()
+    idle(qtbot, page)
+    assert [card.bars.answer is not None for card in one.questions.cards] == [True] * 4
+    assert sorted(one.strip.canvas.slots.values()) == [1, 2, 3, 4]
+    first = [card.bars.answer for card in one.questions.cards]
+    place = next(position for position, number in one.strip.canvas.slots.items() if number == 2)
+    one.strip.canvas.selected = place
+    assert [bool(card.property("chosen")) for card in one.questions.cards] == [False, True, False, False]
+    one.decide.click()
+    idle(qtbot, page)
+    assert [card.bars.answer for card in one.questions.cards] == first  # same request, same answer
+
+    one.strip.inspect.click()
+    inspector = window.pages.inspector().page
+    assert window.pages.stack.currentWidget() is inspector
+    assert inspector.player.trace is not None
+    assert len(inspector.player.trace.header.slots) == 4
+    window.show_page(DECISIONS)
+
+    sheet = one.questions.sheet
+    one.questions.show_sheet(sheet.changed(1, sheet.questions[1].as_kind("choice")))
+    one.decide.click()
+    assert not page.is_busy
+    assert one.questions.cards[1].editor is not None
+    assert not one.questions.cards[1].editor.problem.isHidden()
+
+
+def test_a_table_is_decided_sorted_calibrated_and_written(
+    qtbot: QtBot, window: MainWindow, page: DecisionsController, tmp_path: Path
+) -> None:
+    view, rows = page.page.table, page.rows
+    questions, sample = sample_table()
+    page.show_questions(questions[:1])
+    page.page.one.column.repeats.setValue(0)
+    page.show("table")
+    table = tmp_path / "table.csv"
+    lines = (sample.columns, *(row.cells for row in sample.rows))
+    table.write_text("\n".join(",".join(cells) for cells in lines), encoding="utf-8")
+    view.opened.emit(table)
+    qtbot.waitUntil(lambda: rows.table is not None)
+    assert rows.table is not None
+    assert len(rows.table.rows) == ROWS
+    assert view.wanted == "state"
+    view.about.setCurrentText("missing")
+    view.run.click()
+    qtbot.waitUntil(view.problem.isVisible)
+    assert "missing" in view.problem.text()
+    assert not page.is_busy
+
+    view.about.setCurrentText("state")
+    view.run.click()
+    qtbot.waitUntil(lambda: rows.board is not None and rows.board.done > 20, timeout=RUN_MS)
+    assert window.context.reason_to_wait() != ""
+    assert not view.open.isEnabled()
+    qtbot.keyClick(window, Qt.Key.Key_Escape)
+    idle(qtbot, page)
+    assert rows.board is not None
+    stopped = rows.board.done
+    assert 20 < stopped < ROWS
+    assert rows.board.failed == 0
+    assert rows.progress.startswith("Stopped")
+
+    view.run.click()
+    qtbot.waitUntil(lambda: rows.board is not None and rows.board.done == ROWS, timeout=RUN_MS)
+    idle(qtbot, page)
+    right, known = rows.board.accuracy(0)
+    assert known == ROWS
+    shown = view.rows.rows
+    last = shown.columnCount() - 1  # the confidence
+    view.rows.horizontalHeader().setSortIndicator(last, Qt.SortOrder.DescendingOrder)
+    view.rows.horizontalHeader().sectionClicked.emit(last)
+    sure = rows.board.confidence[:, 0]
+    best = float(sure.max())
+    qtbot.waitUntil(lambda: float(sure[shown.row_at(0)]) == best)
+    assert float(sure[shown.row_at(ROWS - 1)]) == float(sure.min())
+    view.filter.setCurrentIndex(2)
+    view.filter.activated.emit(2)
+    qtbot.waitUntil(lambda: shown.rowCount() == ROWS - right)
+    view.filter.setCurrentIndex(0)
+    view.filter.activated.emit(0)
+    qtbot.waitUntil(lambda: shown.rowCount() == ROWS)
+    view.rows.choose(0)
+    chosen = shown.row_at(0)
+    assert view.state.text() == rows.board.states[chosen]
+    qtbot.waitUntil(lambda: view.strip.canvas.block is not None and not rows.row.is_busy, timeout=RUN_MS)
+    read_again = view.strip._reading
+    assert read_again is not None
+    assert read_again.answer(0, 1.0) == rows.board.answers(chosen)[0]
+
+    qtbot.waitUntil(lambda: page.fitter.trust is not None)
+    trust = page.fitter.trust
+    assert trust is not None
+    assert trust.after.nll <= trust.before.nll + 0.05
+    page.show("calibration")
+    page.page.calibration.use.click()
+    fitted = page.page.one.questions.sheet.temperature
+    assert fitted == pytest.approx(trust.temperature, abs=0.01)
+    qtbot.waitUntil(lambda: rows.board is not None and rows.board.temperature == fitted)
+
+    target = tmp_path / "answers.csv"
+    with qtbot.waitSignal(rows.written):
+        view.written.emit(target)
+    with target.open(encoding="utf-8-sig", newline="") as written:
+        found = list(csv.DictReader(written))
+    assert len(found) == ROWS
+    assert {row["richer_answer"] for row in found} <= {"Tom", "Anna"}
+    assert sum(row["richer_answer"] == row["richer_label"] for row in found) == right
+
+    file = tmp_path / "questions.json"
+    before = page.page.one.questions.sheet
+    page.save_questions(file)
+    page.page.one.column.example_chosen.emit(1)
+    assert page.page.one.questions.sheet != before
+    page.open_questions(file)
+    assert page.page.one.questions.sheet == before
+    page.open_questions(table)  # it is none
+    assert page.page.one.questions.sheet == before

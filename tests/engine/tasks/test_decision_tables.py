@@ -1,0 +1,184 @@
+"""Tables as spreadsheets write them, and tables with answers as spreadsheets read them."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+from engine import SafelightError
+from engine.tasks.decisions import table as tables
+from engine.tasks.decisions.answers import TypedAnswer
+from engine.tasks.decisions.questions import OneOf, Option, Question, Score, YesNo
+from engine.tasks.decisions.results import guarded, result_columns, write_results
+from engine.tasks.decisions.table import CsvTable, label_column, labels_of, option_of, read_table, states_of, table_from
+
+URGENT = YesNo("Is it urgent?", name="urgent")
+TEAM = OneOf("Which team?", (Option("billing"), Option("Support"), Option("support")), "team")
+ANGER = Score("How angry?", (Option("calm"), Option("cross"), Option("furious")), "anger")
+
+
+def table(text: str) -> CsvTable:
+    return table_from(text.encode(), "t.csv")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_encodings_delimiters_and_line_ends(encoding: str, delimiter: str, newline: str, tmp_path: Path) -> None:
+    rows = [["id", "text"], ["1", f'sie sagte "größer"{newline}als a, b; c\td'], ["-2", " kleiner "]]
+    file = io.StringIO(newline="")
+    csv.writer(file, delimiter=delimiter, lineterminator=newline).writerows(rows)
+    path = tmp_path / "t.csv"
+    path.write_bytes(file.getvalue().encode(encoding))
+    found = read_table(path)
+    assert [list(found.columns), *(list(row.cells) for row in found.rows)] == rows
+    assert found.delimiter == delimiter
+    assert [row.number for row in found.rows] == [2, 3]
+
+
+def test_rows_are_counted_as_a_spreadsheet_does() -> None:
+    found = table("sep=;\ntext;note\na;b\n\n ; \n;;;\nc\n")
+    assert [(row.number, row.cells) for row in found.rows] == [(2, ("a", "b")), (6, ("c", ""))]
+
+
+def test_one_column_may_hold_what_else_separates() -> None:
+    found = table('text\none, two; three\n"four\nfive"\n')
+    assert [row.cells for row in found.rows] == [("one, two; three",), ("four\nfive",)]
+    assert found.delimiter == ","
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "is empty"),
+        (b"\n\n", "is empty"),
+        (b"text\n", "no row below its header"),
+        (b"a,b,a\n1,2,3\n", "column 'a' twice"),
+        (b"a,b\n1,2\n\n1,2,3\n", "row 4: it has 3 cells, the header 2"),
+        (b'a,b\n1,"x\n', "row 2: it cannot be read"),
+        (b'a,b\n1,"x"y\n', "row 2: it cannot be read"),
+        (b"text\nk\xe4se\n", "neither UTF-8 nor UTF-16"),
+        (b"\xff\xfea", "neither UTF-8 nor UTF-16"),
+        (b"text\n\0\n", "characters that no table has"),
+        (b"a,b\n1," + b"x" * 100_001, "row 2: a cell has 100,001 characters"),
+        (b"a,b\n1," + b"x" * 200_000, "row 2: it cannot be read"),
+        (b"a," * 256 + b"\n", "columns; at most 256"),
+    ],
+)
+def test_what_is_no_table(data: bytes, message: str) -> None:
+    with pytest.raises(SafelightError, match=message) as caught:
+        table_from(data, "t.csv")
+    assert "t.csv" in str(caught.value)
+
+
+def test_bounds_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "MOST_ROWS", 2)
+    with pytest.raises(SafelightError, match="more than 2 rows"):
+        table("text\na\nb\nc\n")
+    monkeypatch.setattr(tables, "TABLE_BYTES", 4)
+    (tmp_path / "t.csv").write_text("text\na\n")
+    with pytest.raises(SafelightError, match="larger than 4 bytes"):
+        read_table(tmp_path / "t.csv")
+    with pytest.raises(SafelightError, match="is missing"):
+        read_table(tmp_path / "none.csv")
+    with pytest.raises(SafelightError, match="not a regular file"):
+        read_table(tmp_path)
+
+
+def test_states() -> None:
+    found = table("text,state,coins\na,b,3\nc,,4\n")
+    assert states_of(found, "text") == ("a", "c")
+    assert states_of(found, "{text} has {{{ coins }}} coins") == ("a has {3} coins", "c has {4} coins")
+    assert states_of(table("text,other\na,b\n")) == ("a",)
+    assert states_of(table("whatever\na\n")) == ("a",)
+    for wanted, message in (
+        (None, r"row 3: the state is empty \('state'\)"),
+        ("note", "t.csv has no column 'note'; it has 'text', 'state', 'coins'"),
+        ("{text} {note}", "no column 'note'"),
+        ("{{x}}", "names no column"),
+    ):
+        with pytest.raises(SafelightError, match=message):
+            states_of(found, wanted)
+    with pytest.raises(SafelightError, match="no column state or text; say which one"):
+        states_of(table("a,b\n1,2\n"))
+    with pytest.raises(SafelightError, match=r"row 2: the state is empty \('a' and 'b'\)"):
+        states_of(table("a,b,c\n ,,2\n"), "a is {a}, b {b}")
+
+
+def test_labels() -> None:
+    found = table("text,urgent,team_label,team\na,TRUE,billing,x\nb,,support,y\nc, No ,,z\n")
+    assert labels_of(found, URGENT) == (0, None, 1)
+    assert labels_of(found, TEAM) == (0, 2, None)
+    assert label_column(found, ANGER) is None
+    with pytest.raises(SafelightError, match="no right answers to 'anger'; name their column so, or 'anger_label'"):
+        labels_of(found, ANGER)
+    with pytest.raises(SafelightError, match="row 3: 'perhaps' is no answer to 'urgent'; there are 'yes', 'no'"):
+        labels_of(table("text,urgent\na,yes\nb,perhaps\n"), URGENT)
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "option"),
+    [
+        (URGENT, "Y", 0),
+        (URGENT, "0", 1),
+        (URGENT, "nein", None),
+        (TEAM, "Billing", 0),
+        (TEAM, "support", 2),
+        (TEAM, "SUPPORT", None),  # two differ in their capitals alone
+        (TEAM, "0", None),
+        (ANGER, "Cross", 1),
+        (ANGER, "2", 2),
+        (ANGER, "3", None),
+        (Score("How many?", (Option("1"), Option("2")), "many"), "1", 0),
+    ],
+)
+def test_options_by_text(question: Question, text: str, option: int | None) -> None:
+    assert option_of(question, text) == option
+
+
+def answer(question: Question, *shares: float) -> TypedAnswer:
+    return TypedAnswer(question, shares, 0.5, True, 4, tuple(share / 10 for share in shares), 0.75)
+
+
+def test_results_are_read_back_by_a_spreadsheet(tmp_path: Path) -> None:
+    given = table('id;text\n1;"=HYPERLINK(""http://x"")"\n-2;"a;=b\nc"\n')
+    path = tmp_path / "out.csv"
+    results = [(answer(URGENT, 0.25, 0.75), answer(ANGER, 0.5, 0.3, 0.2)), "=the state does not fit"]
+    write_results(path, given, (URGENT, ANGER), results, is_repeated=True)
+    data = path.read_bytes()
+    assert data.startswith(b"\xef\xbb\xbf")
+    assert data.count(b"\r\n") == 3
+    header, first, second = csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""), delimiter=";")
+    assert header == [
+        *("id", "text", "urgent_answer", "urgent_probability", "urgent_confidence", "urgent_label_mass"),
+        *("urgent_spread", "urgent_agreement", "anger_answer", "anger_score", "anger_probability"),
+        *("anger_confidence", "anger_label_mass", "anger_spread", "anger_agreement", "error"),
+    ]
+    assert first[:2] == ["1", '\'=HYPERLINK("http://x")']
+    assert first[2:8] == ["no", "0.75", "0.375", "0.5", "0.075", "0.75"]
+    assert first[8:11] == ["calm", "0.7", "0.5"]
+    assert second == ["-2", "a;=b\nc", *[""] * 13, "'=the state does not fit"]
+    assert b'"a;=b\nc"' in data  # between quotes, so that a spreadsheet with another delimiter does not split it
+    assert [row.cells for row in read_table(path).rows] == [tuple(first), tuple(second)]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_guarded"),
+    [
+        *[("=1+1", True), ("+cmd|x", True), ("@SUM(A1)", True), ("-1+2", True), ("\t=1", True), ("\n-x", True)],
+        *[("＝1", True), ("- point", True), ("-5", False), ("+49 ", False), ("-1.5e-3", False), ("-1.234,5", False)],
+        *[("-3 %", False), ("a=1", False), ("", False), ("'=1", False), ("-.5", False)],
+    ],
+)
+def test_formulas_are_guarded_and_numbers_are_not(text: str, is_guarded: bool) -> None:
+    assert guarded(text) == ("'" + text if is_guarded else text)
+
+
+@pytest.mark.parametrize("taken", ["urgent_answer", "error"])
+def test_columns_that_are_taken(taken: str) -> None:
+    given = table(f"text,{taken}\na,b\n")
+    with pytest.raises(SafelightError, match=f"the column '{taken}' twice; rename it in t.csv"):
+        result_columns(given, (URGENT,), is_repeated=False)

@@ -1,0 +1,211 @@
+"""Traces of decisions and of runs that fit a format: records and headers, whole, cut, damaged, made to harm."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine import Event, PrefixPinned, SlotsRead, Trace, TraceError, TraceHeader, open_trace
+from engine.service import RunAdvanced, RunEnded, RunStarted
+from engine.service.wire import ReplyReader, ReplyWriter
+from engine.trace import Entry
+from engine.trace.codec import COUNT, OPTIONS, PINS, Codec
+from engine.trace.format import PayloadError, frame, opening
+from tests.engine.task_runs import FORMAT, decided, decision_header, structured
+from tests.engine.traces import assert_same, header, letter, letters, write
+
+DECIDED = decision_header()
+STRUCTURED = header(16, 50, output_format=FORMAT)
+RUNS = {
+    "a decision": (DECIDED, tuple(decided(DECIDED))),
+    "a decision that a server told of": (
+        dataclasses.replace(DECIDED, slots=()),
+        (next(iter(one for one in decided(DECIDED) if isinstance(one, SlotsRead))),),
+    ),
+    "a run that fits a format": (STRUCTURED, tuple(structured())),
+}
+both = pytest.mark.parametrize("name", RUNS)
+
+
+@both
+def test_what_is_read_is_what_was_told(name: str, tmp_path: Path) -> None:
+    told, events = RUNS[name]
+    found = open_trace(write(tmp_path / "run.sltrace", events, told), check=True)
+    assert_same(found.events, events)
+    assert found.header == told
+    assert [entry.kind for entry in found.entries].count("slots") == sum(isinstance(one, SlotsRead) for one in events)
+    for event in found.events:
+        for array in event.logprobs if isinstance(event, SlotsRead) else ():
+            with pytest.raises(ValueError, match="read-only"):
+                array[...] = 0
+
+
+@both
+def test_a_file_cut_behind_any_event_is_good_up_to_there(name: str, tmp_path: Path) -> None:
+    told, events = RUNS[name]
+    for count in range(1, len(events) + 1):
+        found = open_trace(write(tmp_path / f"{count}.sltrace", events[:count], told), check=True)
+        assert_same(found.events, events[:count])
+        live = Trace(header=told, piece=letter, decode=letters)
+        for event in events[:count]:
+            live.append(event)
+        assert found.text == live.text  # what is pinned stands in a draft, too
+        assert bool(found.notice) == (events[count - 1] is not events[-1] or isinstance(events[-1], SlotsRead))
+
+
+def test_a_notice_names_the_round_and_the_read(tmp_path: Path) -> None:
+    for told, events, said in (
+        (STRUCTURED, list(structured())[:5], "before step 2 of block 1"),
+        (DECIDED, list(decided(DECIDED))[:4], "read 1"),
+    ):
+        found = open_trace(write(tmp_path / f"{len(said)}.sltrace", events, told))
+        assert found.notice.endswith(f"it can be followed up to {said}.")
+
+
+@both
+def test_another_safelight_is_told_the_same(name: str) -> None:
+    told, events = RUNS[name]
+    writer, reader = ReplyWriter(), ReplyReader()
+    data = writer.write(RunStarted("", Trace(header=told)))
+    data += b"".join(writer.write(RunAdvanced("", event)) for event in events) + writer.write(RunEnded(""))
+    head, *found = [part for at in range(0, len(data), 91) for part in reader.feed(data[at : at + 91])]
+    assert head == told
+    assert_same([part for part in found if isinstance(part, Event)], events)
+    assert reader.is_over
+
+
+def test_older_readers_pass_over_what_they_do_not_know(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "run.sltrace", structured(), STRUCTURED)
+    whole = list(structured())
+    monkeypatch.setattr(Codec, "most", {k: v for k, v in Codec.of(STRUCTURED).most.items() if k != b"PINS"})
+    found = open_trace(path)
+    assert_same(found.events, [event for event in whole if not isinstance(event, PrefixPinned)])
+    assert found.notice == ""
+
+
+# --- made to harm ----------------------------------------------------------------------------------------------------
+
+READS = [event for event in RUNS["a decision"][1] if isinstance(event, SlotsRead)]
+PINNED = [event for event in RUNS["a run that fits a format"][1] if isinstance(event, PrefixPinned)]
+
+
+def slots(*figures: tuple[int, int], count: int | None = None, values: list[float] | None = None) -> bytes:
+    """A SLOT payload: options and whether the argmax is a label, of each question."""
+    numbers = [-1.0] * sum(options for options, _ in figures) if values is None else values
+    planes = np.array(numbers, dtype="<f4").view(np.uint8).reshape(-1, 4).T.tobytes()
+    head = COUNT.pack(len(figures) if count is None else count)
+    return head + b"".join(OPTIONS.pack(*one) for one in figures) + planes
+
+
+RIGHT = ((2, 1), (3, 1), (4, 0))
+WRONG_SLOTS = {
+    "none": slots(count=0),
+    "empty": b"",
+    "fewer questions": slots(*RIGHT[:2]),
+    "more questions": slots(*RIGHT, (2, 1)),
+    "another question's options": slots((3, 1), (2, 1), (4, 0)),
+    "a count that lies": slots(*RIGHT, count=65_535),
+    "neither true nor false": slots((2, 2), *RIGHT[1:]),
+    "a probability over 1": slots(*RIGHT, values=[0.5] + [-1.0] * 8),
+    "no number": slots(*RIGHT, values=[float("nan")] + [-1.0] * 8),
+    "without end": slots(*RIGHT, values=[float("-inf")] + [-1.0] * 8),
+    "too short": slots(*RIGHT)[:-1],
+    "too long": slots(*RIGHT) + b"x",
+}
+
+
+@pytest.mark.parametrize("name", WRONG_SLOTS)
+def test_a_read_goes_with_the_questions(name: str) -> None:
+    codec = Codec.of(DECIDED)
+    assert isinstance(codec.decode(b"SLOT", slots(*RIGHT), 0, -1), SlotsRead)
+    with pytest.raises(PayloadError):
+        codec.decode(b"SLOT", WRONG_SLOTS[name], 0, -1)
+    with pytest.raises(PayloadError, match="questions"):
+        Codec.of(STRUCTURED).decode(b"SLOT", slots(*RIGHT), 0, -1)
+
+
+def test_pins_are_within_the_canvas() -> None:
+    codec = Codec.of(STRUCTURED)
+    _, good, *_ = codec.encode(PINNED[1])
+    for number, pinned, written in ((0, 17, 0), (0, 3, 4), (17, 3, 1), (2**32 - 1, 0, 0)):
+        with pytest.raises(PayloadError, match="contradicts"):
+            codec.decode(b"PINS", PINS.pack(number, pinned, written) + good[PINS.size :], 0, 1)
+    for payload in (good[:-1], good + b"x", good[: PINS.size] + struct.pack("<i", -1) * 16):
+        with pytest.raises(PayloadError):
+            codec.decode(b"PINS", payload, 0, 1)
+
+
+def reordered(events: tuple[Event, ...], *places: int) -> list[Event]:
+    return [events[place] for place in places]
+
+
+ORDERS: dict[str, tuple[str, tuple[int, ...], int]] = {  # which events, and how many of them are good
+    "twice between two steps": ("a run that fits a format", (0, 1, 2, 2, 3), 3),
+    "of another step": ("a run that fits a format", (0, 1, 4, 3), 2),
+    "before its canvas": ("a run that fits a format", (0, 2, 1), 1),
+    "behind its block": ("a run that fits a format", (0, 1, 2, 3, 8, 4), 5),
+    "read twice": ("a decision", (0, 1, 2, 3, 3), 4),
+    "read before its step": ("a decision", (0, 1, 3), 2),
+    "read behind its block": ("a decision", (0, 1, 2, 4, 3), 4),
+    "another block's read": ("a decision", (0, 1, 2, 7), 3),
+}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_out_of_its_order_it_ends_the_file(name: str, tmp_path: Path) -> None:
+    run, places, good = ORDERS[name]
+    told, events = RUNS[run]
+    found = open_trace(write(tmp_path / "run.sltrace", reordered(events, *places), told))
+    assert len(found.entries) == good
+    assert found.notice.startswith("The trace is damaged")
+
+
+def raw(told: TraceHeader = DECIDED, **changes: Any) -> dict[str, Any]:
+    return {**json.loads(told.to_json()), **changes}
+
+
+def changed_slot(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+    made = raw()
+    change(made["slots"][1])
+    return made
+
+
+WRONG_HEADERS = {
+    "a slot behind the canvas": changed_slot(lambda slot: slot.update(position=16)),
+    "a slot before it": changed_slot(lambda slot: slot.update(position=-1)),
+    "a slot without labels": changed_slot(lambda slot: slot.update(labels=[])),
+    "a label without tokens": changed_slot(lambda slot: slot["labels"].__setitem__(0, [])),
+    "a label of many tokens": changed_slot(lambda slot: slot["labels"].__setitem__(0, [1] * 9)),
+    "a token that is none": changed_slot(lambda slot: slot["labels"].__setitem__(0, ["a"])),
+    "fewer slots than questions": raw(slots=raw()["slots"][:1]),
+    "slots that are none": raw(slots={"0": 1}),
+    "a decision without questions": raw(decision={**raw()["decision"], "questions": []}),
+    "questions that are none": raw(decision={**raw()["decision"], "questions": [["late", {"type": "essay"}]]}),
+    "a decision that is a list": raw(decision=[1]),
+    "an empty state": raw(decision={**raw()["decision"], "state": " "}),
+    "a format of no kind": raw(STRUCTURED, output_format={"kind": "poem"}),
+    "a schema that is missing": raw(STRUCTURED, output_format={"kind": "json_schema"}),
+    "a pattern that is a number": raw(STRUCTURED, output_format={"kind": "regex", "pattern": 4}),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_HEADERS)
+def test_a_header_that_asks_for_nonsense_is_refused(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.sltrace"
+    path.write_bytes(opening() + frame(b"HEAD", json.dumps(WRONG_HEADERS[name]).encode()))
+    with pytest.raises(TraceError, match="is damaged at its beginning"):
+        open_trace(path)
+
+
+def test_entries_say_what_they_are() -> None:
+    trace = Trace(header=STRUCTURED)
+    trace.append(PINNED[1])
+    trace.append(READS[1])
+    assert trace.entries == [Entry("pins", 0, 1), Entry("slots", 1)]
