@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedQuestions:
     """Questions about a state.
 
     Args:
@@ -45,7 +45,7 @@ class Asked:
     id: str | None = None
 
 
-def read_decisions(body: DecisionsRequest) -> Asked:
+def read_decisions(body: DecisionsRequest) -> AskedQuestions:
     """
     Raises:
         ApiError: there are more questions or options than can be read, or something is no text.
@@ -54,10 +54,10 @@ def read_decisions(body: DecisionsRequest) -> Asked:
     state, instructions = _state_of(body.input)
     _check_state(state, "input")
     questions = (_question(question, f"questions.{place}") for place, question in enumerate(body.questions))
-    return Asked(state, tuple(questions), instructions, "input", "input")
+    return AskedQuestions(state, tuple(questions), instructions, "input", "input")
 
 
-def read_systemone(body: SystemoneRequest) -> Asked:
+def read_systemone(body: SystemoneRequest) -> AskedQuestions:
     """Raises as ``read_decisions``."""
     _check_number(len(body.questions))
     is_empty = body.state in (None, "", {}, [])
@@ -68,7 +68,7 @@ def read_systemone(body: SystemoneRequest) -> Asked:
         if not name:
             raise ApiError(400, "A question has no name; name it.", param="questions")
         questions.append(_made(f"questions.{name}", question_from_json, name, question))
-    return Asked(state, tuple(questions), body.instructions or "", id=body.request_id)
+    return AskedQuestions(state, tuple(questions), body.instructions or "", id=body.request_id)
 
 
 def _question(asked: AskedQuestion, where: str) -> Question:

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
 from engine.errors import SafelightError
-from engine.server.asked import Asked
+from engine.server.asked import AskedQuestions
 from engine.server.context import ServerContext
 from engine.server.decisions_request import AskedRequest
 from engine.server.errors import UNSUPPORTED, ApiError, elsewhere, other_model
@@ -62,7 +62,7 @@ class Decided:
     canvases: tuple[ReadCanvas, ...]
 
 
-def plan_decision(context: ServerContext, body: AskedRequest, asked: Asked) -> DecisionPlan:
+def plan_decision(context: ServerContext, body: AskedRequest, asked: AskedQuestions) -> DecisionPlan:
     """The runs of a request. Slow: it counts tokens.
 
     Raises:

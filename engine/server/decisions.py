@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from engine.server.answered import decisions_body, systemone_body
-from engine.server.asked import Asked, read_decisions, read_systemone
+from engine.server.asked import AskedQuestions, read_decisions, read_systemone
 from engine.server.bodies import read_body
 from engine.server.context import ServerContext
 from engine.server.deciding import DecisionPlan, DecisionResponse, plan_decision
@@ -32,7 +32,7 @@ def routes(context: ServerContext) -> list[Route]:
     return [Route(DECISIONS, decide, methods=["POST"]), Route(SYSTEMONE, systemone, methods=["POST"])]
 
 
-async def _planned(request: Request, context: ServerContext, body: AskedRequest, asked: Asked) -> DecisionPlan:
+async def _planned(request: Request, context: ServerContext, body: AskedRequest, asked: AskedQuestions) -> DecisionPlan:
     size = request.headers.get("content-length", "")
     if 0 < len(size) < 5 and int(size) <= SMALL:  # it was read: it is a number
         return plan_decision(context, body, asked)
