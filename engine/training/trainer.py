@@ -56,7 +56,7 @@ class Trainer:
 
     Args:
         folder: of the run; a checkpoint that is in there goes on.
-        compiled: compile the passes, which takes a minute or two for each kind of row.
+        compiled: compile the passes, which takes a minute or two for each kind of row; of a mix, the reads alone.
         start: checkpoint folder to take the first weights from.
     """
 
@@ -97,8 +97,8 @@ class Trainer:
         self.sums: dict[str, Tensor] = {}  # running means, on the device
         self.forward: Callable[..., tuple[Tensor, Tensor]] = self._forward
         self.run_layer: RunLayer = through_layer
-        if compiled and self.device.type == "cpu":
-            # A layer of each kind at a time; all of them at once took a busy two cores more than ten minutes.
+        if compiled and recipe.mix:
+            # Layer by layer: with gradients through the prompt, all at once takes two cores more than ten minutes.
             torch._dynamo.config.recompile_limit = 100
             self.run_layer = torch.compile(through_layer, dynamic=False)
         elif compiled:
@@ -197,7 +197,7 @@ class Trainer:
         target: Tensor,
         slots: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
-        run_layer = self.run_layer if slots is not None else through_layer
+        run_layer = through_layer if slots is None else self.run_layer  # few of a mix's rows are walks
         padded = present if self.recipe.name != "sudoku" else None
         # Without, a third is saved, where how prompts are read has been learnt.
         with torch.set_grad_enabled(not self.trained or self.recipe.name == "decisions"):

@@ -32,8 +32,8 @@ def schedule(step: int, done: float, whole: float, warmup_steps: int, decay_shar
 class Feed:
     """What one pool is filled from: rows of a kind, so many at once, stepped every so many steps.
 
-    Short and long are the skills: short prompts with the first block of their answer, and the rest. Single, pair and
-    joint are decisions, by how many questions are read from a canvas.
+    Short and long are the skills: short prompts with the first block of their answer, and the rest. Brief, single, pair
+    and joint are decisions: one question in a short prompt or a longer one, and several read from one canvas.
     """
 
     kind: Literal["sudoku", "short", "long", "brief", "single", "pair", "joint"]
@@ -101,8 +101,14 @@ class Recipe:
 
     def with_batch(self, batch: int) -> Recipe:
         """Another batch, and rates that follow its root: the noise of a step's gradients falls with it."""
-        growth = math.sqrt(max(0, batch) / self.batch)
-        return dataclasses.replace(self, batch=batch, muon_lr=growth * self.muon_lr, adam_lr=growth * self.adam_lr)
+        share = max(0, batch) / self.batch
+        rows, growth = self.with_rows(share), math.sqrt(share)
+        return dataclasses.replace(rows, batch=batch, muon_lr=growth * self.muon_lr, adam_lr=growth * self.adam_lr)
+
+    def with_rows(self, share: float) -> Recipe:
+        """So many times the rows a step, at the same rates."""
+        mix = tuple(dataclasses.replace(feed, rows=max(1, round(share * feed.rows))) for feed in self.mix)
+        return dataclasses.replace(self, batch=max(2, round(share * self.batch)), mix=mix)
 
     def feeds(self, trained: bool) -> list[Feed]:
         """Longer prompts come in a pool of their own. ``trained``: the run began with a trained model's weights."""
@@ -157,16 +163,21 @@ SUDOKU = Recipe(
     steps=6600,
 )
 SKILLS = dataclasses.replace(SUDOKU, name="skills", canvas_length=64, max_new_tokens=256, steps=9500)
-# After the skills: decisions, and enough of the skills that none is lost.
+# After the skills: decisions, and enough of the skills that few are lost. At higher rates it does not stay stable.
 DECISIONS = dataclasses.replace(
     SKILLS,
     name="decisions",
-    steps=6000,
+    steps=0,
+    minutes=53.0,
+    muon_lr=0.012,
+    adam_lr=1.2e-3,
+    decay_share=0.75,
     mix=(
         Feed("brief", 1, 24),
         Feed("single", 1, 12),
         Feed("short", 4, 16),
         Feed("long", 16, 8),
+        Feed("joint", 2, 8),
     ),
 )
 # What adapters are trained on: the skills on a canvas that holds a Sudoku, of which it sees a little.
@@ -176,7 +187,8 @@ RECIPES = {recipe.name: recipe for recipe in (SUDOKU, SKILLS, DECISIONS, BASE)}
 
 def for_card(recipe: Recipe) -> Recipe:
     """The same model on one card: a larger batch for nine minutes. No card has run it yet."""
-    large = dataclasses.replace(recipe, batch=512, muon_lr=0.04, adam_lr=6e-3, warmup_steps=300, ema=0.999)
+    large = dataclasses.replace(recipe.with_rows(512 / recipe.batch), warmup_steps=300, ema=0.999)
+    large = dataclasses.replace(large, muon_lr=2 * recipe.muon_lr, adam_lr=2 * recipe.adam_lr)
     return dataclasses.replace(large, steps=0, minutes=9.0, producers=12)
 
 

@@ -29,6 +29,7 @@ from engine.training.loss import slot_loss, weights
 from engine.training.minimal import minimal_puzzles
 from engine.training.network import encode, predict
 from engine.training.optim import Muon, orthogonalise
+from engine.training.producers import packed, unpacked
 from engine.training.recipes.embedded import RECIPES, Feed, Recipe
 from engine.training.trainer import Trainer, initialise
 from tests.engine.tiny import CANVAS, VOCABULARY, network, tokens
@@ -187,6 +188,9 @@ def test_decision_rows_are_what_the_engine_reads(form: examples.Form) -> None:
         assert len(target) == (32 if form == "joint" else 16)
         assert TURN_END in target
     assert not torch.equal(batch.ids, again.ids)
+    moved = unpacked(packed(batch), source.prompt_length, is_read=True)  # from a process that makes rows ahead
+    for name in ("ids", "present", "target", "slots"):
+        assert torch.equal(getattr(moved, name), getattr(batch, name))
     right = torch.nn.functional.one_hot(batch.target, 128).float()
     assert reads.advance(right, retire=0.0) == 1.0
     assert slot_loss(right * 60, batch.target, reads.slots) < 1e-6
@@ -242,7 +246,15 @@ class Interrupted(Trainer):
 
 
 def tiny(name: str) -> Recipe:
-    changes: dict[str, Any] = {"hidden_size": 16, "layers": 2, "batch": 4, "puzzles": 5, "warmup_steps": 2, "steps": 4}
+    changes: dict[str, Any] = {
+        "hidden_size": 16,
+        "layers": 2,
+        "batch": 4,
+        "puzzles": 5,
+        "warmup_steps": 2,
+        "steps": 4,
+        "minutes": 0.0,
+    }
     if name == "decisions":
         changes["mix"] = (Feed("brief", 1, 3), Feed("pair", 2, 2), Feed("short", 2, 2))
     return dataclasses.replace(RECIPES[name], **changes)
