@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
 import sys
 from collections.abc import Iterator, Sequence
@@ -10,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.cli import running, terminal
-from engine import SKILLS, Model, SlotsRead
+from engine import SKILLS, Model, SafelightError, SlotsRead
 from engine.decoding.reading import read
 from engine.service.deciding import Deciding
 from engine.tasks.decisions import examples
 from engine.tasks.decisions.answers import LabelRead
-from engine.tasks.decisions.calibration import LabelledRead, Reliability, fit_temperature, reliability
+from engine.tasks.decisions.calibration import LEAST_EXAMPLES, LabelledRead, Reliability, fit_temperature, reliability
 from engine.tasks.decisions.questions import OneOf, Question, YesNo
 
 SINGLE: tuple[examples.Form, ...] = ("brief", "single")
@@ -44,7 +45,13 @@ class Scored:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Ask held-out questions singly and jointly; fit the temperature to others, of the kind that training had."""
+    """Ask held-out questions singly and jointly; fit the temperature to others, of the kind that training had.
+
+    Raises:
+        SafelightError: too few are asked.
+    """
+    if args.count < LEAST_EXAMPLES:
+        raise SafelightError(f"a temperature is fitted to at least {LEAST_EXAMPLES} decisions; give a larger --count")
     model, seed = running.load(args, SKILLS), running.seed(args)
     scores: dict[str, Scored] = {}
     try:
@@ -69,8 +76,10 @@ def _asked(
     """The family, question and read of ``count`` answers or a few more; of the test split those held out alone."""
     deciding = Deciding.of(model.tokenizer.encode, model.generation_defaults, model.config.canvas_length)
     rng, cache, answered = random.Random(seed), model.new_cache(), 0
-    while answered < count:
-        example = examples.sample(rng, split, forms[answered % len(forms)])
+    for form in itertools.cycle(forms):
+        if answered >= count:
+            return
+        example = examples.sample(rng, split, form)
         prompt = model.chat_ids(deciding.messages(example.decision))
         events = read(model, prompt, deciding.layout(example.decision), seed=answered, cache=cache)
         (found,) = [event for event in events if isinstance(event, SlotsRead)]
