@@ -168,7 +168,7 @@ DECISIONS = dataclasses.replace(
     SKILLS,
     name="decisions",
     steps=0,
-    minutes=53.0,
+    minutes=43.0,
     muon_lr=0.012,
     adam_lr=1.2e-3,
     decay_share=0.75,
@@ -177,7 +177,8 @@ DECISIONS = dataclasses.replace(
         Feed("single", 1, 12),
         Feed("short", 4, 16),
         Feed("long", 16, 8),
-        Feed("joint", 2, 8),
+        Feed("pair", 4, 12),
+        Feed("joint", 4, 8),
     ),
 )
 # What adapters are trained on: the skills on a canvas that holds a Sudoku, of which it sees a little.
