@@ -20,6 +20,7 @@ from engine.service import is_remote
 from engine.tasks.decisions.answer_form import answer_to_json
 from engine.tasks.decisions.answers import TypedAnswer
 from engine.tasks.decisions.question_file import QuestionFile, write_question_file
+from engine.tasks.decisions.questions import Score
 
 EPILOG = f"""\
 An answer is read from one denoising step, not written: a probability for each option. Confidence is that of the
@@ -39,6 +40,7 @@ examples:
   safelight decide --csv labelled.csv --questions questions.json --calibrate --save questions.json
 """
 BAR = 24  # columns
+MOST_NAME = 40  # columns of an option
 
 
 def add(commands: options.Commands) -> None:
@@ -83,12 +85,10 @@ def run(args: argparse.Namespace) -> int:
         written = {answer.question.name: answer_to_json(answer) for answer in answers}
         running.print_json({"answers": written, "temperature": asked.temperature, "model": name})
     else:
-        terminal.console(sys.stdout).print(_table(answers))
-        for answer in answers:
-            if not answer.argmax_is_label:
-                terminal.say(
-                    f"{answer.question.name}: the model would rather answer with something else; do not trust it"
-                )
+        _show(answers)
+        doubtful = [answer.question.name for answer in answers if not answer.argmax_is_label]
+        if doubtful:
+            terminal.say(f"the model would rather answer with something else; do not trust {', '.join(doubtful)}")
     return 0
 
 
@@ -129,26 +129,33 @@ def _answers(decider: Decider, state: str) -> tuple[TypedAnswer, ...] | None:
     return None
 
 
-def _table(answers: tuple[TypedAnswer, ...]) -> Table:
-    """The options of each question with their probabilities, the answer marked, for people."""
-    has_repeats = any(answer.reads > 1 for answer in answers)
-    heads = ("question", "answer", "", "probability", "confidence", "label mass")
-    frame = terminal.table("", *heads, *(("reads", "agreement") if has_repeats else ()))
-    frame.columns[0].no_wrap = False
-    for place in (1, 2):
-        frame.columns[place].justify = "left"
+def _show(answers: tuple[TypedAnswer, ...]) -> None:
+    """Each question with the probabilities of its options, the answer marked, for people."""
+    screen = terminal.console(sys.stdout)
+    widest = max(len(option.name) for answer in answers for option in answer.question.options)
     for answer in answers:
+        screen.print(Text(terminal.printable(answer.question.instructions), "bold"))
+        frame = Table.grid(padding=(0, 2))
+        frame.add_column(width=min(widest, MOST_NAME) + 4, no_wrap=True)
+        frame.add_column(width=BAR)
+        frame.add_column(justify="right", no_wrap=True)
         for place, (option, share) in enumerate(zip(answer.question.options, answer.probabilities, strict=True)):
             is_best = place == answer.best
             name, style = terminal.printable(option.name), "bold" if is_best else "dim"
-            asked = terminal.printable(answer.question.instructions) if not place else ""
-            cells: list[str | Text] = [asked, Text(("→ " if is_best else "  ") + name, style), Text(_bar(share), style)]
-            cells += [Text(f"{100 * share:.1f} %", style)]
-            if is_best:
-                cells += [f"{100 * answer.confidence:.1f} %", f"{answer.label_mass:.3f}"]
-                cells += [str(answer.reads), f"{100 * answer.agreement:.0f} %"] if has_repeats else []
-            frame.add_row(*cells)
-    return frame
+            cells = (f"{'  → ' if is_best else '    '}{name}", _bar(share), f"{100 * share:.1f} %")
+            frame.add_row(*(Text(cell, style) for cell in cells))
+        screen.print(frame)
+        screen.print(Text(f"    {_summary(answer)}\n", "dim"))
+
+
+def _summary(answer: TypedAnswer) -> str:
+    """How far an answer can be trusted, in a line."""
+    words = f"confidence {100 * answer.confidence:.1f} %, label mass {answer.label_mass:.3f}"
+    if isinstance(answer.question, Score):
+        words = f"mean level {answer.score:.2f} of {len(answer.question.levels) - 1}, {words}"
+    if answer.reads > 1:
+        words += f"; {answer.reads} reads, of which {100 * answer.agreement:.0f} % agree"
+    return words
 
 
 def _bar(share: float) -> str:

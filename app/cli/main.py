@@ -55,7 +55,7 @@ EPILOG = """\
 examples:
   safelight                                             the window
   safelight generate "Reverse the word robot." --watch  watch an answer develop in the terminal
-  safelight decide "Ann has 3 coins." --yes-no "Does Ann have 3 coins?"    typed answers, with probabilities
+  safelight decide TEXT --yes-no "Is it urgent?"        a typed answer, with its probability
   safelight sudoku --make 5 --givens 30-39              fresh puzzles
   safelight sudoku --file puzzles.txt --json            solve them, one JSON object a line
   safelight sudoku --eval --bin easy --count 200        how often the answers are exactly right

@@ -29,7 +29,7 @@ STYLES = {  # so that no state is shown by colour alone
     CellState.SETTLED: "bold",
     CellState.GIVEN: "bold italic cyan",
     CellState.PADDING: "dim",
-    CellState.FITTING: "bold italic",
+    CellState.FITTING: "bold underline",
 }
 SHOWN = CanvasStarted | StepFinished | PrefixPinned | CanvasCommitted
 CONTROL = "¤"  # end, padding and turn tokens

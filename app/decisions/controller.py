@@ -4,30 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
-from PySide6.QtCore import QObject, QStandardPaths, QTimer, Slot
-from PySide6.QtWidgets import QFileDialog
+from PySide6.QtCore import QObject, Slot
 
 from app.context import DECISIONS, AppContext
-from app.decisions import store, words
+from app.decisions import words
 from app.decisions.calibration.fitting import TrustFitter
 from app.decisions.deciding import StateDecider
+from app.decisions.keeping import QuestionKeeper
 from app.decisions.page import DecisionsPage
 from app.decisions.table.deciding import TableDecider
 from app.state.decisions.board import RowBoard
 from app.state.decisions.drafts import QuestionDraft
 from app.state.decisions.reading import DecisionReading
 from app.state.decisions.samples import sample_table, samples
-from app.state.decisions.sheet import QuestionSheet, file_of, sheet_of
+from app.state.decisions.sheet import QuestionSheet
+from app.state.run.replay import Frame, Replay
 from app.system.i18n import tr
-from engine import SKILLS, Recording, SafelightError
+from engine import SKILLS, Recording
 from engine.service import ServiceReply
-from engine.tasks.decisions.question_file import read_question_file, write_question_file
 from engine.tasks.decisions.questions import Question
-
-SAVE_MS = 500  # after the last change
-JSON = "JSON (*.json)"
 
 
 class DecisionsController(QObject):
@@ -42,10 +38,9 @@ class DecisionsController(QObject):
         self.decider = StateDecider(context, self)
         self.rows = TableDecider(context, page.table, self)
         self.fitter = TrustFitter(page.calibration, self)
+        self.keeper = QuestionKeeper(context, page.one.questions, self)
         self._problem = ""  # of the last decision
         self._fitted: RowBoard | None = None  # that the calibration was fitted to
-        self._folder = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)
-        self._is_remembered = True
         one = page.one
         one.decide_asked.connect(self.decide)
         one.stop_asked.connect(self.stop)
@@ -54,9 +49,9 @@ class DecisionsController(QObject):
         one.column.typed.connect(self._changed)
         one.column.switched.connect(self._switched)
         one.questions.changed.connect(self._changed)
-        one.questions.open_asked.connect(self._open_file)
-        one.questions.save_asked.connect(self._save_file)
-        one.strip.inspect_asked.connect(self._inspect)
+        self.keeper.opened.connect(self._show_file)
+        for strip in (one.strip, page.table.detail.strip):
+            strip.inspect_asked.connect(self._inspect)
         page.go_asked.connect(self.go)
         page.table.run_asked.connect(self.decide_rows)
         page.table.sample_asked.connect(self._show_sample_table)
@@ -66,12 +61,7 @@ class DecisionsController(QObject):
         self.decider.began.connect(self._began)
         self.decider.changed.connect(one.refresh)
         self.decider.ended.connect(self._ended)
-        self._saving = QTimer(self)
-        self._saving.setSingleShot(True)
-        self._saving.setInterval(SAVE_MS)
-        self._saving.timeout.connect(self.remember)
         context.register_busy(self)
-        context.at_end(self.remember)
         context.arrived.connect(self.take)
         context.busy_changed.connect(self.refresh)
         context.settings_changed.connect(self._calm)
@@ -107,13 +97,14 @@ class DecisionsController(QObject):
 
     def _recall(self) -> None:
         """What was asked last; the first sample where nothing was."""
-        sheet = store.read_sheet(self._context.folders.data)
+        sheet = self.keeper.recall()
         if sheet is None:
             self.page.one.questions.sheet = QuestionSheet(is_joint=True)
             self._show_sample(0)
             return
         self.page.one.questions.show_sheet(sheet)
         self.page.one.column.show_sheet(sheet)
+        self._tell_at(sheet.temperature)
 
     @Slot()
     def _show_sample_table(self) -> None:
@@ -122,22 +113,9 @@ class DecisionsController(QObject):
         self.rows.show(table)
 
     @Slot()
-    def remember(self) -> None:
-        """Write the questions down, if they have changed."""
-        self._saving.stop()
-        if self._is_remembered:
-            return
-        self._is_remembered = True
-        try:
-            store.write_sheet(self._context.folders.data, self.page.one.questions.sheet)
-        except SafelightError as error:
-            self._context.say(str(error))
-
-    @Slot()
     def _changed(self) -> None:
         self._problem = ""
-        self._is_remembered = False
-        self._saving.start()
+        self.keeper.note_change()
         self.refresh()
 
     @Slot()
@@ -177,49 +155,15 @@ class DecisionsController(QObject):
         self.rows.tell_at(temperature)
         self.fitter.use(temperature)
 
+    @Slot(object, str)
+    def _show_file(self, sheet: QuestionSheet, state: str) -> None:
+        self.page.show_part("one")
+        self._show_sheet(sheet, state)
+
     def show_questions(self, questions: Sequence[Question]) -> None:
         """Ask these in place of those that are there."""
         drafts = tuple(map(QuestionDraft.of, questions))
         self._show_sheet(replace(self.page.one.questions.sheet, questions=drafts))
-
-    @Slot()
-    def _open_file(self) -> None:
-        found = QFileDialog.getOpenFileName(self.page.window(), tr("Open questions"), self._folder, JSON)[0]
-        if found:
-            self.open_questions(Path(found))
-
-    def open_questions(self, path: Path) -> None:
-        """Take the questions of a file in place of those that are there, and its state if it has one."""
-        try:
-            file = read_question_file(path)
-        except SafelightError as error:
-            self._context.say(tr(str(error)))
-            return
-        self._folder = str(path.parent)
-        self.page.show_part("one")
-        self._show_sheet(sheet_of(file), file.state)
-
-    @Slot()
-    def _save_file(self) -> None:
-        one = self.page.one
-        problems = one.questions.sheet.problems
-        one.questions.show_problems(problems)
-        if problems:
-            return
-        name = str(Path(self._folder) / "questions.json")
-        found = QFileDialog.getSaveFileName(self.page.window(), tr("Save the questions"), name, JSON)[0]
-        if found:
-            self.save_questions(Path(found))
-
-    def save_questions(self, path: Path) -> None:
-        """Write the questions, and how they are asked, as a file that ``safelight decide`` reads, too."""
-        try:
-            write_question_file(path, file_of(self.page.one.questions.sheet))
-        except SafelightError as error:
-            self._context.say(tr(str(error)))
-            return
-        self._folder = str(path.parent)
-        self._context.confirm_export(str(path))
 
     # ---------------------------------------------------------------- deciding
 
@@ -329,7 +273,7 @@ class DecisionsController(QObject):
     def _inspect(self, asked: tuple[Recording, int]) -> None:
         trace, read = asked
         if trace.result is not None:
-            self._context.inspect(trace, place=3 * read + 1)
+            self._context.inspect(trace, place=Replay(trace).place(Frame(read, 0)))
 
     def show(self, part: str) -> None:
         """Go to the page, and there to a part."""

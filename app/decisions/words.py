@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from app.state.decisions.board import LITTLE_MASS
+from app.state.decisions.board import LITTLE_MASS, RowBoard
 from app.state.decisions.drafts import Kind, QuestionDraft
 from app.state.decisions.sheet import QuestionSheet
+from app.state.run.answers import share_words
 from app.system.i18n import tr, trn
 from engine.service import LoadedModel
 from engine.tasks.decisions.answers import TypedAnswer
@@ -42,8 +43,8 @@ def facts(answer: TypedAnswer) -> str:
     if isinstance(answer.question, Score):
         most = len(answer.probabilities) - 1
         parts.append(tr("mean level {level} of 0 to {most}", level=f"{answer.score:.2f}", most=most))
-    parts.append(tr("confidence {share}", share=percent(answer.confidence)))
-    parts.append(tr("label mass {share}", share=percent(answer.label_mass)))
+    parts.append(tr("confidence {share}", share=share_words(answer.confidence)))
+    parts.append(tr("label mass {share}", share=share_words(answer.label_mass)))
     if answer.reads > 1:
         reads = trn("{count} read", "{count} reads", answer.reads)
         spread = f"±{100 * answer.spread[answer.best]:.1f}"
@@ -66,8 +67,8 @@ def warning(answer: TypedAnswer) -> str:
     """What speaks against an answer, in a sentence; empty where nothing does."""
     if answer.label_mass < LITTLE_MASS:
         return tr(
-            "Only {share} of the probability is on the options: the model wanted to say something else.",
-            share=percent(answer.label_mass),
+            "Of all probability, {share} is on the options: the model wanted to say something else.",
+            share=share_words(answer.label_mass),
         )
     if not answer.argmax_is_label:
         return tr("The likeliest token of all is none of the options.")
@@ -77,7 +78,8 @@ def warning(answer: TypedAnswer) -> str:
 def spoken(answer: TypedAnswer) -> str:
     """An answer in one sentence, for assistive technology."""
     shares = ", ".join(
-        f"{answer_name(answer.question, place)} {percent(share)}" for place, share in enumerate(answer.probabilities)
+        f"{answer_name(answer.question, place)} {share_words(share)}"
+        for place, share in enumerate(answer.probabilities)
     )
     said = tr("Answer: {answer}. {shares}.", answer=answer_name(answer.question, answer.best), shares=shares)
     return " ".join(filter(None, (said, f"{facts(answer)}.", warning(answer))))
@@ -104,3 +106,22 @@ def asked_line(sheet: QuestionSheet) -> str:
     heat = tr("temperature {temperature}", temperature=f"{sheet.temperature:g}")
     first = " ".join(filter(None, (asked, together)))
     return " · ".join(filter(None, (f"{first}: {names}" if names else first, again, heat)))
+
+
+def progress_words(board: RowBoard, seconds: float, *, is_on: bool) -> str:
+    """How far it is, how fast, and how much of it is right."""
+    done = trn("{count} row of {total} decided", "{count} rows of {total} decided", board.done, total=f"{len(board):,}")
+    parts = [done]
+    if is_on and seconds > 0.5 and board.done:
+        parts.append(tr("{rate} rows a second", rate=f"{board.done / seconds:,.0f}"))
+    if board.failed:
+        parts.append(trn("{count} row without an answer", "{count} rows without an answer", board.failed))
+    doubtful = int(board.in_doubt.any(axis=1).sum())
+    if doubtful and not is_on:
+        parts.append(trn("{count} row in doubt", "{count} rows in doubt", doubtful))
+    for place in board.labelled if not is_on else ():
+        right, known = board.accuracy(place)
+        if known:
+            name = board.questions[place].name
+            parts.append(tr("{name}: {share} right", name=name, share=percent(right / known)))
+    return " · ".join(parts)

@@ -47,6 +47,8 @@ RAGGED = 0.7  # how much worse a last row with gaps is, in the logarithm of the 
 LEAST_WIDTH = 520  # of a picture, logical pixels, so that a heading fits
 LEGEND_HEIGHT, BAR_HEIGHT = 28, 20
 CAPTION_HEIGHT = 28
+CAPTION_LINES = 4
+MOST_ANSWERS = 8  # of a decision that a caption tells
 PROMPT_LINES = 3
 LARGEST_SIDE = 16_000  # pixels; beyond, most programs refuse the picture
 LARGEST_PIXELS = 2**27
@@ -124,7 +126,8 @@ class PictureSheet:
         self.width = max(whole, LEAST_WIDTH)
         highest = max((self.grid(index).height for index in tokens), default=max(board, 2 * MARGIN))
         highest = max(highest, board)
-        self._captions = 1 if self._widest <= self._panel_width - 2 * MARGIN else 2
+        room = self._panel_width - 2 * MARGIN
+        self._captions = 1 if self._widest <= room else min(math.ceil(1.2 * self._widest / room), CAPTION_LINES)
         self._panel_height = highest - 2 * MARGIN + self._captions * CAPTION_HEIGHT
         self._states = self._legend if tokens else ()
         self._entries = [] if tokens or self.style.layer == "entropy" else self._boards.entries
@@ -201,7 +204,8 @@ class PictureSheet:
         read = tr("Read {read} of {reads}", read=frame.block + 1, reads=self.replay.blocks)
         if frame.step == NOISE:
             return tr("{read} · {what}", read=read, what=tr("noise at the slots"))
-        return tr("{read} · {what}", read=read, what=tr(", ").join(map(answer_words, answers)))
+        told = [*map(answer_words, answers[:MOST_ANSWERS]), *(["…"] if len(answers) > MOST_ANSWERS else [])]
+        return tr("{read} · {what}", read=read, what=tr(", ").join(told))
 
     # ---------------------------------------------------------------- drawing
 

@@ -1,4 +1,4 @@
-"""Pictures of runs, for the cards that offer them: the frame at which most was taken back, as the inspector shows it.
+"""Pictures of runs, for the cards that offer them: their most telling frame, as the inspector shows it.
 
 Runs are read in a thread; what is painted is painted when it is seen, a card at a time.
 """
@@ -44,6 +44,7 @@ class RunPicture:
     glyphs: dict[int, Glyph]
     ends: tuple[int, ...]  # of lines
     board: SolveFrame | None
+    slots: tuple[int, ...] = ()  # of a decision
 
 
 def picture_of(path: Path) -> RunPicture | None:
@@ -66,12 +67,15 @@ def picture_of(path: Path) -> RunPicture | None:
             for token in np.unique(block.tokens(calm=True)).tolist()
         },
         ends=line_ends(block, trace.piece),
+        slots=tuple(slot.position for slot in trace.header.slots),
         board=None if grid is None else frame(grid.puzzle, block, trace.piece, grid.positions),
     )
 
 
 def _telling(record: BlockRecord) -> int:
-    """The place of the frame at which most was taken back; where nothing was, of the first step."""
+    """The place of the frame at which most was taken back, or the last round began; else of the first step."""
+    if record.rounds:
+        return min(record.rounds[-1].step + 1, len(record.snapshots) - 1)
     counts = record.remelt_counts
     return min(1 + int(counts.argmax()) if len(counts) else 0, len(record.snapshots) - 1)
 
@@ -155,5 +159,5 @@ class PictureView(QWidget):
         glyphs = CellGlyphs(canvas_font(TEXT_CANVAS))
         cell = glyphs.cell_width([glyph.text for glyph in picture.glyphs.values()]), glyphs.cell_height()
         geometry = Geometry.from_width(width, picture.block.length, *cell, ends=picture.ends)
-        look, clip = PaintOptions(calm=True), QRect(0, 0, width, height)
+        look, clip = PaintOptions(calm=True, slots=picture.slots), QRect(0, 0, width, height)
         paint_block(painter, geometry, picture.block, self._theme, glyphs, picture.glyphs.__getitem__, look, clip)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtCore import QEvent, Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QSizePolicy, QToolButton, QWidget
 
@@ -99,6 +99,15 @@ class TopBar(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
+        self._fit()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:  # the size of all text was changed
+            self._fit()
+
+    def _fit(self) -> None:
+        """Leave out what there is no room for."""
         self.facts.setVisible(self.width() >= px(ROOM_FOR_FACTS))
         has_room = self.width() >= px(ROOM_FOR_NAME)
         for part in (self._mark, self._name):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 from engine.errors import SafelightError, quoted
 from engine.events import PrefillFinished, SlotsRead
@@ -65,12 +66,32 @@ def decision_requests(
     )
 
 
+@dataclass(frozen=True)
+class _Known:
+    """What is the same for all decisions of a model."""
+
+    deciding: Deciding
+    templates: dict[bool, int] = field(default_factory=dict)  # tokens that its template adds, with instructions or not
+
+
+_KNOWN: WeakKeyDictionary[LoadedModel, _Known] = WeakKeyDictionary()
+
+
+def _known_of(model: LoadedModel) -> _Known:
+    """A model's own, kept as long as it is."""
+    known = _KNOWN.get(model)
+    if known is None:
+        known = _KNOWN[model] = _Known(Deciding.of(model.encode, model.defaults, model.canvas_length))
+    return known
+
+
 class _Room:
     """Whether questions about a state fit a model's canvas and context."""
 
     def __init__(self, model: LoadedModel, decision: Decision) -> None:
         self._model, self._whole = model, decision
-        self._deciding = Deciding.of(model.encode, model.defaults, model.canvas_length)
+        self._known = _known_of(model)
+        self._deciding = self._known.deciding
         self._tokens = functools.cache(lambda text: len(model.encode(text)))
 
     def decisions(self) -> list[Decision]:
@@ -125,9 +146,13 @@ class _Room:
         """Tokens that a template adds."""
         if is_remote(self._model.path_or_id):
             return ALLOWANCE
-        least = Decision(".", (YesNo("?"),), "." if self._whole.instructions else "")
-        text = user_text(least, self._deciding.labels)
-        return len(self._model.prompt_ids(self._request(least))) - self._tokens(text)
+        has_system = bool(self._whole.instructions)
+        if has_system not in self._known.templates:
+            least = Decision(".", (YesNo("?"),), "." if has_system else "")
+            text = user_text(least, self._deciding.labels)
+            whole = len(self._model.prompt_ids(self._request(least)))
+            self._known.templates[has_system] = whole - self._tokens(text)
+        return self._known.templates[has_system]
 
     def _request(self, decision: Decision) -> RunRequest:
         return RunRequest("decision", (), self._model.defaults, 0, decision=decision)

@@ -2,7 +2,7 @@
 
     python -m tests.bench.decisions [SECONDS]
 
-The client is a process of its own, on the same machine. Each request is about another state.
+The client is a process of its own, on the same machine. Each request is about another state, but where it says.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from engine.catalog import SKILLS
 from engine.service import LocalBackend
 from tests.engine.server.served import KEY, serving
 
-QUESTION = {"type": "predicate", "instructions": "Is the first number the larger one?"}
+ASKED = "Is the first number the larger one?"
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,21 @@ class Way:
     clients: int = 1
     questions: int = 1
     joint: bool = False
+    same: bool = False  # the state; the question is another one each time
+
+    def body(self, number: int) -> dict[str, Any]:
+        """Of a request to ``/v1/decisions``."""
+        state, asked = f"{number} and 4711", ASKED
+        if self.same:
+            state, asked = "12 apples, 7 pears and 4711 plums are in the box.", f"Are there {number} fruits in it?"
+        texts = [asked, *(f"Is one of them larger than {5 * place}?" for place in range(1, self.questions))]
+        questions = [{"type": "predicate", "instructions": text} for text in texts]
+        return {"input": state, "questions": questions, "joint": self.joint}
 
 
 WAYS = (
     Way("one question a request, one request at a time"),
+    Way("one question a request, about the same state", same=True),
     Way("one question a request, eight requests at once", clients=8),
     Way("eight questions a request, read singly", questions=8),
     Way("eight questions a request, read jointly", questions=8, joint=True),
@@ -49,11 +60,8 @@ def ask(port: int, way: Way, thread: int, until: float, spent: list[float]) -> N
     number = 1_000 * thread
     while time.perf_counter() < until:
         number += 1
-        body: dict[str, Any] = {"input": f"{number} and 4711", "questions": [QUESTION] * way.questions}
-        if way.joint:
-            body["joint"] = True
         began = time.perf_counter()
-        connection.request("POST", "/v1/decisions", json.dumps(body), headers)
+        connection.request("POST", "/v1/decisions", json.dumps(way.body(number)), headers)
         answer = connection.getresponse()
         data = answer.read()
         if answer.status != 200:

@@ -35,7 +35,7 @@ class CalibrationView(ColumnPage):
         self.picker.activated.connect(self.chosen)
         self.told = label("", "fact", wrap=True)
         self.plots = [ReliabilityPlot(), ReliabilityPlot()]
-        self.titles = [label("", "side"), label("", "side")]
+        self.titles = [label("", "side", wrap=True), label("", "side", wrap=True)]
         self.figures: dict[str, list[QLabel]] = {}
         self.use = button("", role="primary")
         self.use.clicked.connect(self._use)
@@ -143,7 +143,11 @@ class CalibrationView(ColumnPage):
         told = tr("Fitted to {fitted}, and measured on the same, as there are few.", fitted=count)
         if trust.is_apart:
             told = tr("Fitted to {fitted}, and measured on {measured} others.", fitted=count, measured=measured)
+        if not trust.is_fitted:
+            told = tr("All of {fitted} are right, so there is nothing to fit: temperature 1 stays.", fitted=count)
         self.told.setText(told)
+        for part in (self.titles[1], self.plots[1]):
+            part.setVisible(trust.is_fitted)
         titles = (tr("As the model has them, temperature 1"), tr("At temperature {temperature}", temperature=fitted))
         for title, text, plot, found in zip(self.titles, titles, self.plots, (trust.before, trust.after), strict=True):
             title.setText(text)
@@ -154,7 +158,7 @@ class CalibrationView(ColumnPage):
             self.figures["brier"][place].setText(f"{found.brier:.3f}")
             self.figures["nll"][place].setText(f"{found.nll:.3f}")
         is_used = round(temperature, 2) == round(trust.temperature, 2)
-        self.use.show()
+        self.use.setVisible(trust.is_fitted)
         self.use.setEnabled(not is_used)
         self.use.setText(
             tr("Temperature {temperature} is used", temperature=fitted)

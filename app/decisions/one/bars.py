@@ -10,6 +10,7 @@ from app.decisions import words
 from app.design.fonts import TEXT_SMALL, px, ui_font
 from app.design.tokens import DARKROOM, SPACE_2, Theme, color
 from app.state.decisions.drafts import QuestionDraft
+from app.state.run.answers import share_words
 from app.system.i18n import tr
 from engine.tasks.decisions.answers import TypedAnswer
 
@@ -119,7 +120,8 @@ class AnswerBars(QWidget):
         widest = max(map(metrics.horizontalAdvance, titles)) + SPACE_2 + 4
         names_width = min(widest, round(MOST_NAME * self.width()))
         left = px(MARK) + marks_width
-        number_width = metrics.horizontalAdvance("100.0 %") + SPACE_2
+        ends = () if self._answer is None else map(share_words, self._answer.probabilities)
+        number_width = max(map(metrics.horizontalAdvance, ("100.0 %", *ends))) + SPACE_2
         track = QRectF(left + names_width, 0, max(24, self.width() - left - names_width - number_width), px(BAR))
         shares, best = self._shares(), -1 if self._answer is None else self._answer.best
         for place, title in enumerate(titles):
@@ -138,7 +140,7 @@ class AnswerBars(QWidget):
             if shares:
                 self._paint_spread(painter, track, place)
                 painter.setPen(color(self._theme.ink if is_best else self._theme.faint_ink))
-                painter.drawText(row, middle | Qt.AlignmentFlag.AlignRight, words.percent(shares[place]))
+                painter.drawText(row, middle | Qt.AlignmentFlag.AlignRight, share_words(shares[place]))
         painter.end()
 
     def _paint_check(self, painter: QPainter, row: QRectF) -> None:

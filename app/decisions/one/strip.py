@@ -6,8 +6,8 @@ from PySide6.QtCore import Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
 
-from app.decisions.one.slots import SlotCanvas
-from app.design.controls import button, label, scroller
+from app.canvas.view import CanvasView
+from app.design.controls import Elided, button, label, scroller
 from app.design.fonts import px
 from app.design.tokens import Theme
 from app.settings.fields import ChoiceBox
@@ -33,9 +33,12 @@ class CanvasStrip(QWidget):
         self._most = MOST
         self.picker = ChoiceBox()
         self.picker.setAccessibleName(tr("Which canvas"))
-        self.facts = label("", "caption")
+        self.facts = Elided("caption")
         self.inspect = button(tr("Open in the inspector"))
-        self.canvas = SlotCanvas()
+        self.canvas = CanvasView()
+        self.canvas.set_legend(False)
+        self.canvas.setAccessibleName(tr("Canvas with slots"))
+        self.slots: dict[int, int] = {}  # the numbers of the questions, by the position that answers them
         self.teaching = label("", "caption", wrap=True)
         self._area = scroller(self.canvas)
         self._pages = QStackedWidget()
@@ -51,8 +54,7 @@ class CanvasStrip(QWidget):
         head.setSpacing(16)
         head.addWidget(label(tr("Canvas"), "section"))
         head.addWidget(self.picker)
-        head.addWidget(self.facts)
-        head.addStretch(1)
+        head.addWidget(self.facts, 1)
         head.addWidget(self.inspect)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -112,8 +114,8 @@ class CanvasStrip(QWidget):
         self.inspect.setVisible(place is not None)
         self._pages.setCurrentIndex(0 if place is None else 1)
         if place is None or reading is None:
-            self.facts.setText("")
-            self.canvas.set_slots({})
+            self.facts.set_whole("")
+            self.slots = {}
             self.canvas.set_block(None)
             self.teaching.setText(_teaching(reading))
             self._fit()
@@ -122,13 +124,16 @@ class CanvasStrip(QWidget):
         block = reading.block(place)
         if run.trace is not None:
             self.canvas.set_piece(run.trace.piece, run.trace.is_special)
-        self.canvas.set_slots({slot.position: run.first + number for number, slot in enumerate(run.slots, start=1)})
-        self.canvas.choose(self._question + 1)
+        self.slots = {slot.position: run.first + number for number, slot in enumerate(run.slots, start=1)}
+        self.canvas.frame_slots(tuple(self.slots), run.first + 1)
         self.canvas.set_block(block)
+        chosen = next((place for place, number in self.slots.items() if number == self._question + 1), -1)
+        if chosen >= 0:
+            self.canvas.selected = chosen
         self._fit()
-        self.facts.setText(
+        self.facts.set_whole(
             tr(
-                "{tokens}, 1 step, {seconds} ms",
+                "{tokens}, 1 step, {seconds} ms · framed: slots",
                 tokens=trn("{count} token", "{count} tokens", block.length),
                 seconds=f"{1000 * block.seconds:.1f}",
             )
@@ -163,7 +168,7 @@ class CanvasStrip(QWidget):
 
     @Slot(int)
     def _choose_slot(self, position: int) -> None:
-        number = self.canvas.slots.get(position)
+        number = self.slots.get(position)
         if number is not None:
             self.question_chosen.emit(number - 1)
 

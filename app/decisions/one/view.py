@@ -96,12 +96,12 @@ class OneState(QWidget):
         self.questions.forget_answers()
         self.questions.mark_chosen(-1)
         self.strip.show_reading(reading)
+        self._area.verticalScrollBar().setValue(self._right.y())  # where they stand below the state
 
     @Slot()
     def refresh(self) -> None:
         """Show what has come of the reading since."""
         if self._reading is not None:
-            self._area.ensureWidgetVisible(self._right, 0, 0)  # where it stands below the state
             self.questions.show_answers(self._reading.answers(self._temperature))
             self.strip.refresh()
 

@@ -12,7 +12,8 @@ from app.bridge.background import Background
 from app.bridge.row_runner import RowRunner
 from app.context import AppContext
 from app.decisions.deciding import StateDecider
-from app.decisions.table.view import DecisionTable, progress_words
+from app.decisions.table.view import DecisionTable
+from app.decisions.words import progress_words
 from app.state.decisions.board import RowBoard, RowOutcome
 from app.state.decisions.reading import DecisionReading
 from app.state.decisions.sheet import QuestionSheet
@@ -47,12 +48,13 @@ class TableDecider(QObject):
         self.runner.arrived.connect(self._take)
         self.runner.ended.connect(self._end)
         self.row.began.connect(self._show_reading)
-        self.row.changed.connect(view.strip.refresh)
+        self.row.changed.connect(view.detail.strip.refresh)
         view.opened.connect(self.open)
         view.order_asked.connect(self.order)
         view.written.connect(self.write)
         view.row_chosen.connect(self._read_row)
         view.stop_asked.connect(self.stop)
+        context.model_changed.connect(self._model_changed)
         context.at_end(self.runner.close)
 
     def _job(self, done: object) -> Background:
@@ -146,6 +148,12 @@ class TableDecider(QObject):
         self.row.stop()
         self.changed.emit()
 
+    @Slot()
+    def _model_changed(self) -> None:
+        """No row goes to another model than the first one did."""
+        if self.is_busy and self._context.model is not self._model:
+            self.stop()
+
     @Slot(object)
     def _take(self, outcomes: list[RowOutcome]) -> None:
         if self.board is not None:
@@ -176,12 +184,13 @@ class TableDecider(QObject):
         model = self._context.model
         if self.board is None or model is None or self._context.reason_to_wait() or self.row.is_busy:
             return
-        if model.capabilities.decisions and self._model is not None and self._model.path_or_id == model.path_or_id:
+        before = self._model
+        if before is not None and (before.path_or_id, before.adapter) == (model.path_or_id, model.adapter):
             self.row.decide(model, self.board.states[row], self._asked, keep=False)
 
     @Slot(object)
     def _show_reading(self, reading: DecisionReading) -> None:
-        self._view.strip.show_reading(reading)
+        self._view.detail.strip.show_reading(reading)
 
     def take(self, replies: list[ServiceReply]) -> None:
         """Take in what arrived of the chosen row."""

@@ -14,6 +14,7 @@ from app.decisions import words
 from app.design.fonts import TEXT_SMALL, px, ui_font
 from app.design.tokens import DARKROOM, Theme, color
 from app.state.decisions.board import NONE, Order, RowBoard, SortKey
+from app.state.run.answers import share_words
 from app.system.i18n import tr
 from engine.tasks.decisions.table import CsvTable
 
@@ -146,7 +147,7 @@ class RowsModel(QAbstractTableModel):
         if best == NONE:
             return words.UNKNOWN if part else tr("not decided")
         if part:
-            return words.percent(float(board.confidence[row, question]))
+            return share_words(float(board.confidence[row, question]))
         mark = RIGHT if board.is_right(row, question) else WRONG if board.is_wrong(row, question) else ""
         return " ".join(filter(None, (mark, words.answer_name(board.questions[question], best))))
 

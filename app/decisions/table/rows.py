@@ -45,6 +45,7 @@ class RowsView(QTableView):
         header = self.horizontalHeader()
         header.setSectionsClickable(True)
         header.setSortIndicatorShown(True)
+        header.setSortIndicatorClearable(True)  # the third click goes back to the table's own order
         header.setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
         header.setHighlightSections(False)
         header.sectionClicked.connect(self._sort)

@@ -17,23 +17,20 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.decisions.one.answers import AnswerList
-from app.decisions.one.strip import CanvasStrip
+from app.decisions.table.detail import RowDetail
 from app.decisions.table.rows import RowsView
-from app.design.controls import Elided, FlowLayout, FocusGroup, Hairline, button, label, scroller
+from app.design.controls import Elided, FlowLayout, FocusGroup, button, label
 from app.design.fonts import px
 from app.design.tokens import Theme
 from app.settings.fields import ChoiceBox
 from app.state.decisions.board import Order, RowBoard
-from app.system.i18n import tr, trn
+from app.system.i18n import tr
 from engine.tasks.decisions.table import STATE_COLUMNS, CsvTable
 
 CSV = "CSV (*.csv *.tsv *.txt)"
 FILTERS = (("all", "All rows"), ("doubt", "In doubt"), ("wrong", "Wrong"))  # shown through ``tr``
 ABOUT_WIDTH = 160  # pixels at 100 %
-DETAIL = 224
-MOST_DETAIL = 0.36  # of the height
-LONGEST_STATE = 2_000  # characters of a chosen row's state that are shown
+MOST_DETAIL = 0.36  # of the height, for the chosen row
 
 
 class DecisionTable(QWidget):
@@ -82,9 +79,7 @@ class DecisionTable(QWidget):
         self.progress.setTextVisible(False)
         self.progress.setAccessibleName(tr("Rows decided"))
         self.rows = RowsView()
-        self.state = label("", wrap=True, selectable=True)
-        self.answers = AnswerList()
-        self.strip = CanvasStrip()
+        self.detail = RowDetail()
         self._buttons = FocusGroup(self.run, self.stop)
         self.open.clicked.connect(self._ask_file)
         self.run.clicked.connect(self.run_asked)
@@ -93,7 +88,6 @@ class DecisionTable(QWidget):
         self.filter.activated.connect(self.order_asked)
         self.rows.sort_asked.connect(self.order_asked)
         self.rows.chosen.connect(self._choose)
-        self.strip.question_chosen.connect(self.strip.choose_question)
 
     def _lay_out(self) -> None:
         controls = QWidget()
@@ -140,24 +134,6 @@ class DecisionTable(QWidget):
         return nothing
 
     def _rows_and_detail(self) -> QWidget:
-        self.detail = QWidget()
-        left = QWidget()
-        column = QVBoxLayout(left)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(8)
-        column.addWidget(label(tr("Chosen row"), "section"))
-        column.addWidget(self.state)
-        column.addWidget(self.answers)
-        column.addStretch(1)
-        both = QHBoxLayout()
-        both.setContentsMargins(0, 8, 0, 0)
-        both.setSpacing(24)
-        both.addWidget(scroller(left), 1)
-        both.addWidget(self.strip, 1, Qt.AlignmentFlag.AlignTop)
-        outer = QVBoxLayout(self.detail)
-        outer.setContentsMargins(0, 0, 0, 0)
-        outer.addWidget(Hairline())
-        outer.addLayout(both)
         made = QWidget()
         around = QVBoxLayout(made)
         around.setContentsMargins(0, 0, 0, 0)
@@ -253,13 +229,9 @@ class DecisionTable(QWidget):
     def _choose(self, row: int) -> None:
         board = self._board
         self.detail.setVisible(row >= 0 and board is not None)
-        if row < 0 or board is None:
-            return
-        outcome = board.outcomes[row]
-        self.state.setText(board.states[row][:LONGEST_STATE])
-        self.answers.show_answers(board.questions, board.answers(row), "" if outcome is None else outcome.problem)
-        self.strip.show_reading(None)
-        self.row_chosen.emit(row)
+        if row >= 0 and board is not None:
+            self.detail.show_row(board, row)
+            self.row_chosen.emit(row)
 
     # ---------------------------------------------------------------- files
 
@@ -283,34 +255,14 @@ class DecisionTable(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self.detail.setFixedHeight(min(px(DETAIL), round(MOST_DETAIL * self.height())))
+        self.detail.fit(round(MOST_DETAIL * self.height()))
 
     def set_theme(self, theme: Theme) -> None:
         self.rows.rows.set_theme(theme)
-        self.answers.set_theme(theme)
-        self.strip.set_theme(theme)
+        self.detail.set_theme(theme)
 
     def set_reduced_motion(self, reduced: bool) -> None:
-        self.strip.set_reduced_motion(reduced)
-
-
-def progress_words(board: RowBoard, seconds: float, *, is_on: bool) -> str:
-    """How far it is, how fast, and how much of it is right."""
-    done = trn("{count} row of {total} decided", "{count} rows of {total} decided", board.done, total=f"{len(board):,}")
-    parts = [done]
-    if is_on and seconds > 0.5 and board.done:
-        parts.append(tr("{rate} rows a second", rate=f"{board.done / seconds:,.0f}"))
-    if board.failed:
-        parts.append(trn("{count} row without an answer", "{count} rows without an answer", board.failed))
-    doubtful = int(board.in_doubt.any(axis=1).sum())
-    if doubtful and not is_on:
-        parts.append(trn("{count} row in doubt", "{count} rows in doubt", doubtful))
-    for place in board.labelled if not is_on else ():
-        right, known = board.accuracy(place)
-        if known:
-            name = board.questions[place].name
-            parts.append(tr("{name}: {share} right", name=name, share=f"{100 * right / known:.1f} %"))
-    return " · ".join(parts)
+        self.detail.set_reduced_motion(reduced)
 
 
 def _group(*parts: QWidget) -> QWidget:

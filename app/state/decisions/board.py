@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from app.state.run.answers import entropy_of
 from engine import SafelightError
 from engine.tasks.decisions.answers import DOUBT, LabelRead, TypedAnswer, answer_of
 from engine.tasks.decisions.calibration import LabelledRead
@@ -177,8 +178,7 @@ class RowBoard:
 
 def is_in_doubt(answer: TypedAnswer) -> bool:
     """Whether an answer is told as doubtful: it hesitates between options, or has little probability on them."""
-    entropy = -math.fsum(share * math.log(share) for share in answer.probabilities if share > 0)
-    return entropy > DOUBT or answer.label_mass < LITTLE_MASS
+    return entropy_of(answer) > DOUBT or answer.label_mass < LITTLE_MASS
 
 
 def _text_order(cells: Sequence[str], *, is_falling: bool) -> Order:

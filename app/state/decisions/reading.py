@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from app.state.run.answers import label_reads
 from app.state.run.canvas import BlockState, CanvasState
 from engine import CanvasCommitted, Event, Recording
 from engine.events import SlotsRead
@@ -49,8 +50,7 @@ class DecisionRun:
         if not isinstance(event, CanvasCommitted):
             self.canvas.fold(event)
         if isinstance(event, SlotsRead):
-            found = zip(event.logprobs, event.argmax_is_label, strict=True)
-            self.reads.append(tuple(LabelRead(tuple(own.tolist()), is_label) for own, is_label in found))
+            self.reads.append(label_reads(event))
 
     def take(self, reply: RunStarted | RunAdvanced | RunEnded) -> None:
         """Take in its next reply."""

@@ -19,6 +19,7 @@ class Trust:
     """A temperature fitted to some answers, and what it changes on others.
 
     Args:
+        temperature: 1 where all of the answers are right: then nothing tells how sure is too sure.
         fitted: answers that the temperature was fitted to.
         is_apart: ``before`` and ``after`` are of other answers than those.
     """
@@ -29,6 +30,11 @@ class Trust:
     before: Reliability
     after: Reliability
 
+    @property
+    def is_fitted(self) -> bool:
+        """Whether there was anything to fit."""
+        return self.temperature != 1.0
+
 
 def trust_of(examples: Sequence[LabelledRead]) -> Trust:
     """Fit to every second answer and measure on the others; on all of them where there are too few to be split.
@@ -38,5 +44,9 @@ def trust_of(examples: Sequence[LabelledRead]) -> Trust:
     """
     is_apart = len(examples) >= 2 * LEAST_EXAMPLES
     fitted, others = (examples[::2], examples[1::2]) if is_apart else (examples, examples)
-    temperature = fit_temperature(fitted)
+    temperature = 1.0 if len(fitted) >= LEAST_EXAMPLES and _are_right(fitted) else fit_temperature(fitted)
     return Trust(temperature, len(fitted), is_apart, reliability(others), reliability(others, temperature))
+
+
+def _are_right(examples: Sequence[LabelledRead]) -> bool:
+    return reliability(examples).accuracy == 1.0

@@ -13,6 +13,7 @@ from app.context import AppContext
 from app.decisions.controller import DecisionsController
 from app.decisions.store import NAME, read_sheet
 from app.state.decisions.samples import samples
+from engine import SUDOKU
 from tests.app.decisions.far_engine import FarEngine
 
 Open = Callable[..., AppContext]
@@ -145,7 +146,7 @@ def test_questions_are_remembered_between_starts(opened: Callable[..., Decisions
     one.column.example_chosen.emit(len(samples()) - 1)
     one.column.repeats.setValue(5)
     one.questions.adders[2].click()  # not complete
-    page.remember()
+    page.keeper.remember()
     folder = page._context.folders.data
     assert read_sheet(folder) == one.questions.sheet
     again = opened(model=None)
@@ -153,3 +154,24 @@ def test_questions_are_remembered_between_starts(opened: Callable[..., Decisions
     assert again.page.one.column.repeats.value() == 5
     (folder / NAME).write_text("[1, 2]", encoding="utf-8")
     assert read_sheet(folder) is None
+
+
+def test_a_table_ends_with_its_model_and_with_the_window(
+    qtbot: QtBot, fake: FarEngine, opened: Callable[..., DecisionsController]
+) -> None:
+    page = opened()
+    page.page.table.sample.click()
+    fake.hold = True
+    with qtbot.waitSignal(page.page.table.rows.rows.modelReset):  # the rows begin
+        page.page.table.run.click()
+    page._context.load(SUDOKU)
+    fake.hold = False
+    fake.gate.release(100)
+    idle(qtbot, page)
+    assert page.rows.board is not None
+    assert page.rows.board.done < len(page.rows.board)
+    qtbot.waitUntil(lambda: page._context.model is not None)
+    with qtbot.waitSignal(page.page.table.rows.rows.modelReset):
+        page.page.table.run.click()
+    page._context.close()
+    assert not page.rows.runner.is_on

@@ -13,6 +13,7 @@ from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
 
 from app.context import AppContext
+from app.decisions.controller import build as build_decisions
 from app.design.tokens import DARKROOM, PAPER
 from app.inspector.cell.text import RenderedText
 from app.inspector.controller import InspectorController, build
@@ -303,3 +304,17 @@ def test_lists_name_the_kind_and_what_a_decision_came_to(tmp_path: Path) -> None
     (tmp_path / "d.sltrace").write_bytes((tmp_path / "d.sltrace").read_bytes()[:-5])
     os.utime(tmp_path / "d.sltrace", (1e9, 1e9))
     assert any("Is it late?" in kept.outcome(told, Path(path)) for told, path in kept.headers(kept.newest(20)))
+
+
+def test_a_read_of_the_decisions_page_is_the_one_on_show(
+    open_context: Callable[..., AppContext], qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = open_context()
+    decisions, inspector = build_decisions(context), build(context)
+    for made in (decisions, inspector):
+        qtbot.addWidget(made.widget)
+    context.inspect_asked.connect(inspector.inspect)
+    monkeypatch.setattr(context, "show_page", lambda _page: None)
+    for read in (2, 0):
+        decisions.page.one.strip.inspect_asked.emit((trace_of(DECIDED), read))
+        assert inspector.page.player.frame == Frame(read, 0)

@@ -228,6 +228,9 @@ def test_a_temperature_is_measured_on_other_answers_than_it_was_fitted_to() -> N
     assert found.after.ece < found.before.ece
     assert found.after.accuracy == found.before.accuracy == 0.5
     assert not trust_of(sure_and_half_right[:12]).is_apart
+    right = trust_of([LabelledRead((read(0.6, 0.3),), 0)] * 40)
+    assert not right.is_fitted  # the colder, the better: that tells nothing
+    assert right.temperature == 1.0
     with pytest.raises(SafelightError, match="at least 10"):
         trust_of(sure_and_half_right[:9])
 

@@ -186,18 +186,6 @@ def test_what_is_not_admitted_waits_and_nobody_overtakes_it(backend: Worded, sch
     )
 
 
-def test_what_waits_begins_when_those_under_way_have_ended(
-    backend: Worded, scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And not when it is next looked whether a flag was set."""
-    monkeypatch.setattr("engine.service.scheduler.POLL_SECONDS", 3600.0)
-    runs = held(backend, scheduler, *[2] * TOGETHER)
-    waiting = [asked(scheduler, 1) for _ in range(2 * TOGETHER)]
-    assert backend.gate is not None
-    backend.gate.release(100)
-    assert [ear.end.message for _, ear in (*runs, *waiting)] == [""] * 3 * TOGETHER
-
-
 def test_a_run_that_is_cancelled_while_it_waits_ends_at_once(backend: Worded, scheduler: Scheduler) -> None:
     held(backend, scheduler, 5, 5, 5)
     request, ear = asked(scheduler, 5)

@@ -110,6 +110,15 @@ def _stream(random: Random) -> Callable[[Request], None]:
     return _cut(random, body, random.choice((SSE, SSE, SSE, "application/json", "text/html", "")))
 
 
+def _systemone(random: Random) -> Callable[[Request], None]:
+    """Decisions that are damaged; a request without questions is refused as those do that decide."""
+    from tests.engine.service.remote.test_systemone import ANSWER
+
+    raw = ANSWER if random.random() < 0.2 else mutate.tree(random, ANSWER)
+    answer = _cut(random, mutate.dumped(random, raw), "application/json")
+    return lambda request: answer(request) if b"Is it so?" in request.body else request.reply(b"{}", status="400 x")
+
+
 def _run(random: Random) -> Callable[[Request], None]:
     """A run of another Safelight: records that are sound by their checksums and hold what they should not."""
     from engine.service.wire import CONTENT_TYPE
@@ -177,6 +186,7 @@ def _answers(random: Random, *, safelight: bool) -> dict[str, Callable[[Request]
     found = {
         "/v1/models": _sound(_listing("safelight" if safelight else random.choice(("vllm", "somebody", "me")))),
         "/v1/chat/completions": _stream,
+        "/v1/systemone": _systemone,
         "/tokenize": _sound({"count": 3, "tokens": [1, 2, 3], "max_model_len": 4096}),
     }
     if safelight:
@@ -217,6 +227,8 @@ def _attempt(seed: int, *, safelight: bool) -> None:
             _check_sentence(last.message, last.details)
             raise SafelightError(last.message)
         failure = _check_run(backend)
+        if backend.capabilities.decisions and not safelight:
+            failure = _check_decision(backend) or failure
     ends = time.monotonic() + SECONDS
     while set(threading.enumerate()) - threads and time.monotonic() < ends:
         time.sleep(0.005)
@@ -248,6 +260,27 @@ def _check_run(backend: RemoteBackend) -> str:
     except SafelightError as error:
         _check_sentence(str(error), "")
     return ends[0].message
+
+
+def _check_decision(backend: RemoteBackend) -> str:
+    """What a decision comes to: answers with probabilities, or a failure."""
+    from engine import GenerationConfig
+    from engine.service import DecisionReads, RunEnded, RunRequest
+    from engine.service.backend import run_alone
+    from engine.tasks.decisions.questions import Decision
+    from tests.engine.service.remote.test_systemone import QUESTIONS
+
+    decision = Decision("It is so.", QUESTIONS)
+    reads = DecisionReads(decision)
+    for reply in run_alone(backend, RunRequest("decision", (), GenerationConfig(), 0, decision=decision)):
+        reads.add(reply)
+        if isinstance(reply, RunEnded):
+            _check_sentence(reply.message, reply.details)
+    if not reads.message:
+        for answer in reads.answers():
+            assert all(0 <= share <= 1 for share in answer.probabilities), answer
+            assert 0 <= answer.label_mass <= 1, answer
+    return reads.message
 
 
 def _check_sentence(message: str, details: str) -> None:

@@ -1,0 +1,104 @@
+"""Keeps questions: in a file of the data folder between two starts, and in files of the user's choice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import QObject, QStandardPaths, QTimer, Signal, Slot
+from PySide6.QtWidgets import QFileDialog, QWidget
+
+from app.context import AppContext
+from app.decisions.one.questions import QuestionList
+from app.decisions.store import read_sheet, write_sheet
+from app.state.decisions.sheet import QuestionSheet, file_of, sheet_of
+from app.system.i18n import tr
+from engine import SafelightError
+from engine.tasks.decisions.question_file import read_question_file, write_question_file
+
+SAVE_MS = 500  # after the last change
+JSON = "JSON (*.json)"
+
+
+class QuestionKeeper(QObject):
+    """Reads and writes what ``questions`` holds."""
+
+    opened = Signal(object, str)  # a QuestionSheet, and the state that came with it or an empty text
+
+    def __init__(self, context: AppContext, questions: QuestionList, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._context, self._questions = context, questions
+        self._folder = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)
+        self._is_written = True
+        self._saving = QTimer(self)
+        self._saving.setSingleShot(True)
+        self._saving.setInterval(SAVE_MS)
+        self._saving.timeout.connect(self.remember)
+        questions.open_asked.connect(self._ask_file)
+        questions.save_asked.connect(self._ask_target)
+        context.at_end(self.remember)
+
+    # ---------------------------------------------------------------- between two starts
+
+    def recall(self) -> QuestionSheet | None:
+        """What was asked last; None where nothing was."""
+        return read_sheet(self._context.folders.data)
+
+    @Slot()
+    def note_change(self) -> None:
+        """Write the questions down soon."""
+        self._is_written = False
+        self._saving.start()
+
+    @Slot()
+    def remember(self) -> None:
+        """Write the questions down, if they have changed."""
+        self._saving.stop()
+        if self._is_written:
+            return
+        self._is_written = True
+        try:
+            write_sheet(self._context.folders.data, self._questions.sheet)
+        except SafelightError as error:
+            self._context.say(tr(str(error)))
+
+    # ---------------------------------------------------------------- files
+
+    def _window(self) -> QWidget:
+        return self._questions.window()
+
+    @Slot()
+    def _ask_file(self) -> None:
+        found = QFileDialog.getOpenFileName(self._window(), tr("Open questions"), self._folder, JSON)[0]
+        if found:
+            self.open(Path(found))
+
+    def open(self, path: Path) -> None:
+        """Take the questions of a file in place of those that are there, and its state if it has one."""
+        try:
+            file = read_question_file(path)
+        except SafelightError as error:
+            self._context.say(tr(str(error)))
+            return
+        self._folder = str(path.parent)
+        self.opened.emit(sheet_of(file), file.state)
+
+    @Slot()
+    def _ask_target(self) -> None:
+        problems = self._questions.sheet.problems
+        self._questions.show_problems(problems)
+        if problems:
+            return
+        name = str(Path(self._folder) / "questions.json")
+        found = QFileDialog.getSaveFileName(self._window(), tr("Save the questions"), name, JSON)[0]
+        if found:
+            self.save(Path(found))
+
+    def save(self, path: Path) -> None:
+        """Write the questions, and how they are asked, as a file that ``safelight decide`` reads, too."""
+        try:
+            write_question_file(path, file_of(self._questions.sheet))
+        except SafelightError as error:
+            self._context.say(tr(str(error)))
+            return
+        self._folder = str(path.parent)
+        self._context.confirm_export(str(path))

@@ -1,0 +1,62 @@
+"""One row of a table: its state, its answers, and the canvas that they were read from. Knows no model."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+
+from app.decisions.one.answers import AnswerList
+from app.decisions.one.strip import CanvasStrip
+from app.design.controls import Hairline, label, scroller
+from app.design.fonts import px
+from app.design.tokens import Theme
+from app.state.decisions.board import RowBoard
+from app.system.i18n import tr
+
+HEIGHT = 224  # pixels at 100 %
+LONGEST_STATE = 2_000  # characters that are shown
+
+
+class RowDetail(QWidget):
+    """``strip`` is told what was read for the row."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state = label("", wrap=True, selectable=True)
+        self.answers = AnswerList()
+        self.strip = CanvasStrip()
+        self.strip.question_chosen.connect(self.strip.choose_question)
+        left = QWidget()
+        column = QVBoxLayout(left)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(8)
+        for part in (label(tr("Chosen row"), "section"), self.state, self.answers):
+            column.addWidget(part)
+        column.addStretch(1)
+        both = QHBoxLayout()
+        both.setContentsMargins(0, 8, 0, 0)
+        both.setSpacing(24)
+        both.addWidget(scroller(left), 1)
+        both.addWidget(self.strip, 1, Qt.AlignmentFlag.AlignTop)
+        outer = QVBoxLayout(self)
+        outer.setContentsMargins(0, 0, 0, 0)
+        outer.addWidget(Hairline())
+        outer.addLayout(both)
+
+    def show_row(self, board: RowBoard, row: int) -> None:
+        """Show a row, without a canvas."""
+        outcome = board.outcomes[row]
+        self.state.setText(board.states[row][:LONGEST_STATE])
+        self.answers.show_answers(board.questions, board.answers(row), "" if outcome is None else outcome.problem)
+        self.strip.show_reading(None)
+
+    def fit(self, most: int) -> None:
+        """As high as usual, or as there is room for, in pixels."""
+        self.setFixedHeight(min(px(HEIGHT), most))
+
+    def set_theme(self, theme: Theme) -> None:
+        self.answers.set_theme(theme)
+        self.strip.set_theme(theme)
+
+    def set_reduced_motion(self, reduced: bool) -> None:
+        self.strip.set_reduced_motion(reduced)
