@@ -7,8 +7,8 @@ import random
 import sys
 from dataclasses import dataclass, field
 
-from app.cli import options, running, terminal
-from engine import SKILLS
+from app.cli import options, running, skills_decisions, terminal
+from engine import SKILLS, SafelightError
 from engine.tasks import skills
 
 EPILOG = """\
@@ -18,6 +18,7 @@ answers and is not held out.
 examples:
   safelight skills --count 20
   safelight skills --json > skills.json
+  safelight skills --decisions --count 400
 """
 
 
@@ -55,6 +56,7 @@ def add(commands: options.Commands) -> None:
     parser.add_argument(
         "--only", action="append", choices=list(skills.SKILLS), metavar="SKILL", help="this skill only; may be repeated"
     )
+    parser.add_argument("--decisions", action="store_true", help="score small decisions instead, N single and N joint")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     options.add_model(parser, SKILLS)
     options.add_sampler(parser)
@@ -62,6 +64,10 @@ def add(commands: options.Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.decisions:
+        if args.only or options.sampler_changes(args):
+            raise SafelightError("a decision is read in one step; leave out --only and the sampler's options")
+        return skills_decisions.run(args)
     changes = options.sampler_changes(args)
     model = running.load(args, SKILLS)
     config = options.settings(model.generation_defaults, changes)

@@ -124,6 +124,12 @@ def canvas_loss(logits: Tensor, target: Tensor) -> Tensor:
     return (surprise * weights(target).flatten()).sum() / len(target)
 
 
+def slot_loss(logits: Tensor, target: Tensor, slots: Tensor) -> Tensor:
+    """Mean cross entropy over the whole vocabulary of logits (B, C, V) at the slots (B, C) of decisions."""
+    surprise = F.cross_entropy(logits.flatten(0, 1), target.flatten(), reduction="none")
+    return (surprise * slots.flatten()).sum() / slots.sum()
+
+
 def causal_loss(network: DiffusionGemma, hidden: Tensor, target: Tensor, eos: int, recompute: bool = False) -> Tensor:
     """Mean cross entropy of the next token over the answers, each up to its first end token.
 

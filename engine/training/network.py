@@ -8,7 +8,7 @@ With ``recompute`` only what enters each layer is kept for backward, and the lay
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -19,16 +19,23 @@ from engine.config import LayerConfig
 from engine.models.diffusion_gemma.network import DiffusionGemma
 
 Prefix = list[tuple[Tensor, Tensor]]  # keys and values a layer, each (B, heads, P, D)
+RunLayer = Callable[..., tuple[Tensor, tuple[Tensor, Tensor]]]
+"""``through_layer``, or what it is compiled to."""
 
 
 def encode(
-    model: DiffusionGemma, ids: Tensor, present: Tensor | None, recompute: bool = False
+    model: DiffusionGemma,
+    ids: Tensor,
+    present: Tensor | None,
+    recompute: bool = False,
+    run_layer: RunLayer | None = None,
 ) -> tuple[Tensor, Prefix]:
     """Causal pass over prompts.
 
     Args:
         ids: (B, P). present: (B, P), False on padding; None if there is none.
         recompute: run the layers again in backward instead of keeping what passed through them.
+        run_layer: a compiled ``through_layer``.
 
     Returns:
         Hidden states (B, P, H), and the keys and values of each layer.
@@ -42,11 +49,16 @@ def encode(
         # A padded query keeps itself, so that no softmax runs over nothing.
         own = torch.eye(length, dtype=torch.bool, device=ids.device)
         masks = {kind: (mask & present[:, None, :] | own)[:, None] for kind, mask in masks.items() if mask is not None}
-    return _run(model, model.embed(ids), place, masks, [None] * len(model.layers), length, recompute)
+    return _run(model, model.embed(ids), place, masks, [None] * len(model.layers), length, recompute, run_layer)
 
 
 def predict(
-    model: DiffusionGemma, canvas: Tensor, soft: Tensor | None, prefix: Prefix, present: Tensor | None
+    model: DiffusionGemma,
+    canvas: Tensor,
+    soft: Tensor | None,
+    prefix: Prefix,
+    present: Tensor | None,
+    run_layer: RunLayer | None = None,
 ) -> Tensor:
     """Bidirectional pass over canvases.
 
@@ -57,7 +69,8 @@ def predict(
     Returns:
         Soft-capped logits (B, C, V), fp32.
     """
-    return model.head(denoise(model, canvas, None if soft is None else model.soft_embedding(soft), prefix, present))
+    embedded = None if soft is None else model.soft_embedding(soft)
+    return model.head(denoise(model, canvas, embedded, prefix, present, run_layer=run_layer))
 
 
 def denoise(
@@ -67,6 +80,7 @@ def denoise(
     prefix: Prefix,
     present: Tensor | None,
     recompute: bool = False,
+    run_layer: RunLayer | None = None,
 ) -> Tensor:
     """As ``predict``, with soft embeddings (B, C, H) for ``soft``, up to the hidden states (B, C, H) under the head."""
     batch, count = canvas.shape
@@ -81,7 +95,27 @@ def denoise(
             masks[kind] = torch.cat([mask, own], dim=1)[:, None, None].expand(-1, 1, count, -1)
     positions = torch.arange(length, length + count, device=canvas.device)
     x = model.self_conditioning(model.embed(canvas), soft)
-    return _run(model, x, positions, masks, prefix, 0, recompute)[0]
+    return _run(model, x, positions, masks, prefix, 0, recompute, run_layer)[0]
+
+
+def through_layer(
+    block: nn.Module,
+    x: Tensor,
+    rope: tuple[Tensor, Tensor],
+    mask: Tensor | None,
+    before: tuple[Tensor, Tensor] | None,
+    text_rows: int,
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """One layer, with the keys and values of its input; queries see those of ``before``, too."""
+    own: Prefix = []
+
+    def extend(keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        own.append((keys, values))
+        if before is None:
+            return keys, values
+        return torch.cat([before[0], keys], dim=2), torch.cat([before[1], values], dim=2)
+
+    return block(x, rope, mask, extend, text_rows), own[0]
 
 
 def _run(
@@ -92,6 +126,7 @@ def _run(
     befores: Sequence[tuple[Tensor, Tensor] | None],
     text_rows: int,
     recompute: bool,
+    run_layer: RunLayer | None,
 ) -> tuple[Tensor, Prefix]:
     """All layers and the final norm.
 
@@ -101,20 +136,13 @@ def _run(
     Returns:
         Hidden states, and the keys and values of the input itself, a layer each.
     """
+    run_layer = run_layer or through_layer
     ropes = model.ropes(positions, x.dtype)
     prefix: Prefix = []
     for block, layer, before in zip(model.layers, model.config.layers, befores, strict=True):
 
         def through(x: Tensor, block: nn.Module = block, layer: LayerConfig = layer, before: Any = before) -> Any:
-            own: Prefix = []
-
-            def extend(keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-                own.append((keys, values))
-                if before is None:
-                    return keys, values
-                return torch.cat([before[0], keys], dim=2), torch.cat([before[1], values], dim=2)
-
-            return block(x, ropes[layer], masks.get(layer.kind), extend, text_rows), own[0]
+            return run_layer(block, x, ropes[layer], masks.get(layer.kind), before, text_rows)
 
         if recompute and torch.is_grad_enabled():
             x, kept = checkpoint(through, x, use_reentrant=False, preserve_rng_state=False)

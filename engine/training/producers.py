@@ -22,10 +22,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
+from torch import Tensor
 
 from engine.errors import SafelightError
-from engine.training.data.corpus import Source, SudokuSource, open_source
+from engine.training.data.corpus import SudokuSource
 from engine.training.data.rollout import TrainingBatch
+from engine.training.data.sources import Source, open_source
 from engine.training.minimal import minimal_puzzles
 from engine.training.recipes.embedded import Feed, Recipe
 
@@ -132,6 +134,7 @@ class Producers:
         self.blocks = plan.blocks()
         self.taken = 0
         self.waited = 0.0
+        self.feeds = plan.feeds()
         self.widths = [source.prompt_length for source in plan.open()]
         context = _context()
         self.pipes: list[Connection] = []
@@ -161,8 +164,7 @@ class Producers:
         if self.device.type == "cuda":
             rows = rows.pin_memory()
         rows = rows.to(self.device, non_blocking=True)
-        width = self.widths[index]
-        return TrainingBatch(rows[:, :width].long(), rows[:, width : 2 * width].bool(), rows[:, 2 * width :].long())
+        return unpacked(rows, self.widths[index], self.feeds[index].is_read)
 
     def set_step(self, step: int) -> None:
         pass
@@ -185,6 +187,21 @@ class Producers:
         self.pipes, self.processes = [], []
 
 
+def packed(batch: TrainingBatch) -> Tensor:
+    """Rows as bytes (B, N): prompt ids, where they are present, target canvases, and the slots of decisions."""
+    slots = [] if batch.slots is None else [batch.slots]
+    return torch.cat([batch.ids, batch.present, batch.target, *slots], dim=1).to(torch.uint8)
+
+
+def unpacked(rows: Tensor, width: int, is_read: bool) -> TrainingBatch:
+    """What was ``packed``. ``width``: of the prompts. ``is_read``: they are decisions."""
+    ids, present, rest = rows[:, :width].long(), rows[:, width : 2 * width].bool(), rows[:, 2 * width :]
+    if not is_read:
+        return TrainingBatch(ids, present, rest.long())
+    target, slots = rest.chunk(2, dim=1)
+    return TrainingBatch(ids, present, target.long(), slots.bool())
+
+
 def open_rows(plan: RowPlan, device: torch.device) -> RowSource:
     """The rows of a run; minimal puzzles are made first where they are missing."""
     if any(feed.kind == "sudoku" for feed in plan.feeds()):
@@ -205,14 +222,13 @@ def _context() -> SpawnContext | ForkServerContext:
 
 
 def _produce(pipe: Connection, plan: RowPlan, worker: int) -> None:
-    """Make every n-th block and send it as bytes: prompt ids, where they are present, target canvas."""
+    """Make every n-th block and send it as bytes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C reaches the trainer, which closes the pipe
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     torch.set_num_threads(1)
     sources = plan.open()
     for index, block in islice(plan.blocks(), worker, None, plan.recipe.producers):
-        batch = plan.make(sources[index], index, block)
-        rows = torch.cat([batch.ids, batch.present, batch.target], dim=1).to(torch.uint8)
+        rows = packed(plan.make(sources[index], index, block))
         try:
             pipe.send_bytes(rows.numpy().tobytes())
         except OSError:

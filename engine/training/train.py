@@ -7,6 +7,11 @@ On two cores, as the shipped models were trained (hours; ``recipes.RECIPES``):
     python -m engine.training.train base --out runs/base --device cpu --compile \
         --start assets/models/safelight-skills --seed 21
 
+Decisions go on from the skills, for 43 minutes:
+
+    python -m engine.training.train decisions --out runs/decisions --device cpu --compile --threads 1 \
+        --start runs/skills-exported
+
 On one card, with a C compiler and as many cores as producers (``recipes.CARD_RECIPES``). Sudoku and skills take nine
 minutes from the start, compiling and making puzzles included, and end with their rates at zero; base takes 290 steps:
 

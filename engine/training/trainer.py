@@ -25,9 +25,10 @@ from engine.errors import SafelightError
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.model import load_model
 from engine.training.checkpointing import STATE, gather, read_state, scatter, write_state
-from engine.training.data.rollout import POOL, Pool
-from engine.training.loss import canvas_loss
-from engine.training.network import encode, predict
+from engine.training.data.decisions import Reads
+from engine.training.data.rollout import Pool
+from engine.training.loss import canvas_loss, slot_loss
+from engine.training.network import RunLayer, encode, predict, through_layer
 from engine.training.optim import Muon
 from engine.training.producers import RowPlan, open_rows
 from engine.training.recipes.embedded import Recipe
@@ -55,7 +56,7 @@ class Trainer:
 
     Args:
         folder: of the run; a checkpoint that is in there goes on.
-        compiled: compile the passes, which takes a minute or two for each kind of row.
+        compiled: compile the passes, which takes a minute or two for each kind of row; of a mix, the reads alone.
         start: checkpoint folder to take the first weights from.
     """
 
@@ -95,7 +96,12 @@ class Trainer:
         self.optimizers = {"muon": self.muon, "adam": self.adam}
         self.sums: dict[str, Tensor] = {}  # running means, on the device
         self.forward: Callable[..., tuple[Tensor, Tensor]] = self._forward
-        if compiled:
+        self.run_layer: RunLayer = through_layer
+        if compiled and recipe.mix:
+            # Layer by layer: with gradients through the prompt, all at once takes two cores more than ten minutes.
+            torch._dynamo.config.recompile_limit = 100
+            self.run_layer = torch.compile(through_layer, dynamic=False)
+        elif compiled:
             # The model keeps its frequencies: filled while it is compiled, it would be compiled once more.
             self.model.ropes(torch.zeros(1, device=self.device), torch.float32)
             self.forward = torch.compile(self._forward, dynamic=False)
@@ -165,7 +171,7 @@ class Trainer:
             if self.step % feed.every:
                 continue
             with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=has_bf16(self.device)):
-                loss, logits = self.forward(pool.ids, pool.present, pool.canvas, pool.soft, pool.target)
+                loss, logits = self.forward(pool.ids, pool.present, pool.canvas, pool.soft, pool.target, pool.slots)
             loss.backward()  # type: ignore[no-untyped-call]
             right = pool.advance(logits.detach(), recipe.retire_late if late else recipe.retire_early)
             for key, value in ((f"loss{index}", loss.detach()), (f"right{index}", right)):
@@ -183,13 +189,21 @@ class Trainer:
         return factor
 
     def _forward(
-        self, ids: Tensor, present: Tensor, canvas: Tensor, soft: Tensor, target: Tensor
+        self,
+        ids: Tensor,
+        present: Tensor,
+        canvas: Tensor,
+        soft: Tensor | None,
+        target: Tensor,
+        slots: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
+        run_layer = through_layer if slots is None else self.run_layer  # few of a mix's rows are walks
         padded = present if self.recipe.name != "sudoku" else None
-        with torch.set_grad_enabled(not self.trained):  # which saves a third; how prompts are read has been learnt
-            _, prefix = encode(self.model, ids, padded)
-        logits = predict(self.model, canvas, soft, prefix, padded)
-        return canvas_loss(logits, target), logits
+        # Without, a third is saved, where how prompts are read has been learnt.
+        with torch.set_grad_enabled(not self.trained or self.recipe.name == "decisions"):
+            _, prefix = encode(self.model, ids, padded, run_layer=run_layer)
+        logits = predict(self.model, canvas, soft, prefix, padded, run_layer)
+        return canvas_loss(logits, target) if slots is None else slot_loss(logits, target, slots), logits
 
     def _report(self, factor: float) -> dict[str, float]:
         """The record of a report; the one place that waits for the device.
@@ -209,12 +223,14 @@ class Trainer:
 
     # --- rows and checkpoints --------------------------------------------------------------------------------------
 
-    def _fill_pools(self) -> list[Pool]:
+    def _fill_pools(self) -> list[Pool | Reads]:
         if self.ahead:
             self._reseed()
         size = self.model.config.vocab_size
         return [
-            Pool(partial(self.rows.draw, index), feed.rows, size, self.generator, self.ahead)
+            Reads(partial(self.rows.draw, index), feed.rows, size, self.generator)
+            if feed.is_read
+            else Pool(partial(self.rows.draw, index), feed.rows, size, self.generator, self.ahead)
             for index, feed in enumerate(self.recipe.feeds(self.trained))
         ]
 
@@ -224,7 +240,7 @@ class Trainer:
         if not self.ahead:
             tensors["generator"] = self.generator.get_state()
         for index, pool in enumerate(self.pools):
-            tensors |= {f"pool{index}.{name}": getattr(pool, name) for name in POOL}
+            tensors |= {f"pool{index}.{name}": getattr(pool, name) for name in pool.NAMES}
         facts = {"recipe": self.recipe.name, "step": str(self.step), "seconds": str(self.seconds)}
         write_state(self.folder, tensors, facts | {"streams": json.dumps(self.rows.state())})
 
@@ -238,13 +254,16 @@ class Trainer:
     def _resume_pools(self, tensors: dict[str, Tensor], facts: dict[str, str]) -> None:
         """Restore pools and streams; pools of another recipe start anew, which costs a few short walks."""
         for index, pool in enumerate(self.pools):
-            if len(tensors[f"pool{index}.step"]) == len(pool.step):
-                for name in POOL:
+            before = {name: tensors.get(f"pool{index}.{name}") for name in pool.NAMES}
+            if all(rows is not None and rows.shape == getattr(pool, name).shape for name, rows in before.items()):
+                for name in pool.NAMES:
                     setattr(pool, name, tensors[f"pool{index}.{name}"].to(self.device))
         if self.ahead:
             return
         if "generator" in tensors:
-            self.rows.restore(json.loads(facts["streams"]))
+            streams = json.loads(facts["streams"])
+            if len(streams) == len(self.pools):
+                self.rows.restore(streams)
             self.generator.set_state(tensors["generator"])
         else:
             self._reseed()

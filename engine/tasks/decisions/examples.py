@@ -23,7 +23,7 @@ HELD_OUT_ONE_IN = 16
 FORMS: dict[Form, tuple[tuple[int, ...], int]] = {
     "brief": ((1,), 112),
     "single": ((1,), 168),
-    "pair": ((1, 2, 2), 272),
+    "pair": ((2,), 272),
     "joint": ((3, 4, 4), 400),
 }
 """How many questions an example asks, and its longest message in characters. Two fit a canvas of 16, more take 32.

@@ -15,7 +15,6 @@ from engine.tasks import skills, sudoku
 from engine.text.chat_template import ChatTemplate
 from engine.training.data.rollout import TrainingBatch
 from engine.training.minimal import read_lines
-from engine.training.recipes.embedded import Feed, Recipe
 
 # --- tokenizer --------------------------------------------------------------------------------------------------------
 
@@ -185,16 +184,3 @@ class SkillSource:
             prompts.append(prompt_text(example.prompt) + example.answer[:start])
             targets.append(answer + [EOS] * (self.canvas_length - len(answer)))
         return rows_to_batch(self.tokenizer, prompts, targets, self.prompt_length)
-
-
-# --- every kind ----------------------------------------------------------------------------------------------------
-
-
-Source = SudokuSource | SkillSource
-
-
-def open_source(feed: Feed, recipe: Recipe, seed: int, puzzles: Path) -> Source:
-    """The source of a feed's rows. ``puzzles``: a file of minimal puzzles, which Sudokus are varied from."""
-    if feed.kind == "sudoku":
-        return SudokuSource(puzzles, recipe.canvas_length, seed)
-    return SkillSource(recipe.canvas_length, seed, long=feed.kind == "long")

@@ -20,11 +20,15 @@ from engine.decoding import sampling
 
 @dataclass(frozen=True)
 class TrainingBatch:
-    """Rows of a task: prompt ids (B, P) padded on the left, where they are present, and target canvases (B, C)."""
+    """Rows of a task: prompt ids (B, P) padded on the left, where they are present, and target canvases (B, C).
+
+    ``slots`` (B, C) is of decisions: where a canvas is answered; the rest of it is given.
+    """
 
     ids: Tensor
     present: Tensor
     target: Tensor
+    slots: Tensor | None = None
 
 
 PURE_NOISE = 0.2  # share of the slots that start from nothing but noise
@@ -40,6 +44,9 @@ class Pool:
         ahead: draw a row for every slot at each step, also for unfinished ones. The number of finished slots need then
             not be read back from the device, which would wait for it.
     """
+
+    NAMES = POOL
+    slots = None  # all of a canvas is to be written
 
     def __init__(self, draw: Draw, size: int, vocab_size: int, generator: torch.Generator, ahead: bool = False) -> None:
         self.draw = draw

@@ -32,12 +32,18 @@ def schedule(step: int, done: float, whole: float, warmup_steps: int, decay_shar
 class Feed:
     """What one pool is filled from: rows of a kind, so many at once, stepped every so many steps.
 
-    Short and long are the skills: short prompts with the first block of their answer, and the rest.
+    Short and long are the skills: short prompts with the first block of their answer, and the rest. Brief, single, pair
+    and joint are decisions: one question in a short prompt or a longer one, and several read from one canvas.
     """
 
-    kind: Literal["sudoku", "short", "long"]
+    kind: Literal["sudoku", "short", "long", "brief", "single", "pair", "joint"]
     every: int
     rows: int
+
+    @property
+    def is_read(self) -> bool:
+        """Its rows are read in one step; others are walked."""
+        return self.kind in ("brief", "single", "pair", "joint")
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,7 @@ class Recipe:
     late_share: float = 0.4  # the last part of the run, with long walks
     puzzles: int = 24_000  # minimal puzzles that the Sudoku source varies
     easy_steps: int = 600  # steps at the beginning, with puzzles of many givens
+    mix: tuple[Feed, ...] = ()  # its feeds, where they do not follow from its name
 
     def __post_init__(self) -> None:
         if (self.steps > 0) == (self.minutes > 0):
@@ -94,11 +101,19 @@ class Recipe:
 
     def with_batch(self, batch: int) -> Recipe:
         """Another batch, and rates that follow its root: the noise of a step's gradients falls with it."""
-        growth = math.sqrt(max(0, batch) / self.batch)
-        return dataclasses.replace(self, batch=batch, muon_lr=growth * self.muon_lr, adam_lr=growth * self.adam_lr)
+        share = max(0, batch) / self.batch
+        rows, growth = self.with_rows(share), math.sqrt(share)
+        return dataclasses.replace(rows, batch=batch, muon_lr=growth * self.muon_lr, adam_lr=growth * self.adam_lr)
+
+    def with_rows(self, share: float) -> Recipe:
+        """So many times the rows a step, at the same rates."""
+        mix = tuple(dataclasses.replace(feed, rows=max(1, round(share * feed.rows))) for feed in self.mix)
+        return dataclasses.replace(self, batch=max(2, round(share * self.batch)), mix=mix)
 
     def feeds(self, trained: bool) -> list[Feed]:
         """Longer prompts come in a pool of their own. ``trained``: the run began with a trained model's weights."""
+        if self.mix:
+            return list(self.mix)
         feeds = []
         if self.name != "sudoku":
             feeds += [Feed("short", 1, self.batch), Feed("long", 4 if trained else 2, self.batch // 2)]
@@ -148,20 +163,40 @@ SUDOKU = Recipe(
     steps=6600,
 )
 SKILLS = dataclasses.replace(SUDOKU, name="skills", canvas_length=64, max_new_tokens=256, steps=9500)
+# After the skills: decisions, and enough of the skills that few are lost. At higher rates it does not stay stable.
+DECISIONS = dataclasses.replace(
+    SKILLS,
+    name="decisions",
+    steps=0,
+    minutes=43.0,
+    muon_lr=0.012,
+    adam_lr=1.2e-3,
+    decay_share=0.75,
+    mix=(
+        Feed("brief", 1, 24),
+        Feed("single", 1, 12),
+        Feed("short", 4, 16),
+        Feed("long", 16, 8),
+        Feed("pair", 4, 12),
+        Feed("joint", 4, 8),
+    ),
+)
 # What adapters are trained on: the skills on a canvas that holds a Sudoku, of which it sees a little.
 BASE = dataclasses.replace(SUDOKU, name="base", max_new_tokens=288, steps=290)
-RECIPES = {recipe.name: recipe for recipe in (SUDOKU, SKILLS, BASE)}
+RECIPES = {recipe.name: recipe for recipe in (SUDOKU, SKILLS, DECISIONS, BASE)}
 
 
 def for_card(recipe: Recipe) -> Recipe:
     """The same model on one card: a larger batch for nine minutes. No card has run it yet."""
-    large = dataclasses.replace(recipe, batch=512, muon_lr=0.04, adam_lr=6e-3, warmup_steps=300, ema=0.999)
+    large = dataclasses.replace(recipe.with_rows(512 / recipe.batch), warmup_steps=300, ema=0.999)
+    large = dataclasses.replace(large, muon_lr=2 * recipe.muon_lr, adam_lr=2 * recipe.adam_lr)
     return dataclasses.replace(large, steps=0, minutes=9.0, producers=12)
 
 
 CARD_RECIPES = {
     "sudoku": for_card(SUDOKU),
     "skills": for_card(SKILLS),
+    "decisions": for_card(DECISIONS),
     "base": dataclasses.replace(
         BASE, producers=4
     ),  # longer, and it would learn to solve what it is to know the form of

@@ -369,6 +369,28 @@ def test_skills_table(capsys: Capture) -> None:
     assert "\x1b" not in out
 
 
+def test_held_out_decisions_are_scored_by_what_they_are_about_and_by_how_they_are_asked(capsys: Capture) -> None:
+    code, out, err = run(capsys, "skills", "--decisions", "--count", "10", "--seed", "1", "--json")
+    record = json.loads(out)
+    assert (code, err) == (0, "")
+    for way in ("single", "joint"):
+        scored = record[way]
+        assert 10 <= scored["count"] <= 13  # a joint one may have several that are held out
+        for names in ({"yes or no", "choice", "score"}, {"comparison", "parity", "size", "weekday", "membership"}):
+            counts = [group["count"] for name, group in scored["groups"].items() if name in names]
+            assert sum(counts) == scored["count"]
+        assert 0 <= scored["accuracy"] <= 1
+        assert 0 < scored["label_mass"] <= 1
+        assert scored["ece_after"] <= 1
+    assert 0.05 <= record["temperature"] <= 20
+    table = run(capsys, "skills", "--decisions", "--count", "10", "--seed", "1")[1]
+    assert f"{100 * record['joint']['accuracy']:.1f} %" in table
+    assert "Yes or no" in table
+    for refused in (["--count", "9"], ["--only", "add"], ["--steps", "3"]):
+        code, out, err = run(capsys, "skills", "--decisions", *refused)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+
+
 # --- bench --------------------------------------------------------------------------------------------------------
 
 

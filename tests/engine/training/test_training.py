@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 
 from engine.decoding import sampling
 from engine.tasks import skills, sudoku
+from engine.tasks.decisions import examples, rules
 from engine.training.data.corpus import (
     CHARACTERS,
     EOS,
@@ -22,12 +23,14 @@ from engine.training.data.corpus import (
     build_tokenizer,
     prompt_text,
 )
+from engine.training.data.decisions import TURN_END, DecisionSource, Reads
 from engine.training.data.rollout import Pool, TrainingBatch
-from engine.training.loss import weights
+from engine.training.loss import slot_loss, weights
 from engine.training.minimal import minimal_puzzles
 from engine.training.network import encode, predict
 from engine.training.optim import Muon, orthogonalise
-from engine.training.recipes.embedded import RECIPES, Recipe
+from engine.training.producers import packed, unpacked
+from engine.training.recipes.embedded import RECIPES, Feed, Recipe
 from engine.training.trainer import Trainer, initialise
 from tests.engine.tiny import CANVAS, VOCABULARY, network, tokens
 
@@ -164,6 +167,37 @@ def test_skill_rows_are_question_and_answer(long: bool) -> None:
     assert (later > 10) is long
 
 
+@pytest.mark.parametrize("form", ["brief", "pair", "joint"])
+def test_decision_rows_are_what_the_engine_reads(form: examples.Form) -> None:
+    """The prompt and the canvas of a read, with noise at the slots alone; the target has the right labels there."""
+    head, tail = prompt_text("@@").split("@@")
+    source = DecisionSource(form, 64, seed=2)
+    batch = source.draw(8)
+    reads = Reads(lambda _: batch, 8, 128, torch.Generator().manual_seed(0))
+    source.reseed(2)
+    again = source.draw(8)
+    for ids, present, target, canvas, slots in zip(
+        batch.ids, batch.present, batch.target, reads.canvas, reads.slots, strict=True
+    ):
+        text = source.tokenizer.decode(ids[present].tolist(), skip_special_tokens=False)
+        state, *asked = text.removeprefix(head).removesuffix(tail).split("\n\n")
+        assert rules.Known.of(state) != rules.Known({}, {}, None, [])
+        assert int(slots.sum()) == max(1, len(asked) - 1)
+        assert torch.equal(canvas[~slots], target[~slots])
+        assert set(source.tokenizer.decode(target[slots].tolist())) <= set("ynABCDE01234")
+        assert len(target) == (32 if form == "joint" else 16)
+        assert TURN_END in target
+    assert not torch.equal(batch.ids, again.ids)
+    moved = unpacked(packed(batch), source.prompt_length, is_read=True)  # from a process that makes rows ahead
+    for name in ("ids", "present", "target", "slots"):
+        assert torch.equal(getattr(moved, name), getattr(batch, name))
+    right = torch.nn.functional.one_hot(batch.target, 128).float()
+    assert reads.advance(right, retire=0.0) == 1.0
+    assert slot_loss(right * 60, batch.target, reads.slots) < 1e-6
+    wrong = torch.where(reads.slots[..., None], 0.0, right * 60)
+    torch.testing.assert_close(slot_loss(wrong, batch.target, reads.slots), torch.tensor(128.0).log())
+
+
 def test_a_pool_keeps_its_shape_and_renews_its_slots(puzzles: Path) -> None:
     source = SudokuSource(puzzles, 96, seed=1)
     pool = Pool(source.draw, 5, 128, torch.Generator().manual_seed(0))
@@ -212,11 +246,21 @@ class Interrupted(Trainer):
 
 
 def tiny(name: str) -> Recipe:
-    changes: dict[str, Any] = {"hidden_size": 16, "layers": 2, "batch": 4, "puzzles": 5, "warmup_steps": 2, "steps": 4}
+    changes: dict[str, Any] = {
+        "hidden_size": 16,
+        "layers": 2,
+        "batch": 4,
+        "puzzles": 5,
+        "warmup_steps": 2,
+        "steps": 4,
+        "minutes": 0.0,
+    }
+    if name == "decisions":
+        changes["mix"] = (Feed("brief", 1, 3), Feed("pair", 2, 2), Feed("short", 2, 2))
     return dataclasses.replace(RECIPES[name], **changes)
 
 
-@pytest.mark.parametrize("name", ["sudoku", "skills"])
+@pytest.mark.parametrize("name", ["sudoku", "skills", "decisions"])
 def test_a_run_taken_up_again_ends_in_the_same_bits(name: str, puzzles: Path, tmp_path: Path) -> None:
     ends = []
     for folder, kind in ((tmp_path / "whole", Trainer), (tmp_path / "parts", Interrupted)):

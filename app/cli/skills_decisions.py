@@ -1,0 +1,156 @@
+"""``safelight skills --decisions``: the small decisions that were held out of training, and how far to trust them."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.cli import running, terminal
+from engine import SKILLS, Model, SafelightError, SlotsRead
+from engine.decoding.reading import read
+from engine.service.deciding import Deciding
+from engine.tasks.decisions import examples
+from engine.tasks.decisions.answers import LabelRead
+from engine.tasks.decisions.calibration import LEAST_EXAMPLES, LabelledRead, Reliability, fit_temperature, reliability
+from engine.tasks.decisions.questions import OneOf, Question, YesNo
+
+SINGLE: tuple[examples.Form, ...] = ("brief", "single")
+JOINT: tuple[examples.Form, ...] = ("pair", "joint")
+
+
+@dataclass
+class Scored:
+    """The reads of one way to ask, each with the groups that it counts in: its family and its kind of question."""
+
+    reads: list[tuple[tuple[str, str], LabelledRead]] = field(default_factory=list)
+
+    def hits(self, group: str) -> tuple[int, int]:
+        """How many answers of a group are right, of how many."""
+        own = [one for groups, one in self.reads if group in groups]
+        return sum(_is_right(one) for one in own), len(own)
+
+    def reliability(self, temperature: float) -> Reliability:
+        """Of all answers at a temperature."""
+        return reliability([one for _, one in self.reads], temperature)
+
+    @property
+    def label_mass(self) -> float:
+        """The mean probability of all labels together."""
+        return sum(read.label_mass for _, one in self.reads for read in one.reads) / max(1, len(self.reads))
+
+
+def run(args: argparse.Namespace) -> int:
+    """Ask held-out questions singly and jointly; fit the temperature to others, of the kind that training had.
+
+    Raises:
+        SafelightError: too few are asked.
+    """
+    if args.count < LEAST_EXAMPLES:
+        raise SafelightError(f"a temperature is fitted to at least {LEAST_EXAMPLES} decisions; give a larger --count")
+    model, seed = running.load(args, SKILLS), running.seed(args)
+    scores: dict[str, Scored] = {}
+    try:
+        for way, forms in (("single", SINGLE), ("joint", JOINT)):
+            scored = scores[way] = Scored()
+            with terminal.note(f"Deciding, {way} …"):
+                for family, question, one in _asked(model, forms, "test", args.count, f"{seed} {way}"):
+                    scored.reads.append(((family, _kind(question)), one))
+        with terminal.note("Deciding others, for the temperature …"):
+            forms = (*SINGLE, *JOINT)
+            others = [one for _, _, one in _asked(model, forms, "train", args.count, f"{seed} temperature")]
+    except KeyboardInterrupt:
+        terminal.say("stopped; a temperature is fitted to all examples, so nothing is shown")
+        return 130
+    _show(args, scores, fit_temperature(others), running.model_names(model), seed)
+    return 0
+
+
+def _asked(
+    model: Model, forms: Sequence[examples.Form], split: examples.Split, count: int, seed: str
+) -> Iterator[tuple[str, Question, LabelledRead]]:
+    """The family, question and read of ``count`` answers or a few more; of the test split those held out alone."""
+    deciding = Deciding.of(model.tokenizer.encode, model.generation_defaults, model.config.canvas_length)
+    rng, cache, answered = random.Random(seed), model.new_cache(), 0
+    for form in itertools.cycle(forms):
+        if answered >= count:
+            return
+        example = examples.sample(rng, split, form)
+        prompt = model.chat_ids(deciding.messages(example.decision))
+        events = read(model, prompt, deciding.layout(example.decision), seed=answered, cache=cache)
+        (found,) = [event for event in events if isinstance(event, SlotsRead)]
+        for place, question in enumerate(example.decision.questions):
+            if example.held_out[place] == (split == "test"):
+                own = LabelRead(tuple(found.logprobs[place].tolist()), found.argmax_is_label[place])
+                yield example.families[place], question, LabelledRead((own,), example.answers[place])
+                answered += 1
+
+
+def _show(
+    args: argparse.Namespace, scores: dict[str, Scored], temperature: float, names: dict[str, str], seed: int
+) -> None:
+    if args.json:
+        found = {way: _record(scored, temperature) for way, scored in scores.items()}
+        running.print_json({**found, "temperature": temperature, "seed": seed, **names})
+        return
+    heading = f"{' + '.join(names.values())}, held-out decisions, seed {seed}"
+    table = terminal.table(
+        heading, "questions", *(f"{way}, {what}" for way in scores for what in ("right", "of", "rate"))
+    )
+    for group in _groups(scores):
+        row = [scored.hits(group) for scored in scores.values()]
+        table.add_row(group.capitalize(), *(cell for right, count in row for cell in _cells(right, count)))
+    totals = [(scored.reliability(1.0).accuracy, len(scored.reads)) for scored in scores.values()]
+    table.add_row("All", *(cell for share, count in totals for cell in _cells(round(share * count), count)))
+    terminal.console(sys.stdout).print(table)
+    trust = terminal.table(
+        f"At the temperature {temperature:.2f}, fitted to others",
+        "asked", "label mass", "Brier before", "Brier after", "ECE before", "ECE after",
+    )  # fmt: skip
+    for way, scored in scores.items():
+        before, after = scored.reliability(1.0), scored.reliability(temperature)
+        numbers = (scored.label_mass, before.brier, after.brier, before.ece, after.ece)
+        trust.add_row(way, *(f"{number:.3f}" for number in numbers))
+    terminal.console(sys.stdout).print(trust)
+
+
+def _record(scored: Scored, temperature: float) -> dict[str, Any]:
+    """One way to ask, for the JSON object."""
+    before, after = scored.reliability(1.0), scored.reliability(temperature)
+    groups = {}
+    for group in _groups({"": scored}):
+        right, count = scored.hits(group)
+        groups[group] = {"right": right, "count": count}
+    return {
+        "groups": groups,
+        "accuracy": before.accuracy,
+        "count": before.examples,
+        "label_mass": scored.label_mass,
+        "brier_before": before.brier,
+        "brier_after": after.brier,
+        "ece_before": before.ece,
+        "ece_after": after.ece,
+    }
+
+
+def _groups(scores: dict[str, Scored]) -> list[str]:
+    """Families, then kinds of questions."""
+    pairs = [groups for scored in scores.values() for groups, _ in scored.reads]
+    return [*sorted({family for family, _ in pairs}), *sorted({kind for _, kind in pairs})]
+
+
+def _cells(right: int, count: int) -> tuple[str, str, str]:
+    return str(right), str(count), f"{100 * right / max(1, count):.1f} %"
+
+
+def _is_right(one: LabelledRead) -> bool:
+    shares = one.probabilities(1.0)
+    return shares.index(max(shares)) == one.right
+
+
+def _kind(question: Question) -> str:
+    return "yes or no" if isinstance(question, YesNo) else "choice" if isinstance(question, OneOf) else "score"

@@ -1,0 +1,89 @@
+"""Rows of decisions: a prompt, a canvas with its slots, and the right labels in them. Read in one step, so no walk."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from engine.decoding import sampling
+from engine.tasks.decisions import examples
+from engine.tasks.decisions.layout import NOISE, CanvasTokens, layout_of
+from engine.tasks.decisions.wording import user_text
+from engine.training.data.corpus import PAD, SPECIAL, build_tokenizer, prompt_text, rows_to_batch
+from engine.training.data.rollout import Draw, TrainingBatch
+
+TURN_END = SPECIAL.index("<turn|>")
+MARKS = 7  # tokens of the turn marks around a message
+WIDTHS: dict[examples.Form, int] = {"brief": 16, "single": 16, "pair": 16, "joint": 32}
+
+
+class DecisionSource:
+    """Decisions of one form, whose rows have one length."""
+
+    def __init__(self, form: examples.Form, canvas_length: int, seed: int) -> None:
+        self.form, self.seed = form, seed
+        self.rng = random.Random(f"{seed}-{form}")
+        self.tokenizer = build_tokenizer()
+        self.tokens = CanvasTokens(lambda text: self.tokenizer.encode(text).ids, TURN_END, PAD, canvas_length)
+        self.prompt_length = examples.FORMS[form][1] + MARKS
+
+    def state(self) -> list[Any]:
+        """State of the random stream, as plain JSON."""
+        return list(self.rng.getstate())
+
+    def restore(self, state: list[Any]) -> None:
+        version, internal, gauss = state
+        self.rng.setstate((version, tuple(internal), gauss))
+
+    def reseed(self, block: int) -> None:
+        """Draw the rows of a block from here on; they do not depend on what was drawn before."""
+        self.rng = random.Random(f"{self.seed}-{self.form}-{block}")
+
+    def draw(self, count: int) -> TrainingBatch:
+        prompts: list[str] = []
+        targets: list[list[int]] = []
+        slots = torch.zeros(count, WIDTHS[self.form], dtype=torch.bool)
+        for row in range(count):
+            example = examples.sample(self.rng, "train", self.form)
+            layout = layout_of(example.decision, examples.LABELS, self.tokens)
+            target = list(layout.canvas)
+            for slot, answer in zip(layout.slots, example.answers, strict=True):
+                target[slot.position] = slot.labels[answer][0]
+            prompts.append(prompt_text(user_text(example.decision, examples.LABELS)))
+            targets.append(target)
+            slots[row] = torch.tensor(layout.canvas) == NOISE
+        batch = rows_to_batch(self.tokenizer, prompts, targets, self.prompt_length)
+        return TrainingBatch(batch.ids, batch.present, batch.target, slots)
+
+
+class Reads:
+    """``size`` canvases with noise at their slots; every step takes others. Stands where walks have a ``Pool``."""
+
+    NAMES = ("ids", "present", "target", "slots", "canvas")
+
+    def __init__(self, draw: Draw, size: int, vocab_size: int, generator: torch.Generator) -> None:
+        self.draw, self.size, self.vocab_size, self.generator = draw, size, vocab_size, generator
+        self.soft = None  # nothing was read before
+        self._renew()
+
+    def _renew(self) -> None:
+        batch = self.draw(self.size)
+        assert batch.slots is not None
+        self.ids, self.present, self.target, self.slots = batch.ids, batch.present, batch.target, batch.slots
+        noise = sampling.uniform_tokens(tuple(batch.target.shape), self.vocab_size, self.generator)
+        self.canvas = torch.where(batch.slots, noise, batch.target)
+
+    @torch.no_grad()
+    def advance(self, logits: Tensor, retire: float) -> Tensor:  # noqa: ARG002
+        """New rows in place of those that the logits (B, C, V) answer.
+
+        Returns:
+            The share of the slots whose argmax is right, a tensor without dimensions.
+        """
+        right = (logits.argmax(dim=-1) == self.target) & self.slots
+        share = right.sum() / self.slots.sum()
+        self._renew()
+        return share
