@@ -71,21 +71,19 @@ def suggestions() -> list[tuple[str, tuple[Question, ...]]]:
     """States with questions to suggest to users, to be asked one by one or jointly. None was in the training data."""
     return [
         (
-            "Tom has 83 coins. Anna has 43.",
+            "Tom has 28 coins. Anna has 30. Max comes on Sunday. The number is 83.",
             (
                 OneOf("Who has more?", _options("Tom", "Anna"), "richer"),
-                YesNo("Is Tom's number even?", name="even"),
-                Score("How many does Anna have?", _options(*QUARTERS), "amount"),
-                YesNo("Does Anna have more than 47?", name="over 47"),
+                YesNo("Does Max come after Monday?", name="after Monday"),
+                YesNo("Is the number even?", name="even"),
             ),
         ),
         (
-            "Max comes on Saturday. The list is cherry, apple, plum.",
+            "The number is 58. The list is melon, grape, pear.",
             (
-                YesNo("Does Max come at the weekend?", name="weekend"),
-                OneOf("Which day is the day after Max comes?", _options("Friday", "Saturday", "Sunday"), "next day"),
-                YesNo("Is apple in the list?", name="apple"),
-                OneOf("Which word is last in the list?", _options("apple", "plum"), "last"),
+                Score("How large is the number?", _options(*QUARTERS), "amount"),
+                YesNo("Is the number larger than 55?", name="over 55"),
+                YesNo("Is grape in the list?", name="grape"),
             ),
         ),
     ]
@@ -98,14 +96,15 @@ def table(count: int, seed: int = 0) -> tuple[tuple[Question, ...], list[tuple[s
     """
     questions = (
         OneOf("Who has more?", _options("Tom", "Anna"), "richer"),
-        YesNo("Is Tom's number even?", name="even"),
-        Score("How many does Anna have?", _options(*QUARTERS), "amount"),
+        YesNo("Is the number even?", name="even"),
+        Score("How large is the number?", _options(*QUARTERS), "amount"),
     )
     rng = random.Random(seed)
     rows: list[tuple[str, tuple[int, ...]]] = []
     while len(rows) < count:
         tom, anna = rng.sample(range(facts.LARGEST + 1), 2)
-        state = f"Tom has {tom} {rng.choice(facts.THINGS)}. Anna has {anna}."
+        number = rng.randint(0, facts.LARGEST)
+        state = f"Tom has {tom} {rng.choice(facts.THINGS)}. Anna has {anna}. The number is {number}."
         if not any(is_held_out(state, question) for question in questions):
             continue
         solved = [rules.solve(state, question) for question in questions]
@@ -121,8 +120,8 @@ def _draw(rng: random.Random, form: Form) -> DecisionExample | None:
     """An example; None if it is too long."""
     counts, longest = FORMS[form]
     count = rng.choice(counts)
-    most = 3 if form == "joint" else 2
-    known = [make(rng) for make in rng.sample(facts.FACTS, rng.randint(1, most))]
+    least, most = {"brief": (1, 1), "single": (1, 2), "pair": (1, 2), "joint": (2, 3)}[form]
+    known = [make(rng) for make in rng.sample(facts.FACTS, rng.randint(least, most))]
     asked: list[facts.Asked] = []
     while len(asked) < count:
         drawn = rng.choice(rng.choice(known).questions)(rng)
