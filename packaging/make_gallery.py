@@ -166,17 +166,19 @@ class TaskExample:
 
 
 def _decisions(config: GenerationConfig) -> Iterator[RunRequest]:
-    """Who has more, whose number is even, and something that the sentence does not say."""
-    unsaid = ("Does Tom like {}?", "Is Anna older than Tom?", "Did Tom count his {} today?", "Are the {} new?")
-    numbers = ((83, 43), (62, 27), (35, 71), (18, 90), (57, 24), (46, 88))
-    for (tom, anna), thing, third in itertools.product(numbers, ("coins", "books", "eggs"), unsaid):
+    """Who has more, whether a number is even, and something that the sentences do not say."""
+    unsaid = ("Does Max come before Friday?", "Is pear in the list?", "Does Mia come at the weekend?")
+    numbers = ((28, 30, 83), (62, 95, 50), (90, 55, 22), (76, 31, 39))
+    for (tom, anna, number), thing, third in itertools.product(numbers, ("coins", "books", "eggs"), unsaid):
         questions = (
             OneOf("Who has more?", (Option("Tom"), Option("Anna")), "richer"),
-            YesNo("Is Tom's number even?", name="even"),
-            YesNo(third.format(thing), name="unsaid"),
+            YesNo("Is the number even?", name="even"),
+            YesNo(third, name="unsaid"),
         )
-        decision = Decision(f"Tom has {tom} {thing}. Anna has {anna}.", questions, is_joint=True, repeats=3)
-        yield RunRequest("decision", (), config, 0, keep=False, decision=decision)
+        state = f"Tom has {tom} {thing}. Anna has {anna}. The number is {number}."
+        yield RunRequest(
+            "decision", (), config, 0, keep=False, decision=Decision(state, questions, "", True, repeats=3)
+        )
 
 
 def _is_read_again(trace: Trace) -> bool:
@@ -184,8 +186,8 @@ def _is_read_again(trace: Trace) -> bool:
     decision, reads = trace.header.decision, [event for event in trace.events if isinstance(event, SlotsRead)]
     if decision is None or len(reads) != 1 + decision.repeats:
         return False
-    tom, anna = (int(word) for word in decision.state.replace(".", "").split() if word.isdigit())
-    right = (int(anna > tom), tom % 2)
+    tom, anna, number = (int(word) for word in decision.state.replace(".", "").split() if word.isdigit())
+    right = (int(anna > tom), number % 2)
     answers = [
         answer_of(question, [LabelRead(tuple(read.logprobs[place].tolist())) for read in reads])
         for place, question in enumerate(decision.questions)
@@ -225,7 +227,7 @@ TASKS = (
     TaskExample(
         "decision",
         "A decision, read four times",
-        "Three questions about two short sentences, read from one denoising step. The last asks what they do not say: "
+        "Three questions about three sentences, read from one denoising step. The last asks what they do not say: "
         "it is in doubt, so everything is read again with fresh noise. See how far the ticks lie apart.",
         _decisions,
         _is_read_again,
