@@ -166,16 +166,16 @@ class TaskExample:
 
 
 def _decisions(config: GenerationConfig) -> Iterator[RunRequest]:
-    """Who has more, whether a number is even, and something that the sentences do not say."""
-    unsaid = ("Does Max come before Friday?", "Is pear in the list?", "Does Mia come at the weekend?")
-    numbers = ((28, 30, 83), (62, 95, 50), (90, 55, 22), (76, 31, 39))
-    for (tom, anna, number), thing, third in itertools.product(numbers, ("coins", "books", "eggs"), unsaid):
+    """Whether a number is even, on which part of the week a day is, and something that the sentences do not say."""
+    unsaid = ("Does Max come before Friday?", "Is k in the list?", "Is 7 in the list?")
+    known = itertools.product((39, 50, 22, 83), ("Saturday", "Thursday", "Sunday"))
+    for (number, day), third in itertools.product(known, unsaid):
         questions = (
-            OneOf("Who has more?", (Option("Tom"), Option("Anna")), "richer"),
             YesNo("Is the number even?", name="even"),
+            OneOf("When does Zoe come?", (Option("workday"), Option("weekend")), "part"),
             YesNo(third, name="unsaid"),
         )
-        state = f"Tom has {tom} {thing}. Anna has {anna}. The number is {number}."
+        state = f"The number is {number}. Zoe comes on {day}."
         yield RunRequest(
             "decision", (), config, 0, keep=False, decision=Decision(state, questions, "", True, repeats=3)
         )
@@ -186,8 +186,8 @@ def _is_read_again(trace: Trace) -> bool:
     decision, reads = trace.header.decision, [event for event in trace.events if isinstance(event, SlotsRead)]
     if decision is None or len(reads) != 1 + decision.repeats:
         return False
-    tom, anna, number = (int(word) for word in decision.state.replace(".", "").split() if word.isdigit())
-    right = (int(anna > tom), number % 2)
+    number = int(decision.state.split()[3].rstrip("."))
+    right = (number % 2, int("comes on S" in decision.state))
     answers = [
         answer_of(question, [LabelRead(tuple(read.logprobs[place].tolist())) for read in reads])
         for place, question in enumerate(decision.questions)
@@ -227,7 +227,7 @@ TASKS = (
     TaskExample(
         "decision",
         "A decision, read four times",
-        "Three questions about three sentences, read from one denoising step. The last asks what they do not say: "
+        "Three questions about two sentences, read from one denoising step. The last asks what they do not say: "
         "it is in doubt, so everything is read again with fresh noise. See how far the ticks lie apart.",
         _decisions,
         _is_read_again,

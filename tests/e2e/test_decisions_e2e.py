@@ -69,12 +69,12 @@ def test_a_state_is_decided_singly_jointly_and_inspected(
     assert card.bars.answer is None
     one.decide.click()
     idle(qtbot, page)
-    assert [card.bars.answer is not None for card in one.questions.cards] == [True] * 4
-    assert sorted(one.strip.slots.values()) == [1, 2, 3, 4]
+    assert [card.bars.answer is not None for card in one.questions.cards] == [True] * 3
+    assert sorted(one.strip.slots.values()) == [1, 2, 3]
     first = [card.bars.answer for card in one.questions.cards]
     place = next(position for position, number in one.strip.slots.items() if number == 2)
     one.strip.canvas.selected = place
-    assert [bool(card.property("chosen")) for card in one.questions.cards] == [False, True, False, False]
+    assert [bool(card.property("chosen")) for card in one.questions.cards] == [False, True, False]
     one.decide.click()
     idle(qtbot, page)
     assert [card.bars.answer for card in one.questions.cards] == first  # same request, same answer
@@ -83,7 +83,7 @@ def test_a_state_is_decided_singly_jointly_and_inspected(
     inspector = window.pages.inspector().page
     assert window.pages.stack.currentWidget() is inspector
     assert inspector.player.trace is not None
-    assert len(inspector.player.trace.header.slots) == 4
+    assert len(inspector.player.trace.header.slots) == 3
     window.show_page(DECISIONS)
 
     sheet = one.questions.sheet
@@ -103,12 +103,13 @@ def test_a_table_is_decided_sorted_calibrated_and_written(
     page.page.one.column.repeats.setValue(0)
     page.show("table")
     table = tmp_path / "table.csv"
-    other = {"Tom": "Anna", "Anna": "Tom"}  # each fourth label is wrong, so that there is something to fit
+    other = {"even": "odd", "odd": "even"}  # each fourth label is wrong, so that there is something to fit
     lines = [sample.columns]
     for row in sample.rows:
         state, label, *rest = row.cells
         lines.append((state, other[label] if row.number % 4 == 0 else label, *rest))
-    table.write_text("\n".join(",".join(cells) for cells in lines), encoding="utf-8")
+    with table.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(lines)
     view.opened.emit(table)
     qtbot.waitUntil(lambda: rows.table is not None)
     assert rows.table is not None
@@ -179,8 +180,8 @@ def test_a_table_is_decided_sorted_calibrated_and_written(
     with target.open(encoding="utf-8-sig", newline="") as written:
         found = list(csv.DictReader(written))
     assert len(found) == ROWS
-    assert {row["richer_answer"] for row in found} <= {"Tom", "Anna"}
-    assert sum(row["richer_answer"] == row["richer_label"] for row in found) == right
+    assert {row["parity_answer"] for row in found} <= {"even", "odd"}
+    assert sum(row["parity_answer"] == row["parity_label"] for row in found) == right
 
     file = tmp_path / "questions.json"
     before = page.page.one.questions.sheet

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import random
 from dataclasses import dataclass
+from string import ascii_lowercase
 from typing import Literal
 
 from engine.tasks.decisions import facts, rules
@@ -30,8 +31,6 @@ FORMS: dict[Form, tuple[tuple[int, ...], int]] = {
 
 Brief ones and single ones ask one question; those that are short are apart, so that little of a batch is padding.
 """
-
-QUARTERS = ("0 to 24", "25 to 49", "50 to 74", "75 to 99")
 
 LABELS = Labels(YES_NO[1])
 """Of a model whose tokens are characters."""
@@ -71,19 +70,19 @@ def suggestions() -> list[tuple[str, tuple[Question, ...]]]:
     """States with questions to suggest to users, to be asked one by one or jointly. None was in the training data."""
     return [
         (
-            "Tom has 28 coins. Anna has 30. Max comes on Sunday. The number is 83.",
+            "The number is 58. Zoe comes on Saturday.",
             (
-                OneOf("Who has more?", _options("Tom", "Anna"), "richer"),
-                YesNo("Does Max come after Monday?", name="after Monday"),
-                YesNo("Is the number even?", name="even"),
+                OneOf("When does Zoe come?", _options("workday", "weekend"), "part"),
+                YesNo("Is the number larger than 55?", name="over 55"),
+                Score("How large is the number?", _options(*facts.QUARTERS), "amount"),
             ),
         ),
         (
-            "The number is 58. The list is melon, grape, pear.",
+            "The number is 39. The list is m, p, k.",
             (
-                Score("How large is the number?", _options(*QUARTERS), "amount"),
-                YesNo("Is the number larger than 55?", name="over 55"),
-                YesNo("Is grape in the list?", name="grape"),
+                YesNo("Is the number even?", name="even"),
+                YesNo("Is e in the list?", name="e"),
+                YesNo("Is the number larger than 25?", name="over 25"),
             ),
         ),
     ]
@@ -95,17 +94,17 @@ def table(count: int, seed: int = 0) -> tuple[tuple[Question, ...], list[tuple[s
     At least one of the answers to a state is held out of training.
     """
     questions = (
-        OneOf("Who has more?", _options("Tom", "Anna"), "richer"),
-        YesNo("Is the number even?", name="even"),
-        Score("How large is the number?", _options(*QUARTERS), "amount"),
+        OneOf("Is the number even or odd?", _options("even", "odd"), "parity"),
+        Score("How large is the number?", _options(*facts.QUARTERS), "amount"),
+        YesNo("Is k in the list?", name="k"),
     )
     rng = random.Random(seed)
     rows: list[tuple[str, tuple[int, ...]]] = []
     while len(rows) < count:
-        tom, anna = rng.sample(range(facts.LARGEST + 1), 2)
-        number = rng.randint(0, facts.LARGEST)
-        state = f"Tom has {tom} {rng.choice(facts.THINGS)}. Anna has {anna}. The number is {number}."
-        if not any(is_held_out(state, question) for question in questions):
+        letters = rng.sample(ascii_lowercase, 2) + ["k"] * rng.randint(0, 1)
+        listed = ", ".join(rng.sample(letters, len(letters)))
+        state = f"The number is {rng.randint(0, facts.LARGEST)}. The list is {listed}."
+        if letters.count("k") > 1 or not any(is_held_out(state, question) for question in questions):
             continue
         solved = [rules.solve(state, question) for question in questions]
         rows.append((state, tuple(one.answer for one in solved if one is not None)))
@@ -120,7 +119,7 @@ def _draw(rng: random.Random, form: Form) -> DecisionExample | None:
     """An example; None if it is too long."""
     counts, longest = FORMS[form]
     count = rng.choice(counts)
-    least, most = {"brief": (1, 1), "single": (1, 2), "pair": (1, 2), "joint": (2, 3)}[form]
+    least, most = {"brief": (1, 1), "single": (2, 3), "pair": (1, 2), "joint": (2, 3)}[form]
     known = [make(rng) for make in rng.sample(facts.FACTS, rng.randint(least, most))]
     asked: list[facts.Asked] = []
     while len(asked) < count:

@@ -8,16 +8,18 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from string import ascii_lowercase
 
 from engine.tasks.decisions.questions import OneOf, Option, Question, Score, YesNo
-from engine.tasks.skills.vocabulary import PEOPLE, short_words
+from engine.tasks.decisions.wording import DIGITS
+from engine.tasks.skills.vocabulary import PEOPLE
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-THINGS = ("coins", "eggs", "books", "cards", "pens")
 COUNTS = ("one", "two", "three", "four")
 QUARTER = 25
-MOST_WORDS = len(COUNTS)  # in a list
-LARGEST = 99  # number of things, or in a list
+QUARTERS = ("0 to 24", "25 to 49", "50 to 74", "75 to 99")
+WORKDAYS = 5
+LARGEST = 99
 
 
 @dataclass(frozen=True)
@@ -37,49 +39,41 @@ class StateFact:
     questions: tuple[Callable[[random.Random], Asked], ...]
 
 
-# --- numbers of things ---------------------------------------------------------------------------------------------
-
-
-def holdings(rng: random.Random) -> StateFact:
-    """Which of two people has how many of a thing, never as many."""
-    people, counts = rng.sample(PEOPLE, 2), rng.sample(range(LARGEST + 1), 2)
-    if rng.random() < 0.3:  # the same tens, so that the ones decide
-        tens = counts[0] // 10 * 10
-        counts = [tens + one for one in rng.sample(range(10), 2)]
-    text = f"{people[0]} has {counts[0]} {rng.choice(THINGS)}. {people[1]} has {counts[1]}."
-
-    def who(rng: random.Random) -> Asked:
-        most = rng.random() < 0.5
-        right = people[counts.index((max if most else min)(counts))]
-        return _one_of(rng, "comparison", "Who has more?" if most else "Who has fewer?", right, people)
-
-    return StateFact(text, (who,))
+# --- a number ------------------------------------------------------------------------------------------------------
 
 
 def number(rng: random.Random) -> StateFact:
     """One number."""
     value = rng.randint(0, LARGEST)
 
-    def even(rng: random.Random) -> Asked:
+    def is_even(rng: random.Random) -> Asked:
         wanted = rng.random() < 0.5
         return _yes_no("parity", f"Is the number {'even' if wanted else 'odd'}?", (value % 2 == 0) == wanted)
 
-    def than(rng: random.Random) -> Asked:
+    def even_or_odd(rng: random.Random) -> Asked:
+        return _one_of(rng, "parity", "Is the number even or odd?", "odd" if value % 2 else "even", ("even", "odd"))
+
+    def is_larger(rng: random.Random) -> Asked:
         limit, larger = _limit(rng, value), rng.random() < 0.5
         said = f"Is the number {'larger' if larger else 'smaller'} than {limit}?"
         return _yes_no("comparison", said, value > limit if larger else value < limit)
 
-    def level(rng: random.Random) -> Asked:  # noqa: ARG001
-        levels = [f"{low} to {low + QUARTER - 1}" for low in range(0, LARGEST + 1, QUARTER)]
-        return Asked("comparison", Score("How large is the number?", _options(levels)), value // QUARTER)
+    def larger_or_smaller(rng: random.Random) -> Asked:
+        limit = _limit(rng, value)
+        right = "larger" if value > limit else "smaller" if value < limit else "equal"
+        said = f"Compared with {limit}, how is the number?"
+        return _one_of(rng, "comparison", said, right, ("larger", "smaller", "equal"))
 
-    return StateFact(f"The number is {value}.", (even, than, level))
+    def size(rng: random.Random) -> Asked:  # noqa: ARG001
+        return Asked("comparison", Score("How large is the number?", _options(QUARTERS)), value // QUARTER)
+
+    return StateFact(f"The number is {value}.", (is_even, even_or_odd, is_larger, larger_or_smaller, size))
 
 
-# --- days of the week ----------------------------------------------------------------------------------------------
+# --- a day of the week ---------------------------------------------------------------------------------------------
 
 
-def visits(rng: random.Random) -> StateFact:
+def visit(rng: random.Random) -> StateFact:
     """Who comes on which day of the week, which begins on Monday."""
     person, day = rng.choice(PEOPLE), rng.randrange(len(DAYS))
 
@@ -88,37 +82,36 @@ def visits(rng: random.Random) -> StateFact:
         said = f"Does {person} come {'before' if before else 'after'} {DAYS[other]}?"
         return _yes_no("weekday", said, day < other if before else day > other)
 
-    def weekend(rng: random.Random) -> Asked:  # noqa: ARG001
-        return _yes_no("weekday", f"Does {person} come at the weekend?", day > 4)
+    def at_weekend(rng: random.Random) -> Asked:  # noqa: ARG001
+        return _yes_no("weekday", f"Does {person} come at the weekend?", day >= WORKDAYS)
 
-    return StateFact(f"{person} comes on {DAYS[day]}.", (order, order, weekend))
+    def part(rng: random.Random) -> Asked:
+        right = "weekend" if day >= WORKDAYS else "workday"
+        return _one_of(rng, "weekday", f"When does {person} come?", right, ("workday", "weekend"))
+
+    return StateFact(f"{person} comes on {DAYS[day]}.", (order, order, at_weekend, part))
 
 
-# --- lists ---------------------------------------------------------------------------------------------------------
+# --- a list --------------------------------------------------------------------------------------------------------
 
 
 def listing(rng: random.Random) -> StateFact:
-    """A list of words."""
-    count = rng.randint(2, MOST_WORDS)
-    spare = short_words(rng, count + 3)
-    words, others = spare[:count], spare[count:]
+    """A list of different letters or digits."""
+    signs, thing = rng.choice(((DIGITS, "digit"), (ascii_lowercase, "letter")))
+    count = rng.randint(1, len(COUNTS))
+    inside, outside = rng.sample(signs, count), rng.choice(signs)
 
-    def member(rng: random.Random) -> Asked:
-        inside = rng.random() < 0.5
-        return _yes_no("membership", f"Is {rng.choice(words if inside else others)} in the list?", inside)
-
-    def which(rng: random.Random) -> Asked:
-        right = rng.choice(words)
-        wrong = rng.sample(others, rng.randint(1, 2))
-        return _one_of(rng, "membership", "Which word is in the list?", right, [right, *wrong])
+    def has(rng: random.Random) -> Asked:
+        sign = rng.choice(inside) if rng.random() < 0.5 else outside
+        return _yes_no("membership", f"Is {sign} in the list?", sign in inside)
 
     def length(rng: random.Random) -> Asked:  # noqa: ARG001
-        return Asked("membership", Score("How many words are in the list?", _options(COUNTS)), count - 1)
+        return Asked("membership", Score(f"How many {thing}s are in the list?", _options(COUNTS)), count - 1)
 
-    return StateFact(f"The list is {', '.join(words)}.", (member, member, which, length))
+    return StateFact(f"The list is {', '.join(inside)}.", (has, has, length))
 
 
-FACTS: tuple[Callable[[random.Random], StateFact], ...] = (holdings, number, visits, listing)
+FACTS: tuple[Callable[[random.Random], StateFact], ...] = (number, visit, listing)
 """Every kind of fact; a state has one of each at most."""
 
 

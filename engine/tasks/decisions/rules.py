@@ -13,8 +13,7 @@ from engine.tasks.decisions.questions import Question, YesNo
 
 _WEEK = {name: place for place, name in enumerate(("Mon", "Tues", "Wednes", "Thurs", "Fri", "Satur", "Sun"))}
 _WORKDAYS = 5
-_NUMERALS = {name: value for value, name in enumerate(("one", "two", "three", "four", "five"), start=1)}
-_HAS = re.compile(r"(\w+) has (\d+)")
+_NUMERALS = {name: value for value, name in enumerate(("one", "two", "three", "four"), start=1)}
 _COMES = re.compile(r"(\w+) comes on (\w+)day")
 _NUMBER = re.compile(r"The number is (\d+)")
 _LIST = re.compile(r"The list is ([^.]+)\.")
@@ -24,7 +23,6 @@ _LIST = re.compile(r"The list is ([^.]+)\.")
 class Known:
     """What a state says."""
 
-    has: dict[str, int]
     comes: dict[str, int]  # days from Monday on
     number: int | None
     listed: list[str]
@@ -33,7 +31,6 @@ class Known:
     def of(state: str) -> Known:
         number, listed = _NUMBER.search(state), _LIST.search(state)
         return Known(
-            {name: int(count) for name, count in _HAS.findall(state)},
             {name: _WEEK[day] for name, day in _COMES.findall(state) if day in _WEEK},
             int(number[1]) if number else None,
             listed[1].split(", ") if listed else [],
@@ -80,13 +77,6 @@ def solve(state: str, question: Question) -> Solved | None:
 # --- a rule each ---------------------------------------------------------------------------------------------------
 
 
-def _who_has(known: Known, parts: Parts, options: Sequence[str]) -> tuple[str, Sequence[object]] | None:
-    ranked = sorted(options, key=lambda name: known.has[name], reverse=parts["way"] == "more")
-    if known.has[ranked[0]] == known.has[ranked[1]]:
-        return None
-    return ranked[0], (parts["way"], *(known.has[name] for name in options))
-
-
 def _number_than(known: Known, parts: Parts, _options: Sequence[str]) -> tuple[bool, Sequence[object]]:
     gap = _number(known) - int(parts["n"])
     return (gap > 0 if parts["way"] == "larger" else gap < 0), (parts["way"], known.number, parts["n"])
@@ -111,17 +101,26 @@ def _comes_order(known: Known, parts: Parts, _options: Sequence[str]) -> tuple[b
     return (gap < 0 if parts["way"] == "before" else gap > 0), (*parts.values(), known.comes[parts["a"]])
 
 
+def _even_or_odd(known: Known, _parts: Parts, options: Sequence[str]) -> tuple[str, Sequence[object]]:
+    return ("even" if str(_number(known))[-1] in "02468" else "odd"), (known.number, *options)
+
+
+def _number_compared(known: Known, parts: Parts, options: Sequence[str]) -> tuple[str, Sequence[object]]:
+    gap = _number(known) - int(parts["n"])
+    return ("equal" if gap == 0 else "larger" if gap > 0 else "smaller"), (known.number, parts["n"], *options)
+
+
+def _part_of_week(known: Known, parts: Parts, options: Sequence[str]) -> tuple[str, Sequence[object]]:
+    day = known.comes[parts["a"]]
+    return ("weekend" if day >= _WORKDAYS else "workday"), (parts["a"], day, *options)
+
+
 def _at_weekend(known: Known, parts: Parts, _options: Sequence[str]) -> tuple[bool, Sequence[object]]:
     return known.comes[parts["a"]] >= _WORKDAYS, (parts["a"], known.comes[parts["a"]])
 
 
 def _is_listed(known: Known, parts: Parts, _options: Sequence[str]) -> tuple[bool, Sequence[object]] | None:
     return (parts["a"] in known.listed, (parts["a"], *known.listed)) if known.listed else None
-
-
-def _which_listed(known: Known, _parts: Parts, options: Sequence[str]) -> tuple[str, Sequence[object]] | None:
-    found = [option for option in options if option in known.listed]
-    return (found[0], (*known.listed, "", *options)) if len(found) == 1 else None
 
 
 def _length(known: Known, _parts: Parts, options: Sequence[str]) -> tuple[str, Sequence[object]]:
@@ -136,14 +135,15 @@ def _number(known: Known) -> int:
 
 _A, _N = r"(?P<a>\w+)", r"(?P<n>\d+)"
 _PATTERNS: tuple[tuple[str, Rule, str], ...] = (  # a key of the content, the rule, and its wording
-    ("who has", _who_has, r"Who has (?P<way>more|fewer)"),
     ("number than", _number_than, rf"Is the number (?P<way>larger|smaller) than {_N}"),
     ("parity", _is_even, r"Is the number (?P<way>even|odd)"),
+    ("even or odd", _even_or_odd, r"Is the number even or odd"),
+    ("number compared", _number_compared, rf"Compared with {_N}, how is the number"),
     ("range", _in_range, r"How large is the number"),
     ("order", _comes_order, rf"Does {_A} come (?P<way>before|after) (?P<day>\w+)day"),
     ("weekend", _at_weekend, rf"Does {_A} come at the weekend"),
+    ("part", _part_of_week, rf"When does {_A} come"),
     ("member", _is_listed, rf"Is {_A} in the list"),
-    ("which", _which_listed, r"Which word is in the list"),
-    ("length", _length, r"How many words are in the list"),
+    ("length", _length, r"How many (?:digit|letter)s are in the list"),
 )
 _RULES = {name: (rule, re.compile(rf"{pattern}\?", re.ASCII)) for name, rule, pattern in _PATTERNS}

@@ -58,8 +58,8 @@ def test_another_type_keeps_what_is_asked(one: OneState) -> None:
     editor.kind.setCurrentIndex(2)
     editor.kind.activated.emit(2)
     draft = one.questions.sheet.questions[0]
-    assert (draft.kind, draft.instructions) == ("score", "Who has more?")
-    assert [option.name for option in draft.options] == ["Tom", "Anna"]
+    assert (draft.kind, draft.instructions) == ("score", "When does Zoe come?")
+    assert [option.name for option in draft.options] == ["workday", "weekend"]
     editor.kind.activated.emit(0)
     assert one.questions.sheet.questions[0].kind == "yes-no"
     assert not editor.add_option.isVisible()
@@ -69,15 +69,15 @@ def test_one_question_at_a_time_is_unfolded_and_moved(one: OneState) -> None:
     names = [draft.name for draft in one.questions.sheet.questions]
     one.questions.cards[0].edit.click()
     one.questions.cards[2].edit.click()
-    assert [card.editor is not None for card in one.questions.cards] == [False, False, True, False]
+    assert [card.editor is not None for card in one.questions.cards] == [False, False, True]
     one.questions.cards[2].tools[0].click()
-    assert [draft.name for draft in one.questions.sheet.questions] == [names[0], names[2], names[1], names[3]]
+    assert [draft.name for draft in one.questions.sheet.questions] == [names[0], names[2], names[1]]
     assert one.questions.cards[1].editor is not None
     assert not one.questions.cards[0].tools[0].isEnabled()
     one.questions.cards[1].tools[2].click()
-    assert len(one.questions.cards) == 5
+    assert len(one.questions.cards) == 4
     one.questions.cards[0].tools[3].click()
-    assert len(one.questions.sheet) == 4
+    assert len(one.questions.sheet) == 3
 
 
 def test_what_is_missing_is_named_at_its_field(one: OneState) -> None:
@@ -100,7 +100,7 @@ def test_bars_say_the_answer_and_what_speaks_against_it(one: OneState) -> None:
     assert isinstance(question, OneOf)
     card = one.questions.cards[0]
     card.show_answer(answer_of(question, [LabelRead((-0.1, -3.0))]))
-    assert "Tom" in card.bars.accessibleDescription()
+    assert "workday" in card.bars.accessibleDescription()
     assert not card.warning.isVisible()
     before = card.bars.grab().toImage()
     card.set_reduced_motion(True)

@@ -52,17 +52,15 @@ def test_names_and_wordings_do_not_move_a_question_to_the_other_split() -> None:
 
 
 def test_what_the_state_does_not_say_has_no_answer() -> None:
-    state = "Tom has 4 coins. Anna has 4. Mia comes on Friday."
+    state = "Mia comes on Friday."
     assert rules.solve(state, YesNo("Is the number even?")) is None
-    assert rules.solve(state, YesNo("Is fig in the list?")) is None
+    assert rules.solve(state, YesNo("Is f in the list?")) is None
     assert rules.solve(state, YesNo("Does Ben come before Sunday?")) is None
     assert rules.solve(state, YesNo("Does Mia come before Someday?")) is None
-    assert rules.solve(state, YesNo("Is Tom nice?")) is None
-    assert rules.solve(state, OneOf("Who has more?", (Option("Tom"), Option("Anna")))) is None
-    assert (
-        rules.solve("The number is 3.", Score("How large is the number?", (Option("5 to 9"), Option("10 to 14"))))
-        is None
-    )
+    assert rules.solve(state, YesNo("Is Mia nice?")) is None
+    assert rules.solve(state, OneOf("When does Mia come?", (Option("morning"), Option("weekend")))) is None
+    levels = (Option("5 to 9"), Option("10 to 14"))
+    assert rules.solve("The number is 3.", Score("How large is the number?", levels)) is None
     assert rules.solve("The number is 3.", OneOf("Is the number even?", (Option("yes"), Option("maybe")))) is None
 
 
