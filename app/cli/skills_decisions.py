@@ -8,16 +8,18 @@ import random
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from app.cli import running, terminal
-from engine import SKILLS, Model, SafelightError, SlotsRead
-from engine.decoding.reading import read
+from engine import SKILLS, SafelightError, SlotsRead
 from engine.service.deciding import Deciding
 from engine.tasks.decisions import examples
 from engine.tasks.decisions.answers import LabelRead
 from engine.tasks.decisions.calibration import LEAST_EXAMPLES, LabelledRead, Reliability, fit_temperature, reliability
 from engine.tasks.decisions.questions import OneOf, Question, YesNo
+
+if TYPE_CHECKING:
+    from engine import Model
 
 SINGLE: tuple[examples.Form, ...] = ("brief", "single")
 JOINT: tuple[examples.Form, ...] = ("pair", "joint")
@@ -74,6 +76,8 @@ def _asked(
     model: Model, forms: Sequence[examples.Form], split: examples.Split, count: int, seed: str
 ) -> Iterator[tuple[str, Question, LabelledRead]]:
     """The family, question and read of ``count`` answers or a few more; of the test split those held out alone."""
+    from engine.decoding.reading import read  # torch
+
     deciding = Deciding.of(model.tokenizer.encode, model.generation_defaults, model.config.canvas_length)
     rng, cache, answered = random.Random(seed), model.new_cache(), 0
     for form in itertools.cycle(forms):
