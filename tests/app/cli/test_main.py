@@ -274,7 +274,7 @@ def test_sudoku_for_people(capsys: Capture) -> None:
 def test_ctrl_c_keeps_the_puzzles_done(capsys: Capture, monkeypatch: Patch) -> None:
     real, broken = engine.generate, interrupted(after=2)
     calls = iter([real, broken])
-    monkeypatch.setattr(engine, "generate", lambda *args: next(calls)(*args))
+    monkeypatch.setattr(engine, "generate", lambda *args, **options: next(calls)(*args, **options))
     code, out, err = run(capsys, "sudoku", PUZZLE, PUZZLE, PUZZLE, "--json", *FAST)
     assert code == 130
     assert len(out.splitlines()) == 1

@@ -119,9 +119,9 @@ def test_an_adapter_is_named() -> None:
 
 
 def interrupted_run(real: object, calls: list[int]) -> object:
-    def events(*arguments: object) -> Iterator[engine.Event]:
+    def events(*arguments: object, **options: object) -> Iterator[engine.Event]:
         calls.append(1)
-        for index, event in enumerate(real(*arguments)):  # type: ignore[operator]
+        for index, event in enumerate(real(*arguments, **options)):  # type: ignore[operator]
             if len(calls) == 2 and index == 2:
                 raise KeyboardInterrupt
             yield event
