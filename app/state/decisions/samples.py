@@ -1,4 +1,4 @@
-"""Decisions to begin with, which the embedded model has learnt. Knows neither Qt nor a model."""
+"""Decisions to begin with, of the kinds that the embedded model is trained on. Knows neither Qt nor a model."""
 
 from __future__ import annotations
 
