@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
 from typing import Any
 
 from engine.server.deciding import Decided, DecisionPlan
+from engine.tasks.decisions.answer_form import spread_of, systemone_answer
 from engine.tasks.decisions.answers import TypedAnswer
 from engine.tasks.decisions.questions import OneOf, Score, YesNo
 
@@ -83,25 +83,7 @@ def _decisions_answer(answer: TypedAnswer, *, has_repeats: bool) -> dict[str, An
 
 
 def _systemone_answer(answer: TypedAnswer, *, has_repeats: bool) -> dict[str, Any]:
-    """As TypeSafe and vLLM have it."""
-    question = answer.question
-    names = [option.name for option in question.options]
-    written: dict[str, Any]
-    match question:
-        case YesNo():
-            written = {"type": "noul", "noul": answer.probabilities[0]}
-        case OneOf():
-            written = {"type": "choice", "choice": names[answer.best]}
-        case Score():
-            legend = dict(zip(map(str, range(len(names))), names, strict=True))
-            written = {"type": "score", "score": answer.score, "legend": legend}
-            names = list(legend)
-    written |= {"probabilities": _by(names, answer.probabilities), "confidence": answer.confidence}
-    return written | (_repeats(answer, _by(names, answer.spread)) if has_repeats else {})
-
-
-def _by(names: Sequence[str], values: Sequence[float]) -> dict[str, float]:
-    return dict(zip(names, values, strict=True))
+    return systemone_answer(answer) | (_repeats(answer, spread_of(answer)) if has_repeats else {})
 
 
 def _repeats(answer: TypedAnswer, spread: object) -> dict[str, Any]:

@@ -7,7 +7,7 @@ On two cores, as the shipped models were trained (hours; ``recipes.RECIPES``):
     python -m engine.training.train base --out runs/base --device cpu --compile \
         --start assets/models/safelight-skills --seed 21
 
-Decisions go on from the skills, for 43 minutes:
+Decisions go on from the skills; how long they take is not known yet, the 43 minutes of the recipe did not do:
 
     python -m engine.training.train decisions --out runs/decisions --device cpu --compile --threads 1 \
         --start runs/skills-exported

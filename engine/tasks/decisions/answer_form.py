@@ -8,8 +8,8 @@ from engine.tasks.decisions.answers import TypedAnswer
 from engine.tasks.decisions.questions import OneOf, Score, YesNo
 
 
-def answer_to_json(answer: TypedAnswer) -> dict[str, Any]:
-    """An answer without its question's name; how far its reads agree, where there are several."""
+def systemone_answer(answer: TypedAnswer) -> dict[str, Any]:
+    """An answer as TypeSafe and vLLM have it, without its question's name."""
     question = answer.question
     names = [option.name for option in question.options]
     written: dict[str, Any]
@@ -22,13 +22,22 @@ def answer_to_json(answer: TypedAnswer) -> dict[str, Any]:
             legend = {str(level): name for level, name in enumerate(names)}
             written = {"type": "score", "score": answer.score, "legend": legend}
             names = list(legend)
-    written["probabilities"] = dict(zip(names, answer.probabilities, strict=True))
-    written |= {
-        "confidence": answer.confidence,
+    probabilities = dict(zip(names, answer.probabilities, strict=True))
+    return written | {"probabilities": probabilities, "confidence": answer.confidence}
+
+
+def spread_of(answer: TypedAnswer) -> dict[str, float]:
+    """The standard error of each probability, by the names that ``systemone_answer`` gives them."""
+    return dict(zip(systemone_answer(answer)["probabilities"], answer.spread, strict=True))
+
+
+def answer_to_json(answer: TypedAnswer) -> dict[str, Any]:
+    """The same with its diagnostics; how far its reads agree, where there are several."""
+    written = systemone_answer(answer) | {
         "label_mass": answer.label_mass,
         "argmax_is_label": answer.argmax_is_label,
         "reads": answer.reads,
     }
     if answer.reads > 1:
-        written |= {"spread": dict(zip(names, answer.spread, strict=True)), "agreement": answer.agreement}
+        written |= {"spread": spread_of(answer), "agreement": answer.agreement}
     return written

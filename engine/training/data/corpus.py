@@ -141,22 +141,12 @@ class SudokuSource:
 SHORT_PROMPT = 48  # characters; nearly all prompts are shorter
 
 
-class SkillSource:
-    """Question and one block of its answer; earlier blocks of a long answer are part of the prefix.
+class RowStream:
+    """A random stream that rows are drawn from, by its seed and its name."""
 
-    Rows of a source have one length, so there are two: short prompts with the first block of their answer, and
-    the rest (long prompts, later blocks).
-    """
-
-    def __init__(self, canvas_length: int, seed: int, long: bool) -> None:
-        self.canvas_length = canvas_length
-        self.long = long
-        self.seed = seed
-        self.rng = random.Random(f"{seed}-{long}")
-        self.tokenizer = build_tokenizer()
-        self.prompt_length = SHORT_PROMPT + 8  # the turn marks take 7
-        if long:
-            self.prompt_length += skills.MAX_ANSWER // canvas_length * canvas_length
+    def __init__(self, seed: int, name: object) -> None:
+        self.seed, self.name = seed, name
+        self.rng = random.Random(f"{seed}-{name}")
 
     def state(self) -> list[Any]:
         """State of the random stream, as plain JSON."""
@@ -168,7 +158,24 @@ class SkillSource:
 
     def reseed(self, block: int) -> None:
         """Draw the rows of a block from here on; they do not depend on what was drawn before."""
-        self.rng = random.Random(f"{self.seed}-{self.long}-{block}")
+        self.rng = random.Random(f"{self.seed}-{self.name}-{block}")
+
+
+class SkillSource(RowStream):
+    """Question and one block of its answer; earlier blocks of a long answer are part of the prefix.
+
+    Rows of a source have one length, so there are two: short prompts with the first block of their answer, and
+    the rest (long prompts, later blocks).
+    """
+
+    def __init__(self, canvas_length: int, seed: int, long: bool) -> None:
+        super().__init__(seed, long)
+        self.canvas_length = canvas_length
+        self.long = long
+        self.tokenizer = build_tokenizer()
+        self.prompt_length = SHORT_PROMPT + 8  # the turn marks take 7
+        if long:
+            self.prompt_length += skills.MAX_ANSWER // canvas_length * canvas_length
 
     def draw(self, count: int) -> TrainingBatch:
         prompts: list[str] = []

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import random
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -12,7 +9,7 @@ from engine.decoding import sampling
 from engine.tasks.decisions import examples
 from engine.tasks.decisions.layout import NOISE, CanvasTokens, layout_of
 from engine.tasks.decisions.wording import user_text
-from engine.training.data.corpus import PAD, SPECIAL, build_tokenizer, prompt_text, rows_to_batch
+from engine.training.data.corpus import PAD, SPECIAL, RowStream, build_tokenizer, prompt_text, rows_to_batch
 from engine.training.data.rollout import Draw, TrainingBatch
 
 TURN_END = SPECIAL.index("<turn|>")
@@ -20,27 +17,15 @@ MARKS = 7  # tokens of the turn marks around a message
 WIDTHS: dict[examples.Form, int] = {"brief": 16, "single": 16, "pair": 16, "joint": 32}
 
 
-class DecisionSource:
+class DecisionSource(RowStream):
     """Decisions of one form, whose rows have one length."""
 
     def __init__(self, form: examples.Form, canvas_length: int, seed: int) -> None:
-        self.form, self.seed = form, seed
-        self.rng = random.Random(f"{seed}-{form}")
+        super().__init__(seed, form)
+        self.form = form
         self.tokenizer = build_tokenizer()
         self.tokens = CanvasTokens(lambda text: self.tokenizer.encode(text).ids, TURN_END, PAD, canvas_length)
         self.prompt_length = examples.FORMS[form][1] + MARKS
-
-    def state(self) -> list[Any]:
-        """State of the random stream, as plain JSON."""
-        return list(self.rng.getstate())
-
-    def restore(self, state: list[Any]) -> None:
-        version, internal, gauss = state
-        self.rng.setstate((version, tuple(internal), gauss))
-
-    def reseed(self, block: int) -> None:
-        """Draw the rows of a block from here on; they do not depend on what was drawn before."""
-        self.rng = random.Random(f"{self.seed}-{self.form}-{block}")
 
     def draw(self, count: int) -> TrainingBatch:
         prompts: list[str] = []
