@@ -36,6 +36,7 @@ _MOST = {
     "canvas_length": MOST_CANVAS,
     "max_position_embeddings": MOST_POSITIONS,
 }  # several times what published models have
+_OF_EXPERTS = ("num_experts", "top_k_experts", "moe_intermediate_size")  # all 0: there are none
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,11 @@ class LayerConfig:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """Shape of a text model, as its family reads it from the checkpoint's ``config.json``."""
+    """Shape of a text model, as its family reads it from the checkpoint's ``config.json``.
+
+    num_experts: 0 where the MLPs are dense, and the other two of experts with it. sliding_window: of sliding layers.
+    canvas_length: positions of a block. A family may add fields in a class of its own.
+    """
 
     vocab_size: int
     hidden_size: int
@@ -75,7 +80,8 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         for name, most in _MOST.items():
-            check_whole(f"config.json: {name}", getattr(self, name), 1, most)
+            least = 0 if name in _OF_EXPERTS else 1
+            check_whole(f"config.json: {name}", getattr(self, name), least, most)
         for name in ("bos_token_id", "pad_token_id"):
             check_whole(f"config.json: {name}", getattr(self, name), 0, MOST_TOKENS)
         for name in ("rms_norm_eps", "final_logit_softcapping"):
@@ -127,6 +133,13 @@ class GenerationConfig:
         seed_canvas: token ids the first canvas starts from instead of noise.
         pinned: (position, token id) pairs of the first canvas that never change.
         allowed_tokens: token ids that may be sampled and used as noise; None allows all.
+        decoder: a name of ``decoding.generate.DECODERS`` that the model's family has; "" takes the family's own.
+        sampling_temperature, sampling_top_k, sampling_top_p: how a token is drawn where decoding is not by uniform
+            noise. Temperature 0 takes the likeliest; top_k 0 and top_p 1 leave the distribution as it is.
+        window: masks ahead of the text in causal parallel decoding.
+        entropy_threshold: nats under which one of them is written; the lowest always is.
+        distance_penalty: nats that each position to its right adds to a mask's entropy.
+        accept_probability: from which on a mask is written in masked block diffusion; the likeliest always is.
         banned_tokens: token ids that never appear, though allowed; only a pinned one stays.
         top_k: how many likeliest tokens a position each step reports; 0 reports none.
     """
@@ -146,6 +159,14 @@ class GenerationConfig:
     allowed_tokens: tuple[int, ...] | None = None
     top_k: int = 0
     banned_tokens: tuple[int, ...] = ()
+    decoder: str = ""
+    sampling_temperature: float = 0.0
+    sampling_top_k: int = 0
+    sampling_top_p: float = 1.0
+    window: int = 16
+    entropy_threshold: float = 0.4
+    distance_penalty: float = 0.02
+    accept_probability: float = 0.9
 
     def __post_init__(self) -> None:
         check_whole("max_new_tokens", self.max_new_tokens, 1, MOST_POSITIONS)
@@ -156,6 +177,17 @@ class GenerationConfig:
         check_real("confidence_threshold", self.confidence_threshold, 0.0)
         check_real("t_min", self.t_min, 0.0, exclusive=True)
         check_real("t_max", self.t_max, 0.0, exclusive=True)
+        if not isinstance(self.decoder, str):
+            raise SafelightError(f"decoder must be a name, not {quoted(self.decoder)}")
+        check_whole("sampling_top_k", self.sampling_top_k, 0, MOST_TOKENS)
+        check_whole("window", self.window, 1, 1024)
+        check_real("sampling_temperature", self.sampling_temperature, 0.0)
+        check_real("sampling_top_p", self.sampling_top_p, 0.0, exclusive=True)
+        check_real("entropy_threshold", self.entropy_threshold, 0.0)
+        check_real("distance_penalty", self.distance_penalty, 0.0)
+        check_real("accept_probability", self.accept_probability, 0.0)
+        if self.sampling_top_p > 1.0:
+            raise SafelightError(f"sampling_top_p must be at most 1, not {self.sampling_top_p}")
         if self.t_max < self.t_min:
             raise SafelightError(f"t_max ({self.t_max}) must not be below t_min ({self.t_min})")
         if self.canvas_length is not None:

@@ -36,16 +36,26 @@ class PrefillFinished:
 
 @dataclass(frozen=True, eq=False)
 class CanvasStarted:
-    """A new block: its noise, and where pinned tokens stand."""
+    """A new block: what it begins with, and where pinned tokens stand.
+
+    Uniform noise is replaced as the block is denoised. A block that is written a few tokens at a time has its
+    ``filler`` where nothing is written yet; the rest of ``canvas`` was written while the block before it was open.
+    """
 
     block_index: int
     canvas: Tokens  # (C,)
     pinned_mask: NDArray[np.bool_]  # (C,)
+    filler: int | None = None  # token id; None: the canvas is uniform noise
 
 
 @dataclass(frozen=True, eq=False)
 class StepFinished:
-    """One denoising step; ``step`` counts up from 0 in each block."""
+    """One denoising step; ``step`` counts up from 0 in each block.
+
+    In a block with a filler it is one pass that wrote tokens. Then ``accepted_mask`` is where something is written,
+    ``next_canvas`` what is; ``argmax_canvas`` has the likeliest token too where the pass predicted one, ``candidates``
+    what was drawn there, ``entropy`` is 0 where it predicted nothing.
+    """
 
     block_index: int
     step: int

@@ -15,6 +15,7 @@ from engine.decoding.block_diffusion import CommittedBlocks, block_diffusion
 from engine.decoding.infilling import infilling
 from engine.decoding.protocols import (
     BlockDenoiser,
+    Decode,
     Decoder,
     Decoding,
     Denoise,
@@ -292,6 +293,10 @@ def perform(model: BlockDenoiser, wanted: Pass) -> None:
             except Exception:
                 wanted.cache.truncate(before)  # nothing has changed
                 raise
+        case Decode():
+            wanted.logits = model.decode(
+                wanted.ids, wanted.cache, wanted.commit, wanted.first_logits, wanted.positions, wanted.is_causal
+            )
         case LaunchStep():
             wanted.program.launch(wanted.index)
 

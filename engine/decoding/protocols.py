@@ -36,6 +36,17 @@ class CausalModel(Protocol):
     def prefill(self, ids: Tensor, cache: KVCache) -> Tensor:
         """Causal: ids (T,) -> hidden states (T, H); appends to the cache."""
 
+    def decode(
+        self,
+        ids: Tensor,
+        cache: KVCache,
+        commit: int,
+        first_logits: int = 0,
+        positions: Tensor | None = None,
+        is_causal: bool = True,
+    ) -> Tensor:
+        """Ids (T,) behind the cache's text -> logits (T - first_logits, V) fp32; see ``models.network.Network``."""
+
 
 class BlockDenoiser(CausalModel, Protocol):
     """A model that also predicts all of a canvas at once."""
@@ -73,6 +84,28 @@ class Denoise:
         return found
 
 
+@dataclass(eq=False)
+class Decode:
+    """Read token ids (T,) behind a cache's text and predict; the first ``commit`` rows become part of that text.
+
+    Comes to logits (T - first_logits, V). The arguments are those of ``models.network.Network.decode``.
+    """
+
+    ids: Tensor
+    cache: KVCache
+    commit: int
+    first_logits: int = 0
+    positions: Tensor | None = None
+    is_causal: bool = True
+    logits: Tensor | None = None  # put here by whoever performs the pass
+
+    def take(self) -> Tensor:
+        """The logits, of which the pass lets go."""
+        found, self.logits = self.logits, None
+        assert found is not None, "the pass was not performed"
+        return found
+
+
 @dataclass(frozen=True, eq=False)
 class LaunchStep:
     """Launch a whole step as a program of the device; comes to nothing, its facts are collected from the program."""
@@ -81,7 +114,7 @@ class LaunchStep:
     index: int  # of the step in its canvas
 
 
-Pass: TypeAlias = Prefill | Denoise | LaunchStep
+Pass: TypeAlias = Prefill | Denoise | Decode | LaunchStep
 Passes: TypeAlias = Generator[Pass, None, T]
 """Asks for passes, and comes to a ``T``."""
 

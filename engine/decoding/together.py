@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from engine.decoding.generate import perform
-from engine.decoding.protocols import BlockDenoiser, Denoise, LaunchStep, Pass, Prefill
+from engine.decoding.protocols import BlockDenoiser, Decode, Denoise, LaunchStep, Pass, Prefill
 from engine.decoding.step_batch import launch_together
 from engine.models.diffusion_gemma.joining import Joining, takes_texts
 from engine.models.diffusion_gemma.joint import Rows
@@ -31,7 +31,7 @@ def perform_together(model: BlockDenoiser, passes: Sequence[Pass], performed: Pe
         Exception: whatever one of them failed with. Those that were not done have changed nothing.
     """
     launches = [wanted for wanted in passes if isinstance(wanted, LaunchStep)]
-    plain = [wanted for wanted in passes if not isinstance(wanted, LaunchStep)]
+    plain = [wanted for wanted in passes if isinstance(wanted, Prefill | Denoise)]
     if launches:
         launch_together(launches)
         for wanted in launches:
@@ -39,10 +39,10 @@ def perform_together(model: BlockDenoiser, passes: Sequence[Pass], performed: Pe
     joined = _join(model, plain) if len(plain) > 1 or any(map(_has_text, plain)) else ()
     for one in joined:
         performed(one)
-    for one in plain:
-        if one not in joined:
-            perform(model, one)
-            performed(one)
+    for other in passes:
+        if isinstance(other, Decode) or (isinstance(other, Prefill | Denoise) and other not in joined):
+            perform(model, other)
+            performed(other)
 
 
 def _join(model: BlockDenoiser, passes: Sequence[Prefill | Denoise]) -> Sequence[Prefill | Denoise]:

@@ -112,6 +112,19 @@ class Model:
         logits: Tensor = self.network.denoise(torch.as_tensor(canvas), cache, self_conditioning_logits)
         return logits
 
+    def decode(
+        self,
+        ids: Tensor | Sequence[int],
+        cache: KVCache,
+        commit: int,
+        first_logits: int = 0,
+        positions: Tensor | None = None,
+        is_causal: bool = True,
+    ) -> Tensor:
+        """Tokens (T,) behind the cache's text -> logits (T - first_logits, V) fp32; see ``models.network.Network``."""
+        self.take_threads()
+        return self.network.decode(torch.as_tensor(ids), cache, commit, first_logits, positions, is_causal)
+
     def take_threads(self) -> None:
         """Let torch take the model's threads in this thread's passes."""
         if self.threads:

@@ -30,12 +30,13 @@ from engine.layers.mlp import SelfConditioning
 from engine.layers.norm import RMSNorm
 from engine.layers.rope import cos_sin, inverse_frequencies
 from engine.models.diffusion_gemma.block import Block
+from engine.models.network import Network
 
 if TYPE_CHECKING:
     from engine.models.diffusion_gemma.fused import FusedLayers
 
 
-class DiffusionGemma(nn.Module):
+class DiffusionGemma(Network):
     """The network. ``prefill`` and ``denoise`` serve inference; ``run`` is the part that training shares with them."""
 
     def __init__(self, config: ModelConfig) -> None:
@@ -53,17 +54,8 @@ class DiffusionGemma(nn.Module):
 
     @property
     def norm_weight(self) -> Tensor:
-        """A weight that is never packed."""
         assert self.norm.weight is not None
         return self.norm.weight
-
-    @property
-    def device(self) -> torch.device:
-        return self.norm_weight.device
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return self.norm_weight.dtype
 
     def ropes(self, positions: Tensor, dtype: torch.dtype) -> dict[LayerConfig, tuple[Tensor, Tensor]]:
         """Cosines and sines (T, D) of positions (T,) for each sort of layer."""
@@ -118,6 +110,25 @@ class DiffusionGemma(nn.Module):
         hidden = self.run(self.embed(ids)[None], positions, masks, extends, text_rows=count)[0]
         cache.advance(count)
         return hidden
+
+    @torch.inference_mode()
+    def decode(
+        self,
+        ids: Tensor,
+        cache: KVCache,
+        commit: int,
+        first_logits: int = 0,
+        positions: Tensor | None = None,
+        is_causal: bool = True,
+    ) -> Tensor:
+        """As ``Network.decode``, causal and in order: text as the model reads it, and the head on it."""
+        if positions is not None or not is_causal:
+            raise SafelightError("this model reads text causally and in order; a canvas is what it denoises")
+        start = cache.length
+        hidden = self.prefill(ids, cache)
+        if commit < len(ids):
+            cache.truncate(start + commit)
+        return self.head(hidden[first_logits:])
 
     @torch.inference_mode()
     def denoise(self, canvas: Tensor, cache: KVCache, self_conditioning_logits: Tensor | None = None) -> Tensor:
@@ -207,30 +218,3 @@ class DiffusionGemma(nn.Module):
         if kept is None or kept.device != self.device:
             kept = self._frequencies[layer] = inverse_frequencies(layer).to(self.device)
         return kept
-
-    def checked_text(self, ids: Tensor, cache: KVCache) -> Tensor:
-        """Token ids (T,) on the device, which can be appended to a cache.
-
-        Raises:
-            SafelightError: as ``prefill``.
-        """
-        ids, most = self.checked(ids), self.config.max_position_embeddings
-        if cache.length + ids.shape[0] > most:
-            raise SafelightError(
-                f"the text is {cache.length + ids.shape[0]} tokens long; this model has {most} positions. Shorten it"
-            )
-        return ids
-
-    def checked(self, ids: Tensor) -> Tensor:
-        """Token ids (T,) on the device.
-
-        Raises:
-            SafelightError: there are none, or one is outside the vocabulary.
-        """
-        if ids.dim() != 1 or ids.numel() == 0:
-            raise SafelightError(f"expected a non-empty row of token ids, got shape {tuple(ids.shape)}")
-        low, high = int(ids.min()), int(ids.max())
-        if low < 0 or high >= self.config.vocab_size:
-            outside = low if low < 0 else high
-            raise SafelightError(f"token id {outside} is outside the vocabulary of {self.config.vocab_size} tokens")
-        return ids.to(self.device, torch.long)

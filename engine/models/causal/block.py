@@ -1,0 +1,72 @@
+"""One layer of a dense causal transformer: attention, then a gated MLP."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from engine.config import LayerConfig
+from engine.kernels.rope import rotate
+from engine.layers.adapted import linear
+from engine.layers.attention import Extend, attend
+from engine.layers.norm import RMSNorm
+from engine.models.causal.config import CausalConfig
+
+
+class CausalAttention(nn.Module):
+    """Grouped-query attention, scaled by the root of a head's size."""
+
+    def __init__(self, config: CausalConfig, layer: LayerConfig) -> None:
+        super().__init__()
+        self.head_dim = layer.head_dim
+        queries, keys = config.num_attention_heads * layer.head_dim, layer.num_key_value_heads * layer.head_dim
+        self.q_proj = nn.Linear(config.hidden_size, queries, bias=config.attention_bias)
+        self.k_proj = nn.Linear(config.hidden_size, keys, bias=config.attention_bias)
+        self.v_proj = nn.Linear(config.hidden_size, keys, bias=config.attention_bias)
+        self.o_proj = nn.Linear(queries, config.hidden_size, bias=False)
+        normed = config.query_key_norm
+        self.q_norm = RMSNorm(layer.head_dim, config.rms_norm_eps) if normed else nn.Identity()
+        self.k_norm = RMSNorm(layer.head_dim, config.rms_norm_eps) if normed else nn.Identity()
+
+    def forward(self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | None, extend: Extend) -> Tensor:
+        """x (B, T, H); rope two of (T, D); mask (T, S), True where allowed -> (B, T, H)."""
+        batch, length, _ = x.shape
+
+        def heads(layer: nn.Module) -> Tensor:
+            return linear(layer, x, length).view(batch, length, -1, self.head_dim).transpose(1, 2)  # (B, heads, T, D)
+
+        queries = rotate(self.q_norm(heads(self.q_proj)), *rope) * self.head_dim**-0.5
+        keys, values = extend(rotate(self.k_norm(heads(self.k_proj)), *rope), heads(self.v_proj))
+        mixed = attend(queries, keys, values, mask)
+        return linear(self.o_proj, mixed.transpose(1, 2).reshape(batch, length, -1), length)
+
+
+class SwiGLU(nn.Module):
+    """down(silu(gate(x)) * up(x)), (..., H) -> (..., H)."""
+
+    def __init__(self, config: CausalConfig) -> None:
+        super().__init__()
+        self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = x.shape[-2]
+        return linear(self.down_proj, F.silu(linear(self.gate_proj, x, rows)) * linear(self.up_proj, x, rows), rows)
+
+
+class CausalBlock(nn.Module):
+    """Pre-norm residual layer."""
+
+    def __init__(self, config: CausalConfig, layer: LayerConfig) -> None:
+        super().__init__()
+        self.self_attn = CausalAttention(config, layer)
+        self.mlp = SwiGLU(config)
+        self.input_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.post_attention_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+
+    def forward(self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | None, extend: Extend) -> Tensor:
+        """x (B, T, H) -> (B, T, H)."""
+        x = x + self.self_attn(self.input_layernorm(x), rope, mask, extend)
+        out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
+        return out

@@ -1,0 +1,99 @@
+"""What every network offers, whatever its family. Knows neither sampling nor files."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+from engine.config import ModelConfig
+from engine.errors import SafelightError
+from engine.layers.kv_cache import KVCache
+
+
+class Network(nn.Module, ABC):
+    """A network that reads text causally; ``embed_tokens``, ``layers`` and ``norm`` are among its modules."""
+
+    config: ModelConfig
+
+    @property
+    @abstractmethod
+    def norm_weight(self) -> Tensor:
+        """A weight that is never packed."""
+
+    @property
+    def device(self) -> torch.device:
+        return self.norm_weight.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.norm_weight.dtype
+
+    @abstractmethod
+    def new_cache(self) -> KVCache:
+        """An empty cache for one sequence."""
+
+    @abstractmethod
+    def prefill(self, ids: Tensor, cache: KVCache) -> Tensor:
+        """Append token ids (T,), T >= 1, to the cache, causally; returns hidden states after the final norm, (T, H).
+
+        Raises:
+            SafelightError: the sequence would outgrow ``max_position_embeddings``, or an id is outside the vocabulary.
+        """
+
+    @abstractmethod
+    def decode(
+        self,
+        ids: Tensor,
+        cache: KVCache,
+        commit: int,
+        first_logits: int = 0,
+        positions: Tensor | None = None,
+        is_causal: bool = True,
+    ) -> Tensor:
+        """Read tokens behind the cache's text, of which the first ones become part of it, and predict.
+
+        Args:
+            ids: token ids (T,), T >= 1.
+            commit: how many rows, from the first, are appended to the cache, 0 to T.
+            first_logits: the row from which on logits are wanted.
+            positions: (T,) each row's place in the text, for the rotation; None: one behind the other after the
+                cache's text. What is attended to goes by the order of the rows, not by these.
+            is_causal: whether a row sees the cache and the rows up to itself; else it sees all rows.
+
+        Returns:
+            Logits (T - first_logits, V) in fp32.
+
+        Raises:
+            SafelightError: as ``prefill``; this network has only one of the two, or no positions.
+        """
+
+    # --- what is asked for -----------------------------------------------------------------------------------------
+
+    def checked_text(self, ids: Tensor, cache: KVCache) -> Tensor:
+        """Token ids (T,) on the device, which can be appended to a cache.
+
+        Raises:
+            SafelightError: as ``prefill``.
+        """
+        ids, most = self.checked(ids), self.config.max_position_embeddings
+        if cache.length + ids.shape[0] > most:
+            raise SafelightError(
+                f"the text is {cache.length + ids.shape[0]} tokens long; this model has {most} positions. Shorten it"
+            )
+        return ids
+
+    def checked(self, ids: Tensor) -> Tensor:
+        """Token ids (T,) on the device.
+
+        Raises:
+            SafelightError: there are none, or one is outside the vocabulary.
+        """
+        if ids.dim() != 1 or ids.numel() == 0:
+            raise SafelightError(f"expected a non-empty row of token ids, got shape {tuple(ids.shape)}")
+        low, high = int(ids.min()), int(ids.max())
+        if low < 0 or high >= self.config.vocab_size:
+            outside = low if low < 0 else high
+            raise SafelightError(f"token id {outside} is outside the vocabulary of {self.config.vocab_size} tokens")
+        return ids.to(self.device, torch.long)
