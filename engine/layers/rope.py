@@ -17,7 +17,7 @@ def inverse_frequencies(layer: LayerConfig) -> Tensor:
 
 
 def cos_sin(positions: Tensor, frequencies: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Tables for integer positions (T,) -> two of (T, D), in ``dtype``."""
-    angles = positions.to(torch.float32)[:, None] * frequencies  # (T, D/2)
+    """Tables for integer positions (..., T) -> two of (..., T, D), in ``dtype``."""
+    angles = positions.to(torch.float32)[..., None] * frequencies  # (..., T, D/2)
     angles = torch.cat([angles, angles], dim=-1)
     return angles.cos().to(dtype), angles.sin().to(dtype)
