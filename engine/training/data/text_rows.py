@@ -28,7 +28,7 @@ the row, 0 in a clean copy; how many tokens of the clean text it sees; the token
 weighs in each of the two."""
 
 
-class Block(NamedTuple):
+class NoisedBlock(NamedTuple):
     """A noised stretch of an answer: its first token, how many, and which of them are masks, all in the answer."""
 
     first: int
@@ -56,7 +56,7 @@ NOISE = {
 }
 
 
-def draw_blocks(rng: random.Random, length: int, size: int, most: int, noise: Noise) -> list[Block]:
+def draw_blocks(rng: random.Random, length: int, size: int, most: int, noise: Noise) -> list[NoisedBlock]:
     """Blocks of ``size`` tokens of an answer of ``length``, its end token included.
 
     Half of the answers have their first block at their beginning, as most decoding has; the others begin theirs at one
@@ -73,11 +73,13 @@ def draw_blocks(rng: random.Random, length: int, size: int, most: int, noise: No
     for first in firsts:
         places = range(first + noise.known_first, first + size)
         masks = len(places) if noise.whole else rng.randint(1, len(places))
-        blocks.append(Block(first, size, tuple(sorted(rng.sample(places, masks)))))
+        blocks.append(NoisedBlock(first, size, tuple(sorted(rng.sample(places, masks)))))
     return blocks
 
 
-def arrange(prompt: Sequence[int], answer: Sequence[int], blocks: Sequence[Block], noise: Noise, mask: int) -> Table:
+def arrange(
+    prompt: Sequence[int], answer: Sequence[int], blocks: Sequence[NoisedBlock], noise: Noise, mask: int
+) -> Table:
     """One example as a table (FIELDS, tokens), its text numbered 1 and its blocks from 1.
 
     Args:

@@ -20,10 +20,11 @@ from engine.errors import SafelightError
 from engine.files import read_json
 from engine.models.causal.network import CausalNetwork
 from engine.tasks import skills
+from engine.training import train
 from engine.training.causal_trainer import CausalTrainer
 from engine.training.checkpointing import read_state
 from engine.training.data.corpus import EOS, build_tokenizer, prompt_text
-from engine.training.data.text_rows import NOISE, TAIL, Block, TextRows, arrange, draw_blocks, pack
+from engine.training.data.text_rows import NOISE, TAIL, NoisedBlock, TextRows, arrange, draw_blocks, pack
 from engine.training.data.text_source import TextSource
 from engine.training.exactness import exactness
 from engine.training.export_causal import export_causal
@@ -68,7 +69,7 @@ def test_blocks_are_noised_as_their_objective_says(objective: str) -> None:
 
 
 def plain(
-    network: CausalNetwork, objective: str, examples: list[tuple[list[int], list[int], list[Block]]]
+    network: CausalNetwork, objective: str, examples: list[tuple[list[int], list[int], list[NoisedBlock]]]
 ) -> tuple[Tensor, Tensor]:
     """Both losses: each clean text and each block in a pass of its own, with nothing else in it."""
     sums, totals = [torch.zeros(()), torch.zeros(())], [0.0, 0.0]
@@ -254,3 +255,12 @@ def test_recipes_fit_the_files_and_the_rows_that_they_promise() -> None:
 def test_exactness_counts_every_skill() -> None:
     found = exactness(fresh("masked"), tiny("masked"), count=1)
     assert found == dict.fromkeys(skills.SKILLS, 0.0)
+
+
+def test_the_command_line_offers_the_recipes_and_changes_them() -> None:
+    args = train.arguments().parse_args(["wedlm", "--out", "run", "--batch", "256", "--minutes", "3"])
+    chosen = train.chosen_recipe(args, "cpu")
+    assert (chosen.name, chosen.batch, chosen.whole, chosen.producers) == ("wedlm", 256, 180, 0)
+    assert chosen.muon_lr == pytest.approx(2 * CAUSAL_RECIPES["wedlm"].muon_lr)
+    assert chosen.feeds(trained=False)[0].rows == pytest.approx(4 * CAUSAL_RECIPES["wedlm"].rows, rel=0.05)
+    assert train.chosen_recipe(args, "cuda").producers > 0
