@@ -90,12 +90,12 @@ class CausalTrainer(TrainingLoop):
             self.network.requires_grad_(False)
             drafts = add_draft(self.network, recipe.rank, generator)
             named = {f"{path}.{n}": p for path, draft in drafts.items() for n, p in draft.named_parameters()}
-        self.train(named, generator)
+        self._train(named, generator)
         self.forward: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]] = self._forward
         if compiled:
             self._fill_tables()
             self.forward = torch.compile(self._forward, dynamic=False)
-        self.open()
+        self._open()
 
     def _add_gradients(self) -> dict[str, Tensor]:
         rows: TextRows = self.rows.draw(0, self.recipe.rows)
@@ -116,7 +116,7 @@ class CausalTrainer(TrainingLoop):
     def _fill_tables(self) -> None:
         """What the network keeps: filled while it is compiled, it would be compiled once more."""
         zero = torch.zeros(1, 1, dtype=torch.long, device=self.device)
-        self.network.run(zero, zero, None)
+        self.network.run(zero, zero[:, None], None)
 
     def _begin(self, before: State | None) -> None:
         if before is None:

@@ -48,7 +48,7 @@ def has_bf16(device: torch.device) -> bool:
 class TrainingLoop(ABC):
     """A run that can be stopped and resumed at any checkpoint, also on another device and by another recipe.
 
-    A subclass makes its model, calls ``train`` with what is to be trained, and ``open``.
+    A subclass makes its model, calls ``_train`` with what is to be trained, and ``_open``.
 
     Args:
         folder: of the run; a checkpoint that is in there goes on.
@@ -69,7 +69,7 @@ class TrainingLoop(ABC):
         folder.mkdir(parents=True, exist_ok=True)
         self.sums: dict[str, Tensor] = {}  # running means, on the device
 
-    def train(self, named: dict[str, nn.Parameter], generator: torch.Generator) -> None:
+    def _train(self, named: dict[str, nn.Parameter], generator: torch.Generator) -> None:
         """Take over the parameters to be trained, on the device, and the CPU's generator that they were drawn from."""
         recipe = self.recipe
         self.generator = torch.Generator(self.device) if self.ahead else generator
@@ -87,7 +87,7 @@ class TrainingLoop(ABC):
             )
             self.rates["adam"] = recipe.adam_lr
 
-    def open(self) -> None:
+    def _open(self) -> None:
         """Resume the run that is in the folder, if one is, and open its rows.
 
         Raises:

@@ -25,7 +25,7 @@ class TextLoss(NamedTuple):
 
 def read_rows(network: CausalNetwork, rows: TextRows, is_causal: bool) -> Tensor:
     """Logits (B, T, V) of all tokens, clean and noised, in one pass. ``is_causal``: how a block sees itself."""
-    hidden = network.run(rows.whole("id"), rows.whole("position"), visible(rows, is_causal))
+    hidden = network.run(rows.whole("id"), rows.whole("position")[:, None], visible(rows, is_causal))
     return network.head(hidden)
 
 

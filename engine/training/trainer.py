@@ -58,7 +58,7 @@ class Trainer(TrainingLoop):
         if start is not None:
             self.model.load_state_dict(load_model(start, device="cpu", dtype="float32").network.state_dict())
         self.model.to(self.device)
-        self.train(dict(self.model.named_parameters()), generator)
+        self._train(dict(self.model.named_parameters()), generator)
         self.forward: Callable[..., tuple[Tensor, Tensor]] = self._forward
         self.run_layer: RunLayer = through_layer
         if compiled and recipe.mix:
@@ -70,7 +70,7 @@ class Trainer(TrainingLoop):
             self.model.ropes(torch.zeros(1, device=self.device), torch.float32)
             self.forward = torch.compile(self._forward, dynamic=False)
         self.pools: list[Pool | Reads] = []
-        self.open()
+        self._open()
 
     def _add_gradients(self) -> dict[str, Tensor]:
         recipe, found = self.recipe, dict[str, Tensor]()

@@ -29,7 +29,7 @@ class CausalAttention(nn.Module):
         self.k_norm = RMSNorm(layer.head_dim, config.rms_norm_eps) if normed else nn.Identity()
 
     def forward(self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | None, extend: Extend) -> Tensor:
-        """x (B, T, H); rope two that broadcast to (B, heads, T, D); mask to (B, heads, T, S), True where allowed."""
+        """x (B, T, H); rope two of (T, D); mask (T, S), True where allowed -> (B, T, H)."""
         batch, length, _ = x.shape
 
         def heads(layer: nn.Module) -> Tensor:

@@ -72,11 +72,12 @@ class CausalNetwork(Network):
         return logits.float()
 
     def run(self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: KVCache | None = None) -> Tensor:
-        """All layers and the final norm: ids (B, T), positions (T,) or (B, T), mask (T, S) or (B, 1, T, S)
+        """All layers and the final norm: ids (B, T), positions (T,) or (B, 1, T), mask (T, S) or (B, 1, T, S)
         -> (B, T, H)."""
-        places = positions if positions.dim() == 1 else positions[:, None]  # beside the heads
         x: Tensor = self.embed_tokens(ids)
-        ropes = {layer: cos_sin(places, self._frequency(layer), x.dtype) for layer in dict.fromkeys(self.config.layers)}
+        ropes = {
+            layer: cos_sin(positions, self._frequency(layer), x.dtype) for layer in dict.fromkeys(self.config.layers)
+        }
         for index, (block, layer) in enumerate(zip(self.layers, self.config.layers, strict=True)):
             x = block(x, ropes[layer], mask, _unextended if cache is None else cache.writer(index))
         out: Tensor = self.norm(x)

@@ -91,7 +91,9 @@ WEDLM = CausalRecipe(
     steps=10_000,
 )
 MASKED = dataclasses.replace(WEDLM, name="masked", objective="masked")
-# Self-speculation begins with windows of 8 and doubles them.
-DRAFT = dataclasses.replace(MASKED, name="draft", objective="draft", block_sizes=(8, 16), rank=16, steps=1500)
+# Self-speculation begins with windows of 8 and doubles them. What the matrices add is scaled up, so the rate is low.
+DRAFT = dataclasses.replace(
+    MASKED, name="draft", objective="draft", block_sizes=(8, 16), rank=16, muon_lr=0.005, steps=1500
+)
 CAUSAL_RECIPES = {recipe.name: recipe for recipe in (WEDLM, MASKED, DRAFT)}
 CAUSAL_CARD_RECIPES = {name: recipe.for_card() for name, recipe in CAUSAL_RECIPES.items()}
