@@ -18,7 +18,8 @@ Small causal models on the same skills (``recipes.causal``); the draft goes on f
     python -m engine.training.train masked --out runs/masked --device cpu --compile --threads 1
     python -m engine.training.train draft --out runs/draft --device cpu --compile --threads 1 --start runs/masked
 
-``python -m engine.training.exactness runs/wedlm`` tells at any time how many held-out answers of each skill are right.
+One thread takes 31 texts a second, 2.1 s a step of 64; 16 a second where nothing is compiled. ``python -m
+engine.training.exactness runs/wedlm`` tells at any time how many held-out answers of each skill are right.
 
 On one card, with a C compiler and as many cores as producers (``recipes.CARD_RECIPES``). Sudoku and skills take nine
 minutes from the start, compiling and making puzzles included, and end with their rates at zero; base takes 290 steps:
