@@ -17,7 +17,7 @@ from engine.adapters.lora import LayerAdapter
 from engine.adapters.targets import Targets, attach, new_adapters
 from engine.errors import SafelightError
 from engine.models.causal.network import CausalNetwork
-from engine.training.checkpointing import STATE, read_state
+from engine.training.checkpointing import read_state
 from engine.training.data.text_rows import TextRows
 from engine.training.loop import State, TrainingLoop, has_bf16, initialise_matrices
 from engine.training.recipes.causal import CausalRecipe
@@ -35,8 +35,6 @@ def averaged(folder: Path, recipe: CausalRecipe) -> tuple[dict[str, Tensor], str
     Raises:
         SafelightError: there is no run of such a model in the folder.
     """
-    if not (folder / STATE).exists():
-        raise SafelightError(f"{folder} holds no run; give the folder of a run that was trained before")
     tensors, facts = read_state(folder)
     found = {k.removeprefix("average."): v for k, v in tensors.items() if k.startswith("average.")}
     with torch.device("meta"):
