@@ -79,8 +79,9 @@ def causal_parallel(
             cache.record_ids(leading[:count])
             window.commit(count)
             seconds = time.perf_counter() - clock
-            yield from blocks.step({}, {}, seconds, config.sampling_temperature, len(window.text))
-            yield from blocks.finish(reason or "length", len(window.text) - (reason == "eos"))
+            length = len(window.text) - (reason == "eos")
+            yield from blocks.step({}, {}, seconds, config.sampling_temperature, length)
+            yield from blocks.finish(reason or "length", length)
             return
         order = [*written, *masks]
         forward = Decode(

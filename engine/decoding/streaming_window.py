@@ -1,4 +1,4 @@
-"""The window of causal parallel decoding and the rule by which its masks are written. Knows neither tensors nor models."""
+"""The window of causal parallel decoding, and the rule by which its masks are written. Knows no tensors."""
 
 from __future__ import annotations
 
