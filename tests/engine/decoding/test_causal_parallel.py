@@ -12,8 +12,10 @@ import math
 import random
 import threading
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -34,68 +36,68 @@ RUNS = 200
 CODES = {CanvasStarted: b"CANV", StepFinished: b"STEP", CanvasCommitted: b"COMM", PrefillFinished: b"PREF"}
 
 
-def causal_network(seed: int, sharpness: float, **changes: Any) -> CausalNetwork:
-    """A random network in fp32. sharpness: factor of its logits."""
+@cache
+def causal_network(
+    query_key_norm: bool = True, bias: bool = False, tied: bool = False, mask: int | None = MASK
+) -> CausalNetwork:
+    """A random network in fp32."""
     layer = LayerConfig("full_attention", 8, 2, 10_000.0, 1.0)
-    shape = {
+    shape: dict[str, Any] = {
         "vocab_size": VOCABULARY, "hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 4,
         "layers": (layer,) * 2, "sliding_window": 1, "num_experts": 0, "top_k_experts": 0, "moe_intermediate_size": 0,
-        "canvas_length": BLOCK, "max_position_embeddings": POSITIONS, "mask_token_id": MASK,
+        "canvas_length": BLOCK, "max_position_embeddings": POSITIONS, "mask_token_id": mask,
+        "query_key_norm": query_key_norm, "attention_bias": bias, "tied": tied,
     }  # fmt: skip
-    made = CausalNetwork(CausalConfig(**{**shape, **changes})).requires_grad_(False).eval()
-    draws = torch.Generator().manual_seed(seed)
+    made = CausalNetwork(CausalConfig(**shape)).requires_grad_(False).eval()
+    draws = torch.Generator().manual_seed(0)
     for parameter in made.parameters():
         if parameter.dim() > 1:
             parameter.normal_(std=1.5 * parameter.shape[-1] ** -0.5, generator=draws)
         else:
             parameter.uniform_(0.6, 1.4, generator=draws)
-    made.norm_weight.mul_(sharpness)
     return made
 
 
 # --- the definition ----------------------------------------------------------------------------------------------
 
 
+@torch.inference_mode()
 def plain_logits(network: CausalNetwork, ids: list[int], places: list[int]) -> Tensor:
     """Logits (T, V) of rows that each attend to the rows up to themselves, in plain torch."""
-    weights, config = network.state_dict(), network.config
-    count, size = len(ids), config.layers[0].head_dim
+    config, count, size = network.config, len(ids), network.config.layers[0].head_dim
 
     def norm(x: Tensor, weight: Tensor) -> Tensor:
         return x / (x.square().mean(-1, keepdim=True) + config.rms_norm_eps).sqrt() * weight
 
-    frequencies = config.layers[0].rope_theta ** (-torch.arange(0, size, 2).float() / size)
-    angles = torch.tensor(places).float()[:, None] * frequencies  # (T, D/2)
-    turn = torch.polar(torch.ones_like(angles), angles)
+    frequencies = config.layers[0].rope_theta ** (-torch.arange(0, size, 2) / size)
+    angles = torch.tensor(places)[:, None] * frequencies  # (T, D/2)
+    cos, sin = angles.cos(), angles.sin()
 
     def turned(x: Tensor) -> Tensor:  # (heads, T, D), pairs (i, i + D/2)
-        pairs = torch.complex(x[..., : size // 2].contiguous(), x[..., size // 2 :].contiguous()) * turn
-        return torch.cat([pairs.real, pairs.imag], dim=-1)
+        first, second = x[..., : size // 2], x[..., size // 2 :]
+        return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
 
-    hidden_rows = torch.ones(count, count).tril() == 0
-    x = weights["embed_tokens.weight"][ids]
-    for index in range(len(config.layers)):
-        own = {
-            name.removeprefix(f"layers.{index}."): tensor
-            for name, tensor in weights.items()
-            if name.startswith(f"layers.{index}.")
-        }
-        y = norm(x, own["input_layernorm.weight"])
-        heads = {}
-        for name in "qkv":
-            rows = y @ own[f"self_attn.{name}_proj.weight"].T + own.get(f"self_attn.{name}_proj.bias", 0.0)
-            heads[name] = rows.view(count, -1, size).transpose(0, 1)
-            if f"self_attn.{name}_norm.weight" in own:
-                heads[name] = norm(heads[name], own[f"self_attn.{name}_norm.weight"])
-        groups = len(heads["q"]) // len(heads["k"])
-        queries = turned(heads["q"])
-        keys, values = turned(heads["k"]).repeat_interleave(groups, 0), heads["v"].repeat_interleave(groups, 0)
-        shares = (queries @ keys.mT / math.sqrt(size)).masked_fill(hidden_rows, -torch.inf).softmax(-1)
-        x = x + (shares @ values).transpose(0, 1).reshape(count, -1) @ own["self_attn.o_proj.weight"].T
-        y = norm(x, own["post_attention_layernorm.weight"])
-        gate, up = y @ own["mlp.gate_proj.weight"].T, y @ own["mlp.up_proj.weight"].T
-        x = x + (gate * gate.sigmoid() * up) @ own["mlp.down_proj.weight"].T
-    return norm(x, weights["norm.weight"]) @ weights.get("lm_head.weight", weights["embed_tokens.weight"]).T
+    later = torch.ones(count, count).triu(1) == 1
+    x = network.embed_tokens.weight[ids]
+    for layer in network.layers:
+        own, mlp = layer.self_attn, layer.mlp
+        y = norm(x, layer.input_layernorm.weight)
+        queries, keys, values = (
+            (y @ one.weight.T + (0.0 if one.bias is None else one.bias)).view(count, -1, size).transpose(0, 1)
+            for one in (own.q_proj, own.k_proj, own.v_proj)
+        )
+        if config.query_key_norm:
+            queries, keys = norm(queries, own.q_norm.weight), norm(keys, own.k_norm.weight)
+        groups = len(queries) // len(keys)
+        keys, values = turned(keys).repeat_interleave(groups, 0), values.repeat_interleave(groups, 0)
+        scores = turned(queries) @ keys.mT / math.sqrt(size)
+        mixed = scores.masked_fill(later, -torch.inf).softmax(-1) @ values
+        x = x + mixed.transpose(0, 1).reshape(count, -1) @ own.o_proj.weight.T
+        y = norm(x, layer.post_attention_layernorm.weight)
+        gate = y @ mlp.gate_proj.weight.T
+        x = x + (gate * gate.sigmoid() * (y @ mlp.up_proj.weight.T)) @ mlp.down_proj.weight.T
+    head = network.embed_tokens if network.lm_head is None else network.lm_head
+    return norm(x, network.norm.weight) @ head.weight.T
 
 
 @dataclass
@@ -114,14 +116,10 @@ def plain_draw(logits: Tensor, config: GenerationConfig, draws: torch.Generator)
     if config.sampling_temperature == 0:
         return logits.argmax(-1).tolist()
     scaled = torch.full_like(logits, -torch.inf)
-    for row, values in enumerate(logits):
-        likeliest = sorted(range(len(values)), key=lambda token, values=values: -float(values[token]))
-        kept = likeliest[: config.sampling_top_k or None]
-        shares, taken = values[kept].softmax(-1).tolist(), 0.0
-        for token, share in zip(kept, shares, strict=True):
-            if taken < config.sampling_top_p:
-                scaled[row, token] = values[token] / config.sampling_temperature
-            taken += share
+    for row, likeliest in enumerate(logits.argsort(descending=True)[:, : config.sampling_top_k or None]):
+        shares = logits[row, likeliest].softmax(-1).tolist()
+        kept = [token for rank, token in enumerate(likeliest) if sum(shares[:rank]) < config.sampling_top_p]
+        scaled[row, kept] = logits[row, kept] / config.sampling_temperature
     return torch.multinomial(scaled.softmax(-1), 1, generator=draws)[:, 0].tolist()
 
 
@@ -140,9 +138,6 @@ def plain_run(
             leading += 1
         end = min(end + leading, most)
         masks = [place for place in range(base, end) if place not in written]
-        order = sorted(written) + masks
-        ids = prompt + [written.get(place, MASK) for place in order]
-        logits = plain_logits(network, ids, [*range(len(prompt)), *(len(prompt) + place for place in order)])
         for _ in range(leading):
             base += 1
             if written[base - 1] in config.eos_token_ids or base >= config.max_new_tokens:
@@ -151,8 +146,11 @@ def plain_run(
                 return [*passes, PlainPass(base, dict(written))], reason, text
         if not masks:
             return [*passes, PlainPass(base, dict(written))], "length", [written[place] for place in range(base)]
+        order = sorted(written) + masks
+        ids = prompt + [written.get(place, MASK) for place in order]
+        logits = plain_logits(network, ids, [*range(len(prompt)), *(len(prompt) + place for place in order)])
         found = logits[-len(masks) :]
-        entropies = torch.distributions.Categorical(logits=found).entropy().tolist()
+        entropies = torch.special.entr(found.softmax(-1)).sum(-1).tolist()
         drawn = plain_draw(found, config, draws)
         penalised = [
             nats + config.distance_penalty * (place - masks[0]) for nats, place in zip(entropies, masks, strict=True)
@@ -184,11 +182,11 @@ def plain_left_to_right(network: CausalNetwork, prompt: list[int], config: Gener
 
 
 def run_of(
-    network: CausalNetwork, prompt: list[int], config: GenerationConfig, seed: int, cache: KVCache, passes: int
+    network: CausalNetwork, prompt: list[int], config: GenerationConfig, seed: int, held: KVCache, passes: int
 ) -> list[Any]:
-    """The events, and behind those of each pass how long the text in the cache is; cancelled after so many passes."""
+    """The events of a run that is cancelled after so many passes."""
     cancel, done, items = threading.Event(), -1, list[Any]()
-    for item in DECODERS["causal_parallel"](network, torch.tensor(prompt), config, seed, cancel, cache):  # type: ignore[arg-type]
+    for item in DECODERS["causal_parallel"](network, torch.tensor(prompt), config, seed, cancel, held):  # type: ignore[arg-type]
         if isinstance(item, Pass):
             assert not cancel.is_set()
             perform(network, item)  # type: ignore[arg-type]
@@ -210,7 +208,7 @@ def check_events(events: list[Any], passes: list[PlainPass], length: int) -> Non
         if isinstance(event, CanvasStarted):
             assert (event.filler, opened := opened + 1) == (MASK, block)
         elif isinstance(event, StepFinished):
-            told += bool(event.seconds)  # a pass is told again, without its seconds, where it went on into a block
+            told += bool(event.seconds)  # a pass is told again, without its seconds, where it filled further blocks
             now = passes[told]
             canvas = [now.written.get(place, MASK) for place in places]
             assert event.next_canvas.tolist() == canvas
@@ -218,7 +216,7 @@ def check_events(events: list[Any], passes: list[PlainPass], length: int) -> Non
             both = list(zip(places, canvas, strict=True))
             assert event.candidates.tolist() == [now.drawn.get(place, token) for place, token in both]
             assert event.argmax_canvas.tolist() == [now.argmax.get(place, token) for place, token in both]
-            assert event.entropy.tolist() == pytest.approx([now.entropy.get(place, 0.0) for place in places], abs=1e-4)
+            assert np.abs(event.entropy - [now.entropy.get(place, 0.0) for place in places]).max() < 1e-4
     assert told == len(passes) - 1
 
 
@@ -226,20 +224,18 @@ def test_two_hundred_runs_against_the_definition() -> None:
     seen, most_written = set(), 0
     for seed in range(RUNS):
         rng = random.Random(seed)
-        network = causal_network(
-            seed, rng.choice([0.5, 2.0, 6.0]),
-            query_key_norm=rng.random() < 0.5, attention_bias=rng.random() < 0.5, tied=rng.random() < 0.5,
-        )  # fmt: skip
+        network = causal_network(*(rng.random() < 0.5 for _ in range(3)))
+        network.norm_weight.fill_(rng.choice([0.5, 2.0, 6.0]))  # from vague to sharp
         config = GenerationConfig(
             window=rng.randint(1, 8),
-            entropy_threshold=rng.choice([0.0, 0.4, 1.0, 2.0, 50.0]),
+            entropy_threshold=rng.choice([0.0, 0.4, 1.5, 2.5, 50.0]),
             distance_penalty=rng.choice([0.0, 0.02, 0.5]),
             sampling_temperature=rng.choice([0.0, 0.0, 0.2, 1.0]),
             sampling_top_k=rng.choice([0, 4]),
             sampling_top_p=rng.choice([1.0, 0.7]),
-            max_new_tokens=rng.randint(1, 14),
+            max_new_tokens=rng.randint(1, 9),
             eos_token_ids=tuple(rng.sample(range(VOCABULARY), rng.choice([0, 1, 2]))),
-            canvas_length=rng.choice([None, 1, 2, 40]),
+            canvas_length=rng.choice([None, 1, 3, 20]),
         )
         crowded = rng.random() < 0.1  # the model's positions end before the text may
         prompt = [rng.randrange(VOCABULARY) for _ in range(rng.randint(50, 59) if crowded else rng.randint(1, 12))]
@@ -256,14 +252,19 @@ def test_two_hundred_runs_against_the_definition() -> None:
         assert (told, len(commits)) == (shown, last.blocks)
 
         assert cache.shared([*prompt, *text]) == cache.length == len(prompt) + len(text)
-        fresh = network.new_cache()
-        network.prefill(torch.tensor([*prompt, *text]), fresh)
-        for layer in range(2):
-            for found, wanted in zip(cache.buffers(layer), fresh.buffers(layer), strict=True):
-                assert (found - wanted)[:, :, : cache.length].abs().max() < 1e-5
+        if seed % 2:
+            fresh = network.new_cache()
+            network.prefill(torch.tensor([*prompt, *text]), fresh)
+            for layer in range(2):
+                for found, wanted in zip(cache.buffers(layer), fresh.buffers(layer), strict=True):
+                    assert (found - wanted)[:, :, : cache.length].abs().max() < 1e-5
         if config.window == 1 and config.sampling_temperature == 0 and not crowded:
             assert text == plain_left_to_right(network, prompt, config)
 
+        seen |= {reason, f"window {config.window}", f"room {crowded}"}
+        most_written = max(most_written, len(expected[0].written))
+        if seed % 5:
+            continue
         stop = rng.randrange(len(expected))  # cancelled behind this many passes; the cache is the one of the run before
         events = run_of(network, prompt, config, seed, cache, passes=stop)
         committed = expected[stop - 1].committed if stop else 0
@@ -272,18 +273,15 @@ def test_two_hundred_runs_against_the_definition() -> None:
         whole = committed // (config.canvas_length or BLOCK) * (config.canvas_length or BLOCK)
         assert (events[-1].reason, events[-1].tokens.tolist()) == ("cancelled", text[:whole])
         assert events[0].reused_tokens == len(prompt)
-
-        seen |= {reason, f"window {config.window}", f"room {crowded}"}
-        most_written = max(most_written, len(expected[0].written))
     assert most_written == 8
     assert len(seen) == 12
 
 
 def test_what_it_cannot_decode_is_said_in_a_line() -> None:
-    prompt, made = [1, 2, 3], causal_network(0, 1.0)
+    prompt, made = [1, 2, 3], causal_network()
     for network, settings, message in (
         (diffusion_network(), {}, "no mask token"),
-        (causal_network(0, 1.0, mask_token_id=None), {}, "no mask token"),
+        (causal_network(mask=None), {}, "no mask token"),
         (made, {"pinned": ((0, 1),)}, "leave out pinned"),
         (made, {"banned_tokens": (VOCABULARY,)}, f"token id {VOCABULARY}"),
         (made, {"banned_tokens": tuple(range(VOCABULARY))}, "leave at least one"),
