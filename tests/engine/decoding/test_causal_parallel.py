@@ -31,7 +31,7 @@ from engine.models.causal.network import CausalNetwork
 from engine.trace.index import Order
 from tests.engine.tiny import network as diffusion_network
 
-VOCABULARY, MASK, POSITIONS, BLOCK = 19, 17, 60, 6
+VOCABULARY, MASK, PAD, POSITIONS, BLOCK = 19, 17, 3, 60, 6
 RUNS = 200
 CODES = {CanvasStarted: b"CANV", StepFinished: b"STEP", CanvasCommitted: b"COMM", PrefillFinished: b"PREF"}
 
@@ -198,18 +198,27 @@ def run_of(
     return items
 
 
-def check_events(events: list[Any], passes: list[PlainPass], length: int) -> None:
-    """See that steps tell the passes, block by block, and in an order that a trace can hold."""
-    order, told, opened = Order(False), -1, -1
+def check_events(events: list[Any], passes: list[PlainPass], length: int, text: list[int]) -> None:
+    """See that steps tell the passes, block by block, and in an order that a trace can hold.
+
+    Args:
+        text: all that is committed, an end token with it.
+    """
+    order, told, started = Order(False), -1, None
     for event in events[:-1]:
         block = getattr(event, "block_index", -1)
         assert order.allows(CODES[type(event)], block, getattr(event, "step", -1))
         places = range(block * length, (block + 1) * length)
         if isinstance(event, CanvasStarted):
-            assert (event.filler, opened := opened + 1) == (MASK, block)
+            assert (event.filler, event.pinned_mask.any()) == (MASK, False)
+            started = event
         elif isinstance(event, StepFinished):
             told += bool(event.seconds)  # a pass is told again, without its seconds, where it filled further blocks
             now = passes[told]
+            if event.step == 0:
+                before = passes[told - 1].written if told else {}
+                assert started is not None
+                assert started.canvas.tolist() == [before.get(place, MASK) for place in places]
             canvas = [now.written.get(place, MASK) for place in places]
             assert event.next_canvas.tolist() == canvas
             assert event.accepted_mask.tolist() == [place in now.written for place in places]
@@ -217,6 +226,8 @@ def check_events(events: list[Any], passes: list[PlainPass], length: int) -> Non
             assert event.candidates.tolist() == [now.drawn.get(place, token) for place, token in both]
             assert event.argmax_canvas.tolist() == [now.argmax.get(place, token) for place, token in both]
             assert np.abs(event.entropy - [now.entropy.get(place, 0.0) for place in places]).max() < 1e-4
+        elif isinstance(event, CanvasCommitted):
+            assert event.tokens.tolist() == [text[place] if place < len(text) else PAD for place in places]
     assert told == len(passes) - 1
 
 
@@ -235,15 +246,17 @@ def test_two_hundred_runs_against_the_definition() -> None:
             sampling_top_p=rng.choice([1.0, 0.7]),
             max_new_tokens=rng.randint(1, 9),
             eos_token_ids=tuple(rng.sample(range(VOCABULARY), rng.choice([0, 1, 2]))),
+            pad_token_id=PAD,
             canvas_length=rng.choice([None, 1, 3, 20]),
         )
+        length = config.canvas_length or BLOCK
         crowded = rng.random() < 0.1  # the model's positions end before the text may
         prompt = [rng.randrange(VOCABULARY) for _ in range(rng.randint(50, 59) if crowded else rng.randint(1, 12))]
         expected, reason, text = plain_run(network, prompt, config, seed)
 
         cache = network.new_cache()
         events = run_of(network, prompt, config, seed, cache, passes=10_000)
-        check_events(events, expected, config.canvas_length or BLOCK)
+        check_events(events, expected, length, text)
         last = events[-1]
         shown = text[: len(text) - (reason == "eos")]
         assert (last.reason, last.tokens.tolist(), last.steps) == (reason, shown, len(expected))
@@ -269,9 +282,8 @@ def test_two_hundred_runs_against_the_definition() -> None:
         events = run_of(network, prompt, config, seed, cache, passes=stop)
         committed = expected[stop - 1].committed if stop else 0
         assert cache.shared([*prompt, *text[:committed]]) == cache.length == len(prompt) + committed
-        check_events(events, expected[:stop], config.canvas_length or BLOCK)
-        whole = committed // (config.canvas_length or BLOCK) * (config.canvas_length or BLOCK)
-        assert (events[-1].reason, events[-1].tokens.tolist()) == ("cancelled", text[:whole])
+        check_events(events, expected[:stop], length, text)
+        assert (events[-1].reason, events[-1].tokens.tolist()) == ("cancelled", text[: committed // length * length])
         assert events[0].reused_tokens == len(prompt)
     assert most_written == 8
     assert len(seen) == 12
