@@ -95,10 +95,13 @@ def causal_parallel(
         cache.record_ids(leading)
         places = [len(window.text) + slot for slot in masks]
         window.commit(count)
-        told = _predicted(forward, drawing)
-        found = {places[index]: told[index].candidate for index in rule.chosen([one.entropy for one in told], places)}
+        predictions = _predicted(forward, drawing)
+        found = {
+            places[index]: predictions[index].candidate
+            for index in rule.chosen([one.entropy for one in predictions], places)
+        }
         window.write(found)
-        predicted = dict(zip(places, told, strict=True))
+        predicted = dict(zip(places, predictions, strict=True))
         seconds = time.perf_counter() - clock
         yield from blocks.step(found, predicted, seconds, config.sampling_temperature, len(window.text))
 
