@@ -19,7 +19,8 @@ import torch
 
 from engine import GenerationConfig, StepFinished
 from engine.config import LayerConfig
-from engine.decoding.generate import generate
+from engine.decoding.causal_parallel import causal_parallel
+from engine.decoding.generate import run
 from engine.models.causal.config import CausalConfig
 from engine.models.causal.network import CausalNetwork
 
@@ -73,7 +74,7 @@ def run_ms(network: CausalNetwork, tokens: int = 64) -> float:
     config = GenerationConfig(window=WINDOW, entropy_threshold=0.0, max_new_tokens=tokens, eos_token_ids=())
     prompt = torch.randint(VOCABULARY, (CONTEXT,))
     steps = list[float]()
-    for event in generate(network, prompt, config, decoder="causal_parallel"):  # type: ignore[arg-type]
+    for event in run(network, causal_parallel(network, prompt, config, 0, None, network.new_cache())):  # type: ignore[arg-type]
         if isinstance(event, StepFinished):
             steps.append(time.perf_counter())
     return min(1000 * (later - earlier) for earlier, later in pairwise(steps))

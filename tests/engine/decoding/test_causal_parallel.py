@@ -22,9 +22,10 @@ from torch import Tensor
 
 from engine import CanvasCommitted, CanvasStarted, GenerationConfig, GenerationFinished, SafelightError, StepFinished
 from engine.config import LayerConfig
-from engine.decoding.generate import DECODERS, generate, perform
+from engine.decoding.causal_parallel import causal_parallel
+from engine.decoding.generate import DECODERS, perform, run
 from engine.decoding.protocols import Pass
-from engine.events import PrefillFinished
+from engine.events import Event, PrefillFinished
 from engine.layers.kv_cache import KVCache
 from engine.models.causal.config import CausalConfig
 from engine.models.causal.network import CausalNetwork
@@ -290,23 +291,24 @@ def test_two_hundred_runs_against_the_definition() -> None:
 
 
 def test_what_it_cannot_decode_is_said_in_a_line() -> None:
-    prompt, made = [1, 2, 3], causal_network()
-    for network, settings, message in (
-        (diffusion_network(), {}, "no mask token"),
-        (causal_network(mask=None), {}, "no mask token"),
-        (made, {"pinned": ((0, 1),)}, "leave out pinned"),
-        (made, {"banned_tokens": (VOCABULARY,)}, f"token id {VOCABULARY}"),
-        (made, {"banned_tokens": tuple(range(VOCABULARY))}, "leave at least one"),
+    made = causal_network()
+
+    def events_of(network: Any, prompt: list[int], **settings: Any) -> list[Event]:
+        config, cache = GenerationConfig(**settings), network.new_cache()
+        return list(run(network, causal_parallel(network, torch.tensor(prompt), config, 0, None, cache)))
+
+    for network, prompt, settings, message in (
+        (diffusion_network(), [1], {}, "no mask token"),
+        (causal_network(mask=None), [1], {}, "no mask token"),
+        (made, [1] * POSITIONS, {}, f"{POSITIONS} positions"),
+        (made, [1], {"pinned": ((0, 1),)}, "leave out pinned"),
+        (made, [1], {"banned_tokens": (VOCABULARY,)}, f"token id {VOCABULARY}"),
+        (made, [1], {"banned_tokens": tuple(range(VOCABULARY))}, "leave at least one"),
     ):
         with pytest.raises(SafelightError, match=message):
-            list(generate(network, prompt, GenerationConfig(**settings), decoder="causal_parallel"))  # type: ignore[arg-type]
-    with pytest.raises(SafelightError, match=f"{POSITIONS} positions"):
-        list(generate(made, [1] * POSITIONS, decoder="causal_parallel"))  # type: ignore[arg-type]
-    events = list(
-        generate(
-            made, prompt, GenerationConfig(allowed_tokens=(5,), max_new_tokens=3, top_k=64), decoder="causal_parallel"
-        )
-    )  # type: ignore[arg-type]
+            events_of(network, prompt, **settings)
+    events = events_of(made, [1], allowed_tokens=(5,), max_new_tokens=3, top_k=64)
     assert isinstance(events[-1], GenerationFinished)
     assert events[-1].tokens.tolist() == [5, 5, 5]
-    assert max(float(event.top_probabilities[0, 0]) for event in events if isinstance(event, StepFinished)) == 1.0
+    steps = [event for event in events if isinstance(event, StepFinished) and event.top_probabilities is not None]
+    assert [step.top_probabilities[0, 0] for step in steps] == [1.0, 1.0]
