@@ -12,6 +12,7 @@ from torch import Tensor
 
 from engine.config import GenerationConfig
 from engine.decoding.block_diffusion import CommittedBlocks, block_diffusion
+from engine.decoding.causal_parallel import causal_parallel
 from engine.decoding.infilling import infilling
 from engine.decoding.protocols import (
     BlockDenoiser,
@@ -37,7 +38,7 @@ from engine.types import Cancel, Row
 if TYPE_CHECKING:
     from engine.text.formatted_answer import FormattedAnswer
 
-DECODERS: dict[str, Decoder] = {"block_diffusion": block_diffusion}
+DECODERS: dict[str, Decoder] = {"block_diffusion": block_diffusion, "causal_parallel": causal_parallel}
 """By the names that families of models have for them: to add one, add a row. Forks and infills are block diffusion."""
 
 
