@@ -73,7 +73,8 @@ def blocks_of(shape: ModelConfig, config: GenerationConfig) -> WrittenBlocks:
     check_cells("pinned", config.pinned, length, shape.vocab_size)
     mask = shape.mask_token_id if isinstance(shape, CausalConfig) else None
     filler = config.pad_token_id if mask is None else mask
-    return WrittenBlocks(length, filler, config.pad_token_id, config.top_k, dict(config.pinned))
+    ends = frozenset(config.eos_token_ids)
+    return WrittenBlocks(length, filler, config.pad_token_id, config.top_k, ends, dict(config.pinned))
 
 
 class Writer:
@@ -88,7 +89,6 @@ class Writer:
         self.cache, self.drawing, self.blocks, self.pending = cache, drawing, blocks, list(pending)
         self.length = 0  # tokens generated, without an end token
         self.has_ended = False  # by an end token
-        self.ends = frozenset(drawing.config.eos_token_ids)
 
     def write(self, until: int, cancel: Cancel | None) -> Decoding[Reason | None]:
         """Write until the text has ``until`` generated tokens.
@@ -119,7 +119,7 @@ class Writer:
             if self.has_ended:
                 break
             self.pending.append(token)
-            self.has_ended = token in self.ends
+            self.has_ended = token in self.blocks.ends
             self.length += not self.has_ended
 
     def put(self, tokens: Tensor, logits: Tensor, until: int, clock: float) -> Iterator[Event]:

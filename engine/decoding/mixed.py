@@ -178,7 +178,7 @@ class _Run:
         logits = self.drawing.allowed(wanted.take())
         kept, end = self._kept(block, canvas, logits), (block + 1) * length
         tokens = torch.from_numpy(argmax[:kept]).long().to(logits.device)
-        if kept < length and not (kept and argmax[kept - 1] in self.config.eos_token_ids):
+        if kept < length and not (kept and argmax[kept - 1] in self.blocks.ends):
             tokens = torch.cat((tokens, self.drawing.draw(logits[kept : kept + 1])))
         cache.truncate(min(start + kept, cache.length))
         self.blocks.write_on(canvas.last, canvas.steps)

@@ -37,6 +37,7 @@ class WrittenBlocks:
 
     Args:
         length: C. filler: the token id that stands where nothing is written. padding: what follows the text's end.
+        ends: tokens that end the text; a block with one is committed by ``finish``, which is told where the text ends.
         pinned: place -> token of those in the first block that are given; they count as written from its beginning.
     """
 
@@ -44,6 +45,7 @@ class WrittenBlocks:
     filler: int
     padding: int
     top_k: int = 0
+    ends: frozenset[int] = frozenset()
     pinned: Mapping[int, int] = field(default_factory=dict)
     text: dict[int, int] = field(default_factory=dict)  # all that is written, by its place in the generated text
     passes: int = 0
@@ -74,7 +76,7 @@ class WrittenBlocks:
     def step(
         self, written: Mapping[int, int], predicted: Mapping[int, Predicted], seconds: float, temperature: float = 0.0
     ) -> Iterator[Event]:
-        """One pass: what it wrote, and what it predicted, by place in the text. Full blocks are committed.
+        """One pass: what it wrote, and what it predicted, by place in the text. Full blocks with no end are committed.
 
         Args:
             written: place -> token; a place is written once.
@@ -113,7 +115,9 @@ class WrittenBlocks:
         return self._block * self.length
 
     def _is_full(self) -> bool:
-        return self._is_open and all(self._start + place in self.text for place in range(self.length))
+        """Whether the open block is written to its last position, and the text goes on behind it."""
+        own = [self.text.get(self._start + place) for place in range(self.length)] if self._is_open else [None]
+        return None not in own and self.ends.isdisjoint(own)
 
     def _canvas(self) -> Tokens:
         below = [self.filler] * self.length if self._draft is None else self._draft.argmax.tolist()
