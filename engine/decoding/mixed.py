@@ -1,7 +1,8 @@
-"""Two ways of decoding in one run, on the same weights: block diffusion and autoregressive, block by block.
+"""Two decoders in one run, on the same weights: block diffusion and autoregressive, block by block.
 
-Blocks that begin in a thought have one way, all others another. A thought is found by the tokens that open and close
-it, so a way changes at the first edge between blocks behind them; without a tokenizer there are no thoughts.
+Blocks that begin in a thought have one decoder, all others another. Thoughts are found by the tokens that open and
+close them; the decoder changes at the first edge between blocks behind those. The first block counts as a thought where
+the prompt asks for one. Without a tokenizer there are no thoughts.
 
 *Rescue*: a canvas that has taken all its steps and not converged is read causally, by the same weights. Its longest
 prefix of tokens that have been the argmax for ``stability_threshold`` steps before the last, and have a causal

@@ -177,6 +177,36 @@ def test_a_rescued_block_keeps_what_the_rule_says(model: DiffusionGemma, made: A
     assert made or found >= {(True, False, False), (False, True, False), (False, False, True), (False, False, False)}
 
 
+class Tags:
+    """A tokenizer of words."""
+
+    words = ("<|channel>", "<channel|>", "<|think|>", "thought\n", "hi", "<|turn>")
+
+    def token_id(self, text: str) -> int | None:
+        return self.words.index(text) if text in self.words else None
+
+    def decode(self, ids: list[int], skip_special: bool) -> str:
+        assert not skip_special
+        return "".join(self.words[token] for token in ids)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "text", "is_expected", "is_open"),
+    [
+        ([4], [4], False, False),
+        ([4], [0, 3, 4], False, True),
+        ([2, 5, 4], [4, 4], True, False),  # asked for and not done
+        ([2, 5, 4], [0, 3, 4, 1, 4], True, False),
+        ([2, 5, 4, 0, 3], [4], True, True),
+        ([4, 0, 3], [4, 1], True, False),
+        ([2, 4, 0, 3, 1], [4], False, False),  # the thought is there, and empty
+    ],
+)
+def test_thoughts_are_found_by_their_tags(prompt: list[int], text: list[int], is_expected: bool, is_open: bool) -> None:
+    found = ThoughtTokens.of(Tags(), torch.tensor(prompt))  # type: ignore[arg-type]
+    assert (found.expected(torch.tensor(prompt)), found.is_open_behind(text)) == (is_expected, is_open)
+
+
 @pytest.mark.parametrize("after", [2, 3, 4, 6])
 def test_cancel_takes_effect_within_one_pass(model: DiffusionGemma, after: int) -> None:
     flag, seen = threading.Event(), list[Event]()
