@@ -65,7 +65,8 @@ def generate(
         cancel: looked at between steps (``threading.Event`` will do); the run then ends with reason "cancelled".
         cache: of an earlier run of this model, or ``model.new_cache()``. What it shares with the prompt's beginning is
             not read again, and the rest of it is forgotten. In the end it holds the prompt and all committed canvases
-            but the last. Text that was read in other pieces may round differently in its last digits.
+            but the last; of an autoregressive run, all tokens but the last. Text that was read in other pieces may
+            round differently in its last digits.
         output_format: what the answer must fit; takes block diffusion. The run ends with "eos" where the answer is
             whole, and with "length" where it was cut.
 
