@@ -130,7 +130,8 @@ def joined(weights: Sequence[PackedWeight]) -> Packed:
 def for_processor(part: nn.Module, dtype: torch.dtype) -> None:
     """Reorder the codes of loaded experts and linear layers, in place, for a CPU's int4 kernel.
 
-    A token table, whose rows are looked up, stays as it is. Does nothing on other devices, or if there is no such kernel for the processor, the scheme or the number type.
+    A token table, whose rows are looked up, stays as it is. Does nothing on other devices, or if there is no such
+    kernel for the processor, the scheme or the number type.
     """
     layers = [module for module in part.modules() if isinstance(module, PackedExperts | PackedLinear)]
     for weight in (weight for layer in layers for weight in packed_weights(layer) if dtype == torch.bfloat16):
