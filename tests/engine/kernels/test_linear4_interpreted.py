@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from engine.kernels import linear_w4a16, reference
+from engine.kernels import linear_w4a16
 from engine.kernels.table import AMPERE, find
-from engine.quant import INT4, INT4_G64, NF4, Scheme, pack
+from engine.quant import INT4, INT4_G64, NF4, Scheme, pack, unpack
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_linear(scheme: Scheme, tokens: int, inputs: int, rows: int, splits: int
     draws = torch.Generator().manual_seed(tokens)
     weight = pack(torch.randn(rows, inputs, generator=draws), scheme)
     x = torch.randn(1, tokens, 2 * inputs, generator=draws).to(dtype)[..., :inputs]
-    want = F.linear(x.float(), reference.unpack(weight))
+    want = F.linear(x.float(), unpack(weight))
     for _ in range(2):  # the second time the counters are as the first left them
         found = linear_w4a16.linear_w4a16(x, weight, splits=splits)
         assert found.dtype == dtype

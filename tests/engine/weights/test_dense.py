@@ -36,7 +36,7 @@ SHAPE: dict[str, Any] = {
     "canvas_length": 8,
     "max_position_embeddings": 64,
 }
-KINDS = {  # Qwen2.5's biases, Qwen3's norms
+KINDS: dict[str, dict[str, Any]] = {  # Qwen2.5's biases, Qwen3's norms
     "biased": {"attention_bias": True, "tied": True},
     "normed": {"query_key_norm": True, "tied": False},
 }
@@ -71,7 +71,7 @@ def test_a_packed_network_and_its_store(kind: str, quantization: str, scheme: An
     save_file(plain.state_dict(), _folder(tmp_path / "plain") / "model.safetensors")
     packed = opened(tmp_path / "plain", kind, quantization, torch.float32).load()
     layer = packed.layers[1]
-    linears = [module for module in layer.modules() if isinstance(module, PackedLinear)]  # type: ignore[union-attr]
+    linears = [module for module in layer.modules() if isinstance(module, PackedLinear)]
     assert [module.weight.scheme for module in linears] == [scheme] * 7
     assert [module.bias is not None for module in linears] == [kind == "biased"] * 3 + [False] * 4
     ends = [module for module in (packed.embed_tokens, packed.lm_head) if module is not None]
