@@ -8,6 +8,7 @@ family's own business, in ``models``; layers, caches and the count of memory tak
 from __future__ import annotations
 
 import dataclasses
+import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -23,6 +24,7 @@ MOST_HEADS, MOST_HEAD_DIM = 4_096, 16_384
 MOST_THREADS = 256  # of a processor
 LARGEST_SEED = 2**63 - 1  # of a run; the least is 0
 MOST_REAL = 1e30  # what is a float on a graphics card, too
+BLOCK_DIFFUSION = "block_diffusion"  # the decoder whose blocks begin as uniform noise
 DENSE_EXPERTS = 8  # up to this many experts, computing all of them is faster than sorting tokens
 _MOST = {
     "vocab_size": MOST_TOKENS,
@@ -36,6 +38,7 @@ _MOST = {
     "canvas_length": MOST_CANVAS,
     "max_position_embeddings": MOST_POSITIONS,
 }  # several times what published models have
+_DECODER = re.compile(r"[a-z0-9_]{0,64}")
 _OF_EXPERTS = ("num_experts", "top_k_experts", "moe_intermediate_size")  # all 0: there are none
 
 
@@ -177,7 +180,7 @@ class GenerationConfig:
         check_real("confidence_threshold", self.confidence_threshold, 0.0)
         check_real("t_min", self.t_min, 0.0, exclusive=True)
         check_real("t_max", self.t_max, 0.0, exclusive=True)
-        if not isinstance(self.decoder, str):
+        if not is_decoder(self.decoder):
             raise SafelightError(f"decoder must be a name, not {quoted(self.decoder)}")
         check_whole("sampling_top_k", self.sampling_top_k, 0, MOST_TOKENS)
         check_whole("window", self.window, 1, 1024)
@@ -211,6 +214,11 @@ class GenerationConfig:
             raise SafelightError(f"unknown generation setting: {names}")
         return dataclasses.replace(self, **changes)
 
+    @property
+    def is_block_diffusion(self) -> bool:
+        """Whether blocks begin as uniform noise. So they do in records that name no decoder."""
+        return self.decoder in ("", BLOCK_DIFFUSION)
+
     def temperature(self, step: int) -> float:
         """Temperature of a denoising step (0 upward): linear in the steps that remain."""
         remaining = self.max_denoising_steps - step
@@ -232,6 +240,11 @@ class GenerationConfig:
         if eos is not None:
             known["eos_token_ids"] = tuple(eos) if isinstance(eos, list) else (eos,)
         return GenerationConfig(**known)
+
+
+def is_decoder(name: Any) -> bool:
+    """Whether a decoder may have this name; the empty one is that of the model's own."""
+    return isinstance(name, str) and _DECODER.fullmatch(name) is not None
 
 
 def check_whole(name: str, value: Any, low: int, high: int) -> None:

@@ -116,6 +116,7 @@ class FakeEngine(LocalBackend):
             generation_defaults=self.defaults,
             parameter_count=1_600_000,
             device="cpu",
+            family=SimpleNamespace(decoders=("block_diffusion",), default_decoder="block_diffusion"),
             placement=SimpleNamespace(reason=Sentence("no CUDA device is available")),
             compute_path=Sentence("plain torch: the weights are not packed"),
             threads=threads or 1,

@@ -107,6 +107,8 @@ class GoingOn(QObject):
         trace = self._player.trace
         if trace is not None and trace.header.output_format is not None:
             return tr("This answer had to fit a format; a fork of it would not. Ask again instead.")
+        if trace is not None and not trace.header.config.is_block_diffusion:
+            return tr("Only block diffusion can be gone on from within a block. Ask again instead.")
         return self.refusal(can=can)
 
     def needed(self) -> ModelChoice | None:
@@ -128,7 +130,9 @@ class GoingOn(QObject):
         model = context.model if self._has_its_model else None
         offer = "" if needed is None else context.title_of(needed.path_or_id)
         self._forks.set_encoder(None if model is None else model.encode)
-        is_fixed = trace is not None and trace.header.output_format is not None
+        is_fixed = trace is not None and (
+            trace.header.output_format is not None or not trace.header.config.is_block_diffusion
+        )
         self._forks.block(self.refusal_to_fork(can=self._able.forks), "" if is_fixed else offer)
         self._influence.set_refusal(self.refusal(can=self._able.influence), offer)
         if self._waiting is not None and context.loading is None:

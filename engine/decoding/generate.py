@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.config import GenerationConfig
+from engine.config import BLOCK_DIFFUSION, GenerationConfig
 from engine.decoding.block_diffusion import CommittedBlocks, block_diffusion
 from engine.decoding.infilling import infilling
+from engine.decoding.names import decoder_name, require_diffusion
 from engine.decoding.protocols import (
     BlockDenoiser,
     Decode,
@@ -26,7 +27,7 @@ from engine.decoding.protocols import (
     T,
 )
 from engine.decoding.structured import structured
-from engine.errors import SafelightError, quoted
+from engine.errors import SafelightError
 from engine.events import Event
 from engine.forks import Fork, Mark, check_seed
 from engine.layers.kv_cache import KVCache
@@ -62,7 +63,7 @@ def generate(
         cache: of an earlier run of this model, or ``model.new_cache()``. What it shares with the prompt's beginning is
             not read again, and the rest of it is forgotten. In the end it holds the prompt and all committed canvases
             but the last. Text that was read in other pieces may round differently in its last digits.
-        decoder: a name of ``DECODERS`` that the model's family has; ``None`` takes the family's own.
+        decoder: a name of ``DECODERS`` that the model's family has; ``None`` takes that of the settings.
         output_format: what the answer must fit; takes block diffusion. The run ends with "eos" where the answer is
             whole, and with "length" where it was cut.
 
@@ -163,12 +164,14 @@ def generating(
 ) -> Decoding[None]:
     """As ``generate``; whoever takes the items performs the passes among them."""
     if output_format is not None:
+        asked = config.replace(decoder=decoder or config.decoder)
+        require_diffusion(asked, decoders_of(model)[0], "an answer that must fit a format")
         answer = answer_of(model, [int(token) for token in prompt_ids], config, output_format)
         yield from fitting(model, prompt_ids, config, seed, answer, cancel, cache)
         return
     prompt, cache = checked_prompt(prompt_ids), bound(model, cache)
     check_seed(seed)
-    decode = decoder_of(model, decoder)
+    decode = DECODERS[decoder_name(decoder or config.decoder, *decoders_of(model))]
     yield from decode(model, prompt, config, seed, cancel, cache)
 
 
@@ -199,6 +202,7 @@ def forking(
     cache: KVCache | None = None,
 ) -> Decoding[None]:
     """As ``fork``; whoever takes the items performs the passes among them."""
+    require_diffusion(config, decoders_of(model)[0], "a fork")
     prompt, cache = checked_prompt(prompt_ids), bound(model, cache)
     check_seed(seed)
     last = changes[-1] if changes else None
@@ -229,6 +233,7 @@ def refilling(
     cache: KVCache | None = None,
 ) -> Decoding[None]:
     """As ``infill``; whoever takes the items performs the passes among them."""
+    require_diffusion(config, decoders_of(model)[0], "an infill")
     prompt, cache = checked_prompt(prompt_ids), bound(model, cache)
     check_seed(seed)
     if not marks:
@@ -242,18 +247,11 @@ def refilling(
 # --- running -----------------------------------------------------------------------------------------------------
 
 
-def decoder_of(model: BlockDenoiser, name: str | None = None) -> Decoder:
-    """A way of decoding by its name; None: the one that the model's family takes, block diffusion for a bare network.
-
-    Raises:
-        SafelightError: the model's family does not have it.
-    """
-    known, own = tuple(DECODERS), "block_diffusion"
+def decoders_of(model: BlockDenoiser) -> tuple[tuple[str, ...], str]:
+    """The decoders that a model's family has, all for a bare network, and the one that it takes by itself."""
     if isinstance(model, Model):
-        known, own = model.family.decoders, model.family.default_decoder
-    if name is not None and name not in known:
-        raise SafelightError(f"unknown decoder {quoted(name)}; this model has {', '.join(known)}")
-    return DECODERS[name or own]
+        return model.family.decoders, model.family.default_decoder
+    return tuple(DECODERS), BLOCK_DIFFUSION
 
 
 @torch.inference_mode()  # as a decorator it is off while the generator is suspended

@@ -55,6 +55,7 @@ class Deciding:
 def reading_config(config: GenerationConfig, width: int) -> GenerationConfig:
     """The settings of one read-only step on a canvas of ``width`` tokens."""
     return config.replace(
+        decoder="",
         canvas_length=width,
         max_new_tokens=width,
         max_denoising_steps=1,
