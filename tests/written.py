@@ -18,7 +18,9 @@ def piece(token: int) -> str:
     return PIECES.get(token, chr(ord("a") + token % 26) * (1 + token % 3))
 
 
-def written_run(text: Sequence[int], length: int, ahead: int = 1, top_k: int = 3, stop: int | None = None) -> list[Event]:
+def written_run(
+    text: Sequence[int], length: int, ahead: int = 1, top_k: int = 3, stop: int | None = None
+) -> list[Event]:
     """The events of a run. Each pass predicts ``ahead`` places behind the text and writes every other of them.
 
     Args:

@@ -2,7 +2,7 @@
 
 Every state has a shape beside its colour: noise dim and small, candidate plain, accepted underlined, remelted dashed
 outline, settled plain ink, given bold with a corner mark, padding a dot, what fits a format with an open corner. A
-masked cell is empty but for a faint bar. The slots of a decision have a frame.
+masked cell is empty, on a faint ground. The slots of a decision have a frame.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LegendKey = CellState | Literal["slot"]
 LEGEND_STATES = (CellState.NOISE, CellState.CANDIDATE, CellState.ACCEPTED, CellState.REMELTED, CellState.SETTLED)
 MASKED_LEGEND = (CellState.MASKED, CellState.CANDIDATE, CellState.ACCEPTED, CellState.SETTLED)
 DECISION_LEGEND: tuple[LegendKey, ...] = (CellState.NOISE, CellState.ACCEPTED, CellState.GIVEN, SLOT)
-_COLORS = {CellState.FITTING: "settled", CellState.MASKED: "line_strong"}  # of states that have none by their own name
+_COLORS = {CellState.FITTING: "settled", CellState.MASKED: "line"}  # of states that have none by their own name
 
 
 @dataclass(frozen=True)
@@ -170,10 +170,10 @@ class _CellBrush:
         painter.translate(-rect.x, -rect.y)
 
     def _mask(self, rect: Rect, ink: QColor) -> None:
-        """A place that waits: a short bar where a letter would stand."""
-        width = min(rect.width - 8, max(6, round(0.9 * self.glyphs.character_width)))
-        left = rect.x + ((rect.width - width) // 2 if self.one_character else 4)
-        self.painter.fillRect(left, rect.y + self.height - 8, width, 2, ink)
+        """A place that waits: a faint ground, as high as a letter."""
+        inset, ink = max(4, self.height // 5), QColor(ink)
+        ink.setAlphaF(0.6)
+        self.painter.fillRect(rect.x + 1, rect.y + inset, rect.width - 2, self.height - 2 * inset, ink)
 
     def _dot(self, rect: Rect, state: int, ink: QColor | None) -> None:
         """An end token: a dot larger than the sign for a space; fainter where it is padding."""

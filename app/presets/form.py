@@ -49,7 +49,12 @@ class PresetForm(QWidget):
         self.boxes: dict[str, NumberBox] = {}
         self._rows: dict[str, tuple[QWidget, ...]] = {}
         self.decoder = choice_box(DECODER)
-        self._of_decoder = (label(tr(DECODER.label), "setting"), self.decoder)
+        self._decoder_place = QWidget()
+        of_decoder = QVBoxLayout(self._decoder_place)
+        of_decoder.setContentsMargins(0, 0, 0, 12)
+        of_decoder.setSpacing(4)
+        of_decoder.addWidget(label(tr(DECODER.label), "setting"))
+        of_decoder.addWidget(self.decoder)
 
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 12, 0)
@@ -66,8 +71,7 @@ class PresetForm(QWidget):
         column.insertWidget(column.indexOf(self.system_prompt) + 1, self.too_long)
         column.addWidget(self.think)
         column.addSpacing(12)
-        for part in self._of_decoder:
-            column.addWidget(part)
+        column.addWidget(self._decoder_place)
         column.addWidget(label(tr("Sampler"), "setting"))
         column.addWidget(label(tr("A setting without a tick follows the model."), "caption", wrap=True))
         column.addSpacing(4)
@@ -133,8 +137,7 @@ class PresetForm(QWidget):
         self.think.setEnabled(not fixed)
         show_decoders(self.decoder, tuple(dict.fromkeys(("", *self._decoders, preset.decoder))), preset.decoder)
         self.decoder.setEnabled(not fixed)
-        for part in self._of_decoder:
-            part.setVisible(len(self._decoders) > 1 or bool(preset.decoder))
+        self._decoder_place.setVisible(len(self._decoders) > 1 or bool(preset.decoder))
         self._show_rows()
         own = dict(preset.overrides)
         for setting in SAMPLER:

@@ -121,7 +121,8 @@ class SettingsStrip(QWidget):
             column.addLayout(heading)
         for widget in widgets:
             column.addWidget(widget)
-        column.addWidget(label(tr(explanation), "caption", wrap=True))
+        if explanation:
+            column.addWidget(label(tr(explanation), "caption", wrap=True))
         self._column.addWidget(made)
         return made
 
@@ -132,7 +133,8 @@ class SettingsStrip(QWidget):
 
     def _add_decoder(self) -> ChoiceBox:
         box = choice_box(DECODER)
-        self._rows[DECODER.name] = self._add(DECODER.label, DECODER.explanation, box)
+        self.about_decoder = label("", "caption", wrap=True)
+        self._rows[DECODER.name] = self._add(DECODER.label, "", box, self.about_decoder)
         return box
 
     def _add_choice(self, choice: Choice) -> QComboBox:
@@ -193,6 +195,7 @@ class SettingsStrip(QWidget):
 
     def _show_state(self) -> None:
         self.seed.setVisible(not self.random_seed.isChecked())
+        self.about_decoder.setText(self.decoder.toolTip())
         own = settings_of(self._values.present_decoder)
         for name, row in self._rows.items():
             row.setVisible(len(self._values.decoders) > 1 if name == DECODER.name else name in own)
@@ -214,6 +217,7 @@ class SettingsStrip(QWidget):
         if len(self._values.decoders) > 1:  # else none was chosen here
             chosen = self.decoder.currentData()
             self._values.decoder = "" if chosen == self._values.decoders[0] else chosen
+            show_decoders(self.decoder, self._values.decoders, chosen)
         self._values.seed = None if self.random_seed.isChecked() else self.seed.value()
         self._values.calm = self.view.currentData() == "calm"
         self._values.layer = self.layer.currentData()

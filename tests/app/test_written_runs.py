@@ -48,11 +48,11 @@ def same(one: Event, other: Event) -> bool:
 def test_it_is_kept_and_sent_bit_for_bit(tmp_path: Path, name: str) -> None:
     trace = written_trace(RUNS[name])
     trace.save(tmp_path / "run.sltrace")
-    with open_trace(tmp_path / "run.sltrace", check=True) as file:
-        assert (file.header.config.decoder, file.notice) == ("autoregressive", "")
-        assert all(map(same, file.events, trace.events))
-        assert len(file.events) == len(trace.events)
-        assert OPENING.unpack(Path(tmp_path / "run.sltrace").read_bytes()[: OPENING.size])[1] == 2
+    file = open_trace(tmp_path / "run.sltrace", check=True)
+    assert (file.header.config.decoder, file.notice) == ("autoregressive", "")
+    assert all(map(same, file.events, trace.events))
+    assert len(file.events) == len(trace.events)
+    assert OPENING.unpack((tmp_path / "run.sltrace").read_bytes()[: OPENING.size])[1] == 2
     for _ in run_json.write(trace, tmp_path / "run.json", Options("json")):
         pass
     assert all(map(same, run_json.read(tmp_path / "run.json").events, trace.events))
@@ -97,7 +97,9 @@ def test_live_and_replayed_states_are_the_same_and_true(name: str) -> None:
         if isinstance(event, CanvasStarted | StepFinished | CanvasCommitted):
             block = state.current
             raw, calm = block.states(calm=False), block.states(calm=True)
-            live.append((raw, calm, block.tokens(calm=True), block.entropy, block.top_probabilities, block.mean_entropy))
+            live.append(
+                (raw, calm, block.tokens(calm=True), block.entropy, block.top_probabilities, block.mean_entropy)
+            )
             assert not set(np.unique([raw, calm])) & {CellState.NOISE, CellState.REMELTED}
             if not block.committed:
                 assert np.array_equal(raw == CellState.MASKED, block.shown == FILLER)
@@ -132,7 +134,7 @@ def test_figures_and_words_say_what_passes_wrote() -> None:
     assert said[1] == "Step 1: 4 cells are written, “kk”, “m” and “ooo” among them."
     assert said[-1] == f"Block 1 is written, after {record.steps} passes."
     assert "noise" not in " ".join(said)
-    assert caption(replay.record(1), Frame(1, -1), trace).text.startswith("Block 2 begins: 2 cells are written already")
+    assert caption(replay.record(1), Frame(1, -1), trace).text.startswith("Block 2 begins: 3 cells are written already")
     assert frame_words(Frame(0, -1), record.steps, replay.snapshot(0)) == "Block 1, before the first step"
     late = history_of(record, 7)
     assert late.top(0) == []
@@ -147,7 +149,8 @@ def test_a_stopped_run_reads_as_what_was_written() -> None:
     assert Draft.of(events).tokens()
 
 
-def test_a_page_of_it_has_its_masks(tmp_path: Path, qapp: object) -> None:
+@pytest.mark.usefixtures("qapp")
+def test_a_page_of_it_has_its_masks(tmp_path: Path) -> None:
     from app.export import html  # Qt
 
     for _ in html.write(written_trace(RUNS["ahead of the block"]), tmp_path / "run.html", Options("html")):
