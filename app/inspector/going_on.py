@@ -89,6 +89,8 @@ class GoingOn(QObject):
             return ""
         if trace.header.decision is not None:
             return tr("A decision is read, not written: there is nothing to go on from.")
+        if not trace.header.config.is_block_diffusion:
+            return tr("This run is not block diffusion: it cannot be gone on from within a block. Ask again instead.")
         if context.is_busy:
             return tr("A run is under way; Esc stops it.")
         if context.loading is not None:
@@ -107,8 +109,6 @@ class GoingOn(QObject):
         trace = self._player.trace
         if trace is not None and trace.header.output_format is not None:
             return tr("This answer had to fit a format; a fork of it would not. Ask again instead.")
-        if trace is not None and not trace.header.config.is_block_diffusion:
-            return tr("Only block diffusion can be gone on from within a block. Ask again instead.")
         return self.refusal(can=can)
 
     def needed(self) -> ModelChoice | None:
@@ -116,7 +116,7 @@ class GoingOn(QObject):
         context, trace = self._context, self._player.trace
         if trace is None or context.is_busy or context.loading is not None or self._has_its_model:
             return None
-        if trace.header.decision is not None:
+        if trace.header.decision is not None or not trace.header.config.is_block_diffusion:
             return None
         of = trace.header.model
         if of.path not in {model.id for model in EMBEDDED} | {path for path, _ in context.models}:
@@ -130,9 +130,7 @@ class GoingOn(QObject):
         model = context.model if self._has_its_model else None
         offer = "" if needed is None else context.title_of(needed.path_or_id)
         self._forks.set_encoder(None if model is None else model.encode)
-        is_fixed = trace is not None and (
-            trace.header.output_format is not None or not trace.header.config.is_block_diffusion
-        )
+        is_fixed = trace is not None and trace.header.output_format is not None
         self._forks.block(self.refusal_to_fork(can=self._able.forks), "" if is_fixed else offer)
         self._influence.set_refusal(self.refusal(can=self._able.influence), offer)
         if self._waiting is not None and context.loading is None:

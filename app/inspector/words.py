@@ -417,7 +417,9 @@ def divergence_in_words(found: Frame | None, one: Replay, other: Replay) -> str:
         which = tr("left") if in_one else tr("right")
         return tr("They are the same as far as both go; the {which} one goes on.", which=which)
     if found.step == NOISE:
-        return tr("They first differ where block {block} begins.", block=found.block + 1)
+        if any(run.snapshot(run.place(found)).has_masks for run in (one, other)):
+            return tr("They first differ where block {block} begins.", block=found.block + 1)
+        return tr("They first differ in the noise of block {block}.", block=found.block + 1)
     return tr("They first differ at block {block}, step {step}.", block=found.block + 1, step=step_number(found.step))
 
 

@@ -10,7 +10,7 @@ from app.settings.decoders import settings_of
 from app.settings.spec import SAMPLER
 from app.system.i18n import tr
 from engine import GenerationConfig, SafelightError
-from engine.config import LARGEST_SEED
+from engine.config import BLOCK_DIFFUSION, LARGEST_SEED
 
 DRAWN_SEED_HIGH = 999_999
 """Random seeds are short, so that people can copy them."""
@@ -82,9 +82,11 @@ class SettingsValues:
 
     def _changes(self) -> dict[str, Any]:
         """What differs from the defaults, of the settings that the decoder goes by."""
-        own = settings_of(self.present_decoder)
+        decoder = self.present_decoder
+        own = settings_of(decoder)
         changes: dict[str, Any] = {name: value for name, value in self.overrides.items() if name in own}
-        return changes | ({"decoder": self.decoder} if self.decoder in self.decoders else {})
+        is_named = decoder not in ("", BLOCK_DIFFUSION) or self.decoder == decoder
+        return changes | ({"decoder": decoder} if is_named and decoder else {})
 
     def problem(self, defaults: GenerationConfig) -> str:
         """Why the values are inconsistent, in a sentence; empty if they are not."""

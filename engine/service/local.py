@@ -422,6 +422,7 @@ class LocalBackend:
 
         self._put_adapter(model, self._chosen)
         header = request.trace.header
+        require_diffusion(header.config, model.family.decoders, "influence")
         ids = header.prompt_ids or model.chat_ids(header.messages, enable_thinking=header.think)
         cache = self._caches.take(model, ids)
         found = influence(

@@ -254,6 +254,6 @@ def test_the_strip_shows_what_the_chosen_decoder_goes_by(qtbot: QtBot, settings:
     assert (read.decoder, read.overrides) == ("autoregressive", {"sampling_temperature": 0.7, "window": 4})
     assert read.config(defaults) == defaults  # of a model that has it not
     strip.decoder.setCurrentIndex(0)
-    assert values.config(defaults) == defaults.replace(sampling_temperature=0.7, window=4)
+    assert values.config(defaults) == defaults.replace(decoder="causal_parallel", sampling_temperature=0.7, window=4)
     strip.decoder.setCurrentIndex(3)
     assert shown() == {setting.name for setting in SAMPLER}
