@@ -193,8 +193,8 @@ def sampler_changes(args: argparse.Namespace) -> dict[str, int | float | str]:
     Raises:
         SafelightError: a value out of range, named by its option.
     """
-    knobs = (*KNOBS, *DECODING)  # not every command has the latter
-    changes = {knob.field: value for knob in knobs if (value := getattr(args, knob.field, None)) is not None}
+    knobs = (*KNOBS, *DECODING) if hasattr(args, "decoder") else KNOBS
+    changes = {knob.field: value for knob in knobs if (value := getattr(args, knob.field)) is not None}
     probe = dict(changes)
     for one, other in (("t_min", "t_max"), ("t_max", "t_min")):
         if one in probe:

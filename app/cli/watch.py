@@ -30,7 +30,7 @@ STYLES = {  # so that no state is shown by colour alone
     CellState.GIVEN: "bold italic cyan",
     CellState.PADDING: "dim",
     CellState.FITTING: "bold underline",
-    CellState.MASKED: "dim",
+    CellState.MASKED: "dim italic",
 }
 SHOWN = CanvasStarted | StepFinished | PrefixPinned | CanvasCommitted
 MASK = "_"  # where nothing is written yet
