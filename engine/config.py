@@ -22,6 +22,7 @@ MOST_POSITIONS = 2**24
 MOST_CANVAS = 65_536
 MOST_HEADS, MOST_HEAD_DIM = 4_096, 16_384
 MOST_THREADS = 256  # of a processor
+MOST_NAME = 64  # characters of a decoder's
 LARGEST_SEED = 2**63 - 1  # of a run; the least is 0
 MOST_REAL = 1e30  # what is a float on a graphics card, too
 BLOCK_DIFFUSION = "block_diffusion"  # the decoder whose blocks begin as uniform noise
@@ -137,6 +138,12 @@ class GenerationConfig:
         pinned: (position, token id) pairs of the first canvas that never change.
         allowed_tokens: token ids that may be sampled and used as noise; None allows all.
         decoder: a name of ``decoding.generate.DECODERS`` that the model's family has; "" takes the family's own.
+        thought_decoder, answer_decoder: those of the blocks that begin in a thought, and of all others; "" takes
+            ``decoder``. See ``decoding.mixed``.
+        rescue: whether a block of block diffusion that takes all its steps and has not converged keeps the prefix that
+            is stable and causally likely, and is written autoregressively from there on. Formats, infills and decisions
+            do without; runs with it cannot be forked.
+        rescue_probability: causal probability from which on a stable token is kept by it.
         sampling_temperature, sampling_top_k, sampling_top_p: how a token is drawn where decoding is not by uniform
             noise. Temperature 0 takes the likeliest; top_k 0 and top_p 1 leave the distribution as it is.
         window: masks ahead of the text in causal parallel decoding.
@@ -163,6 +170,10 @@ class GenerationConfig:
     top_k: int = 0
     banned_tokens: tuple[int, ...] = ()
     decoder: str = ""
+    thought_decoder: str = ""
+    answer_decoder: str = ""
+    rescue: bool = False
+    rescue_probability: float = 0.5
     sampling_temperature: float = 0.0
     sampling_top_k: int = 0
     sampling_top_p: float = 1.0
@@ -180,8 +191,16 @@ class GenerationConfig:
         check_real("confidence_threshold", self.confidence_threshold, 0.0)
         check_real("t_min", self.t_min, 0.0, exclusive=True)
         check_real("t_max", self.t_max, 0.0, exclusive=True)
-        if not is_decoder(self.decoder):
-            raise SafelightError(f"decoder must be a name, not {quoted(self.decoder)}")
+        for name in ("decoder", "thought_decoder", "answer_decoder"):
+            if not is_decoder(getattr(self, name)):
+                raise SafelightError(
+                    f"{name} must be a name of at most {MOST_NAME} characters, not {quoted(getattr(self, name))}"
+                )
+        if not isinstance(self.rescue, bool):
+            raise SafelightError(f"rescue must be true or false, not {quoted(self.rescue)}")
+        check_real("rescue_probability", self.rescue_probability, 0.0)
+        if self.rescue_probability > 1.0:
+            raise SafelightError(f"rescue_probability must be at most 1, not {self.rescue_probability}")
         check_whole("sampling_top_k", self.sampling_top_k, 0, MOST_TOKENS)
         check_whole("window", self.window, 1, 1024)
         check_real("sampling_temperature", self.sampling_temperature, 0.0)
@@ -216,8 +235,9 @@ class GenerationConfig:
 
     @property
     def is_block_diffusion(self) -> bool:
-        """Whether blocks begin as uniform noise. So they do in records that name no decoder."""
-        return self.decoder in ("", BLOCK_DIFFUSION)
+        """Whether all blocks begin as uniform noise. So they do in records that name no decoder."""
+        names = (self.decoder, self.thought_decoder, self.answer_decoder)
+        return all(name in ("", BLOCK_DIFFUSION) for name in names)
 
     def temperature(self, step: int) -> float:
         """Temperature of a denoising step (0 upward): linear in the steps that remain."""

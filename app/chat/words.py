@@ -43,7 +43,8 @@ def _progress(answer: Answer, share: float) -> str:
     if answer.is_plain:
         return tr("Writing")
     block = answer.canvas.current
-    number, most = 1 if block is None else block.block_index + 1, answer.config.max_denoising_steps
+    number = 1 if block is None else block.block_index + 1
+    most = max(answer.config.max_denoising_steps, 0 if block is None else block.steps)  # a rescue takes more
     if not answer.config.is_block_diffusion or (block is not None and block.has_masks):
         return _passes(answer, share)
     if block is None or not block.steps:

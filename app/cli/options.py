@@ -97,6 +97,11 @@ KNOBS = (
 )
 DECODING = (
     Knob("--decoder", "decoder", str, "how the text is written; another name lists those that the model has"),
+    Knob("--thought-decoder", "thought_decoder", str, "that of blocks which begin in a thought"),
+    Knob("--answer-decoder", "answer_decoder", str, "that of all other blocks"),
+    Knob(
+        "--rescue-probability", "rescue_probability", float, "causal probability from which on --rescue keeps a token"
+    ),
     Knob("--temperature", "sampling_temperature", float, "how freely tokens are drawn; 0 takes the likeliest"),
     Knob("--top-k", "sampling_top_k", int, "draw among so many of the likeliest tokens; 0 allows all"),
     Knob("--top-p", "sampling_top_p", float, "draw among the likeliest tokens that come to this probability"),
@@ -159,7 +164,14 @@ def add_seed(parser: argparse._ActionsContainer) -> None:
 
 def add_decoding(parser: argparse.ArgumentParser) -> None:
     """``--decoder``, and the options of those that do not begin with noise."""
-    _add(parser.add_argument_group("decoder (default: the model's own)"), DECODING)
+    group = parser.add_argument_group("decoder (default: the model's own)")
+    _add(group, DECODING)
+    group.add_argument(
+        "--rescue",
+        action="store_const",
+        const=True,
+        help="write a block on autoregressively where block diffusion does not converge",
+    )
 
 
 def add_sampler(parser: argparse.ArgumentParser) -> None:
@@ -195,6 +207,8 @@ def sampler_changes(args: argparse.Namespace) -> dict[str, int | float | str]:
     """
     knobs = (*KNOBS, *DECODING) if hasattr(args, "decoder") else KNOBS
     changes = {knob.field: value for knob in knobs if (value := getattr(args, knob.field)) is not None}
+    if getattr(args, "rescue", None):
+        changes["rescue"] = True
     probe = dict(changes)
     for one, other in (("t_min", "t_max"), ("t_max", "t_min")):
         if one in probe:
@@ -213,7 +227,7 @@ def settings(base: GenerationConfig, changes: dict[str, int | float | str]) -> G
         return base.replace(**changes)
     except SafelightError as error:
         message = str(error)
-        for knob in (*KNOBS, *DECODING):
+        for knob in sorted((*KNOBS, *DECODING), key=lambda knob: -len(knob.field)):
             message = message.replace(knob.field, knob.option)
         raise SafelightError(message) from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -11,9 +12,11 @@ import torch
 from torch import Tensor
 
 from engine.config import BLOCK_DIFFUSION, GenerationConfig
+from engine.decoding.autoregressive import autoregressive
 from engine.decoding.block_diffusion import CommittedBlocks, block_diffusion
 from engine.decoding.infilling import infilling
-from engine.decoding.names import decoder_name, require_diffusion
+from engine.decoding.mixed import MIXABLE, ThoughtTokens, mixed
+from engine.decoding.names import names_of, require_diffusion
 from engine.decoding.protocols import (
     BlockDenoiser,
     Decode,
@@ -38,8 +41,9 @@ from engine.types import Cancel, Row
 if TYPE_CHECKING:
     from engine.text.formatted_answer import FormattedAnswer
 
-DECODERS: dict[str, Decoder] = {"block_diffusion": block_diffusion}
-"""By the names that families of models have for them: to add one, add a row. Forks and infills are block diffusion."""
+DECODERS: dict[str, Decoder] = {"block_diffusion": block_diffusion, "autoregressive": autoregressive}
+"""By the names that families of models have for them: to add one, add a row. Formats, forks, infills and decisions are
+block diffusion."""
 
 
 def generate(
@@ -49,21 +53,21 @@ def generate(
     seed: int = 0,
     cancel: Cancel | None = None,
     cache: KVCache | None = None,
-    decoder: str | None = None,
     output_format: OutputFormat | None = None,
 ) -> Iterator[Event]:
-    """Generate text after a prompt, block by block, telling each denoising step as an event.
+    """Generate text after a prompt, block by block, telling each denoising step or other pass as an event.
 
     Args:
         model: from ``load_model``.
         prompt_ids: token ids (T,), T >= 1, usually from ``model.chat_ids``.
-        config: sampler settings; ``None`` takes DiffusionGemma's defaults. Prefer ``model.generation_defaults``.
+        config: how it is decoded, and the settings of that; ``None`` takes DiffusionGemma's defaults. Prefer
+            ``model.generation_defaults``.
         seed: the same seed, settings, machine and model repeat the run exactly.
         cancel: looked at between steps (``threading.Event`` will do); the run then ends with reason "cancelled".
         cache: of an earlier run of this model, or ``model.new_cache()``. What it shares with the prompt's beginning is
             not read again, and the rest of it is forgotten. In the end it holds the prompt and all committed canvases
-            but the last. Text that was read in other pieces may round differently in its last digits.
-        decoder: a name of ``DECODERS`` that the model's family has; ``None`` takes that of the settings.
+            but the last; of an autoregressive run, all tokens but the last. Text that was read in other pieces may
+            round differently in its last digits.
         output_format: what the answer must fit; takes block diffusion. The run ends with "eos" where the answer is
             whole, and with "length" where it was cut.
 
@@ -75,7 +79,7 @@ def generate(
             decoder that the model does not have, non-finite logits.
     """
     config = config or GenerationConfig()
-    yield from run(model, generating(model, prompt_ids, config, seed, cancel, cache, decoder, output_format))
+    yield from run(model, generating(model, prompt_ids, config, seed, cancel, cache, output_format))
 
 
 def fork(
@@ -159,19 +163,17 @@ def generating(
     seed: int,
     cancel: Cancel | None = None,
     cache: KVCache | None = None,
-    decoder: str | None = None,
     output_format: OutputFormat | None = None,
 ) -> Decoding[None]:
     """As ``generate``; whoever takes the items performs the passes among them."""
     if output_format is not None:
-        asked = config.replace(decoder=decoder or config.decoder)
-        require_diffusion(asked, decoders_of(model)[0], "an answer that must fit a format")
+        require_block_diffusion(model, config, "an answer in a format")
         answer = answer_of(model, [int(token) for token in prompt_ids], config, output_format)
         yield from fitting(model, prompt_ids, config, seed, answer, cancel, cache)
         return
     prompt, cache = checked_prompt(prompt_ids), bound(model, cache)
     check_seed(seed)
-    decode = DECODERS[decoder_name(decoder or config.decoder, *decoders_of(model))]
+    decode = decoder_of(model, config, prompt)
     yield from decode(model, prompt, config, seed, cancel, cache)
 
 
@@ -185,6 +187,7 @@ def fitting(
     cache: KVCache | None = None,
 ) -> Decoding[None]:
     """As ``generating``, under the format of an answer that has not begun; see ``answer_of``."""
+    require_block_diffusion(model, config, "an answer in a format")
     prompt, cache = checked_prompt(prompt_ids), bound(model, cache)
     check_seed(seed)
     yield from structured(model, prompt, config, seed, cancel, cache, answer)
@@ -202,7 +205,9 @@ def forking(
     cache: KVCache | None = None,
 ) -> Decoding[None]:
     """As ``fork``; whoever takes the items performs the passes among them."""
-    require_diffusion(config, decoders_of(model)[0], "a fork")
+    require_block_diffusion(model, config, "a fork")
+    if config.rescue:
+        raise SafelightError("a run that rescues blocks cannot be forked; run it with rescue off, and fork that")
     prompt, cache = checked_prompt(prompt_ids), bound(model, cache)
     check_seed(seed)
     last = changes[-1] if changes else None
@@ -233,7 +238,7 @@ def refilling(
     cache: KVCache | None = None,
 ) -> Decoding[None]:
     """As ``infill``; whoever takes the items performs the passes among them."""
-    require_diffusion(config, decoders_of(model)[0], "an infill")
+    require_block_diffusion(model, config, "an infill")
     prompt, cache = checked_prompt(prompt_ids), bound(model, cache)
     check_seed(seed)
     if not marks:
@@ -247,11 +252,41 @@ def refilling(
 # --- running -----------------------------------------------------------------------------------------------------
 
 
-def decoders_of(model: BlockDenoiser) -> tuple[tuple[str, ...], str]:
-    """The decoders that a model's family has, all for a bare network, and the one that it takes by itself."""
+def decoder_of(model: BlockDenoiser, config: GenerationConfig, prompt: Tensor) -> Decoder:
+    """The way of decoding that a run behind a prompt (T,) asks for.
+
+    Raises:
+        SafelightError: the model's family does not have it, or cannot change between the two that are asked for.
+    """
+    thought, answer = decoder_names(model, config)
+    if thought == answer and not (config.rescue and answer == BLOCK_DIFFUSION):
+        return DECODERS[answer]
+    for name in (thought, answer):
+        if name not in MIXABLE:
+            raise SafelightError(
+                f"a run cannot change between {name} and another decoder; only {' and '.join(MIXABLE)}"
+            )
+    thoughts = ThoughtTokens.of(model.tokenizer, prompt) if isinstance(model, Model) else ThoughtTokens()
+    return functools.partial(mixed, decoders=(thought, answer), thoughts=thoughts)
+
+
+def decoder_names(model: BlockDenoiser, config: GenerationConfig) -> tuple[str, str]:
+    """As ``names_of``, of a model or a bare network."""
+    return names_of(config, *_decoders_of(model))
+
+
+def require_block_diffusion(model: BlockDenoiser, config: GenerationConfig, what: str) -> None:
+    """As ``require_diffusion``, of a model or a bare network."""
+    require_diffusion(config, *_decoders_of(model), what)
+
+
+def _decoders_of(model: BlockDenoiser) -> tuple[tuple[str, ...], str]:
+    """The decoders that it has, and its own."""
     if isinstance(model, Model):
         return model.family.decoders, model.family.default_decoder
-    return tuple(DECODERS), BLOCK_DIFFUSION
+    if hasattr(model, "denoise"):
+        return tuple(DECODERS), BLOCK_DIFFUSION
+    return tuple(name for name in DECODERS if name != BLOCK_DIFFUSION), "autoregressive"  # it only reads
 
 
 @torch.inference_mode()  # as a decorator it is off while the generator is suspended

@@ -8,26 +8,28 @@ from engine.config import BLOCK_DIFFUSION, GenerationConfig
 from engine.errors import SafelightError, quoted
 
 
-def decoder_name(name: str, decoders: Sequence[str], own: str) -> str:
-    """The name of a decoder.
+def names_of(config: GenerationConfig, decoders: Sequence[str], own: str) -> tuple[str, str]:
+    """Names of the decoders of thoughts, and of all else.
 
     Args:
-        name: that is asked for; "" takes ``own``.
-        decoders: that the model's family has.
+        decoders: that the model's family has. own: the one that it takes by itself.
 
     Raises:
-        SafelightError: the family does not have it.
+        SafelightError: the family does not have one that is asked for.
     """
-    if name and name not in decoders:
-        raise SafelightError(f"unknown decoder {quoted(name)}; this model has {', '.join(decoders)}")
-    return name or own
+    for name in (config.decoder, config.thought_decoder, config.answer_decoder):
+        if name and name not in decoders:
+            raise SafelightError(f"unknown decoder {quoted(name)}; this model has {', '.join(decoders)}")
+    whole = config.decoder or own
+    return config.thought_decoder or whole, config.answer_decoder or whole
 
 
-def require_diffusion(config: GenerationConfig, decoders: Sequence[str], what: str) -> None:
-    """
+def require_diffusion(config: GenerationConfig, decoders: Sequence[str], own: str, what: str) -> None:
+    """See that what only block diffusion can do is asked of it.
+
     Raises:
-        SafelightError: ``what`` takes block diffusion, and the settings or the model's family have another decoder.
+        SafelightError: the run has another decoder.
     """
-    if not config.is_block_diffusion:
-        raise SafelightError(f"{what} takes the decoder {BLOCK_DIFFUSION}; this run has {config.decoder}")
-    decoder_name(BLOCK_DIFFUSION, decoders, "")
+    for name in names_of(config, decoders, own):
+        if name != BLOCK_DIFFUSION:
+            raise SafelightError(f"{what} takes the decoder {BLOCK_DIFFUSION}, and this run asks for {name}")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from engine.config import BLOCK_DIFFUSION, GenerationConfig
-from engine.decoding.names import decoder_name, require_diffusion
+from engine.decoding.names import names_of, require_diffusion
 from engine.errors import SafelightError
 from engine.events import CanvasCommitted, Event, Influence
 from engine.service.admission import Admission
@@ -292,17 +292,18 @@ class LocalBackend:
         Raises:
             SafelightError: the model's family does not have it, or it cannot do what is asked for.
         """
-        known = model.family.decoders
+        known, own = model.family.decoders, model.family.default_decoder
         request = task.request
         source, config = request.source, request.config
         if source is not None:
-            require_diffusion(source.header.config, known, "going on from a recorded run")
+            require_diffusion(source.header.config, known, own, "going on from a recorded run")
         elif request.decision is None and request.output_format is None:
-            named = config.replace(decoder=decoder_name(config.decoder, known, model.family.default_decoder))
+            names_of(config, known, own)
+            named = config.replace(decoder=config.decoder or own)
             if not named.is_block_diffusion:
                 return dataclasses.replace(task, request=dataclasses.replace(request, config=named))
         elif request.output_format is not None:
-            require_diffusion(config, known, "an answer that must fit a format")
+            require_diffusion(config, known, own, "an answer in a format")
         return task
 
     @staticmethod
@@ -422,7 +423,7 @@ class LocalBackend:
 
         self._put_adapter(model, self._chosen)
         header = request.trace.header
-        require_diffusion(header.config, model.family.decoders, "influence")
+        require_diffusion(header.config, model.family.decoders, model.family.default_decoder, "influence")
         ids = header.prompt_ids or model.chat_ids(header.messages, enable_thinking=header.think)
         cache = self._caches.take(model, ids)
         found = influence(

@@ -179,8 +179,7 @@ class Order:
             fits = block == 0 and step == self._block == -1 and not self._is_text
             self._is_text = True
         elif kind == b"COMM":
-            has_step = self._step >= 0 or block > 0  # the last step of the block before may have filled it, too
-            fits = self._is_open and block == self._block and step == -1 and has_step
+            fits = self._is_open and block == self._block and step == -1 and self._step >= 0
             self._is_open = False
         elif kind == b"PART":
             fits = block == step == self._block == -1

@@ -61,12 +61,12 @@ def test_a_run_s_record_names_its_decoder_unless_that_is_block_diffusion() -> No
         assert replies[-1].message == ""  # type: ignore[union-attr]
         if wanted != "block_diffusion":
             again = RunRequest.fork(trace, (Fork(0, 0, seed=1),))
-            assert "takes the decoder block_diffusion; this run has" in refusal(run(engine, again))
+            assert "takes the decoder block_diffusion, and this run asks for" in refusal(run(engine, again))
     other = RunRequest("chat", MESSAGES, GenerationConfig(decoder="other"), 7)
     assert refusal(run(engine, other)).startswith("unknown decoder 'other'; this model has autoregressive, ")
     config, fits = GenerationConfig(decoder="autoregressive"), OutputFormat("json_object")
     held = RunRequest("chat", MESSAGES, config, 7, output_format=fits)
-    assert refusal(run(engine, held)).startswith("an answer that must fit a format takes the decoder block_diffusion")
+    assert refusal(run(engine, held)).startswith("an answer in a format takes the decoder block_diffusion")
 
 
 def test_a_model_that_does_not_denoise_offers_nothing_of_it() -> None:
@@ -117,5 +117,5 @@ def test_a_decoder_s_name_is_bounded() -> None:
     for bad in ("", "x" * 65):
         with pytest.raises(ValidationError):
             asked(backend("block_diffusion")[1], decoder=bad)
-    with pytest.raises(SafelightError, match="decoder must be a name"):
+    with pytest.raises(SafelightError, match="decoder must be a name of at most"):
         GenerationConfig(decoder="A b")
