@@ -226,10 +226,8 @@ def settings(base: GenerationConfig, changes: dict[str, int | float | str]) -> G
     try:
         return base.replace(**changes)
     except SafelightError as error:
-        message = str(error)
-        for knob in sorted((*KNOBS, *DECODING), key=lambda knob: -len(knob.field)):
-            message = message.replace(knob.field, knob.option)
-        raise SafelightError(message) from None
+        named = {knob.field: knob.option for knob in (*KNOBS, *DECODING)}
+        raise SafelightError(re.sub(r"\w+", lambda word: named.get(word[0], word[0]), str(error))) from None
 
 
 def _reader(knob: Knob) -> Callable[[str], int | float | str]:
