@@ -14,6 +14,7 @@ from torch import Tensor
 from engine.config import BLOCK_DIFFUSION, GenerationConfig
 from engine.decoding.autoregressive import autoregressive
 from engine.decoding.block_diffusion import CommittedBlocks, block_diffusion
+from engine.decoding.causal_parallel import causal_parallel
 from engine.decoding.infilling import infilling
 from engine.decoding.mixed import MIXABLE, ThoughtTokens, mixed
 from engine.decoding.names import names_of, require_diffusion
@@ -41,7 +42,11 @@ from engine.types import Cancel, Row
 if TYPE_CHECKING:
     from engine.text.formatted_answer import FormattedAnswer
 
-DECODERS: dict[str, Decoder] = {"block_diffusion": block_diffusion, "autoregressive": autoregressive}
+DECODERS: dict[str, Decoder] = {
+    "block_diffusion": block_diffusion,
+    "autoregressive": autoregressive,
+    "causal_parallel": causal_parallel,
+}
 """By the names that families of models have for them: to add one, add a row. Formats, forks, infills and decisions are
 block diffusion."""
 
