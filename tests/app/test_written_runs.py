@@ -33,6 +33,7 @@ TEXT = [10 + place % 20 for place in range(19)] + [END]
 RUNS = {
     "one by one": written_run(TEXT, C),
     "ahead of the block": written_run(TEXT, C, ahead=7),
+    "several blocks a pass": written_run(TEXT, 2, ahead=9),
     "cancelled": written_run(TEXT, C, ahead=3, stop=4),
     "without candidates": written_run(TEXT, C, top_k=0),
 }
