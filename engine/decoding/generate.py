@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +13,7 @@ from torch import Tensor
 from engine.config import GenerationConfig
 from engine.decoding.block_diffusion import CommittedBlocks, block_diffusion
 from engine.decoding.infilling import infilling
+from engine.decoding.masked_diffusion import masked_diffusion
 from engine.decoding.protocols import (
     BlockDenoiser,
     Decode,
@@ -25,6 +26,7 @@ from engine.decoding.protocols import (
     Prefill,
     T,
 )
+from engine.decoding.self_speculation import self_speculation
 from engine.decoding.structured import structured
 from engine.errors import SafelightError, quoted
 from engine.events import Event
@@ -37,7 +39,11 @@ from engine.types import Cancel, Row
 if TYPE_CHECKING:
     from engine.text.formatted_answer import FormattedAnswer
 
-DECODERS: dict[str, Decoder] = {"block_diffusion": block_diffusion}
+DECODERS: dict[str, Decoder] = {
+    "block_diffusion": block_diffusion,
+    "masked_diffusion": masked_diffusion,
+    "self_speculation": self_speculation,
+}
 """By the names that families of models have for them: to add one, add a row. Forks and infills are block diffusion."""
 
 
@@ -294,9 +300,10 @@ def perform(model: BlockDenoiser, wanted: Pass) -> None:
                 wanted.cache.truncate(before)  # nothing has changed
                 raise
         case Decode():
-            wanted.logits = model.decode(
-                wanted.ids, wanted.cache, wanted.commit, wanted.first_logits, wanted.positions, wanted.is_causal
-            )
+            with nullcontext() if wanted.draft is None else wanted.draft.on():
+                wanted.logits = model.decode(
+                    wanted.ids, wanted.cache, wanted.commit, wanted.first_logits, wanted.positions, wanted.is_causal
+                )
         case LaunchStep():
             wanted.program.launch(wanted.index)
 
