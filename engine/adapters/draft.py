@@ -19,9 +19,9 @@ from engine.adapters.reading import AdapterFiles
 from engine.adapters.targets import Adapters, Targets
 from engine.errors import SafelightError
 from engine.layers.adapted import Addition, addition, set_addition
+from engine.store_files import DRAFT_FOLDER
 from engine.weights.safetensors import Checkpoint
 
-FOLDER = "linear_spec_lora"  # in a checkpoint's
 SCALING = 4.0
 TARGETS = Targets(re.compile(r"layers\.[0-9]+\.self_attn\.o_proj"), (("encoder.", "denoise"),))
 
@@ -56,7 +56,7 @@ def read_draft(
     Raises:
         SafelightError: as ``AdapterFiles.open`` and ``AdapterFiles.read``.
     """
-    folder = checkpoint / FOLDER
+    folder = checkpoint / DRAFT_FOLDER
     if not (folder / TENSORS).is_file():
         return None
     try:
@@ -72,7 +72,7 @@ def _without_config(folder: Path) -> AdapterFiles:
     shapes = [header.shape for name, header in files.headers.items() if name.endswith(".lora_A.weight")]
     rank = shapes[0][0] if shapes and shapes[0] else 1
     if not 1 <= rank <= MOST_RANK:
-        raise SafelightError(f"{folder / TENSORS} has the rank {rank}; download the model's {FOLDER} again")
+        raise SafelightError(f"{folder / TENSORS} has the rank {rank}; download the model's {DRAFT_FOLDER} again")
     return AdapterFiles(LoraConfig(folder / CONFIG, rank, SCALING * rank), files, "")
 
 

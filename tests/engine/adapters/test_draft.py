@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,15 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from engine import SafelightError
-from engine.adapters.draft import FOLDER, TARGETS, DraftAdapter, read_draft
+from engine.adapters.draft import TARGETS, DraftAdapter, read_draft
 from engine.adapters.lora import LayerAdapter, LowRank
 from engine.adapters.targets import Adapters, attach
 from engine.adapters.writing import save_adapter
 from engine.models.causal.network import CausalNetwork
+from engine.models.folder import quantize
+from engine.store_files import DRAFT_FOLDER as FOLDER
 from tests.engine.causal import masked_network
+from tests.engine.packing import released
 
 PATH = "layers.{}.self_attn.o_proj"
 NAME = f"base_model.model.encoder.{PATH}.lora_{{}}.weight"
@@ -99,3 +103,20 @@ def test_what_is_wrong_with_it_is_said_in_a_line(changes: dict[str, Tensor], mes
     with pytest.raises(SafelightError, match=message) as caught:
         read(tmp_path, masked_network(0))
     assert "\n" not in str(caught.value)
+
+
+def test_a_store_takes_it_along_and_through_no_link(tmp_path: Path) -> None:
+    source, outside, cancel = released(tmp_path / "source"), tmp_path / "outside", threading.Event()
+    (source / FOLDER).mkdir()
+    save_file(matrices(3), source / FOLDER / "adapter_model.safetensors")
+    quantize(source, tmp_path / "store", "nf4", torch.device("cpu"))
+    found, given = ((folder / FOLDER / "adapter_model.safetensors") for folder in (tmp_path / "store", source))
+    assert found.read_bytes() == given.read_bytes()
+
+    with pytest.raises(SafelightError, match="cancelled"):
+        quantize(source, tmp_path / "begun", "nf4", torch.device("cpu"), lambda _: cancel.set(), cancel)
+    outside.mkdir()
+    (tmp_path / "begun" / FOLDER).symlink_to(outside)
+    with pytest.raises(SafelightError, match="is a link"):
+        quantize(source, tmp_path / "begun", "nf4", torch.device("cpu"))
+    assert not list(outside.iterdir())
