@@ -65,7 +65,7 @@ def _fill(run: MaskedRun, places: range) -> Decoding[None]:
 
 
 def _is_sure(logits: Tensor, drawn: Tensor, probability: float) -> Tensor:
-    """Logits (R, V) and a token of each row (R,) -> (R,) bools: where it is likely enough; the likeliest always is."""
+    """Whether a row's token is likely enough, before the temperature; the likeliest always is: (R, V), (R,) -> (R,)."""
     chosen = logits.gather(1, drawn[:, None])[:, 0]
     shares = (chosen - logits.logsumexp(dim=-1)).exp()
     sure = shares >= probability

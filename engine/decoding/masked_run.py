@@ -122,7 +122,8 @@ class MaskedRun:
             else:
                 self.length += 1
                 self._end = "length" if self.length == self.limit else None
-        yield from self._blocks.step(written, predicted, seconds, self.config.sampling_temperature, self.length)
+        temperature = self.config.sampling_temperature
+        yield from self._blocks.step(written, predicted, seconds, temperature, settled=self.length)
 
     def finish(self) -> Iterator[Event]:
         """The end of the run; the cache then holds nothing behind the committed text."""
