@@ -2,6 +2,9 @@
 
 A block is a canvas of C positions with a filler where nothing is written yet. The decoder counts the text it has
 generated from 0, wherever blocks begin, and may write ahead of the open block: what lies there shows when that begins.
+
+Some blocks of a run may be denoised. One that was denoised in vain can be written on: its draft then stands where
+nothing is written.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from typing import Literal
 
 import numpy as np
 
+from engine.decoding.stepper import Step
 from engine.events import CanvasCommitted, CanvasStarted, Event, GenerationFinished, StepFinished
 from engine.types import Tokens
 
@@ -45,12 +49,16 @@ class WrittenBlocks:
 
     Args:
         length: C. filler: the token id that stands where nothing is written. padding: what follows the text's end.
+        ends: tokens that end the text; a block with one is committed by ``finish``, which is told where the text ends.
+        pinned: place -> token of those in the first block that are given; they count as written from its beginning.
     """
 
     length: int
     filler: int
     padding: int
     top_k: int = 0
+    ends: frozenset[int] = frozenset()
+    pinned: Mapping[int, int] = field(default_factory=dict)
     text: dict[int, int] = field(default_factory=dict)  # all that is written, by its place in the generated text
     passes: int = 0
     seconds: float = 0.0
@@ -60,10 +68,24 @@ class WrittenBlocks:
     _committed: int = 0  # blocks
     _settled: int = 0  # tokens of the text, from its first, that stay
     _last: _Told | None = None
+    _draft: Step | None = None  # of the open block, if it was denoised before
+
+    def __post_init__(self) -> None:
+        self.text |= self.pinned
 
     def begin(self) -> Iterator[Event]:
-        """Open the first block."""
+        """Open the next block."""
         yield from self._open()
+
+    def add(self, committed: CanvasCommitted) -> None:
+        """Count in the next block, which was denoised; its events are out already."""
+        own = committed.tokens[: committed.text_length].tolist()
+        self.text |= dict(enumerate(own, self._start))
+        self._block, self._committed = self._block + 1, self._committed + 1
+
+    def write_on(self, draft: Step, steps: int) -> None:
+        """Open the next block where denoising has left it; its events up to there are out already."""
+        self._is_open, self._steps, self._draft = True, steps, draft
 
     def step(
         self,
@@ -78,7 +100,7 @@ class WrittenBlocks:
         Args:
             written: place -> token; a place is written once.
             settled: tokens of the text, from its first, that stay whatever comes, and have no end token among them:
-                blocks are committed up to there. None: all that is written without a gap.
+                blocks are committed up to there. None: all that is written without a gap, up to an end token.
         """
         if not self._is_open:
             yield from self._open()
@@ -88,7 +110,7 @@ class WrittenBlocks:
         yield self._step_of(predicted, seconds, temperature)
         if settled is None:
             settled = self._settled
-            while settled in self.text:
+            while settled in self.text and self.text[settled] not in self.ends:
                 settled += 1
         self._settled = settled
         while self._start + self.length <= settled:
@@ -128,15 +150,18 @@ class WrittenBlocks:
         yield self._commit(min(self.length, length - self._start), end - self._start)
 
     def _canvas(self) -> Tokens:
-        own = (self.text.get(self._start + place, self.filler) for place in range(self.length))
+        below = [self.filler] * self.length if self._draft is None else self._draft.argmax.tolist()
+        own = (self.text.get(self._start + place, below[place]) for place in range(self.length))
         return np.fromiter(own, dtype=np.int32, count=self.length)
 
     def _open(self, without: Mapping[int, int] | None = None) -> Iterator[Event]:
         self._is_open, self._steps = True, 0
-        canvas, pinned = self._canvas(), np.zeros(self.length, dtype=np.bool_)
+        canvas = self._canvas()
         for place in without or ():
             if 0 <= place - self._start < self.length:
                 canvas[place - self._start] = self.filler
+        own = (self._start + place in self.pinned for place in range(self.length))
+        pinned = np.fromiter(own, dtype=np.bool_, count=self.length)
         yield CanvasStarted(self._block, canvas, pinned, self.filler)
 
     def _step_of(self, predicted: Mapping[int, Predicted], seconds: float, temperature: float) -> StepFinished:
@@ -147,15 +172,19 @@ class WrittenBlocks:
         top_probabilities = np.zeros((self.length, self.top_k), dtype=np.float32)
         if self.top_k:
             top_probabilities[:, 0] = 1.0
+        accepted = np.fromiter(
+            (self._start + place in self.text for place in range(self.length)), dtype=np.bool_, count=self.length
+        )
+        if self._draft is not None:
+            entropy[~accepted] = self._draft.entropy[~accepted]
+            if self._draft.top:
+                top_tokens[~accepted], top_probabilities[~accepted] = (part[~accepted] for part in self._draft.top)
         for place, found in predicted.items():
             index = place - self._start
             if 0 <= index < self.length:
                 argmax[index], candidates[index], entropy[index] = found.argmax, found.candidate, found.entropy
                 if self.top_k and found.top_tokens is not None and found.top_probabilities is not None:
                     top_tokens[index], top_probabilities[index] = found.top_tokens, found.top_probabilities
-        accepted = np.fromiter(
-            (self._start + place in self.text for place in range(self.length)), dtype=np.bool_, count=self.length
-        )
         top = (top_tokens, top_probabilities) if self.top_k else (None, None)
         step, self._steps = self._steps, self._steps + 1
         return StepFinished(
@@ -165,6 +194,8 @@ class WrittenBlocks:
     def _commit(self, text_length: int, kept: int) -> CanvasCommitted:
         tokens = self._canvas()
         tokens[kept:] = self.padding
-        done = CanvasCommitted(self._block, tokens, text_length, self._steps, "converged")
-        self._is_open, self._block, self._committed = False, self._block + 1, self._committed + 1
+        reason: Literal["converged", "step_cap"] = "converged" if self._draft is None else "step_cap"
+        done = CanvasCommitted(self._block, tokens, text_length, self._steps, reason)
+        self._is_open, self._draft = False, None
+        self._block, self._committed = self._block + 1, self._committed + 1
         return done

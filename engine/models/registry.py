@@ -39,7 +39,7 @@ FAMILIES = {
             DiffusionGemma,
             NAMES,
             TARGETS,
-            decoders=("block_diffusion",),
+            decoders=("block_diffusion", "autoregressive"),
             default_decoder="block_diffusion",
         ),
     )

@@ -34,10 +34,10 @@ from engine.layers.norm import RMSNorm
 from engine.layers.packed_linear import PackedExperts, PackedLinear, PackedWeight, gather, joined
 from engine.layers.rope import inverse_frequencies
 from engine.models.diffusion_gemma.block import Block
-from engine.quant import Packed
+from engine.quant import INT8, Packed
 
 
-class Network(Protocol):
+class FusedNetwork(Protocol):
     """What of a network is run here; ``DiffusionGemma`` is one."""
 
     config: ModelConfig
@@ -83,7 +83,7 @@ class RunInPass:
 class FusedLayers:
     """All layers and the final norm of a network."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: FusedNetwork) -> None:
         self._network = weakref.ref(network)  # which keeps this: a circle would hold its memory until it is collected
         blocks = [block for block in network.layers if isinstance(block, Block)]
         following = [*(block.input_layernorm for block in blocks[1:]), network.norm]
@@ -96,7 +96,7 @@ class FusedLayers:
         }
 
     @property
-    def network(self) -> Network:
+    def network(self) -> FusedNetwork:
         """The network; the caller keeps it alive."""
         network = self._network()
         assert network is not None
@@ -299,7 +299,7 @@ def _joined(linears: list[nn.Linear]) -> Packed | None:
 def _eight_bit(linears: list[nn.Linear]) -> list[PackedWeight]:
     modules: list[nn.Module] = [*linears]
     weights = [module.weight for module in modules if isinstance(module, PackedLinear)]
-    return [weight for weight in weights if weight.scheme in schemes("linear", "triton")]
+    return [weight for weight in weights if weight.scheme == INT8]
 
 
 def _multiply(x: Tensor, linears: list[nn.Linear], weight: Packed, gated: bool = False) -> Tensor:
