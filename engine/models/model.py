@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from engine import catalog, kernels
+from engine.adapters.draft import DraftAdapter, read_draft
 from engine.adapters.slot import Adapter, AdapterSlot
 from engine.config import GenerationConfig, ModelConfig
 from engine.errors import SafelightError, Sentence
@@ -21,7 +22,7 @@ from engine.layers.kv_cache import KVCache
 from engine.layers.packed_linear import packed_weights
 from engine.memory.device import Placement, choose
 from engine.memory.footprint import Mode
-from engine.memory.plan import device_memory, require_room, spare_bytes
+from engine.memory.plan import device_memory, free_bytes, require_room, spare_bytes
 from engine.memory.several import run_bytes
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.folder import ModelFolder
@@ -53,6 +54,7 @@ class Model:
     precision: Precision
     threads: int  # of the processor that a pass takes; 0 on a GPU
     most_threads: int  # that one of several runs may take
+    draft: DraftAdapter | None = None  # on in drafting passes alone
     adapter_slot: AdapterSlot = field(default_factory=AdapterSlot, init=False, repr=False)
     derived: dict[type, Any] = field(default_factory=dict, init=False, repr=False)
     """What others have made from its layers as they are now, by type; cleared where an adapter comes or goes."""
@@ -204,11 +206,14 @@ def load_model(
     placement = choose(device, found.dtype)
     counted = choose_threads(config, threads)
     weights = opened.weights(quantization, placement.device, placement.dtype, found.precision)
+    network = weights.load(progress, cancel)
+    drafts = "self_speculation" in opened.family.decoders
+    free = free_bytes(placement.device)
     return Model(
         name=folder.name,
         folder=folder,
         family=opened.family,
-        network=weights.load(progress, cancel),
+        network=network,
         tokenizer=tokenizer,
         chat_template=template,
         generation_defaults=defaults,
@@ -218,6 +223,7 @@ def load_model(
         precision=weights.precision,
         threads=counted if placement.device.type == "cpu" else 0,
         most_threads=(threads or available_threads()) if placement.device.type == "cpu" else 0,
+        draft=read_draft(folder, network, placement.device, placement.dtype, free) if drafts else None,
     )
 
 
