@@ -1,0 +1,127 @@
+"""Dense causal networks, read from checkpoints as they are published, against transformers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from engine import load_model
+from engine.models.causal.config import CausalConfig
+from engine.models.causal.network import CausalNetwork
+from engine.models.folder import ModelFolder
+from tests.engine.golden.causal_reference import VOCABULARY, YARN, build, logits_of, published, save
+
+TOLERANCE = 2e-4
+
+
+class Case(NamedTuple):
+    """A family's checkpoint and the model of transformers that it is."""
+
+    family: str
+    kind: str
+    changes: dict[str, Any]
+    raw: dict[str, Any] = {}  # noqa: RUF012 - read only
+
+
+ODD = {"hidden_size": 30, "num_attention_heads": 3, "num_key_value_heads": 1, "intermediate_size": 51}
+QUERIES = {**YARN, "llama_4_scaling_beta": 0.3}
+CASES = {
+    "qwen2": Case("qwen2", "qwen2", {"tie_word_embeddings": True}),
+    "qwen2, odd, with YaRN": Case("qwen2", "qwen2", {**ODD, "rope_parameters": YARN, "tie_word_embeddings": False}),
+    "qwen2, one head a group": Case("qwen2", "qwen2", {"num_key_value_heads": 4, "rms_norm_eps": 1e-3}),
+    "qwen3": Case("qwen3", "qwen3", {"tie_word_embeddings": False}),
+    "qwen3, odd, tied": Case("qwen3", "qwen3", {**ODD, "head_dim": 6, "tie_word_embeddings": True}),
+    "qwen3 with biases": Case("qwen3", "qwen3", {"attention_bias": True}),
+    "wedlm 7B": Case("wedlm", "qwen2", {}, {"mask_token_id": 5}),
+    "wedlm 8B": Case("wedlm", "qwen3", {"attention_bias": False}, {"mask_token_id": 5}),
+    "sdar": Case("sdar", "qwen3", {}, {"mask_token_id": 5, "block_size": 8}),
+    "nemotron": Case("nemotron_labs_diffusion", "ministral3", {"rope_parameters": QUERIES}),
+    "nemotron, tied, odd": Case(
+        "nemotron_labs_diffusion",
+        "ministral3",
+        {
+            **ODD,
+            "head_dim": 14,
+            "tie_word_embeddings": True,
+            "rope_parameters": {**QUERIES, "mscale": 1.0, "mscale_all_dim": 0.5, "beta_fast": 4.0, "truncate": False},
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_pass_is_that_of_transformers(name: str, tmp_path: Path) -> None:
+    """Text in pieces, rows out of order as causal parallel decoding reads them, and a block that sees all of itself."""
+    case = CASES[name]
+    theirs = build(case.kind, seed=len(name), **case.changes)
+    opened = ModelFolder.open(save(theirs, tmp_path, case.family, **case.raw))
+    ours = opened.weights("none", torch.device("cpu"), torch.float32).load()
+    assert isinstance(ours, CausalNetwork)
+    ids = torch.randint(VOCABULARY, (60,), generator=torch.Generator().manual_seed(1))
+    places = torch.arange(60)
+    causal = torch.ones(60, 60, dtype=torch.bool).tril()
+    cache = ours.new_cache()
+    ours.prefill(ids[:20], cache)
+    found = [ours.decode(ids[20:31], cache, 11), ours.decode(ids[31:60], cache, 0, first_logits=2)]
+    expected = logits_of(theirs, ids, places, causal)
+    assert cache.length == 31
+    torch.testing.assert_close(torch.cat(found), torch.cat([expected[20:31], expected[33:]]), atol=TOLERANCE, rtol=0)
+
+    order = torch.tensor([33, 31, 36, 32, 34])
+    moved = ours.decode(ids[order], cache, 0, positions=order)
+    rows = torch.cat([places[:31], order])
+    expected = logits_of(theirs, ids[rows], rows, causal[:36, :36])
+    torch.testing.assert_close(moved, expected[31:], atol=TOLERANCE, rtol=0)
+
+    block = ours.decode(ids[31:40], cache, 0, is_causal=False)
+    sees_all = causal[:40, :40].clone()
+    sees_all[31:] = True
+    torch.testing.assert_close(block, logits_of(theirs, ids[:40], places[:40], sees_all)[31:], atol=TOLERANCE, rtol=0)
+
+
+def test_every_tensor_is_accounted_for(tmp_path: Path) -> None:
+    """A tied head that is stored, buffers and scales are left out; a head that is lacking or anything else is not."""
+    theirs = build("ministral3", rope_parameters=QUERIES, tie_word_embeddings=True)
+    folder = save(theirs, tmp_path, "nemotron_labs_diffusion")
+    held = load_file(folder / "model.safetensors")
+    layer = "encoder.layers.0.self_attn."
+    more = {f"{layer}k_scale": torch.ones(1), f"{layer}rotary_emb.inv_freq": torch.ones(4)}
+    save_file({**held, **more, "diffusion_head.weight": torch.ones(2, 2)}, folder / "model.safetensors")
+    network = ModelFolder.open(folder).weights("none", torch.device("cpu"), None).load()
+    stored = {published("model." + name) for name in network.state_dict()}
+    assert stored == held.keys()
+
+    def refusal(tensors: dict[str, torch.Tensor]) -> str:
+        save_file(tensors, folder / "model.safetensors")
+        with pytest.raises(Exception, match="tensor") as error:
+            ModelFolder.open(folder).weights("none", torch.device("cpu"), None)
+        return str(error.value)
+
+    assert "tensor encoder.layers.0.mlp.gate.weight is not part" in refusal(
+        {**held, "encoder.layers.0.mlp.gate.weight": torch.ones(2)}
+    )
+    config = folder / "config.json"
+    config.write_text(config.read_text().replace('"tie_word_embeddings": true', '"tie_word_embeddings": false'))
+    assert "tensor diffusion_head.weight is missing" in refusal(held)
+
+
+def test_a_model_is_loaded_with_template_ends_and_sampling_of_its_checkpoint(tmp_path: Path) -> None:
+    theirs = build("qwen3", max_position_embeddings=256)
+    folder = save(theirs, tmp_path, "wedlm", mask_token_id=5, attention_bias=False)
+    (folder / "generation_config.json").unlink()
+    model = load_model(folder, device="cpu")
+    assert isinstance(model.config, CausalConfig)
+    assert (model.config.mask_token_id, model.config.canvas_length) == (5, 32)
+    assert model.generation_defaults.eos_token_ids == (1,)  # of config.json; this tokenizer has no other
+    assert model.generation_defaults.pad_token_id == 0
+    assert (model.compute_path, model.has_step_program) == ("plain torch: the weights are not packed", False)
+    ids = torch.tensor(model.chat_ids([{"role": "user", "content": "hi"}]))
+    logits = model.decode(ids, model.new_cache(), 0, first_logits=len(ids) - 1)
+    expected = logits_of(theirs, ids, torch.arange(len(ids)), torch.ones(len(ids), len(ids), dtype=torch.bool).tril())
+    torch.testing.assert_close(logits, expected[-1:], atol=TOLERANCE, rtol=0)
+    with pytest.raises(Exception, match=r"has no denoising steps from noise; it is decoded by"):
+        model.denoise(ids, model.new_cache())
