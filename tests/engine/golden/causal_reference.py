@@ -33,18 +33,18 @@ CLASSES: dict[str, tuple[Any, Any]] = {
 YARN = {"rope_type": "yarn", "rope_theta": 5000.0, "factor": 4.0, "original_max_position_embeddings": 16}
 TEMPLATE = """\
 {%- if messages[0].role == 'system' %}{{- '<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n' }}{%- endif %}
-{%- set ns = namespace(last=messages|length - 1) %}
+{%- set ns = namespace(last=0) %}
 {%- for message in messages[::-1] %}
-    {%- if message.role == "user" and ns.last == messages|length - 1 %}{%- set ns.last = messages|length - 1 - loop.index0 %}{%- endif %}
+    {%- if message.role == "user" and ns.last == 0 %}{%- set ns.last = messages|length - 1 - loop.index0 %}{%- endif %}
 {%- endfor %}
 {%- for message in messages %}
-    {%- if message.content is string %}{%- set content = message.content %}{%- else %}{%- set content = '' %}{%- endif %}
+    {%- set content = message.content if message.content is string else '' %}
     {%- if message.role == "user" or (message.role == "system" and not loop.first) %}
         {{- '<|im_start|>' + message.role + '\\n' + content + '<|im_end|>' + '\\n' }}
     {%- elif message.role == "assistant" %}
         {%- if '</think>' in content %}{%- set content = content.split('</think>')[-1].lstrip('\\n') %}{%- endif %}
         {{- '<|im_start|>' + message.role + '\\n' + content.strip('\\n') }}
-        {%- if message.tool_calls %}{%- for tool_call in message.tool_calls %}{{- tool_call.function.arguments | tojson }}{%- endfor %}{%- endif %}
+        {%- for call in message.tool_calls or [] %}{{- call.function.arguments | tojson }}{%- endfor %}
         {{- '<|im_end|>\\n' }}
     {%- endif %}
 {%- endfor %}
