@@ -62,8 +62,8 @@ def run(args: argparse.Namespace) -> int:
         )
     else:
         amount = f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
+        parts = "layers" if manifest.precision.experts is None else "experts"
         print(
-            f"{destination} holds {source.name} with experts in {manifest.precision.experts}: "
-            f"{amount} in {seconds:.1f} s"
+            f"{destination} holds {source.name} with {parts} in {manifest.precision.bulk}: {amount} in {seconds:.1f} s"
         )
     return 0

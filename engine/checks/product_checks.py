@@ -25,7 +25,7 @@ def tolerance(dtype: torch.dtype) -> float:
 
 
 def linear_check(run: Linear, x: Tensor, weight: Packed, oracle: Linear = reference.linear) -> OracleCheck:
-    """``linear``: x (N, in), an 8-bit weight (out, in)."""
+    """``linear``: x (N, in), a packed weight (out, in)."""
 
     def work(x: Tensor, weight: Packed) -> Work:
         return lambda: (oracle(x.float(), weight),)
@@ -34,6 +34,8 @@ def linear_check(run: Linear, x: Tensor, weight: Packed, oracle: Linear = refere
     if len(x) > 1:
         mixups["the neighbouring token"] = work(x.roll(1, 0), weight)
     mixups["the neighbouring input"] = work(x.roll(1, -1), weight)
+    if weight.scales.shape[0] > 1:
+        mixups["the neighbouring groups' scales"] = work(x, other_scales(weight, -2))
     return OracleCheck(
         run=lambda: (run(x, weight),),
         oracle=work(x, weight),

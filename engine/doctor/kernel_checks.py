@@ -19,9 +19,9 @@ from engine.config import ModelConfig
 from engine.doctor import kernel_checks_between
 from engine.doctor.decode_all import decode_all
 from engine.doctor.shapes import CheckShape
-from engine.kernels import expert_gemm, expert_sort, linear_w8a8, linear_w8a16, reference, vocabulary
-from engine.kernels.table import schemes
-from engine.quant import BF16, DEFAULT, INT8, NF4_VALUES, PRECISIONS, Activations, Scheme
+from engine.kernels import expert_gemm, expert_sort, linear_w4a16, linear_w8a8, linear_w8a16, reference, vocabulary
+from engine.kernels.table import FOUR_BIT, schemes
+from engine.quant import BF16, DEFAULT, INT4, INT8, NF4_VALUES, PRECISIONS, Activations, Scheme
 
 Make = Callable[[], OracleCheck]
 Named = tuple[str, Make]  # operands are created when needed: those of the experts take 0.5 GB
@@ -30,7 +30,7 @@ Named = tuple[str, Make]  # operands are created when needed: those of the exper
 def kernel_checks(shape: CheckShape) -> list[Named]:
     """Names and makers of all checks, in the order of a step."""
     between = (kernel_checks_between.norms_of, kernel_checks_between.ends_of, kernel_checks_between.attention_of)
-    parts = (_decode, _sort, _experts, _linears, _linears_int8, *between, _vocabulary)
+    parts = (_decode, _sort, _experts, _linears, _linears_four_bit, _linears_int8, *between, _vocabulary)
     return [named for part in parts for named in part(shape)]
 
 
@@ -103,6 +103,20 @@ def _linears(shape: CheckShape) -> Iterator[Named]:
         )
 
     yield "linear8 gated", gated
+
+
+def _linears_four_bit(shape: CheckShape) -> Iterator[Named]:
+    """As dense models launch them: few tokens, inputs split among programs, and rows that no tile divides."""
+    size = shape.config.hidden_size
+
+    def make(scheme: Scheme, tokens: int, rows: int) -> OracleCheck:
+        weight = packed(rows, size, scheme=scheme, device=shape.device, seed=1)
+        return product_checks.linear_check(linear_w4a16.linear_w4a16, shape.normal(tokens, size, seed=tokens), weight)
+
+    for scheme in FOUR_BIT:
+        yield f"linear4 {scheme}, 16 tokens", partial(make, scheme, 16, size)
+    for tokens in (1, 33, 2 * shape.canvas):
+        yield f"linear4, {tokens} tokens", partial(make, INT4, tokens, size - 26)
 
 
 def _linears_int8(shape: CheckShape) -> Iterator[Named]:

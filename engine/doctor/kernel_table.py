@@ -18,6 +18,7 @@ from engine.kernels import (
     expert_gemm,
     expert_sort,
     inputs,
+    linear_w4a16,
     linear_w8a8,
     linear_w8a16,
     norms,
@@ -38,7 +39,7 @@ AHEAD = CodeBudget(matrix_units="H", loads_in_flight=1)
 
 def step_kernels(capability: int) -> list[Build]:
     """All kernels of a step for a compute capability of ``TARGETS``."""
-    parts = (_experts, _router, _linears, _norms, _attention, _vocabulary, _ends, _int8)
+    parts = (_experts, _router, _linears, _linears_four_bit, _norms, _attention, _vocabulary, _ends, _int8)
     return [build for part in parts for build in part(capability)]
 
 
@@ -110,6 +111,29 @@ def _linears(capability: int) -> list[Build]:
             block | {"K": size, "ROWS": rows, "WHOLE": whole, "GATED": gated}, AHEAD, stages=linear_w8a16.STAGES,
         )
         for name, size, rows, whole, gated in products
+    ]  # fmt: skip
+
+
+def _linears_four_bit(capability: int) -> list[Build]:
+    """A dense model's widest product, WeDLM-8B's MLP, for a window of 16 tokens; not part of the real model's step."""
+    size, rows, scheme = 4096, 12_288, INT4
+    blocks = linear_w4a16.LinearBlocks.of(16, size)
+    constants = {
+        "K": size, "ROWS": rows, "OUT": rows, "SPLITS": 2, "GROUP": scheme.group_size,
+        "IS_NF4": expert_gemm.NORMAL_FLOAT[scheme], "PTX": True, "N": blocks.tokens, "M": blocks.rows,
+        "TILES": blocks.tiles,
+    }  # fmt: skip
+    # Reached: 2.0 to 2.2 and 3.0 to 3.7 instructions a weight, and 80 registers at most.
+    budget = CodeBudget(
+        96, 0, linear_w4a16.PROGRAMS, "H", 2.5, 3.9, loads_in_flight=1, products_in_flight=1,
+        loop_without=("STS", "LDG"),
+    )  # fmt: skip
+    return [
+        Build(
+            "linear", f"linear4 {scheme}", capability, linear_w4a16.linear_w4a16_kernel, constants, budget,
+            blocks.warps, blocks.stages, {"scales_ptr": "i32"},
+            blocks.rows * 64 * blocks.tiles / (32 * blocks.warps),
+        )
     ]  # fmt: skip
 
 

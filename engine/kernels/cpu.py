@@ -1,7 +1,9 @@
 """Products with packed weights on a CPU: pieces are decoded one at a time into a reused buffer and multiplied there.
 
 Plain torch, any processor. With bf16 units bf16 is multiplied in bf16, otherwise in fp32. Decoding depends on the
-scheme, see ``cpu_decode``.
+scheme, see ``cpu_decode``. int4 codes in blocks go through torch's own kernel where there are few tokens: measured on a
+core with AVX-512 and AMX, 4096 inputs, it takes 13 billion weights a second for a token, 8 for four and 2 for 16;
+decoding them 0.5, whatever the number of tokens.
 """
 
 from __future__ import annotations
@@ -37,12 +39,18 @@ def linear(x: Tensor, weight: Packed) -> Tensor:
     """x (..., in) and a packed (out, in) -> (..., out)."""
     kind = number(x.dtype)
     tokens, rows = x[..., 0].numel(), weight.shape[0]
-    arranged = decoder(weight).arrange(x.reshape(tokens, -1).to(kind))
+    flat = x.reshape(tokens, -1)
+    by_int4 = weight.block > 0 and x.dtype == torch.bfloat16 and tokens <= cpu_int4.FEW
+    arranged = flat.contiguous() if by_int4 else decoder(weight).arrange(flat.to(kind))
     out = x.new_empty(tokens, rows)
 
     def take(part: range) -> None:
         own = weight.rows(part.start, part.stop) if len(part) < rows else weight
-        _multiply(arranged, own, _buffer(kind, own), out[:, part.start : part.stop])
+        into = out[:, part.start : part.stop]
+        if by_int4:
+            into.copy_(cpu_int4.multiply(arranged, own, cpu_int4.scratch(own)))
+        else:
+            _multiply(arranged, own, _buffer(kind, own), into)
 
     many = tokens * rows * weight.shape[1] >= LEAST_WORK
     share(take, even(rows, max(1, weight.block)) if many else [range(rows)])
@@ -142,9 +150,9 @@ def attention(
 
 
 def _buffer(kind: torch.dtype, weight: Packed) -> Tensor:
-    """A buffer for the pieces of a packed (out, in): at least one row."""
+    """A buffer for the pieces of a packed (out, in): at least one row, or block of rows."""
     out, inputs = weight.shape
-    return torch.empty(inputs * min(out, max(1, AT_ONCE // inputs)), dtype=kind)
+    return torch.empty(inputs * min(out, max(1, weight.block, AT_ONCE // inputs)), dtype=kind)
 
 
 def _multiply(x: Tensor, weight: Packed, buffer: Tensor, out: Tensor) -> None:

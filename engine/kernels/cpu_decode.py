@@ -14,8 +14,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from engine.kernels import reference
-from engine.quant import INT4, INT4_G64, INT8, NF4, NF4_VALUES, TILE, Packed, Scheme, unpack
+from engine.quant import INT4, INT4_G64, INT8, NF4, NF4_VALUES, TILE, Packed, Scheme
 
 DECODED = 1 << 18  # four-bit codes decoded at a time, so that intermediates stay in a core's cache
 EXACT = 0.0625  # an int4 code in the upper half of its byte is 16 times its value
@@ -35,9 +34,13 @@ class RowDecoder(ABC):
         rows = max(1, buffer.numel() // weight.shape[-1])
         for start in range(0, weight.shape[0], rows):
             part = slice(start, min(start + rows, weight.shape[0]))
-            into = buffer[: (part.stop - start) * weight.shape[-1]].view(part.stop - start, -1)
+            into = self.place(buffer[: (part.stop - start) * weight.shape[-1]], weight.shape[-1])
             self.fill(weight.part(part), into)
             yield part, into
+
+    def place(self, room: Tensor, inputs: int) -> Tensor:
+        """Where in a part of the buffer, flat and of the right size, rows (R, in) lie."""
+        return room.view(-1, inputs)
 
     @abstractmethod
     def fill(self, weight: Packed, into: Tensor) -> None:
@@ -95,15 +98,29 @@ class NormalFloat4Rows(TileRows):
 
 
 class BlockRows(RowDecoder):
-    """Four-bit codes in blocks of rows, for number types that their kernel does not support."""
+    """int4 codes in blocks of rows, for number types that their kernel does not support, and for many tokens.
+
+    The rows of a block, whose codes are neighbours, stay neighbours: a piece is the view of its transpose.
+    """
 
     def pieces(self, weight: Packed, buffer: Tensor) -> Iterator[tuple[slice, Tensor]]:
-        """Consecutive whole blocks; only the type of the buffer is used."""
-        for part, rows in reference.slices(weight):
-            yield part, rows.to(buffer.dtype)
+        whole = weight.block * weight.shape[-1]
+        return super().pieces(weight, buffer[: max(whole, buffer.numel() // whole * whole)])
+
+    def place(self, room: Tensor, inputs: int) -> Tensor:
+        return room.view(inputs, -1).T
 
     def fill(self, weight: Packed, into: Tensor) -> None:
-        into.copy_(unpack(weight))
+        columns, inputs = into.T, weight.shape[-1]  # (in, R)
+        codes = weight.codes.view(-1, inputs, weight.block // 2)
+        groups = columns.view(-1, weight.scheme.group_size, columns.shape[1])
+        for index, block in enumerate(codes):
+            signed = block ^ 0x88  # code - 8 in each nibble
+            first = index * weight.block
+            middle, end = first + weight.block // 2, first + weight.block
+            columns[:, first:middle] = (signed << 4).view(torch.int8)
+            columns[:, middle:end] = (signed & 0xF0).view(torch.int8)
+            groups[..., first:end] *= (weight.scales[:, None, first:end].to(into.dtype)) * EXACT
 
 
 DECODERS: dict[Scheme, RowDecoder] = {

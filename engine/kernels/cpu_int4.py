@@ -1,7 +1,8 @@
 """torch's int4 kernel for CPUs: bf16 activations times codes in blocks of rows.
 
 It decodes in registers and multiplies in fp32: on one core with AVX-512 2.4 billion weights a second for 16
-tokens, against 0.8 when decoding into a buffer and multiplying there. With other number types it is scalar and slow.
+tokens, against 0.8 when decoding into a buffer and multiplying there. For many tokens it is the slower of the two. With
+other number types it is scalar and slow.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from engine.quant import INT4, INT4_G64, TILE, Packed, to_blocks, unpack
 
 ROWS = {"AVX512": 64, "AVX2": 32}  # rows of a block, by instruction set
 SCHEMES = (INT4, INT4_G64)  # whose codes it reads
+FEW = 128  # tokens up to which it is faster than decoding and multiplying by matrix units
 
 
 @functools.cache

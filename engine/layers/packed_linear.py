@@ -42,15 +42,16 @@ class PackedWeight(nn.Module):
 
 
 class PackedLinear(nn.Module):
-    """x (..., in) -> (..., out); with ``rounds`` x is quantised to int8."""
+    """x (..., in) -> (..., out); with ``rounds`` x is quantised to int8. The bias (out,) is not packed."""
 
-    def __init__(self, weight: PackedWeight, rounds: bool = False) -> None:
+    def __init__(self, weight: PackedWeight, bias: nn.Parameter | None = None, rounds: bool = False) -> None:
         super().__init__()
-        self.weight, self.rounds = weight, rounds
+        self.weight, self.bias, self.rounds = weight, bias, rounds
 
     def forward(self, x: Tensor) -> Tensor:
         product = kernels.linear_int8 if self.rounds else kernels.linear
-        return product(x, self.weight.packed)
+        out = product(x, self.weight.packed)
+        return out if self.bias is None else out + self.bias
 
 
 class PackedExperts(nn.Module):
@@ -127,28 +128,36 @@ def joined(weights: Sequence[PackedWeight]) -> Packed:
 
 
 def for_processor(part: nn.Module, dtype: torch.dtype) -> None:
-    """Reorder the codes of loaded experts, in place, for a CPU's int4 kernel.
+    """Reorder the codes of loaded experts and linear layers, in place, for a CPU's int4 kernel.
 
-    Does nothing on other devices, or if there is no such kernel for the processor, the scheme or the number type.
+    A token table, whose rows are looked up, stays as it is. Does nothing on other devices, or if there is no such
+    kernel for the processor, the scheme or the number type.
     """
-    for module in part.modules() if dtype == torch.bfloat16 else ():
-        for weight in (module.gate_up_proj, module.down_proj) if isinstance(module, PackedExperts) else ():
-            on_cpu = weight.codes.device.type == "cpu"
-            block = cpu_int4.block_for(weight.packed) if on_cpu and not weight.block else 0
-            if block:
-                for codes in weight.codes:
-                    to_blocks(codes, block)
-                weight.block = block
+    layers = [module for module in part.modules() if isinstance(module, PackedExperts | PackedLinear)]
+    for weight in (weight for layer in layers for weight in packed_weights(layer) if dtype == torch.bfloat16):
+        on_cpu = weight.codes.device.type == "cpu"
+        block = cpu_int4.block_for(weight.packed) if on_cpu and not weight.block else 0
+        if block:
+            for codes in weight.codes.view(-1, *weight.codes.shape[-2:]):
+                to_blocks(codes, block)
+            weight.block = block
+
+
+def precision_in(network: nn.Module, precision: Precision) -> Precision:
+    """What ``precision`` is in a network: without experts, ``Precision.for_dense``."""
+    has_experts = any(isinstance(module, Experts | PackedExperts) for module in network.modules())
+    return precision if has_experts else precision.for_dense()
 
 
 def install(network: nn.Module, precision: Precision, dtype: torch.dtype, activations: Activations = BF16) -> None:
-    """Replace the layers that ``precision`` packs. The network has no weights yet (meta device).
+    """Replace the layers that ``precision_in`` packs. The network has no weights yet (meta device).
 
     Linear layers whose scheme has int8 kernels quantise their activations if ``activations`` says so.
 
     Raises:
         SafelightError: a layer's inputs are not a multiple of the scheme's group size.
     """
+    precision = precision_in(network, precision)
     for path, module in list(network.named_modules()):
         scheme = precision.scheme(path)
         if scheme is None:
@@ -166,7 +175,7 @@ def install(network: nn.Module, precision: Precision, dtype: torch.dtype, activa
                 packed = PackedTokenTable(weight("weight", module.weight.shape), dtype)
             case nn.Linear():
                 rounds = activations.linears and scheme in schemes("linear_int8", "triton")
-                packed = PackedLinear(weight("weight", module.weight.shape), rounds)
+                packed = PackedLinear(weight("weight", module.weight.shape), module.bias, rounds)
             case _:
                 continue
         parent, _, name = path.rpartition(".")

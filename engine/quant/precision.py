@@ -16,17 +16,27 @@ class Precision:
     """The scheme of each part of a model; ``None`` keeps a part in the model's number type.
 
     Four bits suffice for experts. In attention, dense MLP, self-conditioning and the embedding table they make the
-    sampler take many more steps. Norms, router and scalars are never packed.
+    sampler take many more steps. A model without experts takes them all the same, see ``for_dense``: most of its
+    weights are in the layers. Norms, biases, router and scalars are never packed.
     """
 
     experts: Scheme | None = None
     attention: Scheme | None = None
     dense: Scheme | None = None  # MLP and self-conditioning
-    embedding: Scheme | None = None
+    embedding: Scheme | None = None  # and the head, where that is a weight of its own
 
     @property
     def is_packed(self) -> bool:
         return self != Precision()
+
+    @property
+    def bulk(self) -> Scheme | None:
+        """The scheme of most of the weights: the experts', or without any the layers'."""
+        return self.experts or self.dense
+
+    def for_dense(self) -> Precision:
+        """The same for a model without experts: attention and MLP take the experts' scheme, which no other part has."""
+        return self if self.experts is None else Precision(None, self.experts, self.experts, self.embedding)
 
     def scheme(self, module: str) -> Scheme | None:
         """The scheme of a layer, by its path in the network."""
@@ -37,7 +47,7 @@ class Precision:
             return self.attention
         if ".mlp." in name or ".self_conditioning." in name:
             return self.dense
-        return self.embedding if ".embed_tokens." in name else None
+        return self.embedding if ".embed_tokens." in name or ".lm_head." in name else None
 
     def as_dict(self) -> dict[str, str | None]:
         """Part -> scheme, by name."""

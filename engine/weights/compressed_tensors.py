@@ -56,10 +56,11 @@ def read_scheme(quantization: object) -> Scheme:
 def precision(scheme: Scheme, checkpoint: Checkpoint) -> Precision:
     """What the checkpoint packs stays as it is; of the rest, what we pack goes to eight bits."""
 
-    def of(part: str) -> Scheme:
-        return scheme if any(part in n and n.endswith(".weight_packed") for n in checkpoint.headers) else INT8
+    def is_there(part: str) -> bool:
+        return any(part in name and name.endswith(".weight_packed") for name in checkpoint.headers)
 
-    return Precision(experts=scheme, attention=of(".self_attn."), dense=of(".mlp."), embedding=INT8)
+    attention, dense = (scheme if is_there(part) else INT8 for part in (".self_attn.", ".mlp."))
+    return Precision(scheme if is_there(".experts.") else None, attention, dense, INT8)
 
 
 def compressed(state: State, names: Names) -> Layout:

@@ -16,7 +16,7 @@ from torch import nn
 
 from engine import store_files
 from engine.errors import SafelightError, quoted
-from engine.layers.packed_linear import for_processor, install
+from engine.layers.packed_linear import for_processor, install, precision_in
 from engine.quant import PRECISIONS, Precision
 from engine.types import Cancel, Progress
 from engine.weights import compressed_tensors, packed_store
@@ -56,7 +56,7 @@ class StoredWeights:
         return StoredWeights(checkpoint, compressed_tensors.precision(scheme, checkpoint), None)
 
     def precision_for(self, quantization: str, unpacked: Precision | None = None) -> Precision:
-        """How the weights will be packed once they are loaded.
+        """How the weights will be packed once they are loaded, in whatever network; ``fit`` knows which.
 
         Args:
             quantization: "auto" or a name of ``PRECISIONS``. Weights that are packed already stay as they are, and any
@@ -69,9 +69,9 @@ class StoredWeights:
         check_quantization(quantization)
         wish = None if quantization == "auto" else PRECISIONS[quantization]
         precision = self.precision or wish or unpacked or Precision()
-        if wish is not None and wish.experts != precision.experts:
+        if wish is not None and wish.bulk != precision.bulk:
             raise SafelightError(
-                f"{self.checkpoint.folder} holds experts packed as {precision.experts}; use quantization auto, or a "
+                f"{self.checkpoint.folder} holds weights packed as {precision.bulk}; use quantization auto, or a "
                 "checkpoint in bf16"
             )
         return precision
@@ -82,12 +82,14 @@ class StoredWeights:
         """Compare the headers with a network that is to have them; no tensor is read.
 
         Args:
-            network: without memory (on the meta device); packed layers are put in where ``precision`` has them.
+            network: without memory (on the meta device); packed layers are put in where ``precision`` has them, or,
+                if it has no experts, its form for dense models.
             dtype: of what is not packed; None keeps the checkpoint's.
 
         Raises:
             SafelightError: the checkpoint does not fit the network, or its layers cannot be packed so.
         """
+        precision = precision_in(network, precision)
         if precision.is_packed:
             with torch.device("meta"):
                 install(network, precision, dtype or torch.bfloat16)

@@ -18,6 +18,7 @@ from engine.kernels import attention, linear_w8a16, norms
 from engine.models.diffusion_gemma import fused
 
 CHEAP = (
+    "linear4",
     "linear8",
     "linear_int8",
     "expert sort",
@@ -60,7 +61,17 @@ def test_right_kernels_pass_and_every_kernel_has_a_check() -> None:
     assert sum(name.startswith("processor's") for name in found) > 10
     names = {name.split()[0].rstrip(",") for name in dear() | found.keys() if not name.startswith("processor's")}
     assert names == {
-        *("decode", "expert", "experts", "linear8", "linear_int8", "add_norm", "merge_norm", "head_norm_rope"),
+        *(
+            "decode",
+            "expert",
+            "experts",
+            "linear4",
+            "linear8",
+            "linear_int8",
+            "add_norm",
+            "merge_norm",
+            "head_norm_rope",
+        ),
         *("attention", "vocabulary", "norm", "router", "embed_rows", "rope_tables", "settle"),
     }
 

@@ -197,7 +197,7 @@ def test_bad_int4(
 
 def test_packed_weights_are_not_packed_again(int4: tuple[Path, dict[str, Tensor]], packed_store: Path) -> None:
     for folder, wish in ((int4[0], "nf4"), (packed_store, "int4"), (packed_store, "none")):
-        with pytest.raises(SafelightError, match="holds experts packed as"):
+        with pytest.raises(SafelightError, match="holds weights packed as"):
             load_model(folder, device="cpu", quantization=wish)
 
 
