@@ -21,6 +21,7 @@ MOST_POSITIONS = 2**24
 MOST_CANVAS = 65_536
 MOST_HEADS, MOST_HEAD_DIM = 4_096, 16_384
 MOST_THREADS = 256  # of a processor
+MOST_NAME = 64  # characters of a decoder's
 LARGEST_SEED = 2**63 - 1  # of a run; the least is 0
 MOST_REAL = 1e30  # what is a float on a graphics card, too
 DENSE_EXPERTS = 8  # up to this many experts, computing all of them is faster than sorting tokens
@@ -138,6 +139,12 @@ class GenerationConfig:
         pinned: (position, token id) pairs of the first canvas that never change.
         allowed_tokens: token ids that may be sampled and used as noise; None allows all.
         decoder: a name of ``decoding.generate.DECODERS`` that the model's family has; "" takes the family's own.
+        thought_decoder, answer_decoder: those of the blocks that begin in a thought, and of all others; "" takes
+            ``decoder``. See ``decoding.mixed``.
+        rescue: whether a block of block diffusion that takes all its steps and has not converged keeps the prefix that
+            is stable and causally likely, and is written autoregressively from there on. Formats, infills and decisions
+            do without; runs with it cannot be forked.
+        rescue_probability: causal probability from which on a stable token is kept by it.
         sampling_temperature, sampling_top_k, sampling_top_p: how a token is drawn where decoding is not by uniform
             noise. Temperature 0 takes the likeliest; top_k 0 and top_p 1 leave the distribution as it is.
         window: masks ahead of the text in causal parallel decoding.
@@ -164,6 +171,10 @@ class GenerationConfig:
     top_k: int = 0
     banned_tokens: tuple[int, ...] = ()
     decoder: str = ""
+    thought_decoder: str = ""
+    answer_decoder: str = ""
+    rescue: bool = False
+    rescue_probability: float = 0.5
     sampling_temperature: float = 0.0
     sampling_top_k: int = 0
     sampling_top_p: float = 1.0
@@ -181,8 +192,13 @@ class GenerationConfig:
         check_real("confidence_threshold", self.confidence_threshold, 0.0)
         check_real("t_min", self.t_min, 0.0, exclusive=True)
         check_real("t_max", self.t_max, 0.0, exclusive=True)
-        if not isinstance(self.decoder, str):
-            raise SafelightError(f"decoder must be a name, not {quoted(self.decoder)}")
+        for name in ("decoder", "thought_decoder", "answer_decoder"):
+            _check_name(name, getattr(self, name))
+        if not isinstance(self.rescue, bool):
+            raise SafelightError(f"rescue must be true or false, not {quoted(self.rescue)}")
+        check_real("rescue_probability", self.rescue_probability, 0.0)
+        if self.rescue_probability > 1.0:
+            raise SafelightError(f"rescue_probability must be at most 1, not {self.rescue_probability}")
         check_whole("sampling_top_k", self.sampling_top_k, 0, MOST_TOKENS)
         check_whole("window", self.window, 1, 1024)
         check_real("sampling_temperature", self.sampling_temperature, 0.0)
@@ -268,6 +284,11 @@ def _drawing(raw: dict[str, Any]) -> dict[str, Any]:
     elif known or not {"do_sample", "temperature"}.isdisjoint(raw):  # transformers samples where it is asked to
         known["sampling_temperature"] = 0.0
     return known
+
+
+def _check_name(name: str, value: Any) -> None:
+    if not isinstance(value, str) or len(value) > MOST_NAME:
+        raise SafelightError(f"{name} must be a name of at most {MOST_NAME} characters, not {quoted(value)}")
 
 
 def _tokens(name: str, value: Any, most: int) -> None:

@@ -5,6 +5,14 @@ CanvasStarted, StepFinished ..., CanvasCommitted (missing where the run was canc
 GenerationFinished last, always. C is the canvas length. A backend that reports no steps has TextArrived in place of
 blocks, and PrefillFinished anywhere before the end, if it is told how long the prompt was.
 
+Blocks of a run may be decoded in different ways; each tells its own, by whether its CanvasStarted has a filler. A
+*rescued* block begins with uniform noise, and goes on behind the steps that its cap allows with further StepFinished
+of the same block, a pass each, which write as in a block with a filler. The first of them is of the pass that read the
+last step's argmax canvas causally: accepted is the prefix that was kept and the token drawn behind it, with the causal
+predictions there; what was accepted behind it no longer is, but for pinned tokens. Each other one has one token more.
+Where nothing is written yet the last step's argmax, entropy and likeliest tokens stand, not accepted. CanvasCommitted
+then has the reason "step_cap", and more ``steps`` than the cap.
+
 In a run whose answer must fit a format PrefixPinned comes between two steps of a block, and before its first. A
 decision has one step a block, and SlotsRead after it; a backend that reports no steps has one SlotsRead alone.
 """
@@ -118,12 +126,12 @@ class GenerationFinished:
     reason: Literal["eos", "length", "cancelled"]
     tokens: Tokens  # (N,)
     blocks: int  # committed
-    steps: int  # denoising steps of all blocks
+    steps: int  # of all blocks
     seconds: float  # of the engine, without prefill and without waiting for the consumer
 
     @property
     def tokens_per_forward(self) -> float:
-        """Tokens generated a denoising step."""
+        """Tokens generated a step."""
         return len(self.tokens) / self.steps if self.steps else 0.0
 
 

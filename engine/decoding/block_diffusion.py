@@ -14,6 +14,7 @@ from typing import Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.config import GenerationConfig, ModelConfig
@@ -52,6 +53,7 @@ class FinishedCanvas:
 
     last: Step
     steps: int
+    unchanged: NDArray[np.int32]  # (C,) in how many steps before the last one the argmax was the same, on end
 
     def committed(self, block: int, tokens: Tokens, text_length: int) -> CanvasCommitted:
         """What is said of it, with its tokens as the text has them."""
@@ -136,6 +138,7 @@ def take_steps(
 ) -> Decoding[FinishedCanvas | None]:
     """As ``denoise_block``, from a canvas (C,) on; ``before`` is the number of steps that the block took before it."""
     stepper = schedule.stepper
+    unchanged, previous = np.zeros(len(canvas), dtype=np.int32), None
     yield from stepper.begin(block, canvas)
     for index in itertools.count():
         if cancel is not None and cancel.is_set():
@@ -145,6 +148,9 @@ def take_steps(
             schedule.change(block, index)
         goes_on = schedule.due(block, index + 1)  # a change keeps a canvas from ending before it is made
         step = yield from stepper.step(index, ahead=not goes_on)
+        if previous is not None:
+            unchanged = np.where(step.argmax == previous, unchanged + 1, 0)
+        previous = step.argmax
         seconds = time.perf_counter() - clock
         usage.steps, usage.seconds = usage.steps + 1, usage.seconds + seconds
         yield StepFinished(
@@ -160,7 +166,7 @@ def take_steps(
             *step.top,
         )
         if not goes_on and (step.converged or index + 1 >= schedule.config.max_denoising_steps):
-            return FinishedCanvas(step, before + index + 1)
+            return FinishedCanvas(step, before + index + 1, unchanged)
     raise AssertionError
 
 

@@ -17,16 +17,24 @@ class Drawing:
 
     The likeliest at temperature 0; else from the ``sampling_top_k`` likeliest, of those the fewest that come to
     ``sampling_top_p`` (both before the temperature), at the temperature.
+
+    Raises:
+        SafelightError: a token that is allowed or banned is outside the vocabulary, or none is left.
     """
 
     def __init__(self, config: GenerationConfig, vocab_size: int, device: torch.device, seed: int) -> None:
         self.config = config
         self.generator = torch.Generator(device).manual_seed(seed)
         self.forbidden: Tensor | None = None
+        for name, ids in (("allowed_tokens", config.allowed_tokens or ()), ("banned_tokens", config.banned_tokens)):
+            if ids and max(ids) >= vocab_size:
+                raise SafelightError(f"{name} has token id {max(ids)}; the vocabulary has {vocab_size} tokens")
         if config.banned_tokens or config.allowed_tokens is not None:
             forbidden = torch.full((vocab_size,), config.allowed_tokens is not None, device=device)
             forbidden[list(config.allowed_tokens or ())] = False
             forbidden[list(config.banned_tokens)] = True
+            if bool(forbidden.all()):
+                raise SafelightError("every token is banned; leave at least one")
             self.forbidden = forbidden
 
     def allowed(self, logits: Tensor) -> Tensor:

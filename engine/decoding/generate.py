@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -11,8 +12,10 @@ import torch
 from torch import Tensor
 
 from engine.config import GenerationConfig
+from engine.decoding.autoregressive import autoregressive
 from engine.decoding.block_diffusion import CommittedBlocks, block_diffusion
 from engine.decoding.infilling import infilling
+from engine.decoding.mixed import MIXABLE, ThoughtTokens, mixed
 from engine.decoding.protocols import (
     BlockDenoiser,
     Decode,
@@ -37,8 +40,9 @@ from engine.types import Cancel, Row
 if TYPE_CHECKING:
     from engine.text.formatted_answer import FormattedAnswer
 
-DECODERS: dict[str, Decoder] = {"block_diffusion": block_diffusion}
-"""By the names that families of models have for them: to add one, add a row. Forks and infills are block diffusion."""
+DECODERS: dict[str, Decoder] = {"block_diffusion": block_diffusion, "autoregressive": autoregressive}
+"""By the names that families of models have for them: to add one, add a row. Formats, forks, infills and decisions are
+block diffusion."""
 
 
 def generate(
@@ -48,21 +52,20 @@ def generate(
     seed: int = 0,
     cancel: Cancel | None = None,
     cache: KVCache | None = None,
-    decoder: str | None = None,
     output_format: OutputFormat | None = None,
 ) -> Iterator[Event]:
-    """Generate text after a prompt, block by block, telling each denoising step as an event.
+    """Generate text after a prompt, block by block, telling each denoising step or other pass as an event.
 
     Args:
         model: from ``load_model``.
         prompt_ids: token ids (T,), T >= 1, usually from ``model.chat_ids``.
-        config: sampler settings; ``None`` takes DiffusionGemma's defaults. Prefer ``model.generation_defaults``.
+        config: how it is decoded, and the settings of that; ``None`` takes DiffusionGemma's defaults. Prefer
+            ``model.generation_defaults``.
         seed: the same seed, settings, machine and model repeat the run exactly.
         cancel: looked at between steps (``threading.Event`` will do); the run then ends with reason "cancelled".
         cache: of an earlier run of this model, or ``model.new_cache()``. What it shares with the prompt's beginning is
             not read again, and the rest of it is forgotten. In the end it holds the prompt and all committed canvases
             but the last. Text that was read in other pieces may round differently in its last digits.
-        decoder: a name of ``DECODERS`` that the model's family has; ``None`` takes the family's own.
         output_format: what the answer must fit; takes block diffusion. The run ends with "eos" where the answer is
             whole, and with "length" where it was cut.
 
@@ -74,7 +77,7 @@ def generate(
             decoder that the model does not have, non-finite logits.
     """
     config = config or GenerationConfig()
-    yield from run(model, generating(model, prompt_ids, config, seed, cancel, cache, decoder, output_format))
+    yield from run(model, generating(model, prompt_ids, config, seed, cancel, cache, output_format))
 
 
 def fork(
@@ -158,7 +161,6 @@ def generating(
     seed: int,
     cancel: Cancel | None = None,
     cache: KVCache | None = None,
-    decoder: str | None = None,
     output_format: OutputFormat | None = None,
 ) -> Decoding[None]:
     """As ``generate``; whoever takes the items performs the passes among them."""
@@ -168,7 +170,7 @@ def generating(
         return
     prompt, cache = checked_prompt(prompt_ids), bound(model, cache)
     check_seed(seed)
-    decode = decoder_of(model, decoder)
+    decode = decoder_of(model, config, prompt)
     yield from decode(model, prompt, config, seed, cancel, cache)
 
 
@@ -182,6 +184,7 @@ def fitting(
     cache: KVCache | None = None,
 ) -> Decoding[None]:
     """As ``generating``, under the format of an answer that has not begun; see ``answer_of``."""
+    require_block_diffusion(model, config, "an answer in a format")
     prompt, cache = checked_prompt(prompt_ids), bound(model, cache)
     check_seed(seed)
     yield from structured(model, prompt, config, seed, cancel, cache, answer)
@@ -199,6 +202,9 @@ def forking(
     cache: KVCache | None = None,
 ) -> Decoding[None]:
     """As ``fork``; whoever takes the items performs the passes among them."""
+    require_block_diffusion(model, config, "a fork")
+    if config.rescue:
+        raise SafelightError("a run that rescues blocks cannot be forked; run it with rescue off, and fork that")
     prompt, cache = checked_prompt(prompt_ids), bound(model, cache)
     check_seed(seed)
     last = changes[-1] if changes else None
@@ -229,6 +235,7 @@ def refilling(
     cache: KVCache | None = None,
 ) -> Decoding[None]:
     """As ``infill``; whoever takes the items performs the passes among them."""
+    require_block_diffusion(model, config, "an infill")
     prompt, cache = checked_prompt(prompt_ids), bound(model, cache)
     check_seed(seed)
     if not marks:
@@ -242,18 +249,52 @@ def refilling(
 # --- running -----------------------------------------------------------------------------------------------------
 
 
-def decoder_of(model: BlockDenoiser, name: str | None = None) -> Decoder:
-    """A way of decoding by its name; None: the one that the model's family takes, block diffusion for a bare network.
+def decoder_of(model: BlockDenoiser, config: GenerationConfig, prompt: Tensor) -> Decoder:
+    """The way of decoding that a run behind a prompt (T,) asks for.
 
     Raises:
-        SafelightError: the model's family does not have it.
+        SafelightError: the model's family does not have it, or cannot change between the two that are asked for.
     """
-    known, own = tuple(DECODERS), "block_diffusion"
+    thought, answer = decoder_names(model, config)
+    if thought == answer and not (config.rescue and answer == "block_diffusion"):
+        return DECODERS[answer]
+    for name in (thought, answer):
+        if name not in MIXABLE:
+            raise SafelightError(
+                f"a run cannot change between {name} and another decoder; only {' and '.join(MIXABLE)}"
+            )
+    thoughts = ThoughtTokens.of(model.tokenizer, prompt) if isinstance(model, Model) else ThoughtTokens()
+    return functools.partial(mixed, decoders=(thought, answer), thoughts=thoughts)
+
+
+def decoder_names(model: BlockDenoiser, config: GenerationConfig) -> tuple[str, str]:
+    """Names of the decoders of thoughts, and of all else.
+
+    Raises:
+        SafelightError: the model's family does not have one of them.
+    """
     if isinstance(model, Model):
         known, own = model.family.decoders, model.family.default_decoder
-    if name is not None and name not in known:
-        raise SafelightError(f"unknown decoder {quoted(name)}; this model has {', '.join(known)}")
-    return DECODERS[name or own]
+    elif hasattr(model, "denoise"):
+        known, own = tuple(DECODERS), "block_diffusion"
+    else:  # a bare network that only reads
+        known, own = tuple(name for name in DECODERS if name != "block_diffusion"), "autoregressive"
+    for name in (config.decoder, config.thought_decoder, config.answer_decoder):
+        if name and name not in known:
+            raise SafelightError(f"unknown decoder {quoted(name)}; this model has {', '.join(known)}")
+    whole = config.decoder or own
+    return config.thought_decoder or whole, config.answer_decoder or whole
+
+
+def require_block_diffusion(model: BlockDenoiser, config: GenerationConfig, what: str) -> None:
+    """See that what only block diffusion can do is asked of it.
+
+    Raises:
+        SafelightError: the run has another decoder.
+    """
+    for name in decoder_names(model, config):
+        if name != "block_diffusion":
+            raise SafelightError(f"{what} takes the decoder block_diffusion, and this run asks for {name}")
 
 
 @torch.inference_mode()  # as a decorator it is off while the generator is suspended

@@ -20,7 +20,7 @@ from torch import Tensor
 from engine.config import GenerationConfig
 from engine.decoding import sampling
 from engine.decoding.block_diffusion import cut_at_eos, room_for_blocks
-from engine.decoding.generate import bound, checked_prompt, run
+from engine.decoding.generate import bound, checked_prompt, require_block_diffusion, run
 from engine.decoding.prefill import prefill, reuse_prefix
 from engine.decoding.protocols import BlockDenoiser, Decoding, Denoise
 from engine.decoding.sampler import non_finite, to_host
@@ -87,6 +87,7 @@ def reading(
     cache: KVCache | None = None,
 ) -> Decoding[None]:
     """As ``read``; whoever takes the items performs the passes among them."""
+    require_block_diffusion(model, config, "a decision")
     prompt, cache = checked_prompt(prompt_ids), bound(model, cache)
     check_seed(seed)
     room_for_blocks(model.config, len(prompt), len(layout.canvas))

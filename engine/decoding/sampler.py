@@ -98,7 +98,7 @@ class Sampler:
         Raises:
             SafelightError: a position outside the canvas, a token outside the vocabulary or banned.
         """
-        _check_cells("edited", edits, self.length, self.vocab_size)
+        check_cells("edited", edits, self.length, self.vocab_size)
         for position, token in edits:
             if token in self.config.banned_tokens:
                 raise SafelightError(f"position {position} is edited to token {token}, which is banned; release one")
@@ -109,7 +109,7 @@ class Sampler:
         Raises:
             SafelightError: a position outside the canvas or pinned, a token outside the vocabulary or banned.
         """
-        _check_cells("mixed", [(position, token) for position, token, _ in mixed], self.length, self.vocab_size)
+        check_cells("mixed", [(position, token) for position, token, _ in mixed], self.length, self.vocab_size)
         held = self.pinned_mask(block)
         for position, token, share in mixed:
             if held[position]:
@@ -203,7 +203,7 @@ def _made(
             raise SafelightError(f"seed_canvas has {len(config.seed_canvas)} tokens; the canvas has {length}")
     pinned = allowed = forbidden = instead = None
     if config.pinned:
-        _check_cells("pinned", config.pinned, length, vocab_size)
+        check_cells("pinned", config.pinned, length, vocab_size)
         positions, ids = zip(*config.pinned, strict=True)
         pinned = (torch.tensor(positions, device=device), torch.tensor(ids, device=device))
     if config.allowed_tokens is not None:
@@ -228,7 +228,11 @@ def _made(
     )
 
 
-def _check_cells(name: str, cells: Edits, length: int, vocab_size: int) -> None:
+def check_cells(name: str, cells: Edits, length: int, vocab_size: int) -> None:
+    """
+    Raises:
+        SafelightError: a position is outside the canvas, or a token outside the vocabulary.
+    """
     for position, token in cells:
         if not 0 <= position < length:
             raise SafelightError(f"{name} position {position} is outside the canvas of {length} tokens")

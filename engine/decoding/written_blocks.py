@@ -2,6 +2,9 @@
 
 A block is a canvas of C positions with a filler where nothing is written yet. The decoder counts the text it has
 generated from 0, wherever blocks begin, and may write ahead of the open block: what lies there shows when that begins.
+
+Some blocks of a run may be denoised. One that was denoised in vain can be written on: its draft then stands where
+nothing is written.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from typing import Literal
 
 import numpy as np
 
+from engine.decoding.stepper import Step
 from engine.events import CanvasCommitted, CanvasStarted, Event, GenerationFinished, StepFinished
 from engine.types import Tokens
 
@@ -33,12 +37,16 @@ class WrittenBlocks:
 
     Args:
         length: C. filler: the token id that stands where nothing is written. padding: what follows the text's end.
+        ends: tokens that end the text; a block with one is committed by ``finish``, which is told where the text ends.
+        pinned: place -> token of those in the first block that are given; they count as written from its beginning.
     """
 
     length: int
     filler: int
     padding: int
     top_k: int = 0
+    ends: frozenset[int] = frozenset()
+    pinned: Mapping[int, int] = field(default_factory=dict)
     text: dict[int, int] = field(default_factory=dict)  # all that is written, by its place in the generated text
     passes: int = 0
     seconds: float = 0.0
@@ -46,15 +54,29 @@ class WrittenBlocks:
     _steps: int = 0  # of it
     _is_open: bool = False
     _committed: int = 0  # blocks
+    _draft: Step | None = None  # of the open block, if it was denoised before
+
+    def __post_init__(self) -> None:
+        self.text |= self.pinned
 
     def begin(self) -> Iterator[Event]:
-        """Open the first block."""
+        """Open the next block."""
         yield from self._open()
+
+    def add(self, committed: CanvasCommitted) -> None:
+        """Count in the next block, which was denoised; its events are out already."""
+        own = committed.tokens[: committed.text_length].tolist()
+        self.text |= dict(enumerate(own, self._start))
+        self._block, self._committed = self._block + 1, self._committed + 1
+
+    def write_on(self, draft: Step, steps: int) -> None:
+        """Open the next block where denoising has left it; its events up to there are out already."""
+        self._is_open, self._steps, self._draft = True, steps, draft
 
     def step(
         self, written: Mapping[int, int], predicted: Mapping[int, Predicted], seconds: float, temperature: float = 0.0
     ) -> Iterator[Event]:
-        """One pass: what it wrote, and what it predicted, by place in the text. Full blocks are committed.
+        """One pass: what it wrote, and what it predicted, by place in the text. Full blocks with no end are committed.
 
         Args:
             written: place -> token; a place is written once.
@@ -93,15 +115,19 @@ class WrittenBlocks:
         return self._block * self.length
 
     def _is_full(self) -> bool:
-        return self._is_open and all(self._start + place in self.text for place in range(self.length))
+        """Whether the open block is written to its last position, and the text goes on behind it."""
+        own = [self.text.get(self._start + place) for place in range(self.length)] if self._is_open else [None]
+        return None not in own and self.ends.isdisjoint(own)
 
     def _canvas(self) -> Tokens:
-        own = (self.text.get(self._start + place, self.filler) for place in range(self.length))
+        below = [self.filler] * self.length if self._draft is None else self._draft.argmax.tolist()
+        own = (self.text.get(self._start + place, below[place]) for place in range(self.length))
         return np.fromiter(own, dtype=np.int32, count=self.length)
 
     def _open(self) -> Iterator[Event]:
         self._is_open, self._steps = True, 0
-        pinned = np.zeros(self.length, dtype=np.bool_)
+        own = (self._start + place in self.pinned for place in range(self.length))
+        pinned = np.fromiter(own, dtype=np.bool_, count=self.length)
         yield CanvasStarted(self._block, self._canvas(), pinned, self.filler)
 
     def _step_of(self, predicted: Mapping[int, Predicted], seconds: float, temperature: float) -> StepFinished:
@@ -112,15 +138,19 @@ class WrittenBlocks:
         top_probabilities = np.zeros((self.length, self.top_k), dtype=np.float32)
         if self.top_k:
             top_probabilities[:, 0] = 1.0
+        accepted = np.fromiter(
+            (self._start + place in self.text for place in range(self.length)), dtype=np.bool_, count=self.length
+        )
+        if self._draft is not None:
+            entropy[~accepted] = self._draft.entropy[~accepted]
+            if self._draft.top:
+                top_tokens[~accepted], top_probabilities[~accepted] = (part[~accepted] for part in self._draft.top)
         for place, found in predicted.items():
             index = place - self._start
             if 0 <= index < self.length:
                 argmax[index], candidates[index], entropy[index] = found.argmax, found.candidate, found.entropy
                 if self.top_k and found.top_tokens is not None and found.top_probabilities is not None:
                     top_tokens[index], top_probabilities[index] = found.top_tokens, found.top_probabilities
-        accepted = np.fromiter(
-            (self._start + place in self.text for place in range(self.length)), dtype=np.bool_, count=self.length
-        )
         top = (top_tokens, top_probabilities) if self.top_k else (None, None)
         return StepFinished(
             self._block, self._steps, temperature, argmax, candidates, entropy, accepted, canvas, seconds, *top
@@ -131,6 +161,8 @@ class WrittenBlocks:
         tokens[min(text_length + 1, self.length) :] = self.padding
         if text_length < self.length and self._start + text_length not in self.text:
             tokens[text_length:] = self.padding
-        done = CanvasCommitted(self._block, tokens, text_length, self._steps, "converged")
-        self._is_open, self._block, self._committed = False, self._block + 1, self._committed + 1
+        reason: Literal["converged", "step_cap"] = "converged" if self._draft is None else "step_cap"
+        done = CanvasCommitted(self._block, tokens, text_length, self._steps, reason)
+        self._is_open, self._draft = False, None
+        self._block, self._committed = self._block + 1, self._committed + 1
         return done

@@ -49,7 +49,7 @@ FAMILIES = {
             DiffusionGemma,
             gemma_layout.NAMES,
             gemma_layout.TARGETS,
-            decoders=("block_diffusion",),
+            decoders=("block_diffusion", "autoregressive"),
             default_decoder="block_diffusion",
             defaults=GenerationConfig(),
         ),

@@ -18,12 +18,14 @@ OPEN, CLOSE = "<|channel>", "<channel|>"
 THOUGHT = "thought"
 """The name of a thought's channel, in a line of its own behind ``OPEN``."""
 THINK, THINK_END = "<think>", "</think>"
+THINK_ASKED = "<|think|>"
+"""By which a prompt asks for a thought."""
 CALL, CALL_END = "<|tool_call>", "<tool_call|>"
 MARK = '<|"|>'
 ENDS = frozenset(("<|turn>", "<turn|>", "<|tool_response>"))
 """Where generation ends: what comes after is no output."""
 TAGS = (OPEN, CLOSE, THINK, THINK_END, CALL, CALL_END, MARK, *sorted(ENDS),
-        "<tool_response|>", "<|tool>", "<tool|>", "<|think|>")  # fmt: skip
+        "<tool_response|>", "<|tool>", "<tool|>", THINK_ASKED)  # fmt: skip
 
 CUT_SHORT = 4
 """From so many characters on, the beginning of a tag at the very end is a tag that was cut, and not text."""
@@ -47,7 +49,7 @@ def starts_in_thought(prompt: str) -> bool:
         if tag == THINK:
             line = prompt[max(behind, prompt.rfind("\n", behind, found.start()) + 1) : found.start()]
             is_open = is_open or not line.strip()
-        elif tag not in (MARK, "<|think|>"):
+        elif tag not in (MARK, THINK_ASKED):
             is_open = tag == OPEN
         behind = found.end()
     return is_open

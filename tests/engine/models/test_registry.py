@@ -44,11 +44,11 @@ def test_a_decoder_is_asked_for_by_its_name(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setitem(DECODERS, "three_steps", three_steps)
     prompt, config = model.chat_ids([{"role": "user", "content": "hi"}]), model.generation_defaults
-    with pytest.raises(SafelightError, match="unknown decoder 'three_steps'; this model has block_diffusion"):
-        list(generate(model, prompt, config, decoder="three_steps"))
+    with pytest.raises(SafelightError, match="unknown decoder 'three_steps'; this model has block_diffusion, auto"):
+        list(generate(model, prompt, config.replace(decoder="three_steps")))
     model = dataclasses.replace(
         model, family=dataclasses.replace(model.family, decoders=("block_diffusion", "three_steps"))
     )
-    *_, last = generate(model, prompt, config, decoder="three_steps")
+    *_, last = generate(model, prompt, config.replace(decoder="three_steps"))
     assert isinstance(last, GenerationFinished)
     assert last.steps == 3 * last.blocks

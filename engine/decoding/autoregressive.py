@@ -1,0 +1,141 @@
+"""Autoregressive decoding: one token a pass, drawn from what the network predicts behind the text so far.
+
+Every network does it: a causal one by itself, DiffusionGemma in the mode in which it reads text. Pinned tokens of the
+first canvas are taken as they are; those behind a drawn token are read in its pass.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+from engine.config import GenerationConfig, ModelConfig
+from engine.decoding.drawing import Drawing
+from engine.decoding.prefill import commit, prefill, reuse_prefix
+from engine.decoding.protocols import BlockDenoiser, Decode, Decoding
+from engine.decoding.sampler import check_cells
+from engine.decoding.written_blocks import WrittenBlocks
+from engine.errors import SafelightError
+from engine.events import Event, PrefillFinished
+from engine.layers.kv_cache import KVCache
+from engine.models.causal.config import CausalConfig
+from engine.types import Cancel
+
+Reason: TypeAlias = Literal["eos", "length", "cancelled"]
+
+
+@torch.inference_mode()  # as a decorator it is off while the generator is suspended
+def autoregressive(
+    model: BlockDenoiser,
+    prompt: Tensor,
+    config: GenerationConfig,
+    seed: int,
+    cancel: Cancel | None,
+    cache: KVCache,
+) -> Decoding[None]:
+    """Generate text after ``prompt`` (T,). Cancelling takes effect within one pass.
+
+    The prompt's last token is read in the first pass that predicts. In the end the cache holds the prompt and all
+    tokens but the last.
+    """
+    room = model.config.max_position_embeddings - len(prompt)
+    if room < 1:
+        raise SafelightError(
+            f"the prompt is {len(prompt)} tokens long and the model has {model.config.max_position_embeddings} "
+            "positions. Shorten the prompt"
+        )
+    started, limit = time.perf_counter(), min(config.max_new_tokens, room)
+    drawing = Drawing(config, model.config.vocab_size, model.device, seed)
+    writer = Writer(cache, drawing, blocks_of(model.config, config), prompt[-1:].tolist())
+    kept = reuse_prefix(cache, [prompt[:-1]])
+    cache.reserve(len(prompt) + limit)
+    is_read = yield from prefill([prompt[:-1]], cache, cancel)
+    if not is_read:
+        yield from writer.blocks.finish("cancelled", 0)
+        return
+    yield PrefillFinished(len(prompt), kept, time.perf_counter() - started)
+    yield from writer.blocks.begin()
+    reason = yield from writer.write(limit, cancel)
+    yield from writer.blocks.finish(reason or "length", writer.length)
+
+
+def blocks_of(shape: ModelConfig, config: GenerationConfig) -> WrittenBlocks:
+    """The blocks of a run, none of them begun.
+
+    Raises:
+        SafelightError: a pinned position outside the canvas, or a pinned token outside the vocabulary.
+    """
+    length = config.canvas_length or shape.canvas_length
+    check_cells("pinned", config.pinned, length, shape.vocab_size)
+    mask = shape.mask_token_id if isinstance(shape, CausalConfig) else None
+    filler = config.pad_token_id if mask is None else mask
+    ends = frozenset(config.eos_token_ids)
+    return WrittenBlocks(length, filler, config.pad_token_id, config.top_k, ends, dict(config.pinned))
+
+
+class Writer:
+    """Writes on behind a cache's text.
+
+    Args:
+        blocks: tell what is written; their pinned tokens are taken as they are.
+        pending: the newest tokens of the text, which the cache does not hold yet; at least one where it is to write.
+    """
+
+    def __init__(self, cache: KVCache, drawing: Drawing, blocks: WrittenBlocks, pending: Sequence[int]) -> None:
+        self.cache, self.drawing, self.blocks, self.pending = cache, drawing, blocks, list(pending)
+        self.length = 0  # tokens generated, without an end token
+        self.has_ended = False  # by an end token
+
+    def write(self, until: int, cancel: Cancel | None) -> Decoding[Reason | None]:
+        """Write until the text has ``until`` generated tokens.
+
+        Returns:
+            Why the run ends before that; None where it does not.
+        """
+        self._follow(self.blocks.pinned, until)
+        while not self.has_ended and self.length < until:
+            if cancel is not None and cancel.is_set():
+                return "cancelled"
+            clock = time.perf_counter()
+            early = len(self.pending) - self.cache.piece  # more than one pass takes
+            if early > 0:
+                yield from commit(torch.tensor(self.pending[:early]), self.cache)
+                del self.pending[:early]
+            wanted = Decode(torch.tensor(self.pending), self.cache, len(self.pending), len(self.pending) - 1)
+            yield wanted
+            self.cache.record_ids(self.pending)
+            self.pending = []
+            logits = self.drawing.allowed(wanted.take())
+            yield from self.put(self.drawing.draw(logits), logits, until, clock)
+        return "eos" if self.has_ended else None
+
+    def take(self, tokens: Sequence[int]) -> None:
+        """Add tokens to the text, up to an end token; those behind it are left out."""
+        for token in tokens:
+            if self.has_ended:
+                break
+            self.pending.append(token)
+            self.has_ended = token in self.blocks.ends
+            self.length += not self.has_ended
+
+    def put(self, tokens: Tensor, logits: Tensor, until: int, clock: float) -> Iterator[Event]:
+        """Add what one pass has written: tokens (R,) by its logits (R, V); ``clock`` is when it began."""
+        found = self.drawing.predicted(logits, tokens)
+        given = dict(enumerate(zip(tokens.tolist(), found, strict=True), self.length))
+        self.take(tokens.tolist())
+        self._follow(self.blocks.pinned, until)
+        yield from self.blocks.step(
+            {place: token for place, (token, _) in given.items()},
+            {place: row for place, (_, row) in given.items() if place not in self.blocks.pinned},
+            time.perf_counter() - clock,
+            self.drawing.config.sampling_temperature,
+        )
+
+    def _follow(self, pinned: Mapping[int, int], until: int) -> None:
+        """Add the pinned tokens that come next."""
+        while not self.has_ended and self.length < until and self.length in pinned:
+            self.take([pinned[self.length]])

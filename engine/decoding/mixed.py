@@ -1,0 +1,199 @@
+"""Two decoders in one run, on the same weights: block diffusion and autoregressive, block by block.
+
+Blocks that begin in a thought have one decoder, all others another. Thoughts are found by the tokens that open and
+close them; the decoder changes at the first edge between blocks behind those. The first block counts as a thought where
+the prompt asks for one. Without a tokenizer there are no thoughts.
+
+*Rescue*: a canvas that has taken all its steps and not converged is read causally, by the same weights. Its longest
+prefix of tokens that have been the argmax for ``stability_threshold`` steps before the last, and have a causal
+probability of at least ``rescue_probability``, is kept; pinned tokens always are. The pass that reads it predicts the
+token behind the prefix, too. From there on the block is written autoregressively.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.config import GenerationConfig
+from engine.decoding.autoregressive import Reason, Writer, blocks_of
+from engine.decoding.block_diffusion import FinishedCanvas, Usage, cut_at_eos, denoise_block, room_for_blocks
+from engine.decoding.device_stepper import stepper_for
+from engine.decoding.drawing import Drawing
+from engine.decoding.fork_schedule import ForkSchedule
+from engine.decoding.prefill import commit, prefill, reuse_prefix
+from engine.decoding.protocols import BlockDenoiser, Decode, Decoding, Passes
+from engine.decoding.sampler import Sampler
+from engine.errors import SafelightError
+from engine.events import PrefillFinished
+from engine.layers.kv_cache import SLACK, KVCache
+from engine.text.tags import CLOSE, OPEN, THINK, THINK_ASKED, THINK_END, starts_in_thought
+from engine.text.tokenizer import Tokenizer
+from engine.types import Cancel
+
+MIXABLE = ("block_diffusion", "autoregressive")
+
+
+@dataclass(frozen=True)
+class ThoughtTokens:
+    """Token ids that open a thought, that close one, and by which a prompt asks for one."""
+
+    opens: frozenset[int] = frozenset()
+    closes: frozenset[int] = frozenset()
+    asks: frozenset[int] = frozenset()
+    starts_open: bool = False  # the prompt ends inside a thought
+
+    @staticmethod
+    def of(tokenizer: Tokenizer, prompt: Tensor) -> ThoughtTokens:
+        """Those of a run behind a prompt (T,)."""
+
+        def ids(*tags: str) -> frozenset[int]:
+            return frozenset(token for tag in tags if (token := tokenizer.token_id(tag)) is not None)
+
+        is_open = starts_in_thought(tokenizer.decode(prompt.tolist(), skip_special=False))
+        return ThoughtTokens(ids(OPEN, THINK), ids(CLOSE, THINK_END), ids(THINK_ASKED), is_open)
+
+    def expected(self, prompt: Tensor) -> bool:
+        """Whether the text behind a prompt (T,) begins in a thought, as far as the prompt tells."""
+        ids = prompt.tolist()
+        return self.starts_open or (ids[-1] not in self.closes and not self.asks.isdisjoint(ids))
+
+    def is_open_behind(self, text: Iterable[int]) -> bool:
+        """Whether generated text ends inside a thought."""
+        is_open = self.starts_open
+        for token in text:
+            is_open = (is_open or token in self.opens) and token not in self.closes
+        return is_open
+
+
+@torch.inference_mode()
+def mixed(
+    model: BlockDenoiser,
+    prompt: Tensor,
+    config: GenerationConfig,
+    seed: int,
+    cancel: Cancel | None,
+    cache: KVCache,
+    decoders: tuple[str, str],
+    thoughts: ThoughtTokens,
+) -> Decoding[None]:
+    """Generate text after ``prompt`` (T,), by the first of two ``MIXABLE`` decoders in thoughts, else by the second.
+
+    Where no block is written autoregressively the run is block diffusion's, bit for bit. Both have ``seed`` for
+    streams of their own. A block that is denoised or rescued has all its positions; one that is written
+    autoregressively ends with ``max_new_tokens``.
+    """
+    run = _Run(model, prompt, config, seed, cancel, cache)
+    in_thought, length = thoughts.expected(prompt), run.blocks.length
+    denoises = [name == "block_diffusion" for name in decoders]  # in thoughts, elsewhere
+    count = min(-(-config.max_new_tokens // length), room_for_blocks(model.config, len(prompt), length))
+    started, text = time.perf_counter(), prompt if denoises[not in_thought] else prompt[:-1]
+    kept = reuse_prefix(cache, [text])
+    cache.reserve(len(prompt) + count * length)
+    is_read = yield from prefill([text], cache, cancel)
+    if not is_read:
+        yield from run.blocks.finish("cancelled", 0)
+        return
+    yield PrefillFinished(len(prompt), kept, time.perf_counter() - started)
+    run.writer.pending = prompt[len(text) :].tolist()
+    reason: Reason | None = None
+    for block in range(count):
+        if denoises[not in_thought]:
+            reason = yield from run.denoise(block)
+        else:
+            yield from run.blocks.begin()
+            reason = yield from run.writer.write(min((block + 1) * length, config.max_new_tokens), cancel)
+        if reason is not None:
+            break
+        in_thought = thoughts.is_open_behind(run.blocks.text[place] for place in range(run.writer.length))
+    yield from run.blocks.finish(reason or "length", run.writer.length)
+
+
+class _Run:
+    """What the blocks of a run share."""
+
+    def __init__(
+        self,
+        model: BlockDenoiser,
+        prompt: Tensor,
+        config: GenerationConfig,
+        seed: int,
+        cancel: Cancel | None,
+        cache: KVCache,
+    ) -> None:
+        sampler = Sampler.of(model.config, config, model.device, seed)
+        if config.rescue and sampler.length >= SLACK + model.config.canvas_length:
+            most = SLACK + model.config.canvas_length - 1  # the window before the canvas stays whole, and one more
+            raise SafelightError(f"rescue takes canvases of at most {most} tokens, not {sampler.length}; switch it off")
+        self.config, self.cancel, self.cache = config, cancel, cache
+        self.schedule = ForkSchedule(stepper_for(model, cache, sampler))
+        self.drawing = Drawing(config, model.config.vocab_size, model.device, seed)
+        self.blocks = blocks_of(model.config, config)
+        self.writer = Writer(cache, self.drawing, self.blocks, [])
+        self.newest = int(prompt[-1])  # token of the text
+
+    def denoise(self, block: int) -> Decoding[Reason | None]:
+        """A block by diffusion; returns why the run ends with it, None where it goes on."""
+        usage, clock = Usage(), time.perf_counter()
+        yield from self._read_pending()
+        usage.seconds = time.perf_counter() - clock
+        canvas = yield from denoise_block(self.schedule, block, (), self.cancel, usage)
+        self.blocks.passes, self.blocks.seconds = self.blocks.passes + usage.steps, self.blocks.seconds + usage.seconds
+        if canvas is None:
+            return "cancelled"
+        if self.config.rescue and not canvas.last.converged:
+            return (yield from self._rescue(block, canvas))
+        tokens, text_length = cut_at_eos(canvas.last.argmax, self.config)
+        committed = canvas.committed(block, tokens, text_length)
+        self.blocks.add(committed)
+        self.writer.take(tokens.tolist())
+        yield committed
+        return "eos" if self.writer.has_ended else None
+
+    def _read_pending(self) -> Passes[None]:
+        """Bring all of the text into the cache, at the latest with the next canvas."""
+        pending, stepper = self.writer.pending, self.schedule.stepper
+        if pending:
+            self.newest = pending[-1]
+            ids = torch.tensor(pending)
+            is_canvas = len(pending) == self.blocks.length
+            yield from stepper.commit(ids) if is_canvas else commit(ids, self.cache)
+            self.writer.pending = []
+
+    def _rescue(self, block: int, canvas: FinishedCanvas) -> Decoding[Reason | None]:
+        """Write on behind what is kept of a canvas; returns as ``denoise``."""
+        if self.cancel is not None and self.cancel.is_set():
+            return "cancelled"
+        clock, cache, argmax = time.perf_counter(), self.cache, canvas.last.argmax
+        start, length = cache.length, len(argmax)
+        cache.truncate(start - 1)  # the newest token is read again: it predicts the canvas's first
+        ids = [self.newest, *argmax[:-1].tolist()]
+        wanted = Decode(torch.tensor(ids), cache, length)
+        yield wanted
+        cache.record_ids(ids)
+        logits = self.drawing.allowed(wanted.take())
+        kept, end = self._kept(block, canvas, logits), (block + 1) * length
+        tokens = torch.from_numpy(argmax[:kept]).long().to(logits.device)
+        if kept < length and not (kept and argmax[kept - 1] in self.blocks.ends):
+            tokens = torch.cat((tokens, self.drawing.draw(logits[kept : kept + 1])))
+        cache.truncate(min(start + kept, cache.length))
+        self.blocks.write_on(canvas.last, canvas.steps)
+        yield from self.writer.put(tokens, logits[: len(tokens)], end, clock)
+        del self.writer.pending[: cache.length - start]
+        return (yield from self.writer.write(end, self.cancel))
+
+    def _kept(self, block: int, canvas: FinishedCanvas, logits: Tensor) -> int:
+        """How many tokens of a canvas are kept, by causal logits (C, V); an end token is the last of them."""
+        argmax = canvas.last.argmax
+        probabilities = logits.softmax(dim=-1).gather(1, torch.from_numpy(argmax).long().to(logits.device)[:, None])
+        is_good = (probabilities[:, 0] >= self.config.rescue_probability).cpu().numpy()
+        is_good &= canvas.unchanged >= self.config.stability_threshold
+        is_good |= self.schedule.stepper.sampler.pinned_mask(block)
+        kept = len(is_good) if is_good.all() else int(np.argmin(is_good))
+        ends = np.flatnonzero(np.isin(argmax[:kept], self.config.eos_token_ids))
+        return int(ends[0]) + 1 if len(ends) else kept

@@ -1,0 +1,252 @@
+"""Autoregressive decoding against one causal pass over the whole text, by a network that reads nothing from a cache."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from engine import CanvasCommitted, CanvasStarted, GenerationConfig, GenerationFinished, SafelightError, generate
+from engine.decoding.generate import fitting, fork, generating, infill, perform
+from engine.decoding.protocols import Pass
+from engine.decoding.reading import read
+from engine.decoding.together import perform_together
+from engine.events import Event, PrefillFinished, StepFinished
+from engine.layers.kv_cache import KVCache
+from engine.models.causal.config import CausalConfig
+from engine.models.causal.network import CausalNetwork
+from engine.tasks.decisions.layout import Layout, Slot
+from tests.engine.decoding.test_generate import facts
+from tests.engine.tiny import CANVAS, CONFIG, FULL, SLIDING, VOCABULARY, network, tokens
+
+ENDS = tuple(range(10, 20))
+POSITIONS = 40
+
+
+def causal(seed: int = 0) -> CausalNetwork:
+    """A random dense network with 40 positions."""
+    torch.manual_seed(seed)
+    fields = {name: getattr(CONFIG, name) for name in CONFIG.__dataclass_fields__}
+    fields |= {"layers": (FULL, FULL), "max_position_embeddings": POSITIONS, "mask_token_id": 5}
+    made = CausalNetwork(CausalConfig(**fields)).requires_grad_(False).eval()
+    for parameter in made.parameters():
+        if parameter.dim() > 1:
+            parameter.normal_(std=parameter.shape[-1] ** -0.5)
+    return made
+
+
+MODELS = {
+    "diffusion_gemma": lambda: network(1, layers=(SLIDING, FULL), max_position_embeddings=POSITIONS),
+    "causal": causal,
+}
+
+
+@torch.inference_mode()
+def oracle(model: Any, text: Sequence[int]) -> Tensor:
+    """What the network predicts behind each token of a text: (T, V)."""
+    return model.head(model.prefill(torch.tensor(text), model.new_cache()))
+
+
+def told(events: Sequence[Event], kind: type) -> list[Any]:
+    return [event for event in events if isinstance(event, kind)]
+
+
+def likeliest(logits: Tensor, token: int, config: GenerationConfig) -> bool:
+    """Whether a token is the best one that may stand there, but for rounding."""
+    able = [other for other in range(VOCABULARY) if other not in config.banned_tokens]
+    return token in able and float(logits[token]) >= float(logits[able].max()) - 1e-4
+
+
+def check_run(model: Any, prompt: list[int], config: GenerationConfig, events: Sequence[Event]) -> list[int]:
+    """That a greedy run is what its description says; returns its text, with an end token."""
+    last, length = events[-1], config.canvas_length or CANVAS
+    assert isinstance(last, GenerationFinished)
+    committed, steps = told(events, CanvasCommitted), told(events, StepFinished)
+    text = [token for event in committed for token in event.tokens[: event.text_length].tolist()]
+    assert last.tokens.tolist() == text
+    limit = min(config.max_new_tokens, POSITIONS - len(prompt))
+    assert last.reason == ("length" if len(text) == limit else "eos")
+    if last.reason == "eos":
+        text.append(int(committed[-1].tokens[committed[-1].text_length]))
+        assert text[-1] in config.eos_token_ids
+    assert not set(text[:-1]) & set(config.eos_token_ids)
+    pinned, logits = dict(config.pinned), oracle(model, prompt + text)
+    for place, token in enumerate(text):
+        assert token == pinned[place] if place in pinned else likeliest(logits[len(prompt) + place - 1], token, config)
+    assert last.steps == len(steps) == len([place for place in range(len(text)) if place not in pinned])
+    for step in steps:
+        written = int(step.accepted_mask.sum())
+        assert (step.next_canvas[step.accepted_mask] == step.candidates[step.accepted_mask]).all()
+        assert (step.entropy > 0).sum() <= 1
+        assert written > step.step
+    filler = 5 if isinstance(model, CausalNetwork) else 0
+    for event in told(events, CanvasStarted):
+        given = pinned if event.block_index == 0 else {}
+        assert event.filler == filler
+        assert np.flatnonzero(event.pinned_mask).tolist() == sorted(given)
+        assert event.canvas.tolist() == [given.get(place, filler) for place in range(length)]
+    return text
+
+
+@pytest.mark.parametrize("made", MODELS.values(), ids=MODELS)
+def test_greedy_runs_are_the_oracle_s(made: Any) -> None:
+    """Whatever the lengths, the ends, the pins and the bans are, and whatever a cache holds from turns before."""
+    model, rng = made(), random.Random(3)
+    reasons, reused = set(), 0
+    for number in range(60):
+        if number % 3 == 0:  # a conversation's first turn
+            cache, prompt, held = model.new_cache(), tokens(rng.randint(1, 20), number).tolist(), list[int]()
+        length = rng.choice((1, 3, CANVAS))
+        config = GenerationConfig(
+            decoder="autoregressive" if rng.random() < 0.5 or made is not causal else "",
+            max_new_tokens=rng.randint(1, 12),
+            eos_token_ids=ENDS if rng.random() < 0.7 else (),
+            canvas_length=length,
+            top_k=rng.choice((0, 2)),
+            banned_tokens=tuple(rng.sample(range(20, VOCABULARY), 40)) if rng.random() < 0.3 else (),
+            pinned=tuple((at, 20 + at) for at in rng.sample(range(length), length // 2)) if rng.random() < 0.3 else (),
+        )
+        events = list(generate(model, prompt, config, number, cache=cache))
+        shared = next((at for at, pair in enumerate(zip(held, prompt, strict=False)) if pair[0] != pair[1]), len(held))
+        [prefilled] = told(events, PrefillFinished)
+        assert (prefilled.prompt_tokens, prefilled.reused_tokens) == (len(prompt), min(shared, len(prompt) - 1))
+        reused += prefilled.reused_tokens
+        text = check_run(model, prompt, config, events)
+        reasons.add(events[-1].reason)  # type: ignore[union-attr]
+        held = prompt + text
+        assert cache.shared(held) == cache.length
+        assert config.pinned or cache.length == len(held) - 1
+        held = held[: cache.length]
+        prompt = [*held[: rng.randint(1, len(held))], *tokens(rng.randint(1, 3), number + 100).tolist()][
+            -POSITIONS + 1 :
+        ]
+        prompt = prompt[: POSITIONS - 1]
+    assert reasons == {"eos", "length"}
+    assert reused > 100
+
+
+@pytest.mark.parametrize("made", MODELS.values(), ids=MODELS)
+def test_tokens_are_drawn_from_the_likeliest(made: Any) -> None:
+    model, prompt = made(), tokens(9, 2).tolist()
+    config = GenerationConfig(
+        decoder="autoregressive", max_new_tokens=8, eos_token_ids=(), sampling_temperature=1.5, banned_tokens=(3, 4)
+    )
+    texts = {}
+    for name, changes in {
+        "free": {}, "k": {"sampling_top_k": 3}, "p": {"sampling_top_p": 0.3}, "one": {"sampling_top_k": 1},
+        "cold": {"sampling_temperature": 1e-4}, "greedy": {"sampling_temperature": 0.0},
+    }.items():  # fmt: skip
+        for seed in (0, 0, 1):
+            events = list(generate(model, prompt, config.replace(**changes), seed))
+            text = events[-1].tokens.tolist()  # type: ignore[union-attr]
+            assert texts.setdefault((name, seed), text) == text
+            for place, logits in enumerate(oracle(model, prompt + text)[len(prompt) - 1 : -1]):
+                shares = logits.index_fill(0, torch.tensor([3, 4]), -torch.inf).softmax(0)
+                better = shares[shares > shares[text[place]] + 1e-5]
+                assert shares[text[place]] > 0
+                assert name != "k" or len(better) < 3
+                assert name != "p" or float(better.sum()) < 0.3
+    assert all(texts["greedy", 0] == texts[name, seed] for name in ("greedy", "cold", "one") for seed in (0, 1))
+    assert all(texts[name, 0] != texts[name, 1] for name in ("free", "k", "p"))
+
+
+@pytest.mark.parametrize("made", MODELS.values(), ids=MODELS)
+def test_cancel_takes_effect_within_one_pass(made: Any) -> None:
+    config = GenerationConfig(decoder="autoregressive", max_new_tokens=20, eos_token_ids=())
+    for after in (0, 4, CANVAS, CANVAS + 3):
+        model, flag, seen = made(), threading.Event(), list[Event]()
+        if not after:
+            flag.set()
+        for event in generate(model, tokens(7), config, 0, flag):
+            seen.append(event)
+            if len(told(seen, StepFinished)) == after:
+                flag.set()
+        last = seen[-1]
+        assert isinstance(last, GenerationFinished)
+        assert (last.reason, last.steps, last.blocks) == ("cancelled", after, after // CANVAS)
+        assert last.tokens.tolist() == [token for event in told(seen, CanvasCommitted) for token in event.tokens]
+
+
+RUNS = [
+    {"decoder": "autoregressive"},
+    {"decoder": "autoregressive", "sampling_temperature": 1.0},
+    {"rescue": True, "rescue_probability": 0.004, "stability_threshold": 0},
+    {},
+]
+
+
+def test_a_run_among_others_is_the_run_alone() -> None:
+    model = network(2, intermediate_size=64)
+    config = GenerationConfig(max_new_tokens=12, max_denoising_steps=3, confidence_threshold=0.0, eos_token_ids=(7,))
+    asked = [(tokens(5 + place, place), config.replace(**changes), place) for place, changes in enumerate(RUNS)]
+    alone = [facts(list(generate(model, *wanted))) for wanted in asked]
+    runs = [generating(model, *wanted) for wanted in asked]
+    seen: list[list[Event]] = [[] for _ in runs]
+    waiting = dict(enumerate(runs))
+    with torch.inference_mode():
+        while waiting:
+            passes: list[Pass] = []
+            for place, run in list(waiting.items()):
+                item = next(run, None)
+                if item is None:
+                    del waiting[place]
+                elif isinstance(item, Event):
+                    seen[place].append(item)
+                else:
+                    passes.append(item)
+            perform_together(model, passes)
+    assert [facts(events) for events in seen] == alone
+
+
+def _read(model: Any, config: GenerationConfig) -> Any:
+    return read(model, [1], Layout((-1,), (Slot(0, ((3,), (4,))),)), config)
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (
+            lambda m, c: generate(m, [1], c.replace(decoder="serial")),
+            "unknown decoder 'serial'; this model has block_d",
+        ),
+        (
+            lambda m, c: fitting(m, [1], c, 0, None),  # type: ignore[arg-type]
+            "an answer in a format takes the",
+        ),
+        (
+            lambda m, c: fork(m, [1], c, 0, [], [], []),
+            "a fork takes the decoder block_diffusion, .* for autoregressive",
+        ),
+        (lambda m, c: infill(m, [1], c, 0, [tokens(CANVAS)], []), "an infill takes the decoder block_diffusion"),
+        (_read, "a decision takes the decoder block_diffusion"),
+        (lambda m, c: generate(m, [1], c.replace(pinned=((CANVAS, 1),))), "position 10 is outside the canvas"),
+        (lambda m, c: generate(m, [1], c.replace(banned_tokens=(500,))), "banned_tokens has token id 500"),
+        (lambda m, c: generate(m, [1], c.replace(allowed_tokens=(3,), banned_tokens=(3,))), "every token is banned"),
+        (lambda m, c: generate(m, [1, 999], c), "token id 999 is outside"),
+        (lambda m, c: generate(m, [1] * 4096, c), "4096 tokens long and the model has 4096 positions"),
+    ],
+)
+def test_bad_calls(ask: Any, message: str) -> None:
+    with pytest.raises(SafelightError, match=message) as error:
+        list(ask(network(0), GenerationConfig(decoder="autoregressive")))
+    assert "\n" not in str(error.value)
+
+
+def test_a_network_that_only_reads_decodes_so_by_itself() -> None:
+    model = causal()
+    with pytest.raises(SafelightError, match="unknown decoder 'block_diffusion'"):
+        list(generate(model, [1], GenerationConfig(decoder="block_diffusion")))  # type: ignore[arg-type]
+    cache: KVCache = model.new_cache()
+    with torch.inference_mode():
+        items = generating(model, [1, 2], GenerationConfig(max_new_tokens=3), 0, cache=cache)  # type: ignore[arg-type]
+        for item in items:
+            if isinstance(item, Pass):
+                assert cache.length < 4
+                perform(model, item)  # type: ignore[arg-type]
+    assert cache.length == 4  # all but the last token
