@@ -9,10 +9,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from engine import load_model
+from engine import GenerationFinished, SafelightError, generate, load_model
+from engine.decoding.generate import fork
 from engine.models.causal.config import CausalConfig
 from engine.models.causal.network import CausalNetwork
-from engine.models.folder import ModelFolder
+from engine.models.folder import ModelFolder, quantize
+from engine.models.registry import FAMILIES
+from engine.text.message import Message
 from tests.engine.golden.causal_reference import VOCABULARY, YARN, build, logits_of, published, save
 
 TOLERANCE = 2e-4
@@ -97,7 +100,7 @@ def test_every_tensor_is_accounted_for(tmp_path: Path) -> None:
 
     def refusal(tensors: dict[str, torch.Tensor]) -> str:
         save_file(tensors, folder / "model.safetensors")
-        with pytest.raises(Exception, match="tensor") as error:
+        with pytest.raises(SafelightError) as error:
             ModelFolder.open(folder).weights("none", torch.device("cpu"), None)
         return str(error.value)
 
@@ -114,14 +117,59 @@ def test_a_model_is_loaded_with_template_ends_and_sampling_of_its_checkpoint(tmp
     folder = save(theirs, tmp_path, "wedlm", mask_token_id=5, attention_bias=False)
     (folder / "generation_config.json").unlink()
     model = load_model(folder, device="cpu")
+    assert model.family is FAMILIES["wedlm"]
     assert isinstance(model.config, CausalConfig)
     assert (model.config.mask_token_id, model.config.canvas_length) == (5, 32)
     assert model.generation_defaults.eos_token_ids == (1,)  # of config.json; this tokenizer has no other
     assert model.generation_defaults.pad_token_id == 0
     assert (model.compute_path, model.has_step_program) == ("plain torch: the weights are not packed", False)
-    ids = torch.tensor(model.chat_ids([{"role": "user", "content": "hi"}]))
+    said: list[Message] = [
+        {"role": "system", "content": "be short"},
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": "<think>\nwell\n</think>\n\nhello"},
+        {"role": "user", "content": "and"},
+    ]
+    begin, end = "<|im_start|>", "<|im_end|>\n"
+    body = f"{begin}system\nbe short{end}{begin}user\nhi{end}{begin}assistant\nhello{end}{begin}user\nand{end}"
+    assert model.chat_template.render(said) == f"{body}{begin}assistant\n"
+    assert model.chat_template.render(said, enable_thinking=True) == f"{body}{begin}assistant\n"
+    off = model.chat_template.render(said[-1:], enable_thinking=False)
+    assert off == f"{begin}user\nand{end}{begin}assistant\n<think>\n\n</think>\n\n"
+    ids = torch.tensor(model.chat_ids(said[-1:]))
     logits = model.decode(ids, model.new_cache(), 0, first_logits=len(ids) - 1)
     expected = logits_of(theirs, ids, torch.arange(len(ids)), torch.ones(len(ids), len(ids), dtype=torch.bool).tril())
     torch.testing.assert_close(logits, expected[-1:], atol=TOLERANCE, rtol=0)
-    with pytest.raises(Exception, match=r"has no denoising steps from noise; it is decoded by"):
+    with pytest.raises(SafelightError, match="has no denoising steps from noise; it is decoded by"):
         model.denoise(ids, model.new_cache())
+    with pytest.raises(SafelightError, match="a fork takes the decoder block_diffusion"):
+        list(fork(model, ids, model.generation_defaults, 0, (), (), ()))
+    with pytest.raises(SafelightError, match="this model has autoregressive"):
+        list(generate(model, ids, model.generation_defaults.replace(decoder="block_diffusion")))
+
+
+def test_greedy_text_is_that_of_transformers(tmp_path: Path) -> None:
+    theirs = build("ministral3", rope_parameters=QUERIES, max_position_embeddings=256)
+    model = load_model(save(theirs, tmp_path, "nemotron_labs_diffusion"), device="cpu")
+    ids = torch.arange(7, 19)
+    config = model.generation_defaults.replace(
+        decoder="autoregressive", max_new_tokens=40, eos_token_ids=(), sampling_temperature=0.0
+    )
+    *_, last = generate(model, ids, config)
+    assert isinstance(last, GenerationFinished)
+    expected = theirs.generate(ids[None], max_new_tokens=40, do_sample=False, eos_token_id=None, pad_token_id=0)
+    assert last.tokens.tolist() == expected[0, len(ids) :].tolist()
+
+
+def test_a_packed_model_is_near_the_plain_one(tmp_path: Path) -> None:
+    """With biases, and with a head of its own: stored, loaded, and as close as eight and four bits are."""
+    theirs = build("qwen2", hidden_size=64, intermediate_size=128, head_dim=16, tie_word_embeddings=False)
+    folder = save(theirs, tmp_path / "plain", "qwen2")
+    quantize(folder, tmp_path / "packed", "int4", torch.device("cpu"))
+    plain, packed = (load_model(tmp_path / name, device="cpu", dtype="float32") for name in ("plain", "packed"))
+    parts = packed.precision.as_dict()
+    assert parts == {**parts, "experts": None, "attention": parts["dense"], "embedding": "int8"}
+    ids = torch.arange(30)
+    expected, found = (model.decode(ids, model.new_cache(), 0) for model in (plain, packed))
+    error = (found - expected).norm() / expected.norm()
+    assert 1e-4 < error < 0.3
+    assert packed.compute_path == "packed CPU kernels"
