@@ -14,6 +14,7 @@ from torch import Tensor
 from engine.config import GenerationConfig
 from engine.decoding.autoregressive import autoregressive
 from engine.decoding.block_diffusion import CommittedBlocks, block_diffusion
+from engine.decoding.causal_parallel import causal_parallel
 from engine.decoding.infilling import infilling
 from engine.decoding.mixed import MIXABLE, ThoughtTokens, mixed
 from engine.decoding.protocols import (
@@ -40,7 +41,11 @@ from engine.types import Cancel, Row
 if TYPE_CHECKING:
     from engine.text.formatted_answer import FormattedAnswer
 
-DECODERS: dict[str, Decoder] = {"block_diffusion": block_diffusion, "autoregressive": autoregressive}
+DECODERS: dict[str, Decoder] = {
+    "block_diffusion": block_diffusion,
+    "autoregressive": autoregressive,
+    "causal_parallel": causal_parallel,
+}
 """By the names that families of models have for them: to add one, add a row. Formats, forks, infills and decisions are
 block diffusion."""
 
@@ -65,7 +70,8 @@ def generate(
         cancel: looked at between steps (``threading.Event`` will do); the run then ends with reason "cancelled".
         cache: of an earlier run of this model, or ``model.new_cache()``. What it shares with the prompt's beginning is
             not read again, and the rest of it is forgotten. In the end it holds the prompt and all committed canvases
-            but the last. Text that was read in other pieces may round differently in its last digits.
+            but the last; of an autoregressive run, all tokens but the last. Text that was read in other pieces may
+            round differently in its last digits.
         output_format: what the answer must fit; takes block diffusion. The run ends with "eos" where the answer is
             whole, and with "length" where it was cut.
 

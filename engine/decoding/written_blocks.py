@@ -31,9 +31,21 @@ class Predicted:
     top_probabilities: np.ndarray | None = None  # (K,) fp32
 
 
+@dataclass(frozen=True)
+class _Told:
+    """The last pass."""
+
+    written: Mapping[int, int]
+    predicted: Mapping[int, Predicted]
+    temperature: float
+
+
 @dataclass
 class WrittenBlocks:
     """Turns what each pass wrote into events.
+
+    Each committed block has a step: a pass that goes on into blocks behind the open one is told in each that it brings
+    to its end, its seconds in the first.
 
     Args:
         length: C. filler: the token id that stands where nothing is written. padding: what follows the text's end.
@@ -54,6 +66,8 @@ class WrittenBlocks:
     _steps: int = 0  # of it
     _is_open: bool = False
     _committed: int = 0  # blocks
+    _settled: int = 0  # tokens of the text, from its first, that stay
+    _last: _Told | None = None
     _draft: Step | None = None  # of the open block, if it was denoised before
 
     def __post_init__(self) -> None:
@@ -74,23 +88,33 @@ class WrittenBlocks:
         self._is_open, self._steps, self._draft = True, steps, draft
 
     def step(
-        self, written: Mapping[int, int], predicted: Mapping[int, Predicted], seconds: float, temperature: float = 0.0
+        self,
+        written: Mapping[int, int],
+        predicted: Mapping[int, Predicted],
+        seconds: float,
+        temperature: float = 0.0,
+        settled: int | None = None,
     ) -> Iterator[Event]:
-        """One pass: what it wrote, and what it predicted, by place in the text. Full blocks with no end are committed.
+        """One pass: what it wrote, and what it predicted, by place in the text. Full blocks are committed.
 
         Args:
             written: place -> token; a place is written once.
+            settled: tokens of the text, from its first, that stay whatever comes, and have no end token among them:
+                blocks are committed up to there. None: all that is written without a gap, up to an end token.
         """
         if not self._is_open:
             yield from self._open()
         self.text |= written
         self.passes, self.seconds = self.passes + 1, self.seconds + seconds
+        self._last = _Told(written, predicted, temperature)
         yield self._step_of(predicted, seconds, temperature)
-        self._steps += 1
-        while self._is_full():
-            yield self._commit(self.length)
-            if (self._block * self.length) in self.text:
-                yield from self._open()
+        if settled is None:
+            settled = self._settled
+            while settled in self.text and self.text[settled] not in self.ends:
+                settled += 1
+        self._settled = settled
+        while self._start + self.length <= settled:
+            yield from self._end(settled, settled)
 
     def finish(self, reason: Literal["eos", "length", "cancelled"], length: int) -> Iterator[Event]:
         """The end of the run.
@@ -98,12 +122,12 @@ class WrittenBlocks:
         Args:
             length: tokens of the text, without an end token; what was written behind them is dropped.
         """
-        for place in [place for place in self.text if place >= length and not (reason == "eos" and place == length)]:
-            del self.text[place]
+        end = length + (reason == "eos" and length in self.text)
         if reason == "cancelled":
             length = min(length, self._committed * self.length)
-        elif self._is_open and (length >= self._start or self._committed == 0):
-            yield self._commit(max(0, length - self._start))
+        else:
+            while self._start < end or (self._is_open and self._committed == 0):
+                yield from self._end(length, end)
         tokens = np.array([self.text[place] for place in range(length)], dtype=np.int32)
         yield GenerationFinished(reason, tokens, self._committed, self.passes, self.seconds)
 
@@ -114,21 +138,31 @@ class WrittenBlocks:
         """Where the open block begins in the text."""
         return self._block * self.length
 
-    def _is_full(self) -> bool:
-        """Whether the open block is written to its last position, and the text goes on behind it."""
-        own = [self.text.get(self._start + place) for place in range(self.length)] if self._is_open else [None]
-        return None not in own and self.ends.isdisjoint(own)
+    def _end(self, length: int, end: int) -> Iterator[Event]:
+        """Commit the next block, whether or not it was open before the last pass.
+
+        Args:
+            length: tokens of the text. end: as many, and an end token behind them; what comes then is dropped.
+        """
+        if not self._is_open and self._last is not None:
+            yield from self._open(without=self._last.written)
+            yield self._step_of(self._last.predicted, 0.0, self._last.temperature)
+        yield self._commit(min(self.length, length - self._start), end - self._start)
 
     def _canvas(self) -> Tokens:
         below = [self.filler] * self.length if self._draft is None else self._draft.argmax.tolist()
         own = (self.text.get(self._start + place, below[place]) for place in range(self.length))
         return np.fromiter(own, dtype=np.int32, count=self.length)
 
-    def _open(self) -> Iterator[Event]:
+    def _open(self, without: Mapping[int, int] | None = None) -> Iterator[Event]:
         self._is_open, self._steps = True, 0
+        canvas = self._canvas()
+        for place in without or ():
+            if 0 <= place - self._start < self.length:
+                canvas[place - self._start] = self.filler
         own = (self._start + place in self.pinned for place in range(self.length))
         pinned = np.fromiter(own, dtype=np.bool_, count=self.length)
-        yield CanvasStarted(self._block, self._canvas(), pinned, self.filler)
+        yield CanvasStarted(self._block, canvas, pinned, self.filler)
 
     def _step_of(self, predicted: Mapping[int, Predicted], seconds: float, temperature: float) -> StepFinished:
         canvas = self._canvas()
@@ -152,15 +186,14 @@ class WrittenBlocks:
                 if self.top_k and found.top_tokens is not None and found.top_probabilities is not None:
                     top_tokens[index], top_probabilities[index] = found.top_tokens, found.top_probabilities
         top = (top_tokens, top_probabilities) if self.top_k else (None, None)
+        step, self._steps = self._steps, self._steps + 1
         return StepFinished(
-            self._block, self._steps, temperature, argmax, candidates, entropy, accepted, canvas, seconds, *top
+            self._block, step, temperature, argmax, candidates, entropy, accepted, canvas, seconds, *top
         )
 
-    def _commit(self, text_length: int) -> CanvasCommitted:
+    def _commit(self, text_length: int, kept: int) -> CanvasCommitted:
         tokens = self._canvas()
-        tokens[min(text_length + 1, self.length) :] = self.padding
-        if text_length < self.length and self._start + text_length not in self.text:
-            tokens[text_length:] = self.padding
+        tokens[kept:] = self.padding
         reason: Literal["converged", "step_cap"] = "converged" if self._draft is None else "step_cap"
         done = CanvasCommitted(self._block, tokens, text_length, self._steps, reason)
         self._is_open, self._draft = False, None

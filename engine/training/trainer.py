@@ -25,9 +25,9 @@ from engine.errors import SafelightError
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.model import load_model
 from engine.training.checkpointing import STATE, gather, read_state, scatter, write_state
-from engine.training.data.decisions import Reads
+from engine.training.data.decisions import Reads, question_ends
 from engine.training.data.rollout import Pool
-from engine.training.loss import canvas_loss, slot_loss
+from engine.training.loss import canvas_loss, cross_entropy, slot_loss
 from engine.training.network import RunLayer, encode, predict, through_layer
 from engine.training.optim import Muon
 from engine.training.producers import RowPlan, open_rows
@@ -201,9 +201,13 @@ class Trainer:
         padded = present if self.recipe.name != "sudoku" else None
         # Without, a third is saved, where how prompts are read has been learnt.
         with torch.set_grad_enabled(not self.trained or self.recipe.name == "decisions"):
-            _, prefix = encode(self.model, ids, padded, run_layer=run_layer)
+            hidden, prefix = encode(self.model, ids, padded, run_layer=run_layer)
         logits = predict(self.model, canvas, soft, prefix, padded, run_layer)
-        return canvas_loss(logits, target) if slots is None else slot_loss(logits, target, slots), logits
+        if slots is None:
+            return canvas_loss(logits, target), logits
+        # The prompt is asked where each question ends, too: what slots look up there is learnt sooner.
+        asked = cross_entropy(self.model, hidden[question_ends(ids)], target[slots])
+        return slot_loss(logits, target, slots) + asked, logits
 
     def _report(self, factor: float) -> dict[str, float]:
         """The record of a report; the one place that waits for the device.

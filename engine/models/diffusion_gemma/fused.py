@@ -37,7 +37,7 @@ from engine.models.diffusion_gemma.block import Block
 from engine.quant import Packed
 
 
-class GemmaNetwork(Protocol):
+class FusedNetwork(Protocol):
     """What of a network is run here; ``DiffusionGemma`` is one."""
 
     config: ModelConfig
@@ -83,7 +83,7 @@ class RunInPass:
 class FusedLayers:
     """All layers and the final norm of a network."""
 
-    def __init__(self, network: GemmaNetwork) -> None:
+    def __init__(self, network: FusedNetwork) -> None:
         self._network = weakref.ref(network)  # which keeps this: a circle would hold its memory until it is collected
         blocks = [block for block in network.layers if isinstance(block, Block)]
         following = [*(block.input_layernorm for block in blocks[1:]), network.norm]
@@ -96,7 +96,7 @@ class FusedLayers:
         }
 
     @property
-    def network(self) -> GemmaNetwork:
+    def network(self) -> FusedNetwork:
         """The network; the caller keeps it alive."""
         network = self._network()
         assert network is not None

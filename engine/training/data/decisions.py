@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch
 from torch import Tensor
 
@@ -14,6 +16,8 @@ from engine.training.data.rollout import Draw, TrainingBatch
 
 TURN_END = SPECIAL.index("<turn|>")
 MARKS = 7  # tokens of the turn marks around a message
+QUESTION_END = "only."  # of each question's wording
+KEPT = {"weekday": 0.3}  # share of the examples about nothing else: what is learnt early gives way to what is not
 WIDTHS: dict[examples.Form, int] = {"brief": 16, "single": 16, "pair": 16, "joint": 32}
 
 
@@ -32,7 +36,7 @@ class DecisionSource(RowStream):
         targets: list[list[int]] = []
         slots = torch.zeros(count, WIDTHS[self.form], dtype=torch.bool)
         for row in range(count):
-            example = examples.sample(self.rng, "train", self.form)
+            example = self._example()
             layout = layout_of(example.decision, examples.LABELS, self.tokens)
             target = list(layout.canvas)
             for slot, answer in zip(layout.slots, example.answers, strict=True):
@@ -42,6 +46,25 @@ class DecisionSource(RowStream):
             slots[row] = torch.tensor(layout.canvas) == NOISE
         batch = rows_to_batch(self.tokenizer, prompts, targets, self.prompt_length)
         return TrainingBatch(batch.ids, batch.present, batch.target, slots)
+
+    def _example(self) -> examples.DecisionExample:
+        while True:
+            example = examples.sample(self.rng, "train", self.form)
+            if self.rng.random() < max(KEPT.get(family, 1.0) for family in example.families):
+                return example
+
+
+@functools.cache
+def _end() -> Tensor:
+    return torch.tensor(build_tokenizer().encode(QUESTION_END).ids)
+
+
+def question_ends(ids: Tensor) -> Tensor:
+    """Where questions end in prompts (B, P): True at the last token of each; in the order of their slots."""
+    end = _end().to(ids.device)
+    found = torch.zeros_like(ids, dtype=torch.bool)
+    found[:, len(end) - 1 :] = (ids.unfold(1, len(end), 1) == end).all(dim=-1)
+    return found
 
 
 class Reads:

@@ -27,6 +27,7 @@ from tests.engine.tiny import CANVAS, CONFIG, FULL, SLIDING, VOCABULARY, network
 
 ENDS = tuple(range(10, 20))
 POSITIONS = 40
+NARROW: dict[str, Any] = {"layers": (SLIDING, FULL), "num_experts": 1, "top_k_experts": 1}
 
 
 def causal(seed: int = 0) -> CausalNetwork:
@@ -42,7 +43,7 @@ def causal(seed: int = 0) -> CausalNetwork:
 
 
 MODELS = {
-    "diffusion_gemma": lambda: network(1, layers=(SLIDING, FULL), max_position_embeddings=POSITIONS),
+    "diffusion_gemma": lambda: network(1, **NARROW, max_position_embeddings=POSITIONS),
     "causal": causal,
 }
 
@@ -94,12 +95,12 @@ def check_run(model: Any, prompt: list[int], config: GenerationConfig, events: S
     return text
 
 
-@pytest.mark.parametrize("made", MODELS.values(), ids=MODELS)
-def test_greedy_runs_are_the_oracle_s(made: Any) -> None:
+@pytest.mark.parametrize(("made", "runs"), [*zip(MODELS.values(), (30, 72), strict=True)], ids=MODELS)
+def test_greedy_runs_are_the_oracle_s(made: Any, runs: int) -> None:
     """Whatever the lengths, the ends, the pins and the bans are, and whatever a cache holds from turns before."""
     model, rng = made(), random.Random(3)
     reasons, reused = set(), 0
-    for number in range(60):
+    for number in range(runs):
         if number % 3 == 0:  # a conversation's first turn
             cache, prompt, held = model.new_cache(), tokens(rng.randint(1, 20), number).tolist(), list[int]()
         length = rng.choice((1, 3, CANVAS))
@@ -128,14 +129,14 @@ def test_greedy_runs_are_the_oracle_s(made: Any) -> None:
         ]
         prompt = prompt[: POSITIONS - 1]
     assert reasons == {"eos", "length"}
-    assert reused > 100
+    assert reused > 50
 
 
-@pytest.mark.parametrize("made", MODELS.values(), ids=MODELS)
-def test_tokens_are_drawn_from_the_likeliest(made: Any) -> None:
-    model, prompt = made(), tokens(9, 2).tolist()
+def test_tokens_are_drawn_from_the_likeliest() -> None:
+    model: Any = causal()
+    prompt = tokens(9, 2).tolist()
     config = GenerationConfig(
-        decoder="autoregressive", max_new_tokens=8, eos_token_ids=(), sampling_temperature=1.5, banned_tokens=(3, 4)
+        decoder="autoregressive", max_new_tokens=6, eos_token_ids=(), sampling_temperature=1.5, banned_tokens=(3, 4)
     )
     texts = {}
     for name, changes in {

@@ -23,7 +23,7 @@ from engine.training.data.corpus import (
     build_tokenizer,
     prompt_text,
 )
-from engine.training.data.decisions import TURN_END, DecisionSource, Reads
+from engine.training.data.decisions import TURN_END, DecisionSource, Reads, question_ends
 from engine.training.data.rollout import Pool, TrainingBatch
 from engine.training.loss import slot_loss, weights
 from engine.training.minimal import minimal_puzzles
@@ -182,7 +182,7 @@ def test_decision_rows_are_what_the_engine_reads(form: examples.Form) -> None:
         text = source.tokenizer.decode(ids[present].tolist(), skip_special_tokens=False)
         state, *asked = text.removeprefix(head).removesuffix(tail).split("\n\n")
         assert rules.Known.of(state) != rules.Known({}, None, [])
-        assert int(slots.sum()) == max(1, len(asked) - 1)
+        assert int(slots.sum()) == int(question_ends(ids[None]).sum()) == max(1, len(asked) - 1)
         assert torch.equal(canvas[~slots], target[~slots])
         assert set(source.tokenizer.decode(target[slots].tolist())) <= set("ynABCDE01234")
         assert len(target) == (32 if form == "joint" else 16)

@@ -1,0 +1,144 @@
+"""Causal parallel decoding: a window of masks behind the text, of which each pass writes those that it is sure of.
+
+Source: WeDLM, arXiv 2512.22737. Each pass reads the window's written tokens first and its masks last, all under one
+causal mask, and turns each row by its logical position, its place in the text. So a written token sees no mask, and
+the keys of those that stand without a gap behind the text are what a plain causal pass gives: they become text. A mask
+predicts the token of its own place. A written token never changes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from engine.config import GenerationConfig, ModelConfig
+from engine.decoding.drawing import Drawing
+from engine.decoding.prefill import prefill, reuse_prefix
+from engine.decoding.protocols import CausalModel, Decode, Decoding, Prefill
+from engine.decoding.streaming_window import EntropyRule, StreamingWindow
+from engine.decoding.written_blocks import Predicted, WrittenBlocks
+from engine.errors import SafelightError
+from engine.events import PrefillFinished
+from engine.layers.kv_cache import KVCache
+from engine.models.causal.config import CausalConfig
+from engine.types import Cancel
+
+
+@torch.inference_mode()  # as a decorator it is off while the generator is suspended
+def causal_parallel(
+    model: CausalModel,
+    prompt: Tensor,
+    config: GenerationConfig,
+    seed: int,
+    cancel: Cancel | None,
+    cache: KVCache,
+) -> Decoding[None]:
+    """Generate text after ``prompt`` (T,). Cancelling takes effect within one pass.
+
+    Tokens are committed by the pass after the one that wrote them, and the run ends when an end token or the last of
+    ``max_new_tokens`` is; what was written behind it is dropped. Then the cache holds the prompt and all of that text,
+    the end token with it.
+
+    Raises:
+        SafelightError: the network has no mask token, the prompt leaves no room, settings of a canvas of noise.
+    """
+    mask, room = _mask_token(model.config, config), _room(model.config, len(prompt))
+    drawing = Drawing(config, model.config.vocab_size, model.device, seed)
+    rule = EntropyRule(config.entropy_threshold, config.distance_penalty)
+    blocks = WrittenBlocks(
+        config.canvas_length or model.config.canvas_length,
+        mask,
+        config.pad_token_id,
+        min(config.top_k, model.config.vocab_size),
+    )
+    window = StreamingWindow.of(config.window, room)
+    started = time.perf_counter()
+    kept = reuse_prefix(cache, [prompt])
+    cache.reserve(len(prompt) + min(config.max_new_tokens, room) + 2 * config.window)
+    if not (yield from prefill([prompt], cache, cancel)):
+        yield from blocks.finish("cancelled", 0)
+        return
+    yield PrefillFinished(len(prompt), kept, time.perf_counter() - started)
+
+    yield from blocks.begin()
+    while True:
+        if cancel is not None and cancel.is_set():
+            yield from blocks.finish("cancelled", len(window.text))
+            return
+        clock = time.perf_counter()
+        leading = window.leading
+        reason, count = _end(leading, config, len(window.text))
+        window.refill()
+        written, masks = window.order()
+        if reason is not None or not masks:
+            yield Prefill(torch.tensor(leading[:count]), cache)  # it has nothing left to predict
+            cache.record_ids(leading[:count])
+            window.commit(count)
+            seconds = time.perf_counter() - clock
+            length = len(window.text) - (reason == "eos")
+            yield from blocks.step({}, {}, seconds, config.sampling_temperature, length)
+            yield from blocks.finish(reason or "length", length)
+            return
+        order = [*written, *masks]
+        forward = Decode(
+            torch.tensor([mask if (token := window.slots[slot]) is None else token for slot in order]),
+            cache,
+            commit=count,
+            first_logits=len(written),
+            positions=torch.tensor(order) + cache.length,
+        )
+        yield forward
+        cache.record_ids(leading)
+        places = [len(window.text) + slot for slot in masks]
+        window.commit(count)
+        predictions = _predicted(forward, drawing)
+        found = {
+            places[index]: predictions[index].candidate
+            for index in rule.chosen([one.entropy for one in predictions], places)
+        }
+        window.write(found)
+        predicted = dict(zip(places, predictions, strict=True))
+        seconds = time.perf_counter() - clock
+        yield from blocks.step(found, predicted, seconds, config.sampling_temperature, len(window.text))
+
+
+def _predicted(forward: Decode, drawing: Drawing) -> list[Predicted]:
+    """What a pass came to at each mask. A token is drawn at all of them, whichever are written."""
+    logits = drawing.allowed(forward.take())
+    return drawing.predicted(logits, drawing.draw(logits))
+
+
+# --- where it ends -----------------------------------------------------------------------------------------------
+
+
+def _end(leading: Sequence[int], config: GenerationConfig, length: int) -> tuple[Literal["eos", "length"] | None, int]:
+    """Why the run ends with these tokens behind a text of ``length``, None where it goes on; and how many stay."""
+    for count, token in enumerate(leading, start=1):
+        if token in config.eos_token_ids:
+            return "eos", count
+        if length + count >= config.max_new_tokens:
+            return "length", count
+    return None, len(leading)
+
+
+def _mask_token(shape: ModelConfig, config: GenerationConfig) -> int:
+    mask = shape.mask_token_id if isinstance(shape, CausalConfig) else None
+    if mask is None:
+        raise SafelightError("this model has no mask token, which causal parallel decoding needs; decode it otherwise")
+    if config.pinned or config.seed_canvas is not None:
+        raise SafelightError("causal parallel decoding has no canvas of noise; leave out pinned and seed_canvas")
+    return mask
+
+
+def _room(shape: ModelConfig, prompt_length: int) -> int:
+    room = shape.max_position_embeddings - prompt_length
+    if room < 1:
+        raise SafelightError(
+            f"the prompt is {prompt_length} tokens long and the model has {shape.max_position_embeddings} positions. "
+            "Shorten the prompt"
+        )
+    return room
