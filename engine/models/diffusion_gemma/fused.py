@@ -34,7 +34,7 @@ from engine.layers.norm import RMSNorm
 from engine.layers.packed_linear import PackedExperts, PackedLinear, PackedWeight, gather, joined
 from engine.layers.rope import inverse_frequencies
 from engine.models.diffusion_gemma.block import Block
-from engine.quant import Packed
+from engine.quant import INT8, Packed
 
 
 class FusedNetwork(Protocol):
@@ -299,7 +299,7 @@ def _joined(linears: list[nn.Linear]) -> Packed | None:
 def _eight_bit(linears: list[nn.Linear]) -> list[PackedWeight]:
     modules: list[nn.Module] = [*linears]
     weights = [module.weight for module in modules if isinstance(module, PackedLinear)]
-    return [weight for weight in weights if weight.scheme in schemes("linear", "triton")]
+    return [weight for weight in weights if weight.scheme == INT8]
 
 
 def _multiply(x: Tensor, linears: list[nn.Linear], weight: Packed, gated: bool = False) -> Tensor:

@@ -242,6 +242,24 @@ def test_experts_in_blocks_agree_with_the_oracle(scheme: Scheme, dtype: torch.dt
     assert relative(found, reference.experts(x.float(), weights, chosen, gate_up, down)) < BOUNDS[dtype]
 
 
+@needs_int4
+@pytest.mark.parametrize(
+    ("count", "dtype"), [(1, torch.bfloat16), (32, torch.bfloat16), (129, torch.bfloat16), (3, torch.float32)], ids=str
+)
+def test_linear_in_blocks_agrees_with_the_oracle(
+    count: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the int4 kernel or by decoding, rows shared by two threads; a few blocks are unpacked at once, if any."""
+    monkeypatch.setattr(cpu, "AT_ONCE", 100 * 512)
+    monkeypatch.setattr(cpu, "LEAST_WORK", 1 << 22)
+    tiles, x = pack(random(640, 512), INT4), random(count, 512).to(dtype)
+    weight = in_blocks(Packed(tiles.codes[None], tiles.scales[None], INT4))[0]
+    with LargestTensor(weight) as seen:
+        found = cpu.linear(x, weight)
+    assert relative(found, reference.linear(x.float(), tiles)) < BOUNDS[dtype]
+    assert seen.most <= 4 * 100 * 512
+
+
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads_that_take_experts_of_their_own_come_to_the_same(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some experts have nothing to do; torch's threads are as before."""

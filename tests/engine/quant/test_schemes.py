@@ -138,7 +138,13 @@ def test_values_must_be_finite(bad: float) -> None:
 def test_precision_names_the_parts() -> None:
     precision = PRECISIONS["nf4"]
     assert precision.scheme("layers.3.experts") == NF4
-    for path in ("layers.3.self_attn.q_proj", "layers.3.mlp.up_proj", "self_conditioning.down_proj", "embed_tokens"):
+    for path in (
+        "layers.3.self_attn.q_proj",
+        "layers.3.mlp.up_proj",
+        "self_conditioning.down_proj",
+        "embed_tokens",
+        "lm_head",
+    ):
         assert precision.scheme(path) == INT8, path
     for path in ("layers.3.router.proj", "layers.3.input_layernorm", "norm"):
         assert precision.scheme(path) is None, path
