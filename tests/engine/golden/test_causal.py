@@ -143,8 +143,12 @@ def test_a_model_is_loaded_with_template_ends_and_sampling_of_its_checkpoint(tmp
         model.denoise(ids, model.new_cache())
     with pytest.raises(SafelightError, match="a fork takes the decoder block_diffusion"):
         list(fork(model, ids, model.generation_defaults, 0, (), (), ()))
-    with pytest.raises(SafelightError, match="this model has autoregressive"):
+    with pytest.raises(SafelightError, match="this model has causal_parallel, autoregressive"):
         list(generate(model, ids, model.generation_defaults.replace(decoder="block_diffusion")))
+    one_by_one = model.generation_defaults.replace(max_new_tokens=20, window=1, sampling_temperature=0.0)
+    *_, last = generate(model, ids, one_by_one)
+    assert isinstance(last, GenerationFinished)
+    assert last.steps >= len(last.tokens)
 
 
 def test_greedy_text_is_that_of_transformers(tmp_path: Path) -> None:
