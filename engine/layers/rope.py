@@ -43,8 +43,8 @@ def stretched(
 
 
 def cos_sin(positions: Tensor, frequencies: Tensor, dtype: torch.dtype, factor: float = 1.0) -> tuple[Tensor, Tensor]:
-    """Tables for integer positions (T,) -> two of (T, D), in ``dtype``, times ``factor``."""
-    angles = positions.to(torch.float32)[:, None] * frequencies  # (T, D/2)
+    """Tables for integer positions (..., T) -> two of (..., T, D), in ``dtype``, times ``factor``."""
+    angles = positions.to(torch.float32)[..., None] * frequencies  # (..., T, D/2)
     angles = torch.cat([angles, angles], dim=-1)
     cos, sin = angles.cos(), angles.sin()
     if factor != 1.0:
