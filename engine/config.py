@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from engine.errors import SafelightError, quoted
 
@@ -65,6 +65,10 @@ class ModelConfig:
     num_experts: 0 where the MLPs are dense, and the other two of experts with it. sliding_window: of sliding layers.
     canvas_length: positions of a block. A family may add fields in a class of its own.
     """
+
+    denoises: ClassVar[bool] = True
+    """Whether the network has DiffusionGemma's denoising step, with self-conditioning and full layers whose keys are
+    their values; else it reads and predicts alone, and every layer has values of its own."""
 
     vocab_size: int
     hidden_size: int
@@ -245,8 +249,8 @@ class GenerationConfig:
         return self.t_min + (self.t_max - self.t_min) * (remaining / self.max_denoising_steps)
 
     @staticmethod
-    def from_dict(raw: dict[str, Any]) -> GenerationConfig:
-        """Read a parsed ``generation_config.json``; fields it leaves out keep their defaults."""
+    def from_dict(raw: dict[str, Any], base: GenerationConfig | None = None) -> GenerationConfig:
+        """Read a parsed ``generation_config.json``; fields it leaves out are those of ``base``."""
         names = "max_new_tokens max_denoising_steps t_max t_min stability_threshold confidence_threshold pad_token_id"
         known: dict[str, Any] = {name: raw[name] for name in names.split() if raw.get(name) is not None}
         sampler = raw.get("sampler_config") or {}
@@ -259,7 +263,9 @@ class GenerationConfig:
         eos = raw.get("eos_token_id")
         if eos is not None:
             known["eos_token_ids"] = tuple(eos) if isinstance(eos, list) else (eos,)
-        return GenerationConfig(**known)
+        if not sampler:
+            known |= _drawing(raw)
+        return (base or GenerationConfig()).replace(**known)
 
 
 def is_decoder(name: Any) -> bool:
@@ -285,6 +291,16 @@ def check_real(name: str, value: Any, low: float, *, exclusive: bool = False) ->
         raise SafelightError(f"{name} must be a finite number, not {quoted(value)}")
     if value < low or (exclusive and value == low):
         raise SafelightError(f"{name} must be {'above' if exclusive else 'at least'} {low:g}, not {quoted(value)}")
+
+
+def _drawing(raw: dict[str, Any]) -> dict[str, Any]:
+    """How tokens are drawn, as transformers has it: its ``top_k`` is not that of the candidates that steps report."""
+    known = {f"sampling_{name}": raw[name] for name in ("top_k", "top_p") if raw.get(name) is not None}
+    if raw.get("do_sample") is True:
+        known["sampling_temperature"] = 1.0 if raw.get("temperature") is None else raw["temperature"]
+    elif known or not {"do_sample", "temperature"}.isdisjoint(raw):  # transformers samples where it is asked to
+        known["sampling_temperature"] = 0.0
+    return known
 
 
 def _tokens(name: str, value: Any, most: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +16,7 @@ from engine.decoding.autoregressive import autoregressive
 from engine.decoding.block_diffusion import CommittedBlocks, block_diffusion
 from engine.decoding.causal_parallel import causal_parallel
 from engine.decoding.infilling import infilling
+from engine.decoding.masked_diffusion import masked_diffusion
 from engine.decoding.mixed import MIXABLE, ThoughtTokens, mixed
 from engine.decoding.names import names_of, require_diffusion
 from engine.decoding.protocols import (
@@ -30,6 +31,7 @@ from engine.decoding.protocols import (
     Prefill,
     T,
 )
+from engine.decoding.self_speculation import self_speculation
 from engine.decoding.structured import structured
 from engine.errors import SafelightError
 from engine.events import Event
@@ -46,6 +48,8 @@ DECODERS: dict[str, Decoder] = {
     "block_diffusion": block_diffusion,
     "autoregressive": autoregressive,
     "causal_parallel": causal_parallel,
+    "masked_diffusion": masked_diffusion,
+    "self_speculation": self_speculation,
 }
 """By the names that families of models have for them: to add one, add a row. Formats, forks, infills and decisions are
 block diffusion."""
@@ -332,9 +336,10 @@ def perform(model: BlockDenoiser, wanted: Pass) -> None:
                 wanted.cache.truncate(before)  # nothing has changed
                 raise
         case Decode():
-            wanted.logits = model.decode(
-                wanted.ids, wanted.cache, wanted.commit, wanted.first_logits, wanted.positions, wanted.is_causal
-            )
+            with nullcontext() if wanted.draft is None else wanted.draft.on():
+                wanted.logits = model.decode(
+                    wanted.ids, wanted.cache, wanted.commit, wanted.first_logits, wanted.positions, wanted.is_causal
+                )
         case LaunchStep():
             wanted.program.launch(wanted.index)
 
