@@ -284,6 +284,7 @@ class AppContext(QObject):
 
     def _change_model(self, model: LoadedModel | None) -> None:
         self.model = model
+        self.values.decoders = () if model is None else model.decoders
         self.model_changed.emit()
         self.busy_changed.emit()
 

@@ -108,7 +108,11 @@ ADAPTERS = (
         "sudoku-lora", "Sudoku adapter", "teaches Safelight Base to solve Sudokus", "safelight-base", _PUZZLES
     ),
 )
-SHAPES = (Shape("26b-a4b", "DiffusionGemma 26B-A4B"),)
+SHAPES = (
+    Shape("26b-a4b", "DiffusionGemma 26B-A4B"),
+    Shape("wedlm-8b", "WeDLM 8B"),
+    Shape("nemotron-3b", "Nemotron-Labs-Diffusion 3B"),
+)
 PUBLISHED = (
     PublishedModel(
         "cyankiwi/diffusiongemma-26B-A4B-it-AWQ-INT4",

@@ -8,8 +8,9 @@ family's own business, in ``models``; layers, caches and the count of memory tak
 from __future__ import annotations
 
 import dataclasses
+import re
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from engine.errors import SafelightError, quoted
 
@@ -24,6 +25,7 @@ MOST_THREADS = 256  # of a processor
 MOST_NAME = 64  # characters of a decoder's
 LARGEST_SEED = 2**63 - 1  # of a run; the least is 0
 MOST_REAL = 1e30  # what is a float on a graphics card, too
+BLOCK_DIFFUSION = "block_diffusion"  # the decoder whose blocks begin as uniform noise
 DENSE_EXPERTS = 8  # up to this many experts, computing all of them is faster than sorting tokens
 _MOST = {
     "vocab_size": MOST_TOKENS,
@@ -37,6 +39,7 @@ _MOST = {
     "canvas_length": MOST_CANVAS,
     "max_position_embeddings": MOST_POSITIONS,
 }  # several times what published models have
+_DECODER = re.compile(r"[a-z0-9_]{0,64}")
 _OF_EXPERTS = ("num_experts", "top_k_experts", "moe_intermediate_size")  # all 0: there are none
 
 
@@ -62,6 +65,10 @@ class ModelConfig:
     num_experts: 0 where the MLPs are dense, and the other two of experts with it. sliding_window: of sliding layers.
     canvas_length: positions of a block. A family may add fields in a class of its own.
     """
+
+    denoises: ClassVar[bool] = True
+    """Whether the network has DiffusionGemma's denoising step, with self-conditioning and full layers whose keys are
+    their values; else it reads and predicts alone, and every layer has values of its own."""
 
     vocab_size: int
     hidden_size: int
@@ -189,7 +196,10 @@ class GenerationConfig:
         check_real("t_min", self.t_min, 0.0, exclusive=True)
         check_real("t_max", self.t_max, 0.0, exclusive=True)
         for name in ("decoder", "thought_decoder", "answer_decoder"):
-            _check_name(name, getattr(self, name))
+            if not is_decoder(getattr(self, name)):
+                raise SafelightError(
+                    f"{name} must be a name of at most {MOST_NAME} characters, not {quoted(getattr(self, name))}"
+                )
         if not isinstance(self.rescue, bool):
             raise SafelightError(f"rescue must be true or false, not {quoted(self.rescue)}")
         check_real("rescue_probability", self.rescue_probability, 0.0)
@@ -227,14 +237,20 @@ class GenerationConfig:
             raise SafelightError(f"unknown generation setting: {names}")
         return dataclasses.replace(self, **changes)
 
+    @property
+    def is_block_diffusion(self) -> bool:
+        """Whether all blocks begin as uniform noise. So they do in records that name no decoder."""
+        names = (self.decoder, self.thought_decoder, self.answer_decoder)
+        return all(name in ("", BLOCK_DIFFUSION) for name in names)
+
     def temperature(self, step: int) -> float:
         """Temperature of a denoising step (0 upward): linear in the steps that remain."""
         remaining = self.max_denoising_steps - step
         return self.t_min + (self.t_max - self.t_min) * (remaining / self.max_denoising_steps)
 
     @staticmethod
-    def from_dict(raw: dict[str, Any]) -> GenerationConfig:
-        """Read a parsed ``generation_config.json``; fields it leaves out keep their defaults."""
+    def from_dict(raw: dict[str, Any], base: GenerationConfig | None = None) -> GenerationConfig:
+        """Read a parsed ``generation_config.json``; fields it leaves out are those of ``base``."""
         names = "max_new_tokens max_denoising_steps t_max t_min stability_threshold confidence_threshold pad_token_id"
         known: dict[str, Any] = {name: raw[name] for name in names.split() if raw.get(name) is not None}
         sampler = raw.get("sampler_config") or {}
@@ -247,7 +263,14 @@ class GenerationConfig:
         eos = raw.get("eos_token_id")
         if eos is not None:
             known["eos_token_ids"] = tuple(eos) if isinstance(eos, list) else (eos,)
-        return GenerationConfig(**known)
+        if not sampler:
+            known |= _drawing(raw)
+        return (base or GenerationConfig()).replace(**known)
+
+
+def is_decoder(name: Any) -> bool:
+    """Whether a decoder may have this name; the empty one is that of the model's own."""
+    return isinstance(name, str) and _DECODER.fullmatch(name) is not None
 
 
 def check_whole(name: str, value: Any, low: int, high: int) -> None:
@@ -270,9 +293,14 @@ def check_real(name: str, value: Any, low: float, *, exclusive: bool = False) ->
         raise SafelightError(f"{name} must be {'above' if exclusive else 'at least'} {low:g}, not {quoted(value)}")
 
 
-def _check_name(name: str, value: Any) -> None:
-    if not isinstance(value, str) or len(value) > MOST_NAME:
-        raise SafelightError(f"{name} must be a name of at most {MOST_NAME} characters, not {quoted(value)}")
+def _drawing(raw: dict[str, Any]) -> dict[str, Any]:
+    """How tokens are drawn, as transformers has it: its ``top_k`` is not that of the candidates that steps report."""
+    known = {f"sampling_{name}": raw[name] for name in ("top_k", "top_p") if raw.get(name) is not None}
+    if raw.get("do_sample") is True:
+        known["sampling_temperature"] = 1.0 if raw.get("temperature") is None else raw["temperature"]
+    elif known or not {"do_sample", "temperature"}.isdisjoint(raw):  # transformers samples where it is asked to
+        known["sampling_temperature"] = 0.0
+    return known
 
 
 def _tokens(name: str, value: Any, most: int) -> None:

@@ -10,6 +10,8 @@ COMPANIONS = (
     "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
     "chat_template.jinja",
 )  # fmt: skip
+DRAFT_FOLDER = "linear_spec_lora"  # in a checkpoint's and a store's: the adapter with which the model drafts
+DRAFT_FILES = ("adapter_config.json", "adapter_model.safetensors")
 _SHARD = r"rest\.safetensors|layer-[0-9]+\.safetensors"
 _WRITTEN = rf"{re.escape(MANIFEST)}|{re.escape(PARTIAL)}|{'|'.join(map(re.escape, COMPANIONS))}|{_SHARD}"
 UNFINISHED = re.compile(rf"\.({_WRITTEN})\.[0-9a-f]{{8}}\.part|\.tmp[A-Za-z0-9]{{6}}")

@@ -21,15 +21,18 @@ there, and at times thirty times."""
 
 
 def work_of(config: ModelConfig) -> int:
-    """Multiplications by weights in a denoising pass of the canvas; attention between its tokens is left out."""
+    """Multiplications by weights in a pass over a canvas; attention between its tokens is left out."""
     hidden, experts = config.hidden_size, config.num_experts
     used = experts if config.runs_all_experts else config.top_k_experts
     each = 3 * hidden * (config.intermediate_size + used * config.moe_intermediate_size) + hidden * experts
+    own_values = [layer.is_sliding or not config.denoises for layer in config.layers]  # else keys serve for values
     heads = sum(
-        hidden * layer.head_dim * (2 * config.num_attention_heads + layer.num_key_value_heads * (1 + layer.is_sliding))
-        for layer in config.layers  # full attention has its keys for values
+        hidden * layer.head_dim * (2 * config.num_attention_heads + layer.num_key_value_heads * (1 + own))
+        for layer, own in zip(config.layers, own_values, strict=True)
     )
-    ends = 2 * config.vocab_size * hidden + 3 * hidden * config.intermediate_size  # head, self-conditioning
+    ends = config.vocab_size * hidden  # the head
+    if config.denoises:
+        ends += config.vocab_size * hidden + 3 * hidden * config.intermediate_size  # self-conditioning
     return config.canvas_length * (len(config.layers) * each + heads + ends)
 
 

@@ -23,6 +23,7 @@ from engine import (
 )
 from engine.errors import Sentence
 from engine.service import Capabilities, LocalBackend, RunRequest
+from tests.written import written_run
 
 LENGTH = 8
 END = 1
@@ -74,6 +75,7 @@ class FakeEngine(LocalBackend):
     def __init__(self, traces: Path | None = None) -> None:
         super().__init__(traces)
         self.able = super().capabilities
+        self.decoders: tuple[str, ...] = ("block_diffusion",)  # of the model, its own last
         self.steps = 3
         self.blocks = 1
         self.text_length = 5
@@ -116,6 +118,7 @@ class FakeEngine(LocalBackend):
             generation_defaults=self.defaults,
             parameter_count=1_600_000,
             device="cpu",
+            family=SimpleNamespace(decoders=self.decoders, default_decoder=self.decoders[-1]),
             placement=SimpleNamespace(reason=Sentence("no CUDA device is available")),
             compute_path=Sentence("plain torch: the weights are not packed"),
             threads=threads or 1,
@@ -165,6 +168,10 @@ class FakeEngine(LocalBackend):
         self.caches.append(cache)
         self.configs.append(config)
         rng = np.random.default_rng(seed)
+        if not config.is_block_diffusion:
+            text = [*rng.integers(4, 28, LENGTH + self.text_length).tolist(), END]
+            yield from written_run(text, LENGTH, ahead=3, top_k=config.top_k)
+            return
         yield PrefillFinished(len(ids), 0, 0.01)
         done: list[int] = []
         total = 0

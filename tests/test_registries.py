@@ -13,6 +13,7 @@ import pytest
 
 from app.cli.main import COMMANDS, parser
 from app.export import FORMATS
+from app.settings.decoders import decoder_explanation, settings_of
 from app.window.pages import PAGES, PageEntry
 from engine.kernels import cpu_decode
 from engine.kernels.table import ROWS, KernelRow, schemes
@@ -52,6 +53,14 @@ def test_a_page_can_be_built_and_lists_its_actions(entry: PageEntry) -> None:
     build, actions = (import_module(f"app.{entry.name}.{module}") for module in ("controller", "actions"))
     assert parameters(build.build) == ["context"]
     assert parameters(actions.actions) == ["context", "page"]
+
+
+def test_a_decoder_has_words_and_settings() -> None:
+    from engine.decoding.generate import DECODERS  # torch
+
+    for name in DECODERS:
+        assert decoder_explanation(name), name
+        assert "max_new_tokens" in settings_of(name)
 
 
 def test_a_precision_packs_by_schemes_that_stores_know() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app.canvas.words import STATE_WORDS, token_words
+from app.state.run.canvas import CellState
 from app.state.sudoku.solve_frame import ShownCell, SolveFrame
 from app.system.i18n import tr, trn
 from engine import step_number
@@ -20,7 +21,8 @@ def of_board(frame: SolveFrame) -> str:
         after = trn("After {count} step.", "After {count} steps.", frame.steps)
         return f"{frame.verdict.text} {after}"
     if frame.step < 0:
-        return tr("Before the first step: noise in all cells.")
+        is_masked = any(cell.state == CellState.MASKED for cell in frame.cells)
+        return tr("Nothing is written yet.") if is_masked else tr("Before the first step: noise in all cells.")
     return tr(
         "Step {step}: {accepted} of 81 cells accepted, {conflicts}.",
         step=step_number(frame.step),

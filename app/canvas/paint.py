@@ -1,8 +1,8 @@
 """Paints one block and its legend. Functions of their arguments; ``CellGlyphs`` is the only memory.
 
 Every state has a shape beside its colour: noise dim and small, candidate plain, accepted underlined, remelted dashed
-outline, settled plain ink, given bold with a corner mark, padding a dot, what fits a format with an open corner. The
-slots of a decision have a frame.
+outline, settled plain ink, given bold with a corner mark, padding a dot, what fits a format with an open corner. A
+masked cell is empty, on a faint ground. The slots of a decision have a frame.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ Layer = Literal["state", "entropy"]
 SLOT: Literal["slot"] = "slot"
 LegendKey = CellState | Literal["slot"]
 LEGEND_STATES = (CellState.NOISE, CellState.CANDIDATE, CellState.ACCEPTED, CellState.REMELTED, CellState.SETTLED)
+MASKED_LEGEND = (CellState.MASKED, CellState.CANDIDATE, CellState.ACCEPTED, CellState.SETTLED)
 DECISION_LEGEND: tuple[LegendKey, ...] = (CellState.NOISE, CellState.ACCEPTED, CellState.GIVEN, SLOT)
-_COLORS = {CellState.FITTING: "settled"}  # of states that have none by their own name
+_COLORS = {CellState.FITTING: "settled", CellState.MASKED: "line"}  # of states that have none by their own name
 
 
 @dataclass(frozen=True)
@@ -96,10 +97,11 @@ def _shares(block: BlockState, options: PaintOptions) -> list[int] | None:
     """Where every cell lies on the ramp; None where no layer colours them."""
     if options.heat is not None:
         return options.heat.places(_RAMP_STEPS) if len(options.heat.shares) == block.length else None
-    if options.layer != "entropy" or block.entropy is None:
+    entropy = block.known_entropy
+    if options.layer != "entropy" or entropy is None:
         return None
     limit = options.entropy_limit
-    return places(block.entropy / limit if limit > 0 else np.zeros(block.length, dtype=np.float32), _RAMP_STEPS)
+    return places(entropy / limit if limit > 0 else np.zeros(block.length, dtype=np.float32), _RAMP_STEPS)
 
 
 _FACES: dict[int, str] = {CellState.NOISE: "small", CellState.GIVEN: "bold"}
@@ -126,6 +128,10 @@ class _CellBrush:
             # Most of a canvas may be end tokens; their marks must not stand out more than the text.
             quiet = glyph.kind == "end" and state == CellState.ACCEPTED and share is None
             self._decorate(rect, state, self.dim if quiet else ink)
+        if state == CellState.MASKED:
+            if share is None:
+                self._mask(rect, ink)
+            return
         if glyph.kind == "end" or state == CellState.PADDING:
             self._dot(rect, state, None if share is None else ink)
             return
@@ -162,6 +168,12 @@ class _CellBrush:
         painter.translate(rect.x, rect.y)
         painter.drawRects(_dashed_outline(rect.width, rect.height))
         painter.translate(-rect.x, -rect.y)
+
+    def _mask(self, rect: Rect, ink: QColor) -> None:
+        """A place that waits: a faint ground, as high as a letter."""
+        inset, ink = max(4, self.height // 5), QColor(ink)
+        ink.setAlphaF(0.6)
+        self.painter.fillRect(rect.x + 1, rect.y + inset, rect.width - 2, self.height - 2 * inset, ink)
 
     def _dot(self, rect: Rect, state: int, ink: QColor | None) -> None:
         """An end token: a dot larger than the sign for a space; fainter where it is padding."""
@@ -227,11 +239,12 @@ def legend_entries(block: BlockState | None, slots: Sequence[int] = ()) -> tuple
     """What the legend of a block explains; of a decision only what is met there."""
     if slots:
         return DECISION_LEGEND
+    usual = MASKED_LEGEND if block is not None and block.has_masks else LEGEND_STATES
     if block is None or not block.pinned_mask.any():
-        return LEGEND_STATES
+        return usual
     if not block.fitting_mask.any():
-        return (*LEGEND_STATES, CellState.GIVEN)
-    return (*LEGEND_STATES, CellState.GIVEN, CellState.FITTING)
+        return (*usual, CellState.GIVEN)
+    return (*usual, CellState.GIVEN, CellState.FITTING)
 
 
 def legend_widths(glyphs: CellGlyphs, entries: Sequence[LegendKey]) -> list[int]:

@@ -18,6 +18,7 @@ STATE_WORDS: dict[CellState, str] = {  # shown through ``tr``
     CellState.GIVEN: "given",
     CellState.PADDING: "padding",
     CellState.FITTING: "fits",
+    CellState.MASKED: "masked",
 }
 
 
@@ -67,6 +68,14 @@ def of_block(block: BlockState | None) -> str:
             length=block.length,
             remelts=_remelts(block.remelt_total),
         )
+    if block.has_masks:
+        return tr(
+            "Canvas block {block}, {steps} so far: {accepted} of {length} written.",
+            block=number,
+            steps=_steps(block.steps),
+            accepted=block.accepted_count,
+            length=block.length,
+        )
     if block.step < 0:
         return tr(
             "Canvas block {block}, before the first step: {length} tokens of noise.",
@@ -89,15 +98,20 @@ def of_cell(cell: Cell, text: str, row: int, column: int) -> str:
         "Row {row}, column {column}: {text}, {state}",
         row=row + 1,
         column=column + 1,
-        text=token_words(text),
+        text=token_of(cell, text),
         state=tr(STATE_WORDS[cell.state]),
     )
+
+
+def token_of(cell: Cell, text: str) -> str:
+    """A cell's token in words; of a masked one that nothing is written there."""
+    return tr("nothing yet") if cell.state == CellState.MASKED else token_words(text)
 
 
 def heading(cell: Cell, text: str, index: int) -> list[str]:
     """A cell's position and token, and its state, a line each."""
     return [
-        tr("Position {index}: {text}", index=index, text=token_words(text)),
+        tr("Position {index}: {text}", index=index, text=token_of(cell, text)),
         tr("State: {state}", state=tr(STATE_WORDS[cell.state])),
     ]
 

@@ -246,7 +246,7 @@ class ChatController(QObject):
         else:
             self.page.offer(suggestions(model.traits, random.Random()))
             composer.set_token_counter(lambda text: model.count_tokens([{"role": "user", "content": text}]))
-            self.presets.set_defaults(model.defaults)
+            self.presets.set_defaults(model.defaults, model.decoders)
             self._hold_back()
         self._note_reading()
 
@@ -286,7 +286,7 @@ class ChatController(QObject):
     def take_preset(self, preset: Preset) -> None:
         """Ask by a preset from now on, in the conversation on show and those begun after it."""
         self._session.describe(system_prompt=preset.system_prompt, preset=preset.id, think=preset.think)
-        self._context.values.overrides = dict(preset.overrides)
+        self._context.values.overrides, self._context.values.decoder = dict(preset.overrides), preset.decoder
         self._context.apply_values()
         self.page.composer.meter.touch()
         self._note_reading()
@@ -297,7 +297,8 @@ class ChatController(QObject):
         self.presets.edit_presets()
 
     def _mark_preset(self) -> None:
-        self.presets.show_changed(self._context.values.overrides != dict(self.presets.current.overrides))
+        values, preset = self._context.values, self.presets.current
+        self.presets.show_changed((values.overrides, values.decoder) != (dict(preset.overrides), preset.decoder))
 
     def _pending(self) -> Sequence[dict[str, str]]:
         """The conversation as it would be sent now, with what the composer holds."""

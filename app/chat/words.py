@@ -43,7 +43,10 @@ def _progress(answer: Answer, share: float) -> str:
     if answer.is_plain:
         return tr("Writing")
     block = answer.canvas.current
-    number, most = 1 if block is None else block.block_index + 1, answer.config.max_denoising_steps
+    number = 1 if block is None else block.block_index + 1
+    most = max(answer.config.max_denoising_steps, 0 if block is None else block.steps)  # a rescue takes more
+    if not answer.config.is_block_diffusion or (block is not None and block.has_masks):
+        return _passes(answer, share)
     if block is None or not block.steps:
         return tr("Block {number}, starting from noise", number=number) if number > 1 else tr("Starting from noise")
     parts = [
@@ -54,6 +57,20 @@ def _progress(answer: Answer, share: float) -> str:
         tr("{count} taken back", count=block.remelt_total) if block.remelt_total else "",
     ]
     return " · ".join(filter(None, parts))
+
+
+def _passes(answer: Answer, share: float) -> str:
+    """The same of a run that writes over masks."""
+    block = answer.canvas.current
+    if block is None:
+        return tr("Writing")
+    return tr(
+        "Block {number}, step {step} · {written} of {length} written",
+        number=block.block_index + 1,
+        step=block.steps,
+        written=block.partly(share).accepted_count,
+        length=block.length,
+    )
 
 
 def _result(answer: Answer) -> str:

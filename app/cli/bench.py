@@ -15,9 +15,13 @@ from app.cli import options, running, terminal, window
 from engine import SKILLS, SafelightError, catalog
 
 if TYPE_CHECKING:
+    from engine.benchmarks.decode import DecodingResult
     from engine.benchmarks.generation import BenchResult
     from engine.benchmarks.parallel import ParallelResult
     from engine.benchmarks.step import ShapeResult
+    from engine.memory.device import Placement
+    from engine.memory.plan import Plan
+    from engine.models.folder import ModelFolder
 
 EPILOG = """\
 The model's own tasks are run: Sudoku puzzles for the Sudoku model, held-out tasks for the skills model, and
@@ -29,7 +33,7 @@ turn and several times over: how much more several at once get done than one.
 With --shape no model is needed: a model of that shape is made of random packed weights, checked against the plain
 oracle, and 16 forced steps a canvas are timed, with their parts. On a CPU that is one canvas and one step more;
 --steps takes fewer. With --parallel N steps of several runs are taken in one pass, too. What is done is told on
-standard error.
+standard error. A shape without denoising steps, wedlm-8b or nemotron-3b, is measured in passes of 1, 8, 16 and 32 rows.
 
 examples:
   safelight bench --model safelight-sudoku --runs 20
@@ -64,7 +68,10 @@ def add(commands: options.Commands) -> None:
     parser.add_argument("--window", action="store_true", help="also time the window from launch to first paint")
     shape = parser.add_argument_group("a shape with random weights")
     shape.add_argument(
-        "--shape", type=options.place, metavar="ID_OR_DIR", help="26b-a4b, or a folder with a config.json"
+        "--shape",
+        type=options.place,
+        metavar="ID_OR_DIR",
+        help="26b-a4b, wedlm-8b, nemotron-3b, or a folder with a config.json",
     )
     shape.add_argument("--random-weights", action="store_true", help="required with --shape: its answers mean nothing")
     shape.add_argument(
@@ -142,16 +149,20 @@ def _run_shape(args: argparse.Namespace) -> int:
     from engine.memory.footprint import Mode
     from engine.memory.plan import require_room
     from engine.memory.several import further_run
-    from engine.models.folder import plan
-    from engine.models.registry import config_in
+    from engine.models.folder import ModelFolder, plan
     from engine.quant import DEFAULT, Activations
 
-    config = config_in(folder)
+    opened = ModelFolder.open(folder)
+    config = opened.config
+    if not config.denoises and (args.int8 or args.compare or args.parallel):
+        raise SafelightError(f"{folder.name} has no denoising steps; leave out --int8, --compare and --parallel")
     needed = plan(folder, max(1, args.context), args.quantization, args.device, args.dtype)
     if not needed.precision.is_packed:  # it would fit unpacked; packed weights are measured
         needed = plan(folder, max(1, args.context), DEFAULT, args.device, args.dtype)
     require_room(needed)
     placement = choose(args.device, needed.dtype)  # "auto" is bf16 for packed weights, also on a CPU
+    if not config.denoises:
+        return _run_decoding(args, opened, needed, placement)
     parallel = args.parallel or 1
     mode = Mode.of(placement.device, placement.dtype, needed.precision)
     more = sum(further_run(config, mode, args.context, running) for running in range(1, parallel))
@@ -177,6 +188,30 @@ def _run_shape(args: argparse.Namespace) -> int:
         running.print_json(result.as_dict())
     else:
         _print_shape(result)
+    return 0
+
+
+def _run_decoding(args: argparse.Namespace, opened: ModelFolder, needed: Plan, placement: Placement) -> int:
+    """A shape without denoising steps: passes of few rows."""
+    from engine.benchmarks.decode import PASSES, measure_decoding  # torch
+
+    name, passes = opened.path.name, args.steps or PASSES
+    with terminal.note(f"Measuring {name} on {placement.device} …"):
+        result = measure_decoding(
+            name,
+            opened.family,
+            opened.config,
+            needed.precision,
+            placement,
+            args.context,
+            passes,
+            needed.total_bytes,
+            _reporter(),
+        )
+    if args.json:
+        running.print_json(result.as_dict())
+    else:
+        _print_decoding(result)
     return 0
 
 
@@ -252,6 +287,28 @@ def _print_shape(result: ShapeResult) -> None:
             (result.compared["by"], f"{theirs:.2f}", f"ms, {result.compared['dtype']}, {result.compared['cache']}")
         )
         rows.append(("faster by", f"{theirs / result.step_ms_median:.1f}", "times"))
+    _print_rows(f"{result.shape} with random weights on {result.device}", rows)
+
+
+def _print_decoding(result: DecodingResult) -> None:
+    packed = ", ".join(f"{part} {scheme}" for part, scheme in result.precision.items() if scheme)
+    rows = [
+        ("packed", packed or "nothing", ""),
+        ("context", str(result.context), "tokens"),
+        ("run as", "", "Triton kernels" if result.plain_reason is None else f"plain path: {result.plain_reason}"),
+        *(
+            (f"a pass of {one.rows}, median", f"{one.ms_median:.2f}", f"ms; {100 * one.floor_share:.0f} % of the floor")
+            for one in result.passes
+        ),
+        ("weights read a pass", f"{result.weight_bytes / 1e9:.2f}", "GB"),
+        ("a copy on this device", f"{result.bandwidth_gb_s:.0f}", "GB/s, read and written"),
+    ]
+    if result.peak_memory_mb is not None:
+        rows.append(("peak memory", f"{result.peak_memory_mb / 1e3:.2f}", f"GB, {result.peak_memory_note}"))
+    if result.plan_bytes is not None:
+        rows.append(("planned", f"{result.plan_bytes / 1e9:.2f}", "GB"))
+    if result.device_memory_mb is not None:
+        rows.append(("taken on the device", f"{result.device_memory_mb / 1e3:.2f}", "GB, by all programs"))
     _print_rows(f"{result.shape} with random weights on {result.device}", rows)
 
 

@@ -8,6 +8,7 @@ import sys
 from app.cli import formats, options, running, terminal
 from app.cli.watch import watcher
 from engine import SKILLS, SafelightError
+from engine.config import BLOCK_DIFFUSION
 from engine.text.tags import closed_thought
 
 EPILOG = """\
@@ -17,6 +18,7 @@ examples:
   echo "Sort 9 4 7 2 6." | safelight generate - --json --seed 7
   safelight generate "What is 47 + 5?" --json-schema '{"type": "object", "properties": {"sum": {"type": "integer"}}}'
   safelight generate "Is 12 even?" --choices yes no
+  safelight generate "Sort 9 4 7 2 6." --decoder autoregressive --temperature 0.7 --watch
 """
 
 
@@ -29,6 +31,7 @@ def add(commands: options.Commands) -> None:
     formats.add(parser)
     options.add_watch(parser)
     options.add_model(parser, SKILLS)
+    options.add_decoding(parser)
     options.add_sampler(parser)
     parser.set_defaults(run=run)
 
@@ -61,6 +64,7 @@ def run(args: argparse.Namespace) -> int:
                 "blocks": outcome.blocks,
                 "steps": outcome.steps,
                 "tokens": len(outcome.tokens),
+                "decoder": (config.decoder or model.family.default_decoder) if wanted is None else BLOCK_DIFFUSION,
                 "tokens_per_forward": outcome.tokens_per_forward,
                 "seconds": outcome.seconds,
                 "prefill_seconds": outcome.prefill_seconds,

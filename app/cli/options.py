@@ -8,7 +8,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
@@ -79,7 +79,7 @@ class Knob:
 
     option: str
     field: str
-    read: Callable[[str], int | float]
+    read: Callable[[str], int | float | str]
     help: str
 
 
@@ -94,6 +94,23 @@ KNOBS = (
     ),
     Knob("--confidence", "confidence_threshold", float, "mean entropy under which a canvas is confident, in nats"),
     Knob("--canvas-length", "canvas_length", int, "tokens in a canvas (default: the model's own)"),
+)
+DECODING = (
+    Knob("--decoder", "decoder", str, "how the text is written; another name lists those that the model has"),
+    Knob("--thought-decoder", "thought_decoder", str, "that of blocks which begin in a thought"),
+    Knob("--answer-decoder", "answer_decoder", str, "that of all other blocks"),
+    Knob(
+        "--rescue-probability", "rescue_probability", float, "causal probability from which on --rescue keeps a token"
+    ),
+    Knob("--temperature", "sampling_temperature", float, "how freely tokens are drawn; 0 takes the likeliest"),
+    Knob("--top-k", "sampling_top_k", int, "draw among so many of the likeliest tokens; 0 allows all"),
+    Knob("--top-p", "sampling_top_p", float, "draw among the likeliest tokens that come to this probability"),
+    Knob("--window", "window", int, "masks ahead of the text (causal parallel)"),
+    Knob("--entropy-threshold", "entropy_threshold", float, "under which a mask is written, in nats (causal parallel)"),
+    Knob(
+        "--distance-penalty", "distance_penalty", float, "added for each place to the right, in nats (causal parallel)"
+    ),
+    Knob("--accept-probability", "accept_probability", float, "from which on a mask is written (masked diffusion)"),
 )
 
 
@@ -145,11 +162,27 @@ def add_seed(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_decoding(parser: argparse.ArgumentParser) -> None:
+    """``--decoder``, and the options of those that do not begin with noise."""
+    group = parser.add_argument_group("decoder (default: the model's own)")
+    _add(group, DECODING)
+    group.add_argument(
+        "--rescue",
+        action="store_const",
+        const=True,
+        help="write a block on autoregressively where block diffusion does not converge",
+    )
+
+
 def add_sampler(parser: argparse.ArgumentParser) -> None:
     """The sampler options; without them the model's generation_config.json applies."""
-    group = parser.add_argument_group("sampler (default: the model's own settings)")
-    for knob in KNOBS:
-        kind = "N" if knob.read is int else "X"
+    _add(parser.add_argument_group("sampler (default: the model's own settings)"), KNOBS)
+
+
+def _add(group: argparse._ArgumentGroup, knobs: Sequence[Knob]) -> None:
+    kinds: dict[object, str] = {int: "N", float: "X", str: "NAME"}
+    for knob in knobs:
+        kind = kinds[knob.read]
         group.add_argument(knob.option, dest=knob.field, type=_reader(knob), metavar=kind, help=knob.help)
 
 
@@ -166,13 +199,16 @@ def add_watch(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def sampler_changes(args: argparse.Namespace) -> dict[str, int | float]:
+def sampler_changes(args: argparse.Namespace) -> dict[str, int | float | str]:
     """The sampler options that were given, checked before any model is loaded.
 
     Raises:
         SafelightError: a value out of range, named by its option.
     """
-    changes = {knob.field: value for knob in KNOBS if (value := getattr(args, knob.field)) is not None}
+    knobs = (*KNOBS, *DECODING) if hasattr(args, "decoder") else KNOBS
+    changes = {knob.field: value for knob in knobs if (value := getattr(args, knob.field)) is not None}
+    if getattr(args, "rescue", None):
+        changes["rescue"] = True
     probe = dict(changes)
     for one, other in (("t_min", "t_max"), ("t_max", "t_min")):
         if one in probe:
@@ -181,7 +217,7 @@ def sampler_changes(args: argparse.Namespace) -> dict[str, int | float]:
     return changes
 
 
-def settings(base: GenerationConfig, changes: dict[str, int | float]) -> GenerationConfig:
+def settings(base: GenerationConfig, changes: dict[str, int | float | str]) -> GenerationConfig:
     """A model's default settings with the given changes.
 
     Raises:
@@ -190,14 +226,12 @@ def settings(base: GenerationConfig, changes: dict[str, int | float]) -> Generat
     try:
         return base.replace(**changes)
     except SafelightError as error:
-        message = str(error)
-        for knob in KNOBS:
-            message = message.replace(knob.field, knob.option)
-        raise SafelightError(message) from None
+        named = {knob.field: knob.option for knob in (*KNOBS, *DECODING)}
+        raise SafelightError(re.sub(r"\w+", lambda word: named.get(word[0], word[0]), str(error))) from None
 
 
-def _reader(knob: Knob) -> Callable[[str], int | float]:
-    def read(text: str) -> int | float:
+def _reader(knob: Knob) -> Callable[[str], int | float | str]:
+    def read(text: str) -> int | float | str:
         try:
             value = knob.read(text)
         except ValueError:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 Nothing is loaded: config.json and the headers of the weights are enough, and config.json alone will do. Without a
-folder at hand, the shape 26b-a4b stands for DiffusionGemma 26B-A4B. Sizes are in decimal GB.
+folder at hand, a shape stands for a model: 26b-a4b for DiffusionGemma 26B-A4B, wedlm-8b for WeDLM 8B, nemotron-3b for
+Nemotron-Labs-Diffusion 3B. Sizes are in decimal GB.
 
 examples:
   safelight plan 26b-a4b
@@ -45,7 +46,7 @@ def add(commands: options.Commands) -> None:
         epilog=EPILOG,
     )
     parser.add_argument(
-        "model", type=options.place, metavar="MODEL", help="a model folder, an embedded model or the shape 26b-a4b"
+        "model", type=options.place, metavar="MODEL", help="a model folder, an embedded model or a shape"
     )
     parser.add_argument(
         "--context",

@@ -59,6 +59,7 @@ def add(commands: options.Commands) -> None:
     parser.add_argument("--decisions", action="store_true", help="score small decisions instead, N single and N joint")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     options.add_model(parser, SKILLS)
+    options.add_decoding(parser)
     options.add_sampler(parser)
     parser.set_defaults(run=run)
 

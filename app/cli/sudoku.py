@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     return solve(args, changes)
 
 
-def solve(args: argparse.Namespace, changes: dict[str, int | float]) -> int:
+def solve(args: argparse.Namespace, changes: dict[str, int | float | str]) -> int:
     """Run the given puzzles, one after the other."""
     puzzles = read_puzzles(args.puzzles, args.file)
     model = running.load(args, SUDOKU)

@@ -88,7 +88,7 @@ class Evaluation:
         return self.count * len(self.spans)
 
 
-def run(args: argparse.Namespace, changes: dict[str, int | float]) -> int:
+def run(args: argparse.Namespace, changes: dict[str, int | float | str]) -> int:
     """Score the model of the options. After Ctrl+C, prints the results so far."""
     model = running.load(args, SUDOKU)
     config = options.settings(model.generation_defaults, changes)

@@ -30,8 +30,10 @@ STYLES = {  # so that no state is shown by colour alone
     CellState.GIVEN: "bold italic cyan",
     CellState.PADDING: "dim",
     CellState.FITTING: "bold underline",
+    CellState.MASKED: "dim italic",
 }
 SHOWN = CanvasStarted | StepFinished | PrefixPinned | CanvasCommitted
+MASK = "_"  # where nothing is written yet
 CONTROL = "¤"  # end, padding and turn tokens
 BREAK = "↲"
 
@@ -107,14 +109,14 @@ def status(block: BlockState, config: GenerationConfig, blocks: int) -> Text:
     if block.round is not None:
         parts.append(f"round {block.round.number + 1}, {block.round.pinned} hold")
     if block.temperature is None:
-        parts.append("noise, no step yet")
+        parts.append("no step yet" if block.has_masks else "noise, no step yet")
     else:
-        parts.append(f"steps {block.steps}/{config.max_denoising_steps}")
-        parts.append(f"accepted {block.accepted_count}/{block.length}")
+        parts.append(f"steps {block.steps}" + ("" if block.has_masks else f"/{config.max_denoising_steps}"))
+        parts.append(f"{'written' if block.has_masks else 'accepted'} {block.accepted_count}/{block.length}")
         if block.mean_entropy is not None:
             parts.append(f"mean entropy {block.mean_entropy:.3f} nats")
         parts.append(f"temperature {block.temperature:.2f}")
-        if block.committed:
+        if block.committed and not block.has_masks:
             parts.append("converged" if block.reason == "converged" else "step limit")
     return Text(" · ".join(parts), style="dim", overflow="ellipsis", no_wrap=True)
 
@@ -157,6 +159,8 @@ def glyph(token: int, state: CellState, pieces: PieceTexts) -> str:
     """A token as visible text without line breaks or control characters."""
     if state is CellState.PADDING:
         return " "
+    if state is CellState.MASKED:
+        return MASK
     if pieces.is_special(token):
         return CONTROL
     return terminal.printable(pieces.piece(token)).replace("\n", BREAK).replace("\t", " ") or CONTROL

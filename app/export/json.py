@@ -210,7 +210,7 @@ def _check(events: Sequence[Event], header: TraceHeader) -> None:
             raise ValueError("its events are in no order that a run has")
         if isinstance(event, CanvasCommitted) and event.text_length > length:
             raise ValueError("its text is longer than its canvas")
-        if isinstance(event, PrefixPinned | SlotsRead):
+        if isinstance(event, CanvasStarted | PrefixPinned | SlotsRead):
             codec.decode(kind, payload, block, step)  # which looks closely
         for tokens in tokens_of(event):
             if tokens.size and not 0 <= int(tokens.min()) <= int(tokens.max()) < (codec.vocab_size or MOST_TOKENS):
@@ -221,6 +221,8 @@ def _read_event(raw: dict[str, Any]) -> Event:
     kind = KINDS[raw["kind"]]
     values: dict[str, Any] = {}
     for each in dataclasses.fields(kind):
+        if each.name not in raw and each.default is None:  # of events as older versions wrote them
+            continue
         value = raw[each.name]
         if each.name in LABELS:
             values[each.name] = tuple(LABELS[each.name](one) for one in value)

@@ -83,6 +83,7 @@ def pack(block: BlockRecord, vocabulary: Vocabulary) -> Generator[None, None, di
         "held": _held_from(block),
         "fits": np.flatnonzero(block.snapshots[-1].fitting_mask).tolist(),
         "rounds": [[one.number, one.step, one.pinned, one.new, one.written] for one in block.rounds],
+        "filler": None if block.filler is None else vocabulary.place(block.filler),
         "temperature": [round(float(value), 4) for value in block.temperature],
         "data": base64.b64encode(b"".join(data)).decode("ascii"),
     }

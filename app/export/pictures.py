@@ -89,7 +89,7 @@ class PictureSheet:
         self._texts: set[str] = set()
         self._blocks: dict[int, tuple[int, tuple[int, ...]]] = {}  # cells of each, and after which of them lines end
         self._slots = tuple(slot.position for slot in run.header.slots)
-        self._legend: tuple[LegendKey, ...] = legend_entries(None, self._slots)  # the longest of all frames
+        self._legend: tuple[LegendKey, ...] = ()  # of all frames
         self._widest = 0  # pixels of a caption in one line
         self._limit = 0.0  # nats at the end of the entropy scale: the most of all frames
 
@@ -99,7 +99,7 @@ class PictureSheet:
         for number, place in enumerate(self.places):
             block = self.replay.snapshot(place)
             self._blocks[block.block_index] = block.length, line_ends(block, self.run.piece)
-            self._legend = max(self._legend, legend_entries(block, self._slots), key=len)
+            self._legend = tuple(dict.fromkeys((*self._legend, *legend_entries(block, self._slots))))
             self._texts.update(self._glyph(token).text for token in set(block.tokens(calm=self.style.calm).tolist()))
             self._widest = max(self._widest, metrics.horizontalAdvance(self.caption(place)))
             if block.entropy is not None:
@@ -290,10 +290,13 @@ def _caption_words(block: BlockState) -> list[str]:
         text = tr("{text} of {length} are text", text=block.text_length, length=block.length)
         return [tr("committed"), trn("{count} step", "{count} steps", block.steps), text]
     if block.step < 0:
-        return [tr("noise, before the first step")]
+        return [tr("nothing is written yet") if block.has_masks else tr("noise, before the first step")]
+    count = {"accepted": block.accepted_count, "length": block.length}
     words = [
         tr("step {step}", step=step_number(block.step)),
-        tr("accepted {accepted} of {length}", accepted=block.accepted_count, length=block.length),
+        tr("written {accepted} of {length}", **count)
+        if block.has_masks
+        else tr("accepted {accepted} of {length}", **count),
     ]
     if block.remelted_count:
         words.append(tr("{count} remelted", count=block.remelted_count))

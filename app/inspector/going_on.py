@@ -89,6 +89,8 @@ class GoingOn(QObject):
             return ""
         if trace.header.decision is not None:
             return tr("A decision is read, not written: there is nothing to go on from.")
+        if not trace.header.config.is_block_diffusion:
+            return tr("This run is not block diffusion: it cannot be gone on from within a block. Ask again instead.")
         if context.is_busy:
             return tr("A run is under way; Esc stops it.")
         if context.loading is not None:
@@ -114,7 +116,7 @@ class GoingOn(QObject):
         context, trace = self._context, self._player.trace
         if trace is None or context.is_busy or context.loading is not None or self._has_its_model:
             return None
-        if trace.header.decision is not None:
+        if trace.header.decision is not None or not trace.header.config.is_block_diffusion:
             return None
         of = trace.header.model
         if of.path not in {model.id for model in EMBEDDED} | {path for path, _ in context.models}:

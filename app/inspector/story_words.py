@@ -28,6 +28,8 @@ def caption(record: BlockRecord, frame: Frame, trace: Recording) -> Caption:
     """What happens at a frame."""
     if trace.header.decision is not None:
         return _read_caption(record, frame, trace, trace.header.decision)
+    if record.has_masks:
+        return _written_caption(record, frame, trace)
     begins = record.round_at(frame.step)
     if frame.step == NOISE or not record.steps:
         return Caption(_beginning(record))
@@ -40,6 +42,40 @@ def caption(record: BlockRecord, frame: Frame, trace: Recording) -> Caption:
     about = next(iter((*found.taken_back, *found.otherwise, *found.again)), NOTHING)
     said = tr("; ").join(clauses) or _nothing(found)
     return Caption(tr("Step {step}: {said}.", step=step_number(frame.step), said=said), about)
+
+
+def _written_caption(record: BlockRecord, frame: Frame, trace: Recording) -> Caption:
+    """A pass over masks."""
+    block = record.index + 1
+    if frame.step == NOISE or not record.steps:
+        before = int(record.begun.sum())
+        if not before:
+            return Caption(tr("Block {block} begins: {count} cells, all masked.", block=block, count=record.length))
+        said = trn(
+            "Block {block} begins: {count} cell is written already, the other {others} are masked.",
+            "Block {block} begins: {count} cells are written already, the other {others} are masked.",
+            before,
+            block=block,
+            others=record.length - before,
+        )
+        return Caption(said)
+    if frame.step >= record.steps:
+        said = trn(
+            "Block {block} is written, after {count} pass.",
+            "Block {block} is written, after {count} passes.",
+            record.steps,
+            block=block,
+        )
+        return Caption(said)
+    fresh = moment(record, frame.step).fresh
+    tokens = _listed([named(trace, int(record.following[frame.step, place])) for place in fresh[:NAMED]])
+    if not fresh:
+        said = tr("nothing is written")
+    elif len(fresh) <= NAMED:
+        said = trn("{tokens} is written", "{tokens} are written", len(fresh), tokens=tokens)
+    else:
+        said = tr("{count} cells are written, {tokens} among them", count=len(fresh), tokens=tokens)
+    return Caption(tr("Step {step}: {said}.", step=step_number(frame.step), said=said), next(iter(fresh), NOTHING))
 
 
 def _read_caption(record: BlockRecord, frame: Frame, trace: Recording, decision: Decision) -> Caption:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence, Sized
 from app.canvas.glyphs import glyph_of
 from app.canvas.words import token_words
 from app.inspector.timeline.overview import BlockFigures
+from app.settings.decoders import decoder_title
 from app.settings.spec import SAMPLER
 from app.state.run.answers import question_words
 from app.state.run.canvas import BlockState
@@ -83,9 +84,14 @@ def frame_words(frame: Frame, steps: int, snapshot: BlockState | None, reads: in
         return tr("Read {read} of {reads}, before its step: noise at the slots", read=block, reads=reads)
     if reads:
         return tr("Read {read} of {reads}, one denoising step", read=block, reads=reads)
+    has_masks = snapshot is not None and snapshot.has_masks
+    if frame.step == NOISE and has_masks:
+        return tr("Block {block}, before the first step", block=block)
     if frame.step == NOISE:
         return tr("Block {block}, noise before the first step", block=block)
     if snapshot is not None and snapshot.committed:
+        if has_masks:
+            return tr("Block {block}, written after step {steps}", block=block, steps=steps)
         if snapshot.reason == "converged":
             return tr("Block {block}, committed after step {steps}: sure enough to stop", block=block, steps=steps)
         return tr("Block {block}, committed after step {steps}: the most it may take", block=block, steps=steps)
@@ -107,13 +113,16 @@ def facts(frame: Frame, steps: int, figures: BlockFigures | None, reads: int = 0
     if reads:
         return [frame_words(frame, steps, None, reads)]
     if frame.step == NOISE:
+        if figures is not None and figures.has_masks:
+            return [tr("Block {block}, masked", block=frame.block + 1)]
         return [tr("Block {block}, noise", block=frame.block + 1)]
     if frame.step >= steps:
         lines = [tr("Block {block}, committed", block=frame.block + 1), trn("{count} step", "{count} steps", steps)]
-        if figures is not None:
+        if figures is not None and not figures.has_masks:
             lines.append(
                 tr("Stopped early: sure enough") if figures.stopped_early else tr("Stopped at the cap on steps")
             )
+        if figures is not None:
             lines.append(trn("{count} position of text", "{count} positions of text", figures.counted))
         return [*lines, *_rounds_at(frame, figures)]
     step, begins = frame.step, _rounds_at(frame, figures)
@@ -169,6 +178,8 @@ def history_in_words(bio: History, piece: Piece) -> str:
 def moment_in_words(bio: History, step: int, piece: Piece) -> str:
     """One step of it in words; ``step`` -1 is the noise before the first, ``bio.steps`` the commit."""
     if step < 0 or not bio.steps:
+        if bio.has_masks:
+            return tr("Before the first step.")
         return tr("Before the first step: the position holds noise.")
     if step >= bio.steps:
         if bio.final is None:
@@ -181,8 +192,12 @@ def moment_in_words(bio: History, step: int, piece: Piece) -> str:
         fate = tr("accepted")
     elif bio.remelted[step]:
         fate = tr("re-noised, which is a remelt")
+    elif bio.has_masks:
+        fate = tr("not written")
     else:
         fate = tr("re-noised")
+    if bio.has_masks and not bio.accepted[step] and not bio.entropy[step]:
+        return tr("Step {step}: nothing was predicted here yet.", step=step_number(step))
     entropy = tr("entropy {entropy} nats", entropy=f"{bio.entropy[step]:.3f}")
     if guess == sample:
         said = tr("argmax and sampled {text}, {fate}", text=quoted(piece(guess)), fate=fate)
@@ -277,6 +292,7 @@ def _name(name: str) -> str:
         "eos_token_ids": tr("the end tokens"),
         "seed_canvas": tr("the first canvas"),
         "format": tr("the format of the answer"),
+        "decoder": tr("decoding"),
     }
     return labels.get(name, name)
 
@@ -286,6 +302,8 @@ def _value(name: str, value: object) -> str:
         return str(len(value)) if isinstance(value, Sized) else tr("all")
     if name == "adapter":
         return str(value) or tr("none")
+    if name == "decoder":
+        return decoder_title(str(value)) if value else tr("the model's own")
     if isinstance(value, bool):
         return tr("on") if value else tr("off")
     if value is None:
@@ -399,6 +417,8 @@ def divergence_in_words(found: Frame | None, one: Replay, other: Replay) -> str:
         which = tr("left") if in_one else tr("right")
         return tr("They are the same as far as both go; the {which} one goes on.", which=which)
     if found.step == NOISE:
+        if any(run.snapshot(run.place(found)).has_masks for run in (one, other)):
+            return tr("They first differ where block {block} begins.", block=found.block + 1)
         return tr("They first differ in the noise of block {block}.", block=found.block + 1)
     return tr("They first differ at block {block}, step {step}.", block=found.block + 1, step=step_number(found.step))
 

@@ -12,11 +12,13 @@ from typing import Any
 
 from app.library import Library, LibraryError, NewMessage, StoredMessage, Summary, Whole, title_of
 from app.library.records import details_of
+from app.settings.spec import DECODER
 from app.settings.values import SETTING_NAMES
 from app.state.chat.conversation import Answer, ChatState, Decode, Status, Turn
 from app.state.chat.versions import Versions
 from app.state.run.stats import RunFigures
 from engine import GenerationConfig, SafelightError
+from engine.config import is_decoder
 from engine.files import is_bare_name
 
 TRACE, MODEL, ADAPTER = "trace", "model", "adapter"  # among a message's settings
@@ -149,7 +151,7 @@ class Keeper:
 
 def _settings(answer: Answer) -> str:
     """What the run was asked with, by which model, and which trace it left."""
-    settings: dict[str, object] = {name: getattr(answer.config, name) for name in SETTING_NAMES}
+    settings: dict[str, object] = {name: getattr(answer.config, name) for name in (*SETTING_NAMES, DECODER.name)}
     return json.dumps(settings | {TRACE: answer.trace_id, MODEL: answer.model, ADAPTER: answer.adapter})
 
 
@@ -215,7 +217,8 @@ def _read_config(stored: dict[str, Any]) -> GenerationConfig:
     """The settings of a stored run, as far as they can be read: they are for reading only."""
     values = tuple(stored.get(name) for name in SETTING_NAMES)
     known = all(value is None or type(value) in (int, float) for value in values)
-    return _config(*values) if known else GenerationConfig()
+    decoder = stored.get(DECODER.name, "")
+    return _config(*values).replace(decoder=decoder if is_decoder(decoder) else "") if known else GenerationConfig()
 
 
 @lru_cache(256, typed=True)

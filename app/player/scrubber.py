@@ -298,7 +298,7 @@ def frame_words(player: Player) -> str:
     if frame is None or snapshot is None or record is None:
         return ""
     if frame.step == NOISE:
-        return tr("Noise, before the first step")
+        return tr("Before the first step") if record.has_masks else tr("Noise, before the first step")
     if snapshot.committed:
         return trn("Committed after {count} step", "Committed after {count} steps", record.steps)
     return tr("After {step} of {steps} steps", step=step_number(frame.step), steps=record.steps)
@@ -311,6 +311,9 @@ def short_words(player: Player) -> str:
         return ""
     block, step, steps = frame.block + 1, step_number(frame.step), replay.steps_of(frame.block)
     is_alone = replay.blocks == 1
+    snapshot = player.snapshot
+    if frame.step == NOISE and snapshot is not None and snapshot.has_masks:
+        return tr("Masked") if is_alone else tr("Block {block}, masked", block=block)
     if frame.step == NOISE:
         return tr("Noise") if is_alone else tr("Block {block}, noise", block=block)
     if frame.step == steps:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QKeySequence, QShortcut, QShowEvent
@@ -37,7 +37,12 @@ class PresetEditor(QDialog):
     changed = Signal()
 
     def __init__(
-        self, store: PresetStore, defaults: GenerationConfig, current: str = "", parent: QWidget | None = None
+        self,
+        store: PresetStore,
+        defaults: GenerationConfig,
+        current: str = "",
+        parent: QWidget | None = None,
+        decoders: Sequence[str] = (),
     ) -> None:
         super().__init__(parent)
         self.setWindowTitle(tr("Presets"))
@@ -60,7 +65,7 @@ class PresetEditor(QDialog):
         self.deleted = label("", "caption", wrap=True)
         self.undo = button(tr("Undo"), tr("Bring the deleted preset back"))
         self.undo.clicked.connect(self._undelete)
-        self.form = PresetForm(defaults)
+        self.form = PresetForm(defaults, decoders)
         self.form.edited.connect(self._take)
         self.message = label("", "error", wrap=True)
         self.message.setAccessibleName(tr("What is wrong with the preset"))

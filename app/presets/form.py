@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QCheckBox, QFrame, QGridLayout, QLineEdit, QVBoxLayout, QWidget
 
@@ -9,8 +11,9 @@ from app.design.controls import label
 from app.design.fonts import px
 from app.design.text_field import TextField, refusal
 from app.presets.preset import Preset, overrides_in_order
-from app.settings.fields import NumberBox, WholeBox, flag_box, number_box
-from app.settings.spec import SAMPLER, Setting
+from app.settings.decoders import settings_of
+from app.settings.fields import NumberBox, WholeBox, choice_box, flag_box, number_box, show_decoders
+from app.settings.spec import DECODER, SAMPLER, Setting
 from app.system.i18n import tr
 from engine import GenerationConfig
 
@@ -22,9 +25,9 @@ class PresetForm(QWidget):
 
     edited = Signal()
 
-    def __init__(self, defaults: GenerationConfig) -> None:
+    def __init__(self, defaults: GenerationConfig, decoders: Sequence[str] = ()) -> None:
         super().__init__()
-        self._defaults = defaults
+        self._defaults, self._decoders = defaults, tuple(decoders)  # of the loaded model
         self._shown = Preset("", "")
         self._filling = False
         self._hidden = ""  # a system prompt that is too long for its field
@@ -44,6 +47,14 @@ class PresetForm(QWidget):
         self.think = flag_box("think", "Think before answering", "The model writes its reasoning first, if it can.")
         self.own: dict[str, QCheckBox] = {}
         self.boxes: dict[str, NumberBox] = {}
+        self._rows: dict[str, tuple[QWidget, ...]] = {}
+        self.decoder = choice_box(DECODER)
+        self._decoder_place = QWidget()
+        of_decoder = QVBoxLayout(self._decoder_place)
+        of_decoder.setContentsMargins(0, 0, 0, 12)
+        of_decoder.setSpacing(4)
+        of_decoder.addWidget(label(tr(DECODER.label), "setting"))
+        of_decoder.addWidget(self.decoder)
 
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 12, 0)
@@ -60,6 +71,7 @@ class PresetForm(QWidget):
         column.insertWidget(column.indexOf(self.system_prompt) + 1, self.too_long)
         column.addWidget(self.think)
         column.addSpacing(12)
+        column.addWidget(self._decoder_place)
         column.addWidget(label(tr("Sampler"), "setting"))
         column.addWidget(label(tr("A setting without a tick follows the model."), "caption", wrap=True))
         column.addSpacing(4)
@@ -75,6 +87,7 @@ class PresetForm(QWidget):
         self.system_prompt.textChanged.connect(self._write)
         self.system_prompt.overlong.connect(self._refuse)
         self.think.toggled.connect(self._edit)
+        self.decoder.currentIndexChanged.connect(self._choose_decoder)
 
     def _add_row(self, rows: QGridLayout, row: int, setting: Setting) -> None:
         own, box = flag_box(f"own_{setting.name}", setting.label, setting.explanation), number_box(setting)
@@ -83,7 +96,9 @@ class PresetForm(QWidget):
         own.toggled.connect(self._tick)
         box.valueChanged.connect(self._edit)
         rows.addWidget(own, row, 0)
-        rows.addWidget(label(tr(setting.unit) if setting.unit else "", "caption"), row, 1, Qt.AlignmentFlag.AlignRight)
+        unit = label(tr(setting.unit) if setting.unit else "", "caption")
+        rows.addWidget(unit, row, 1, Qt.AlignmentFlag.AlignRight)
+        self._rows[setting.name] = own, unit, box
         rows.addWidget(box, row, 2)
         self.own[setting.name], self.boxes[setting.name] = own, box
 
@@ -103,6 +118,7 @@ class PresetForm(QWidget):
             self.system_prompt.toPlainText() or self._hidden,
             overrides_in_order(values.items()),
             self.think.isChecked(),
+            self.decoder.currentData() or "",
         )
 
     def show_preset(self, preset: Preset) -> None:
@@ -119,6 +135,10 @@ class PresetForm(QWidget):
         self.system_prompt.setReadOnly(fixed)
         self.think.setChecked(preset.think)
         self.think.setEnabled(not fixed)
+        show_decoders(self.decoder, tuple(dict.fromkeys(("", *self._decoders, preset.decoder))), preset.decoder)
+        self.decoder.setEnabled(not fixed)
+        self._decoder_place.setVisible(len(self._decoders) > 1 or bool(preset.decoder))
+        self._show_rows()
         own = dict(preset.overrides)
         for setting in SAMPLER:
             self.own[setting.name].setChecked(setting.name in own)
@@ -126,6 +146,13 @@ class PresetForm(QWidget):
             self.boxes[setting.name].setEnabled(setting.name in own and not fixed)
             self._put(setting.name, own.get(setting.name, getattr(self._defaults, setting.name)))
         self._filling = False
+
+    def _show_rows(self) -> None:
+        """The settings that the chosen decoder goes by."""
+        shown = settings_of(self.decoder.currentData() or next(iter(self._decoders), ""))
+        for name, parts in self._rows.items():
+            for part in parts:
+                part.setVisible(name in shown)
 
     def finish_typing(self) -> None:
         """Apply numbers that are typed but not confirmed yet."""
@@ -164,6 +191,12 @@ class PresetForm(QWidget):
             self._put(name, getattr(self._defaults, name))
             self._filling = False
         self._edit()
+
+    @Slot()
+    def _choose_decoder(self) -> None:
+        if not self._filling:
+            self._show_rows()
+            self._edit()
 
     @Slot()
     def _edit(self) -> None:

@@ -26,6 +26,7 @@ class PresetPicker(ChoiceBox):
         super().__init__()
         self._store = store
         self._defaults = GenerationConfig()
+        self._decoders: tuple[str, ...] = ()
         self._current = store.find(DEFAULT)
         self._changed = False
         self.editor: PresetEditor | None = None
@@ -57,9 +58,9 @@ class PresetPicker(ChoiceBox):
             self._changed = changed
             self.refresh()
 
-    def set_defaults(self, defaults: GenerationConfig) -> None:
-        """Set the loaded model's settings, which the editor shows where a preset has none."""
-        self._defaults = defaults
+    def set_defaults(self, defaults: GenerationConfig, decoders: tuple[str, ...] = ()) -> None:
+        """Set the loaded model's settings, which the editor shows where a preset has none, and its decoders."""
+        self._defaults, self._decoders = defaults, decoders
 
     @Slot()
     def refresh(self) -> None:
@@ -81,7 +82,7 @@ class PresetPicker(ChoiceBox):
         if self.editor is not None:
             self.editor.raise_()
             return
-        self.editor = PresetEditor(self._store, self._defaults, self._current.id, self.window())
+        self.editor = PresetEditor(self._store, self._defaults, self._current.id, self.window(), self._decoders)
         self.editor.changed.connect(self.refresh)
         self.editor.finished.connect(self._edited)
         self.editor.open()

@@ -21,7 +21,8 @@ class Preset:
     """A named system prompt with sampler settings.
 
     ``overrides`` are pairs of a sampler setting's name and value, in the order of ``app.settings.spec.SAMPLER``;
-    the other settings are the model's defaults. ``think`` lets the model reason before it answers.
+    the other settings are the model's defaults. ``think`` lets the model reason before it answers. ``decoder`` "" is
+    the model's own.
     """
 
     id: str
@@ -29,6 +30,7 @@ class Preset:
     system_prompt: str = ""
     overrides: tuple[tuple[str, float], ...] = ()
     think: bool = False
+    decoder: str = ""
 
     @property
     def is_built_in(self) -> bool:
@@ -78,7 +80,8 @@ def problem(preset: Preset, taken: Iterable[str], defaults: GenerationConfig) ->
         return tr("There is another preset called “{name}”. Choose another name.", name=name)
     if len(preset.system_prompt) > LONGEST_PROMPT:
         return tr("The system prompt is longer than {count} characters. Shorten it.", count=f"{LONGEST_PROMPT:,}")
-    return SettingsValues(dict(preset.overrides)).problem(defaults)
+    decoders = (preset.decoder,) if preset.decoder else ()
+    return SettingsValues(dict(preset.overrides), decoders=decoders).problem(defaults)
 
 
 def free_name(wanted: str, taken: Iterable[str]) -> str:

@@ -158,7 +158,9 @@ ELSEWHERE = (SERVER_SWITCH, SERVER_PORT, SERVER_OPEN)
 def listed(preferences: Preferences, values: SettingsValues) -> list[tuple[str, str]]:
     """All settings, name and value; sampler settings only where they differ from the model's defaults."""
     found = [(field.name, str(getattr(preferences, field.name))) for field in fields(preferences)]
-    found += [(name, str(getattr(values, name))) for name in ("seed", "view", "layer", "pace", "reduced_motion")]
+    found += [
+        (name, str(getattr(values, name))) for name in ("seed", "decoder", "view", "layer", "pace", "reduced_motion")
+    ]
     return found + [(name, f"{value:g}") for name, value in sorted(values.overrides.items())]
 
 

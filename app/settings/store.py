@@ -12,7 +12,7 @@ from app.settings.preferences import ELSEWHERE, SECTIONS, THEME, Folder, Prefere
 from app.settings.spec import LAYER, PACE, SAMPLER, Choice, Setting
 from app.settings.values import SettingsValues
 from app.system.i18n import tr
-from engine.config import LARGEST_SEED
+from engine.config import LARGEST_SEED, is_decoder
 
 THEMES = tuple(value for value, _label in THEME.options)
 KEYS = {
@@ -64,6 +64,8 @@ def read_values(settings: QSettings, reduced_motion: bool) -> SettingsValues:
         found = _number(settings, f"sampler/{setting.name}", setting.low, setting.high)
         if found is not None:
             values.overrides[setting.name] = int(found) if setting.is_whole else found
+    decoder = str(settings.value("sampler/decoder", ""))
+    values.decoder = decoder if is_decoder(decoder) else ""
     values.seed = _seed(settings)
     values.calm = _flag(settings, "canvas/calm", False)
     layer = str(settings.value("canvas/layer", "state"))
@@ -82,6 +84,7 @@ def write_values(settings: QSettings, values: SettingsValues, reduced_motion: bo
     """
     for setting in SAMPLER:
         _write(settings, f"sampler/{setting.name}", values.overrides.get(setting.name))
+    _write(settings, "sampler/decoder", values.decoder or None)
     if not keep_seed:
         _write(settings, "sampler/seed", None if values.seed is None else str(values.seed))
     _write(settings, "canvas/calm", values.calm)

@@ -7,8 +7,19 @@ from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QScrollArea, QVBox
 
 from app.design.controls import Hairline, button, label
 from app.design.fonts import px
-from app.settings.fields import NumberBox, SeedBox, WholeBox, choice_box, flag_box, number_box
+from app.settings.decoders import settings_of
+from app.settings.fields import (
+    ChoiceBox,
+    NumberBox,
+    SeedBox,
+    WholeBox,
+    choice_box,
+    flag_box,
+    number_box,
+    show_decoders,
+)
 from app.settings.spec import (
+    DECODER,
     LAYER,
     PACE,
     REDUCED_MOTION,
@@ -58,6 +69,8 @@ class SettingsStrip(QWidget):
         self.refusal.setAccessibleName(tr("Why settings are not offered"))
         self.refusal.hide()
         self._column.addWidget(self.refusal)
+        self._rows: dict[str, QWidget] = {}  # of each number, and of the decoder
+        self.decoder = self._add_decoder()
         for setting in SAMPLER:
             self.boxes[setting.name] = self._add_number(setting)
         self.seed = SeedBox()
@@ -90,25 +103,38 @@ class SettingsStrip(QWidget):
             box.valueChanged.connect(self._take)
         for switch in (self.random_seed, self.reduced_motion):
             switch.toggled.connect(self._take)
-        for choice in (self.view, self.layer, self.pace):
+        for choice in (self.decoder, self.view, self.layer, self.pace):
             choice.currentIndexChanged.connect(self._take)
         self.show_values(self._defaults)
 
-    def _add(self, title: str, explanation: str, *widgets: QWidget, unit: str = "") -> None:
-        self._column.addSpacing(16)
+    def _add(self, title: str, explanation: str, *widgets: QWidget, unit: str = "") -> QWidget:
+        """A setting in a row of its own, which is returned."""
+        made = QWidget()
+        column = QVBoxLayout(made)
+        column.setContentsMargins(0, 16, 0, 0)
+        column.setSpacing(4)
         if title:
             heading = QHBoxLayout()
             heading.addWidget(label(tr(title), "setting", wrap=True), 1)
             if unit:
                 heading.addWidget(label(tr(unit), "caption"))
-            self._column.addLayout(heading)
+            column.addLayout(heading)
         for widget in widgets:
-            self._column.addWidget(widget)
-        self._column.addWidget(label(tr(explanation), "caption", wrap=True))
+            column.addWidget(widget)
+        if explanation:
+            column.addWidget(label(tr(explanation), "caption", wrap=True))
+        self._column.addWidget(made)
+        return made
 
     def _add_number(self, setting: Setting) -> NumberBox:
         box = number_box(setting)
-        self._add(setting.label, setting.explanation, box, unit=setting.unit)
+        self._rows[setting.name] = self._add(setting.label, setting.explanation, box, unit=setting.unit)
+        return box
+
+    def _add_decoder(self) -> ChoiceBox:
+        box = choice_box(DECODER)
+        self.about_decoder = label("", "caption", wrap=True)
+        self._rows[DECODER.name] = self._add(DECODER.label, "", box, self.about_decoder)
         return box
 
     def _add_choice(self, choice: Choice) -> QComboBox:
@@ -134,6 +160,7 @@ class SettingsStrip(QWidget):
         """Show the values over a model's defaults."""
         self._defaults = defaults
         self._filling = True
+        show_decoders(self.decoder, self._values.decoders, self._values.present_decoder)
         for setting in SAMPLER:
             value = self._values.value(setting.name, defaults)
             box = self.boxes[setting.name]
@@ -151,7 +178,10 @@ class SettingsStrip(QWidget):
         self._show_state()
 
     def allow(self, names: frozenset[str] | None, reason: str = "") -> None:
-        """Offer these settings of the sampler alone, None for all; ``reason`` says why not the others."""
+        """Offer these settings of the sampler alone, None for all; ``reason`` says why not the others.
+
+        Of those, what the present decoder goes by is shown.
+        """
         for name, box in self.boxes.items():
             box.setEnabled(names is None or name in names)
         self.refusal.setText(reason)
@@ -165,10 +195,15 @@ class SettingsStrip(QWidget):
 
     def _show_state(self) -> None:
         self.seed.setVisible(not self.random_seed.isChecked())
+        self.about_decoder.setText(self.decoder.toolTip())
+        own = settings_of(self._values.present_decoder)
+        for name, row in self._rows.items():
+            row.setVisible(len(self._values.decoders) > 1 if name == DECODER.name else name in own)
         problem = self._values.problem(self._defaults)
         self.problem.setText(problem)
         self.problem.setVisible(bool(problem))
-        self.reset.setEnabled(bool(self._values.overrides) or self._values.seed is not None)
+        values = self._values
+        self.reset.setEnabled(bool(values.overrides) or values.seed is not None or bool(values.decoder))
 
     @Slot()
     def _take(self) -> None:
@@ -179,6 +214,10 @@ class SettingsStrip(QWidget):
             # A default with more decimals than the box shows must not turn into an override.
             if round(self._values.value(setting.name, self._defaults), setting.decimals) != shown:
                 self._values.set(setting.name, shown, self._defaults)
+        if len(self._values.decoders) > 1:  # else none was chosen here
+            chosen = self.decoder.currentData()
+            self._values.decoder = "" if chosen == self._values.decoders[0] else chosen
+            show_decoders(self.decoder, self._values.decoders, chosen)
         self._values.seed = None if self.random_seed.isChecked() else self.seed.value()
         self._values.calm = self.view.currentData() == "calm"
         self._values.layer = self.layer.currentData()

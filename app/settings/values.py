@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from typing import Any
 
+from app.settings.decoders import settings_of
 from app.settings.spec import SAMPLER
 from app.system.i18n import tr
 from engine import GenerationConfig, SafelightError
-from engine.config import LARGEST_SEED
+from engine.config import BLOCK_DIFFUSION, LARGEST_SEED
 
 DRAWN_SEED_HIGH = 999_999
 """Random seeds are short, so that people can copy them."""
@@ -28,7 +30,14 @@ class SettingsValues:
     calm: bool = False
     layer: str = "state"
     reduced_motion: bool = False
+    decoder: str = ""  # "" is the model's own; one that it does not have stands for that
+    decoders: tuple[str, ...] = field(default=(), compare=False)  # that the loaded model has, its own first
     speed: float = 1.0  # of a block on show; ``FULL_SPEED`` waits for nothing
+
+    @property
+    def present_decoder(self) -> str:
+        """The one that the next run has; "" where no model says."""
+        return self.decoder if self.decoder in self.decoders else next(iter(self.decoders), "")
 
     @property
     def view(self) -> str:
@@ -69,12 +78,20 @@ class SettingsValues:
         problem = self.problem(defaults)
         if problem:
             raise SafelightError(problem)
-        return defaults.replace(**self.overrides)
+        return defaults.replace(**self._changes())
+
+    def _changes(self) -> dict[str, Any]:
+        """What differs from the defaults, of the settings that the decoder goes by."""
+        decoder = self.present_decoder
+        own = settings_of(decoder)
+        changes: dict[str, Any] = {name: value for name, value in self.overrides.items() if name in own}
+        is_named = decoder not in ("", BLOCK_DIFFUSION) or self.decoder == decoder
+        return changes | ({"decoder": decoder} if is_named and decoder else {})
 
     def problem(self, defaults: GenerationConfig) -> str:
         """Why the values are inconsistent, in a sentence; empty if they are not."""
         start, end = self.value("t_max", defaults), self.value("t_min", defaults)
-        if start < end:
+        if start < end and "t_max" in settings_of(self.present_decoder):
             return tr(
                 "The temperature at the start ({start}) is below the one at the end ({end}). "
                 "Raise the start or lower the end.",
@@ -82,7 +99,7 @@ class SettingsValues:
                 end=f"{end:g}",
             )
         try:
-            defaults.replace(**self.overrides)
+            defaults.replace(**self._changes())
         except SafelightError as error:
             return str(error)
         return ""
@@ -97,6 +114,7 @@ class SettingsValues:
         """Reset to the model's defaults and random seeds; the canvas settings stay."""
         self.overrides.clear()
         self.seed = None
+        self.decoder = ""
 
 
 SETTING_NAMES = tuple(setting.name for setting in SAMPLER)

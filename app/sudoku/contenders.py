@@ -11,6 +11,7 @@ from app.bridge.remote_access import only_text, title_of_path
 from app.state.titles import with_adapter
 from app.system.i18n import tr
 from engine import EMBEDDED, SUDOKU, GenerationConfig, SafelightError
+from engine.config import BLOCK_DIFFUSION
 from engine.service import LoadedModel, is_remote
 from engine.tasks import sudoku
 
@@ -111,7 +112,10 @@ def settings(model: LoadedModel, config: GenerationConfig, puzzle: str, *, clamp
         SafelightError: the model writes a board in other tokens than one a character, so that nothing can be clamped.
     """
     config = config.replace(top_k=max(config.top_k, TOP_K))
-    return config.replace(pinned=pins(model, puzzle)) if clamp else config
+    if not clamp:
+        return config
+    diffusing = BLOCK_DIFFUSION if BLOCK_DIFFUSION in model.decoders else config.decoder  # alone holds what is pinned
+    return config.replace(pinned=pins(model, puzzle), decoder=diffusing)
 
 
 def pins(model: LoadedModel, puzzle: str) -> tuple[tuple[int, int], ...]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 from app.context import CHAT, AppContext
 from app.design.action import Action
+from app.settings.decoders import settings_of
 from app.settings.preferences import SECTIONS
 from app.settings.spec import SAMPLER, SEED
 from app.system.i18n import tr
@@ -20,7 +21,8 @@ def finds(
     context: AppContext, open_setting: Callable[[str], object], open_sampler: Callable[[str], object]
 ) -> list[Action]:
     """An action for each; the two callables are given the name of a setting."""
-    return [*_chats(context), *_models(context), *_settings(open_setting, open_sampler)]
+    shown = settings_of(context.values.present_decoder)
+    return [*_chats(context), *_models(context), *_settings(open_setting, open_sampler, shown)]
 
 
 def _chats(context: AppContext) -> Iterator[Action]:
@@ -43,13 +45,15 @@ def _models(context: AppContext) -> Iterator[Action]:
         yield Action(f"model {path_or_id}", title, tr("Load the model"), functools.partial(context.load, path_or_id))
 
 
-def _settings(open_setting: Callable[[str], object], open_sampler: Callable[[str], object]) -> Iterator[Action]:
+def _settings(
+    open_setting: Callable[[str], object], open_sampler: Callable[[str], object], shown: frozenset[str]
+) -> Iterator[Action]:
     for section in SECTIONS:
         for item in section.items:
             go = functools.partial(open_setting, item.name)
             yield Action(
                 f"setting {item.name}", tr(item.label), tr("Settings, {section}", section=tr(section.title)), go
             )
-    for setting in (*SAMPLER, SEED):
+    for setting in (*(setting for setting in SAMPLER if setting.name in shown), SEED):
         run = functools.partial(open_sampler, setting.name)
         yield Action(f"sampler {setting.name}", tr(setting.label), tr("Sampler"), run)

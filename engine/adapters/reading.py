@@ -76,10 +76,7 @@ class AdapterFiles:
         by_path: dict[str, dict[Mode, LowRank]] = {}
         for place, matrices in found.items():
             by_path.setdefault(place.path, {})[place.mode] = self._low_rank(matrices, device, dtype)
-        return {
-            path: LayerAdapter(parts.get("causal"), parts.get("denoise")).requires_grad_(False).eval()
-            for path, parts in by_path.items()
-        }
+        return {path: targets.joined(parts).requires_grad_(False).eval() for path, parts in by_path.items()}
 
     def _check(self, network: nn.Module, targets: Targets) -> dict[Place, Matrices]:
         """What there is, by the layer it belongs to; told from the headers."""

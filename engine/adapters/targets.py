@@ -51,7 +51,7 @@ class Targets:
     def modes_of(self, path: str) -> tuple[Mode, ...]:
         """The modes in which a layer runs."""
         sees_canvases_alone = self.canvas_only and path.startswith(self.canvas_only)
-        return ("denoise",) if sees_canvases_alone else ("causal", "denoise")
+        return ("denoise",) if sees_canvases_alone else tuple(mode for _, mode in self.prefixes)
 
     def peft_name(self, place: Place) -> str:
         """transformers' name of the module."""
@@ -64,6 +64,13 @@ class Targets:
             if path != name and self.paths.fullmatch(path) and mode in self.modes_of(path):
                 return Place(path, mode)
         return None
+
+    def joined(self, parts: Mapping[Mode, LowRank]) -> LayerAdapter:
+        """A layer's adapters as one. Where the names know one mode alone, its adapter serves all passes."""
+        if len({mode for _, mode in self.prefixes}) == 1:
+            (only,) = parts.values()
+            return LayerAdapter(only, only)
+        return LayerAdapter(parts.get("causal"), parts.get("denoise"))
 
 
 def size_of(layer: nn.Module) -> Size:
@@ -126,5 +133,5 @@ def new_adapters(
     for path, layer in targets.layers(network).items():
         by_mode = {mode: fresh(layer, ranks[mode]) for mode in targets.modes_of(path) if ranks[mode]}
         if by_mode:
-            adapters[path] = LayerAdapter(by_mode.get("causal"), by_mode.get("denoise"))
+            adapters[path] = targets.joined(by_mode)
     return adapters

@@ -40,10 +40,10 @@ def save_adapter(
     """
     parts: dict[str, LowRank] = {}
     for path, adapter in sorted(adapters.items()):
-        if adapter.causal is not None:
-            parts[targets.peft_name(Place(path, "causal"))] = adapter.causal
-        if adapter.denoise is not None:
-            parts[targets.peft_name(Place(path, "denoise"))] = adapter.denoise
+        for mode in targets.modes_of(path):
+            part = adapter.causal if mode == "causal" else adapter.denoise
+            if part is not None:
+                parts[targets.peft_name(Place(path, mode))] = part
     if not parts:
         raise SafelightError("there is no adapter to save: none was made")
     tensors = {}

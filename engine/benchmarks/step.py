@@ -113,7 +113,7 @@ def measure_shape(
     with torch.inference_mode():
         errors = check_layers(network, activations)
         report("checked its kernels against the oracle")
-        _forget_peak(placement.device)
+        forget_peak(placement.device)
         cache = network.new_cache()
         cache.reserve(context + 2 * config.canvas_length)
         for start in range(0, context, cache.piece):
@@ -194,17 +194,17 @@ def copy_bandwidth(device: torch.device) -> float:
     size = COPY_BYTES if device.type == "cuda" else COPY_BYTES // 16
     source = torch.zeros(size, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
-    return 2 * size / (statistics.median(_timed(device, lambda: target.copy_(source), 5)) / 1e3)
+    return 2 * size / (statistics.median(timed(device, lambda: target.copy_(source), 5)) / 1e3)
 
 
-def _forget_peak(device: torch.device) -> None:
+def forget_peak(device: torch.device) -> None:
     """Leave out of a run's peak what copying, building and the oracles took."""
     if device.type == "cuda":
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
 
 
-def _timed(device: torch.device, work: Callable[[], object], count: int) -> list[float]:
+def timed(device: torch.device, work: Callable[[], object], count: int) -> list[float]:
     """Milliseconds of each of ``count`` runs, after one that warms up."""
     work()
     times = []
@@ -270,7 +270,7 @@ def _time_parts(program: StepProgram, config: GenerationConfig) -> dict[str, flo
     network, calls = program.network, _record(program, config)
     parts: dict[str, float] = {}
     for part, work in calls.items():
-        parts[part] = statistics.median(_timed(network.device, _replayable(program, work), 5))
+        parts[part] = statistics.median(timed(network.device, _replayable(program, work), 5))
     return parts
 
 

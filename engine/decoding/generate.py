@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from engine.config import GenerationConfig
+from engine.config import BLOCK_DIFFUSION, GenerationConfig
 from engine.decoding.autoregressive import autoregressive
 from engine.decoding.block_diffusion import CommittedBlocks, block_diffusion
 from engine.decoding.causal_parallel import causal_parallel
 from engine.decoding.infilling import infilling
+from engine.decoding.masked_diffusion import masked_diffusion
 from engine.decoding.mixed import MIXABLE, ThoughtTokens, mixed
+from engine.decoding.names import names_of, require_diffusion
 from engine.decoding.protocols import (
     BlockDenoiser,
     Decode,
@@ -29,8 +31,9 @@ from engine.decoding.protocols import (
     Prefill,
     T,
 )
+from engine.decoding.self_speculation import self_speculation
 from engine.decoding.structured import structured
-from engine.errors import SafelightError, quoted
+from engine.errors import SafelightError
 from engine.events import Event
 from engine.forks import Fork, Mark, check_seed
 from engine.layers.kv_cache import KVCache
@@ -45,6 +48,8 @@ DECODERS: dict[str, Decoder] = {
     "block_diffusion": block_diffusion,
     "autoregressive": autoregressive,
     "causal_parallel": causal_parallel,
+    "masked_diffusion": masked_diffusion,
+    "self_speculation": self_speculation,
 }
 """By the names that families of models have for them: to add one, add a row. Formats, forks, infills and decisions are
 block diffusion."""
@@ -171,6 +176,7 @@ def generating(
 ) -> Decoding[None]:
     """As ``generate``; whoever takes the items performs the passes among them."""
     if output_format is not None:
+        require_block_diffusion(model, config, "an answer in a format")
         answer = answer_of(model, [int(token) for token in prompt_ids], config, output_format)
         yield from fitting(model, prompt_ids, config, seed, answer, cancel, cache)
         return
@@ -262,7 +268,7 @@ def decoder_of(model: BlockDenoiser, config: GenerationConfig, prompt: Tensor) -
         SafelightError: the model's family does not have it, or cannot change between the two that are asked for.
     """
     thought, answer = decoder_names(model, config)
-    if thought == answer and not (config.rescue and answer == "block_diffusion"):
+    if thought == answer and not (config.rescue and answer == BLOCK_DIFFUSION):
         return DECODERS[answer]
     for name in (thought, answer):
         if name not in MIXABLE:
@@ -274,33 +280,22 @@ def decoder_of(model: BlockDenoiser, config: GenerationConfig, prompt: Tensor) -
 
 
 def decoder_names(model: BlockDenoiser, config: GenerationConfig) -> tuple[str, str]:
-    """Names of the decoders of thoughts, and of all else.
-
-    Raises:
-        SafelightError: the model's family does not have one of them.
-    """
-    if isinstance(model, Model):
-        known, own = model.family.decoders, model.family.default_decoder
-    elif hasattr(model, "denoise"):
-        known, own = tuple(DECODERS), "block_diffusion"
-    else:  # a bare network that only reads
-        known, own = tuple(name for name in DECODERS if name != "block_diffusion"), "autoregressive"
-    for name in (config.decoder, config.thought_decoder, config.answer_decoder):
-        if name and name not in known:
-            raise SafelightError(f"unknown decoder {quoted(name)}; this model has {', '.join(known)}")
-    whole = config.decoder or own
-    return config.thought_decoder or whole, config.answer_decoder or whole
+    """As ``names_of``, of a model or a bare network."""
+    return names_of(config, *_decoders_of(model))
 
 
 def require_block_diffusion(model: BlockDenoiser, config: GenerationConfig, what: str) -> None:
-    """See that what only block diffusion can do is asked of it.
+    """As ``require_diffusion``, of a model or a bare network."""
+    require_diffusion(config, *_decoders_of(model), what)
 
-    Raises:
-        SafelightError: the run has another decoder.
-    """
-    for name in decoder_names(model, config):
-        if name != "block_diffusion":
-            raise SafelightError(f"{what} takes the decoder block_diffusion, and this run asks for {name}")
+
+def _decoders_of(model: BlockDenoiser) -> tuple[tuple[str, ...], str]:
+    """The decoders that it has, and its own."""
+    if isinstance(model, Model):
+        return model.family.decoders, model.family.default_decoder
+    if hasattr(model, "denoise"):
+        return tuple(DECODERS), BLOCK_DIFFUSION
+    return tuple(name for name in DECODERS if name != BLOCK_DIFFUSION), "autoregressive"  # it only reads
 
 
 @torch.inference_mode()  # as a decorator it is off while the generator is suspended
@@ -341,9 +336,10 @@ def perform(model: BlockDenoiser, wanted: Pass) -> None:
                 wanted.cache.truncate(before)  # nothing has changed
                 raise
         case Decode():
-            wanted.logits = model.decode(
-                wanted.ids, wanted.cache, wanted.commit, wanted.first_logits, wanted.positions, wanted.is_causal
-            )
+            with nullcontext() if wanted.draft is None else wanted.draft.on():
+                wanted.logits = model.decode(
+                    wanted.ids, wanted.cache, wanted.commit, wanted.first_logits, wanted.positions, wanted.is_causal
+                )
         case LaunchStep():
             wanted.program.launch(wanted.index)
 

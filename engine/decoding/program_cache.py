@@ -12,6 +12,7 @@ from engine.decoding.sampler import Sampler
 from engine.decoding.step_program import StepProgram
 from engine.layers.kv_cache import KVCache
 from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.models.network import Network
 
 MOST = 4  # programs that are kept, as many as there are runs at once
 
@@ -24,7 +25,7 @@ class HasStepProgram(Protocol):
     """A model that may run a step as a program on its device."""
 
     @property
-    def network(self) -> DiffusionGemma: ...
+    def network(self) -> Network: ...
     @property
     def has_step_program(self) -> bool: ...
     @property
@@ -48,8 +49,9 @@ class ProgramCache:
         kept: ProgramCache = model.derived.setdefault(ProgramCache, ProgramCache())
         return kept
 
-    def get(self, network: DiffusionGemma, cache: KVCache, sampler: Sampler) -> StepProgram:
+    def get(self, network: Network, cache: KVCache, sampler: Sampler) -> StepProgram:
         """The network's program on a cache, with a sampler's settings."""
+        assert isinstance(network, DiffusionGemma), "other families have none"
         own, top_k = weakref.ref(self), sampler.config.top_k  # the callback must not keep this alive
         place = weakref.ref(cache, lambda gone: _forget(own(), gone))
         wanted = (sampler.length, choices_of(sampler), top_k)

@@ -14,6 +14,7 @@ from typing import Protocol, TypeAlias, TypeVar
 import torch
 from torch import Tensor
 
+from engine.adapters.draft import DraftAdapter
 from engine.config import GenerationConfig, ModelConfig
 from engine.decoding.step_program import StepProgram
 from engine.events import Event
@@ -97,6 +98,7 @@ class Decode:
     first_logits: int = 0
     positions: Tensor | None = None
     is_causal: bool = True
+    draft: DraftAdapter | None = None  # that is on in this pass alone
     logits: Tensor | None = None  # put here by whoever performs the pass
 
     def take(self) -> Tensor:

@@ -47,7 +47,8 @@ def perform_together(model: BlockDenoiser, passes: Sequence[Pass], performed: Pe
 
 def _join(model: BlockDenoiser, passes: Sequence[Prefill | Denoise]) -> Sequence[Prefill | Denoise]:
     """Perform as one those passes that may be joined; returns them."""
-    network, threads = model, torch.get_num_threads()
+    network: object = model
+    threads = torch.get_num_threads()
     if isinstance(model, Model):
         model.take_threads()
         network, threads = model.network, model.most_threads

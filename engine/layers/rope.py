@@ -1,6 +1,8 @@
-"""Rotary position embedding, default and "proportional" (only a leading share of a head's pairs is rotated)."""
+"""Rotary position embedding: default, "proportional" (only a leading share of a head's pairs is rotated), and YaRN."""
 
 from __future__ import annotations
+
+import math
 
 import torch
 from torch import Tensor
@@ -16,8 +18,35 @@ def inverse_frequencies(layer: LayerConfig) -> Tensor:
     return torch.cat([1.0 / layer.rope_theta**exponents, still])
 
 
-def cos_sin(positions: Tensor, frequencies: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Tables for integer positions (..., T) -> two of (..., T, D), in ``dtype``."""
+def stretched(
+    frequencies: Tensor, theta: float, factor: float, original: int, beta_fast: float, beta_slow: float, truncate: bool
+) -> Tensor:
+    """Frequencies (D/2,) of a text ``factor`` times as long as the ``original`` positions (YaRN, arXiv 2309.00071).
+
+    Pairs that turn more than ``beta_fast`` times within those stay as they are, pairs that turn less than ``beta_slow``
+    times are slowed down by the factor, and pairs between by a share that falls linearly with their number; its ends
+    are whole pairs with ``truncate``.
+    """
+    pairs = len(frequencies)
+
+    def turning(times: float) -> float:
+        """The pair, as a real number, that turns so many times."""
+        return pairs * math.log(original / (times * 2 * math.pi)) / math.log(theta)
+
+    low, high = turning(beta_fast), turning(beta_slow)
+    if truncate:
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, 2 * pairs - 1)  # the reference's bound, of a head's numbers
+    ramp = (torch.arange(pairs, dtype=torch.float32) - low) / (high - low if high != low else 0.001)
+    slowed = ramp.clamp(0, 1)
+    return frequencies / factor * slowed + frequencies * (1 - slowed)
+
+
+def cos_sin(positions: Tensor, frequencies: Tensor, dtype: torch.dtype, factor: float = 1.0) -> tuple[Tensor, Tensor]:
+    """Tables for integer positions (..., T) -> two of (..., T, D), in ``dtype``, times ``factor``."""
     angles = positions.to(torch.float32)[..., None] * frequencies  # (..., T, D/2)
     angles = torch.cat([angles, angles], dim=-1)
-    return angles.cos().to(dtype), angles.sin().to(dtype)
+    cos, sin = angles.cos(), angles.sin()
+    if factor != 1.0:
+        cos, sin = cos * factor, sin * factor
+    return cos.to(dtype), sin.to(dtype)

@@ -97,7 +97,7 @@ def _part(name: str) -> str:
         return "experts"
     if any(projection in name for projection in PROJECTIONS):
         return "attention" if ".self_attn." in name else "dense"
-    return "embedding" if "embed_tokens." in name else "other"  # norms, router, scalars
+    return "embedding" if "embed_tokens." in name or "lm_head." in name else "other"  # norms, router, scalars
 
 
 def parts(build: Build, config: ModelConfig, mode: Mode, context: int) -> dict[str, int]:
@@ -105,11 +105,11 @@ def parts(build: Build, config: ModelConfig, mode: Mode, context: int) -> dict[s
 
     activations: the peak of a pass through the layers. workspace: what the vocabulary stage needs beyond that, as the
     two take turns, and what stays from step to step. With kernels a pass is one of prefill, and a step has memory of
-    its own, which its graph keeps. reserve: what allocators take besides. On a CPU alone: process, the program itself.
-    On CUDA alone: cuda_context.
+    its own, which its graph keeps; models without denoising steps have neither. reserve: what allocators take besides.
+    On a CPU alone: process, the program itself. On CUDA alone: cuda_context.
     """
     counted = weights(build, config, mode.precision, mode.dtype)
-    if mode.has_kernels:
+    if mode.has_kernels and config.denoises:
         layers, stays, stage = kernel_pass(config, mode, min(KERNEL_PIECE, context)), step_memory(config, mode), 0
     else:
         layers, (stays, stage) = layer_pass(config, mode, context), vocabulary_stage(config, mode)
@@ -167,7 +167,7 @@ def reserve(config: ModelConfig, mode: Mode, held: int, context: int) -> int:
     grown = max(
         2 * layer.num_key_value_heads * layer.head_dim * capacity(config, layer, room) for layer in config.layers
     )
-    warm_up = kernel_pass(config, mode, 2 * config.canvas_length) if mode.has_kernels else 0
+    warm_up = kernel_pass(config, mode, 2 * config.canvas_length) if mode.has_kernels and config.denoises else 0
     return segments(config, held) + warm_up + grown * mode.dtype.itemsize
 
 
@@ -177,8 +177,8 @@ def segments(config: ModelConfig, held: int) -> int:
 
 
 def layer_pass(config: ModelConfig, mode: Mode, context: int) -> int:
-    """The most that a plain denoising or causal pass holds: of its attention layers, or of its experts."""
-    canvas = config.canvas_length * (2 if mode.is_program else 1)  # one is committed with the next
+    """The most that a plain denoising or causal pass holds: of its attention layers, or of its experts or MLP."""
+    canvas = config.canvas_length * (2 if mode.is_program and config.denoises else 1)  # one is committed with the next
     tokens = max(canvas, min(PIECE, context))
     return rows_pass(config, mode, context, tokens, tokens)
 
@@ -191,7 +191,7 @@ def rows_pass(config: ModelConfig, mode: Mode, context: int, rows: int, tokens: 
     d = mode.dtype.itemsize
     sliding = min(context, config.sliding_window - 1) + tokens
     full = context + config.canvas_length
-    masks = tokens * (full + sliding)  # one of each kind, a byte a pair, in a causal pass
+    masks = tokens * (full + sliding if config.denoises else full)  # one of each kind, a byte a pair, in a causal pass
 
     def attention(layer: LayerConfig) -> int:
         looked_at = sliding if layer.is_sliding else full
@@ -208,7 +208,10 @@ def rows_pass(config: ModelConfig, mode: Mode, context: int, rows: int, tokens: 
         return 2 * keys * d + max(turning, looking)
 
     inner = 4 * config.moe_intermediate_size * d
-    if not mode.precision.is_packed and config.runs_all_experts:
+    if not config.num_experts:  # gate, up and their product; then the result
+        experts = rows * d * max(3 * config.intermediate_size, config.intermediate_size + config.hidden_size)
+        experts += _unpacking(mode, mode.precision.dense, config.intermediate_size * config.hidden_size)
+    elif not mode.precision.is_packed and config.runs_all_experts:
         experts = rows * config.num_experts * inner
     else:
         experts = rows * (inner + 2 * config.hidden_size * d)
@@ -231,6 +234,10 @@ def vocabulary_stage(config: ModelConfig, mode: Mode, canvases: int = 1) -> tupl
     """
     positions = canvases * config.canvas_length
     rows = positions * config.hidden_size
+    if not config.denoises:  # a block's logits in the model's type and in fp32, and what sampling makes of them
+        number = (mode.dtype.itemsize if mode.dtype.itemsize < 4 else 0) + SAMPLER * 4
+        head = _unpacking(mode, mode.precision.embedding, config.vocab_size * config.hidden_size)
+        return 0 if mode.on_cpu else LIBRARIES, max(positions * config.vocab_size * number, head)
     if mode.is_program:
         piece = min(cpu_vocabulary.PIECE, config.vocab_size)
         table = piece * config.hidden_size * cpu.number(mode.dtype).itemsize

@@ -50,8 +50,8 @@ class Plan:
 
     @property
     def bits(self) -> int:
-        """Of a code of the experts; 0 where they are not packed."""
-        return 0 if self.precision.experts is None else self.precision.experts.bits
+        """Of a code of most of the weights; 0 where they are not packed."""
+        return 0 if self.precision.bulk is None else self.precision.bulk.bits
 
     @property
     def fits(self) -> bool:
@@ -120,14 +120,15 @@ def count(model: Subject, place: Placement, context: int | None, quantization: s
         return sum(parts(precision, tokens).values())
 
     free = free_bytes(place.device) + (0 if is_cpu else footprint.LEAST_CUDA_CONTEXT)  # taken as soon as it is asked
-    choices = {"as stored": model.stored} if model.stored is not None else _packable(model, place.dtype)
-    name = "as stored" if model.stored is not None else quantization
+    stored = None if model.stored is None else _of(model.stored, config)
+    choices = {"as stored": stored} if stored is not None else _packable(model, place.dtype)
+    name = quantization if stored is None else "as stored"
     if name == "auto":
         name = "none" if total(choices["none"], context) <= free or DEFAULT not in choices else DEFAULT
     if name not in choices:  # says which layer cannot be packed so
         footprint.weights(model.build, config, PRECISIONS[name], place.dtype)
     chosen = choices[name]
-    if plain and chosen.is_packed:
+    if plain and chosen.is_packed and (config.denoises or not is_cpu):
         slow = (
             "a step takes seconds" if place.device.type == "cpu" else "the plain path is slow and needs more workspace"
         )
@@ -205,8 +206,12 @@ def _packable(model: Subject, dtype: torch.dtype) -> dict[str, Precision]:
             footprint.weights(model.build, model.config, precision, dtype)
         except SafelightError:
             continue
-        found[name] = precision
+        found[name] = _of(precision, model.config)
     return found
+
+
+def _of(precision: Precision, config: ModelConfig) -> Precision:
+    return precision if config.num_experts else precision.for_dense()
 
 
 # --- advice ------------------------------------------------------------------------------------------------------

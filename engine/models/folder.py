@@ -15,7 +15,7 @@ from engine.errors import SafelightError
 from engine.files import read_json
 from engine.memory.device import choose
 from engine.memory.plan import Plan, Subject, count
-from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.models.network import Network
 from engine.models.registry import Family, family_of
 from engine.quant import DEFAULT, INT8, PRECISIONS, Precision
 from engine.types import Cancel, Progress
@@ -53,7 +53,7 @@ class ModelFolder:
 
     def weights(
         self, quantization: str, device: torch.device, dtype: torch.dtype | None, unpacked: Precision | None = None
-    ) -> Weights[DiffusionGemma]:
+    ) -> Weights[Network]:
         """Its weights, checked against its config and not read yet.
 
         Args:

@@ -13,18 +13,20 @@ import torch
 from torch import Tensor
 
 from engine import catalog, kernels
+from engine.adapters.draft import DraftAdapter, read_draft
 from engine.adapters.slot import Adapter, AdapterSlot
 from engine.config import GenerationConfig, ModelConfig
 from engine.errors import SafelightError, Sentence
-from engine.files import read_json
 from engine.layers.kv_cache import KVCache
 from engine.layers.packed_linear import packed_weights
 from engine.memory.device import Placement, choose
 from engine.memory.footprint import Mode
-from engine.memory.plan import device_memory, require_room, spare_bytes
+from engine.memory.plan import device_memory, free_bytes, require_room, spare_bytes
 from engine.memory.several import run_bytes
+from engine.models.defaults import generation_defaults
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.folder import ModelFolder
+from engine.models.network import Network
 from engine.models.registry import Family
 from engine.quant import Precision
 from engine.text.chat_template import ChatTemplate
@@ -43,7 +45,7 @@ class Model:
     name: str
     folder: Path
     family: Family
-    network: DiffusionGemma
+    network: Network
     tokenizer: Tokenizer
     chat_template: ChatTemplate
     generation_defaults: GenerationConfig
@@ -53,6 +55,7 @@ class Model:
     precision: Precision
     threads: int  # of the processor that a pass takes; 0 on a GPU
     most_threads: int  # that one of several runs may take
+    draft: DraftAdapter | None = None  # on in drafting passes alone
     adapter_slot: AdapterSlot = field(default_factory=AdapterSlot, init=False, repr=False)
     derived: dict[type, Any] = field(default_factory=dict, init=False, repr=False)
     """What others have made from its layers as they are now, by type; cleared where an adapter comes or goes."""
@@ -107,10 +110,16 @@ class Model:
     def denoise(
         self, canvas: Tensor | Sequence[int], cache: KVCache, self_conditioning_logits: Tensor | None = None
     ) -> Tensor:
-        """Bidirectional pass: canvas (C,), logits of the step before (C, V) or None -> (C, V) fp32, soft-capped."""
+        """Bidirectional pass: canvas (C,), logits of the step before (C, V) or None -> (C, V) fp32, soft-capped.
+
+        Raises:
+            SafelightError: the family has no such pass.
+        """
+        if not isinstance(self.network, DiffusionGemma):
+            known = ", ".join(self.family.decoders)
+            raise SafelightError(f"{self.name} has no denoising steps from noise; it is decoded by {known}")
         self.take_threads()
-        logits: Tensor = self.network.denoise(torch.as_tensor(canvas), cache, self_conditioning_logits)
-        return logits
+        return self.network.denoise(torch.as_tensor(canvas), cache, self_conditioning_logits)
 
     def decode(
         self,
@@ -135,8 +144,10 @@ class Model:
         """Whether a denoising step runs as one program on the device; else the plain path is as good, or is needed.
 
         It is needed where experts ask the host. On a CPU a program serves packed models: it holds no logits over the
-        whole vocabulary.
+        whole vocabulary. Families without denoising steps have none.
         """
+        if not isinstance(self.network, DiffusionGemma):
+            return False
         packed = self.precision.experts is not None
         if self.device.type != "cpu":
             packed |= self.config.runs_all_experts
@@ -150,6 +161,9 @@ class Model:
         if kernels.run_on(self.device, self.dtype):
             if self.has_step_program:
                 return Sentence("Triton kernels, CUDA graph")
+            if not self.config.denoises:
+                packed = self.precision.is_packed
+                return Sentence("Triton kernels") if packed else Sentence("plain torch: the weights are not packed")
             return Sentence("Triton kernels for the prompt, plain torch for the steps: the experts are not packed")
         if self.device.type == "cpu":
             if self.precision.is_packed:
@@ -181,7 +195,7 @@ def load_model(
     cancel: Cancel | None = None,
     threads: int = 0,
 ) -> Model:
-    """Load a DiffusionGemma checkpoint in the Hugging Face layout.
+    """Load a checkpoint in the Hugging Face layout, of a family in ``models.registry``.
 
     Args:
         path_or_id: a folder with config.json, tokenizer.json and safetensors, or an embedded model's id.
@@ -204,11 +218,14 @@ def load_model(
     placement = choose(device, found.dtype)
     counted = choose_threads(config, threads)
     weights = opened.weights(quantization, placement.device, placement.dtype, found.precision)
+    network = weights.load(progress, cancel)
+    drafts = "self_speculation" in opened.family.decoders
+    free = free_bytes(placement.device)
     return Model(
         name=folder.name,
         folder=folder,
         family=opened.family,
-        network=weights.load(progress, cancel),
+        network=network,
         tokenizer=tokenizer,
         chat_template=template,
         generation_defaults=defaults,
@@ -218,6 +235,7 @@ def load_model(
         precision=weights.precision,
         threads=counted if placement.device.type == "cpu" else 0,
         most_threads=(threads or available_threads()) if placement.device.type == "cpu" else 0,
+        draft=read_draft(folder, network, placement.device, placement.dtype, free) if drafts else None,
     )
 
 
@@ -242,7 +260,4 @@ def _read(path_or_id: str | Path) -> tuple[ModelFolder, Tokenizer, ChatTemplate,
     tokenizer, most = Tokenizer.from_folder(folder), opened.config.vocab_size
     if tokenizer.vocab_size > most:
         raise SafelightError(f"{folder}: tokenizer.json has {tokenizer.vocab_size} tokens, config.json only {most}")
-    template = ChatTemplate.from_folder(folder)
-    path = folder / "generation_config.json"
-    defaults = GenerationConfig.from_dict(read_json(path)) if path.exists() else GenerationConfig()
-    return opened, tokenizer, template, defaults
+    return opened, tokenizer, ChatTemplate.from_folder(folder), generation_defaults(opened, tokenizer)

@@ -8,13 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from engine.adapters.targets import Targets
-from engine.config import ModelConfig
+from engine.config import GenerationConfig, ModelConfig
 from engine.errors import SafelightError, quoted
 from engine.files import read_json
+from engine.models.causal.network import build as build_causal
 from engine.models.diffusion_gemma import config as diffusion_gemma
-from engine.models.diffusion_gemma.layout import NAMES, TARGETS
+from engine.models.diffusion_gemma import layout as gemma_layout
 from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.models.nemotron import config as nemotron
+from engine.models.nemotron import layout as nemotron_layout
+from engine.models.network import Network
+from engine.models.qwen import config as qwen
+from engine.models.qwen import layout as qwen_layout
 from engine.weights.layout import Names
+
+_ANSWER = GenerationConfig(max_new_tokens=1024, eos_token_ids=())
 
 
 @dataclass(frozen=True)
@@ -23,11 +31,13 @@ class Family:
 
     model_type: str
     read_config: Callable[[dict[str, Any]], ModelConfig]  # of a parsed config.json
-    build: Callable[[ModelConfig], DiffusionGemma]  # weights not filled; another class needs a protocol in its place
+    build: Callable[[ModelConfig], Network]  # weights not filled
     names: Names  # of the tensors in released checkpoints
     targets: Targets  # of adapters
     decoders: tuple[str, ...]  # names of ``decoding.generate.DECODERS`` that ``generate`` may be asked for
     default_decoder: str  # what it takes by itself
+    defaults: GenerationConfig  # where a checkpoint does not say; without end tokens: those of its other files
+    ends: tuple[str, ...] = ()  # tokens as they are written that end a text in any case, if the tokenizer has them
 
 
 FAMILIES = {
@@ -37,10 +47,62 @@ FAMILIES = {
             "diffusion_gemma",
             diffusion_gemma.read_config,
             DiffusionGemma,
-            NAMES,
-            TARGETS,
+            gemma_layout.NAMES,
+            gemma_layout.TARGETS,
             decoders=("block_diffusion", "autoregressive"),
             default_decoder="block_diffusion",
+            defaults=GenerationConfig(),
+        ),
+        Family(
+            "qwen2",
+            qwen.read_qwen2,
+            build_causal,
+            qwen_layout.NAMES,
+            qwen_layout.TARGETS,
+            decoders=("autoregressive",),
+            default_decoder="autoregressive",
+            defaults=_ANSWER,
+        ),
+        Family(
+            "qwen3",
+            qwen.read_qwen3,
+            build_causal,
+            qwen_layout.NAMES,
+            qwen_layout.TARGETS,
+            decoders=("autoregressive",),
+            default_decoder="autoregressive",
+            defaults=_ANSWER,
+        ),
+        Family(
+            "wedlm",
+            qwen.read_wedlm,
+            build_causal,
+            qwen_layout.NAMES,
+            qwen_layout.TARGETS,
+            decoders=("causal_parallel", "autoregressive"),
+            default_decoder="causal_parallel",
+            defaults=_ANSWER.replace(sampling_temperature=0.2),
+            ends=("<|im_end|>", "<|endoftext|>"),
+        ),
+        Family(
+            "sdar",
+            qwen.read_sdar,
+            build_causal,
+            qwen_layout.NAMES,
+            qwen_layout.TARGETS,
+            decoders=("masked_diffusion", "autoregressive"),
+            default_decoder="masked_diffusion",
+            defaults=_ANSWER,
+        ),
+        Family(
+            "nemotron_labs_diffusion",
+            nemotron.read_config,
+            build_causal,
+            nemotron_layout.NAMES,
+            nemotron_layout.TARGETS,
+            decoders=("masked_diffusion", "autoregressive", "self_speculation"),
+            default_decoder="masked_diffusion",
+            defaults=_ANSWER,
         ),
     )
 }

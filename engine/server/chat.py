@@ -12,6 +12,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.routing import Route
 
+from engine.config import BLOCK_DIFFUSION
 from engine.server.answer import AnswerSettings, ServedAnswer
 from engine.server.bodies import read_body
 from engine.server.context import ServerContext
@@ -118,6 +119,8 @@ def _format_of(body: ChatRequest, tools: Sequence[Mapping[str, Any]]) -> AskedFo
 
 def _predicted(found: RunPlan, body: ChatRequest) -> RunPlan:
     assert body.prediction is not None
+    if not found.request.config.is_block_diffusion:
+        raise ApiError(400, f"prediction takes the decoder {BLOCK_DIFFUSION}.", param="prediction", code=UNSUPPORTED)
     if found.request.config.seed_canvas is not None:
         raise ApiError(400, "prediction and diffusion_seed_canvas contradict each other.", param="prediction")
     content = body.prediction.content

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from engine.config import GenerationConfig
+from engine.config import BLOCK_DIFFUSION, GenerationConfig
 from engine.errors import SafelightError
 from engine.files import parse_json
 from engine.server.errors import UNSUPPORTED, ApiError
@@ -79,6 +79,13 @@ class AskedFormat:
             raise ApiError(
                 400,
                 "This model's answers cannot be held to a format; ask for it in the prompt.",
+                param=self.field,
+                code=UNSUPPORTED,
+            )
+        if not config.is_block_diffusion:
+            raise ApiError(
+                400,
+                f"A format takes the decoder {BLOCK_DIFFUSION}, not {config.decoder}.",
                 param=self.field,
                 code=UNSUPPORTED,
             )

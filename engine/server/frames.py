@@ -2,8 +2,9 @@
 
     type       "diffusion_frame"
     block      which canvas, from 1
-    step       which denoising step of it, from 1; 0 is the noise that it begins with
+    step       which denoising step of it, from 1; 0 is what it begins with
     total      the most steps that it may take
+    filler     the token that stands where nothing is written yet; null where the canvas begins as noise
     text       the answer's text in this block as far as it is guessed
     ids        the canvas after the step (C,), noise included
     draft      the best guess at every position (C,)
@@ -48,8 +49,10 @@ class CanvasFrames:
         self._named: set[int] = set()
         self._accepted: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
         self._agreed: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
+        self._read = Draft(self._ends)  # of the block under way
         self._draft: Tokens = np.zeros(0, dtype=np.int32)
         self._pinned = 0
+        self._filler: int | None = None
 
     def fold(self, event: Event) -> dict[str, Any] | None:
         """The frame of the run's next event; None where it shows nothing new."""
@@ -59,7 +62,10 @@ class CanvasFrames:
                 self._accepted = np.zeros(length, dtype=np.bool_)
                 self._agreed = np.zeros(length, dtype=np.int32)
                 self._draft = np.full(length, -1, dtype=np.int32)
-                self._pinned = 0
+                self._pinned, self._filler = 0, event.filler
+                if event.filler is not None:
+                    self._accepted = event.canvas != event.filler
+                self._read = Draft.of((event,), self._ends)
                 return self._frame(event.block_index, 0, "", event.canvas, event.canvas)
             case StepFinished():
                 return self._fold_step(event)
@@ -83,7 +89,8 @@ class CanvasFrames:
         settled = (self._agreed >= SETTLED_AFTER) & (event.candidates == draft)
         remelted = self._accepted & ~accepted
         self._accepted, self._draft = accepted, draft
-        text = self._model.decode(Draft.of((event,), self._ends).tokens()).text
+        self._read.fold(event)
+        text = self._model.decode(self._read.tokens()).text
         return self._frame(event.block_index, event.step + 1, text, event.next_canvas, draft) | {
             "entropy": [round(value, DIGITS) for value in event.entropy.tolist()],
             "accepted": np.flatnonzero(accepted).tolist(),
@@ -93,13 +100,14 @@ class CanvasFrames:
 
     def _frame(self, block: int, step: int, text: str, canvas: Tokens, draft: Tokens) -> dict[str, Any]:
         ids, guess = canvas.tolist(), draft.tolist()
-        fresh = {*ids, *guess} - self._named
+        fresh = {*ids, *guess, *(() if self._filler is None else (self._filler,))} - self._named
         self._named |= fresh
         return {
             "type": "diffusion_frame",
             "block": block + 1,
             "step": step,
-            "total": self._total,
+            "total": self._total if self._filler is None else len(ids),
+            "filler": self._filler,
             "text": text,
             "ids": ids,
             "draft": guess,

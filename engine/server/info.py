@@ -58,6 +58,7 @@ def _models(context: ServerContext) -> dict[str, dict[str, Any]]:
             "owned_by": "safelight",
             "max_model_len": model.context,
             "canvas_length": model.canvas_length,
+            "decoders": list(model.decoders),
         }
         for name in names
     }

@@ -8,13 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
-from engine.config import GenerationConfig
-from engine.errors import SafelightError
+from engine.config import BLOCK_DIFFUSION, GenerationConfig
+from engine.errors import SafelightError, quoted
 from engine.server.answer import AnswerSettings
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError, elsewhere
 from engine.server.formats import AskedFormat
-from engine.server.schemas import SampledRequest
+from engine.server.schemas import OF_SAMPLING, SampledRequest
+from engine.server.strict import check_neutral
 from engine.server.xargs import apply_xargs, is_read_only
 from engine.service import LoadedModel, RunRequest, is_remote
 from engine.text.tags import starts_in_thought
@@ -64,13 +65,42 @@ def config_of(body: SampledRequest, model: LoadedModel, top_logprobs: int | None
     Raises:
         ApiError: a value does not fit the model.
     """
-    config = model.defaults
-    if body.temperature is not None and body.temperature != 1:
-        share = body.temperature if body.temperature > 1 else COLDEST + (1 - COLDEST) * body.temperature
-        config = config.replace(t_max=config.t_max * share, t_min=config.t_min * share)
+    config = model.defaults.replace(decoder=_decoder(body, model))
+    config = _warmed(body, config) if config.is_block_diffusion else _sampled(body, config)
     if top_logprobs is not None:
         config = config.replace(top_k=max(config.top_k, top_logprobs, 1))
     return apply_xargs(config, body.vllm_xargs or {}, body.logprob_token_ids, model)
+
+
+def _decoder(body: SampledRequest, model: LoadedModel) -> str:
+    """The one that was asked for, else the model's own, by its name; "" where that is block diffusion."""
+    if body.decoder is not None and body.decoder not in model.decoders:
+        known = ", ".join(model.decoders)
+        raise ApiError(400, f"{quoted(body.decoder)} is no decoder of this model; it has {known}.", param="decoder")
+    own = next(iter(model.decoders), "")
+    return body.decoder or ("" if own == BLOCK_DIFFUSION else own)
+
+
+def _warmed(body: SampledRequest, config: GenerationConfig) -> GenerationConfig:
+    """The settings of block diffusion at a temperature."""
+    check_neutral(body, OF_SAMPLING)
+    if body.temperature is None or body.temperature == 1:
+        return config
+    share = body.temperature if body.temperature > 1 else COLDEST + (1 - COLDEST) * body.temperature
+    return config.replace(t_max=config.t_max * share, t_min=config.t_min * share)
+
+
+def _sampled(body: SampledRequest, config: GenerationConfig) -> GenerationConfig:
+    """The settings of a decoder that draws tokens as OpenAI's fields have it."""
+    asked = {"temperature": body.temperature, "top_p": body.top_p, "top_k": body.top_k}
+    for name, value in asked.items():
+        if value is None:
+            continue
+        try:
+            config = config.replace(**{f"sampling_{name}": 0 if name == "top_k" and value == -1 else value})
+        except SafelightError as error:
+            raise ApiError(400, f"{str(error).removeprefix('sampling_')}.", param=name) from None
+    return config
 
 
 def plan(

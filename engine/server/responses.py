@@ -146,7 +146,7 @@ class ResponsesWriter:
             "text": {"format": _format(body)},
             "tool_choice": body.tool_choice or "auto",
             "tools": [tool.model_dump() for tool in body.tools or ()],
-            "top_p": 1.0,
+            "top_p": 1.0 if body.top_p is None else body.top_p,
             "truncation": "disabled",
             "metadata": body.metadata or {},
             "seed": self._plan.request.seed,  # our own: repeats the answer

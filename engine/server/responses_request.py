@@ -82,6 +82,7 @@ class ResponsesRequest(NeutralFields):
     service_tier: str | None = None
     text: TextOptions | None = None
     top_p: float | None = None
+    decoder: str | None = None
     top_logprobs: int | None = None
     max_tool_calls: int | None = None
     prompt: Any = None
@@ -94,7 +95,6 @@ class ResponsesRequest(NeutralFields):
         "include": (([],), "there is nothing to include"),
         "truncation": (("disabled",), "shorten the input yourself"),
         "service_tier": (("auto", "default"), "there is one tier"),
-        "top_p": ((1, 1.0), "the entropy bound chooses what is kept; use temperature"),
         "top_logprobs": ((0,), "ask /v1/chat/completions for them"),
         "max_tool_calls": ((), "every call is sent to you"),
         "prompt": ((), "put the prompt into input"),
@@ -112,6 +112,8 @@ def chat_of(body: ResponsesRequest) -> ChatRequest:
         "messages": _messages(body),
         "max_completion_tokens": body.max_output_tokens,
         "temperature": body.temperature,
+        "top_p": body.top_p,
+        "decoder": body.decoder,
         "seed": body.seed,
         "tools": [_tool(tool) for tool in body.tools or ()] or None,
         "tool_choice": _tool_choice(body.tool_choice),

@@ -33,9 +33,11 @@ ModelName = Annotated[str, Field(max_length=1_000), AfterValidator(_unless_unnam
 
 _SAMPLING = "the entropy bound chooses what is kept; leave it out, or use temperature"
 _ONE = "one answer a request is written; ask again with another seed"
-NEUTRAL_SAMPLING: dict[str, tuple[tuple[Any, ...], str]] = {
+OF_SAMPLING: dict[str, tuple[tuple[Any, ...], str]] = {  # left at these by block diffusion; other decoders take them
     "top_p": ((1, 1.0), _SAMPLING),
     "top_k": ((0, -1), _SAMPLING),
+}
+NEUTRAL_SAMPLING: dict[str, tuple[tuple[Any, ...], str]] = {
     "min_p": ((0, 0.0), _SAMPLING),
     "typical_p": ((1, 1.0), _SAMPLING),
     "presence_penalty": ((0, 0.0), _SAMPLING),
@@ -68,6 +70,7 @@ class SampledRequest(FormattedRequest):
     stop: Stop | Annotated[list[Stop], Field(max_length=MOST_STOPS)] | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     user: str | None = None
+    decoder: Annotated[str, Field(min_length=1, max_length=64)] | None = None
     diffusion_frames: bool | None = None
     vllm_xargs: dict[str, Any] | None = None
     logprob_token_ids: Annotated[list[TokenId], Field(min_length=1)] | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
@@ -32,10 +33,22 @@ class NeutralFields(Strict):
 
     @model_validator(mode="after")
     def _check_neutral(self) -> Self:
-        for name, (values, instead) in self.NEUTRAL.items():
-            value = getattr(self, name)
-            if value is not None and value not in values:
-                raise ApiError(
-                    400, f"{name} can only be left at its neutral value here: {instead}.", param=name, code=UNSUPPORTED
-                )
+        check_neutral(self, self.NEUTRAL)
         return self
+
+
+def check_neutral(body: Strict, fields: Mapping[str, tuple[tuple[Any, ...], str]]) -> None:
+    """See that fields are left at a value that changes nothing.
+
+    Args:
+        fields: names with those values, and what a client may do instead.
+
+    Raises:
+        ApiError: one is not.
+    """
+    for name, (values, instead) in fields.items():
+        value = getattr(body, name)
+        if value is not None and value not in values:
+            raise ApiError(
+                400, f"{name} can only be left at its neutral value here: {instead}.", param=name, code=UNSUPPORTED
+            )

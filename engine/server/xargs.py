@@ -13,7 +13,7 @@ from typing import Any
 from engine.config import GenerationConfig
 from engine.errors import SafelightError, quoted
 from engine.files import parse_json
-from engine.server.errors import ApiError
+from engine.server.errors import UNSUPPORTED, ApiError
 from engine.service import LoadedModel
 
 NAMES = ("seed_canvas", "pinned", "max_steps", "canvas_length", "read_only", "constrained")
@@ -33,6 +33,13 @@ def apply_xargs(
         known = ", ".join(PREFIX + name for name in NAMES)
         raise ApiError(400, f"vllm_xargs: {quoted(unknown[0])} is not known; there are {known}.", param="vllm_xargs")
     values = {name.removeprefix(PREFIX): value for name, value in xargs.items()}
+    if not config.is_block_diffusion and (values.keys() - {"canvas_length"} or allowed is not None):
+        raise ApiError(
+            400,
+            f"{config.decoder} takes diffusion_canvas_length alone of vllm_xargs, and no logprob_token_ids.",
+            param="vllm_xargs" if values else "logprob_token_ids",
+            code=UNSUPPORTED,
+        )
     changes: dict[str, Any] = {}
     if "max_steps" in values:
         changes["max_denoising_steps"] = _whole(values, "max_steps", 1, config.max_denoising_steps)

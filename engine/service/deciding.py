@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from engine.config import GenerationConfig
+from engine.config import BLOCK_DIFFUSION, GenerationConfig
 from engine.errors import SafelightError
 from engine.tasks.decisions.layout import WIDTH, CanvasTokens, Layout, layout_of
 from engine.tasks.decisions.questions import Decision
@@ -55,6 +55,10 @@ class Deciding:
 def reading_config(config: GenerationConfig, width: int) -> GenerationConfig:
     """The settings of one read-only step on a canvas of ``width`` tokens."""
     return config.replace(
+        decoder=BLOCK_DIFFUSION,
+        thought_decoder="",
+        answer_decoder="",
+        rescue=False,
         canvas_length=width,
         max_new_tokens=width,
         max_denoising_steps=1,

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from engine import catalog
+from engine.config import BLOCK_DIFFUSION
 from engine.errors import SafelightError
 from engine.service.capabilities import Capabilities
 from engine.service.deciding import Deciding
@@ -19,6 +20,7 @@ from engine.trace.header import ModelIdentity
 
 if TYPE_CHECKING:
     from engine.models.model import Model
+    from engine.models.registry import Family
 
 
 def describe(model: Model, request: LoadRequest, identity: ModelIdentity, capabilities: Capabilities) -> LoadedModel:
@@ -46,11 +48,17 @@ def describe(model: Model, request: LoadRequest, identity: ModelIdentity, capabi
         kernels=model.compute_path,
         device_reason=model.placement.reason,
         capabilities=capabilities,
+        decoders=_decoders(model.family),
         traits=catalog.traits(model.name),
         reads_system=_reads(model, [_SYSTEM, _QUESTION], _SYSTEM),
         reads_tools=_reads_tools(model),
         reads_history=_reads(model, [_QUESTION, _ANSWER, _NEXT], _QUESTION),
     )
+
+
+def _decoders(family: Family) -> tuple[str, ...]:
+    own = family.default_decoder
+    return (own, *(name for name in family.decoders if name != own))
 
 
 _SYSTEM = {"role": "system", "content": "4f1c"}
@@ -108,4 +116,6 @@ def deciding_of(model: Model) -> Deciding:
     Raises:
         SafelightError: it cannot.
     """
+    if BLOCK_DIFFUSION not in model.family.decoders:
+        raise SafelightError("this model does not denoise, and a decision is read from a denoising step; load another")
     return Deciding.of(model.tokenizer.encode, model.generation_defaults, model.config.canvas_length)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from engine.config import GenerationConfig
+from engine.config import BLOCK_DIFFUSION, GenerationConfig
+from engine.decoding.names import names_of, require_diffusion
 from engine.errors import SafelightError
 from engine.events import CanvasCommitted, Event, Influence
 from engine.service.admission import Admission
@@ -97,6 +98,7 @@ class LocalBackend:
     def __init__(self, traces: Path | None = None) -> None:
         self._model: Model | None = None
         self._deciding: Deciding | None = None  # None: the model cannot decide
+        self._capabilities = CAPABILITIES
         self._reads_system = True  # the model's template
         self._caches = CachePool()
         self._admission = Admission(self._caches)
@@ -107,7 +109,7 @@ class LocalBackend:
 
     @property
     def capabilities(self) -> Capabilities:
-        return dataclasses.replace(CAPABILITIES, decisions=self._deciding is not None)
+        return self._capabilities
 
     # ---------------------------------------------------------------- the model
 
@@ -133,6 +135,7 @@ class LocalBackend:
             model = self.load_model(request.path_or_id, progress, request.threads)
             identity = identify_model(model, request.path_or_id, request.title)
             self._deciding = _deciding(model)
+            self._capabilities = _capabilities(model, decides=self._deciding is not None)
             loaded = describe(model, request, identity, self.capabilities)
         except _AbandonedError:
             return
@@ -156,6 +159,7 @@ class LocalBackend:
 
     def _forget_model(self) -> None:
         self._model = self._deciding = self._chosen = self._present = self._ahead = None
+        self._capabilities = CAPABILITIES
         self._caches.clear()
 
     def set_adapter(self, request: AdapterRequest) -> AdapterChanged:
@@ -212,7 +216,7 @@ class LocalBackend:
         try:
             model = self._require_model()
             self._put_adapter(model, self._adapter_of(request))
-            task = self._held_to_format(model, self._prepared(model, request))
+            task = self._held_to_format(model, self._decoded(model, self._prepared(model, request)))
             need = self.run_bytes(model, len(task.ids), task.request.config, self._admission.running)
             self._admission.begin(request.run_id, need)  # before the next run asks whether it is admitted
             record = self._recorder.begin(task.request, task.ids, model.tokenizer, task.slots)
@@ -280,6 +284,27 @@ class LocalBackend:
         messages = self._fitting(model, request) if request.kind == "chat" else request.messages
         request = dataclasses.replace(request, messages=messages)
         return _Task(request, prompt_ids(model, request))
+
+    @staticmethod
+    def _decoded(model: Model, task: _Task) -> _Task:
+        """A run whose settings name its decoder, unless that is block diffusion.
+
+        Raises:
+            SafelightError: the model's family does not have it, or it cannot do what is asked for.
+        """
+        known, own = model.family.decoders, model.family.default_decoder
+        request = task.request
+        source, config = request.source, request.config
+        if source is not None:
+            require_diffusion(source.header.config, known, own, "going on from a recorded run")
+        elif request.decision is None and request.output_format is None:
+            names_of(config, known, own)
+            named = config.replace(decoder=config.decoder or own)
+            if not named.is_block_diffusion:
+                return dataclasses.replace(task, request=dataclasses.replace(request, config=named))
+        elif request.output_format is not None:
+            require_diffusion(config, known, own, "an answer in a format")
+        return task
 
     @staticmethod
     def _held_to_format(model: Model, task: _Task) -> _Task:
@@ -398,6 +423,7 @@ class LocalBackend:
 
         self._put_adapter(model, self._chosen)
         header = request.trace.header
+        require_diffusion(header.config, model.family.decoders, model.family.default_decoder, "influence")
         ids = header.prompt_ids or model.chat_ids(header.messages, enable_thinking=header.think)
         cache = self._caches.take(model, ids)
         found = influence(
@@ -461,6 +487,13 @@ def _deciding(model: Model) -> Deciding | None:
         return deciding_of(model)
     except SafelightError:
         return None
+
+
+def _capabilities(model: Model, *, decides: bool) -> Capabilities:
+    """What a model can; forks, infills, influence and formats are block diffusion's."""
+    diffuses = BLOCK_DIFFUSION in model.family.decoders
+    can = dataclasses.replace(CAPABILITIES, decisions=decides)
+    return can if diffuses else dataclasses.replace(can, forks=False, infill=False, influence=False, structured=False)
 
 
 def with_unmarked(run: Iterable[Event | Pass], source: Recording, marked: Collection[int]) -> Iterator[Event | Pass]:

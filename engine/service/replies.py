@@ -44,6 +44,7 @@ class LoadedModel:
     adapter_title: str = ""
     capabilities: Capabilities = field(default_factory=Capabilities)
     traits: Traits = field(default_factory=Traits)
+    decoders: tuple[str, ...] = ()  # that its runs may have, its own first; none where a server does not say
     reads_system: bool = True  # its template writes the system prompt,
     reads_history: bool = True  # and what was said before the last message
     reads_tools: bool = False  # and the tools that are offered

@@ -44,6 +44,9 @@ class ChatTemplate:
         settings = read_json(settings_path) if settings_path.exists() else {}
         path = folder / "chat_template.jinja"
         source = read_text(path, 4 * MOST_SOURCE) if path.exists() else settings.get("chat_template")
+        if isinstance(source, list):  # several, by their names
+            named = (one for one in source if isinstance(one, dict) and one.get("name") == "default")
+            source = next((one.get("template") for one in named), None)
         if not isinstance(source, str):
             raise SafelightError(f"{folder} has no chat template (chat_template.jinja); download the model again")
         tokens = {}

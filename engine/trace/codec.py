@@ -4,7 +4,7 @@ Arrays lie one after the other without padding, numbers of four bytes by planes:
 which packs better. Masks are bits, the first position in the highest. Tokens are i32, reals f64 unless they say f32.
 
     PREF   prompt_tokens u64, reused_tokens u64, seconds
-    CANV   canvas (C), pinned_mask (C)
+    CANV   canvas (C), pinned_mask (C), filler, where the block has one
     STEP   temperature, seconds, K u16, whether there is a top u16, argmax (C), candidates ^ argmax (C),
            next_canvas ^ candidates (C), entropy f32 (C), accepted_mask (C), top_tokens (K, C),
            top_probabilities f32 (K, C)
@@ -62,6 +62,7 @@ FINISHED: tuple[Finished, ...] = get_args(Finished)
 
 PREF, STEP, COMM, DONE = struct.Struct("<QQd"), struct.Struct("<ddHH"), struct.Struct("<III"), struct.Struct("<IIIId")
 PART, PINS, COUNT, OPTIONS = struct.Struct("<II"), struct.Struct("<III"), struct.Struct("<H"), struct.Struct("<HH")
+FILLER = struct.Struct("<i")
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class Codec:
         return {
             b"PIEC": MOST_TEXTS,
             b"PREF": PREF.size,
-            b"CANV": 4 * self.length + mask,
+            b"CANV": 4 * self.length + mask + FILLER.size,
             b"STEP": min(STEP.size + 16 * self.length + mask + 8 * self.length * MOST_TOP, MOST_STEP),
             b"PINS": PINS.size + 4 * self.length,
             b"SLOT": COUNT.size + MOST_QUESTIONS * (OPTIONS.size + 4 * MOST_OPTIONS),
@@ -113,7 +114,8 @@ class Codec:
                 return b"PREF", PREF.pack(event.prompt_tokens, event.reused_tokens, event.seconds), -1, -1
             case CanvasStarted():
                 payload = _planes(self._sized(event.canvas)) + _bits(self._sized(event.pinned_mask))
-                return b"CANV", payload, event.block_index, -1
+                filler = b"" if event.filler is None else FILLER.pack(event.filler)
+                return b"CANV", payload + filler, event.block_index, -1
             case StepFinished():
                 return b"STEP", self._encode_step(event), event.block_index, event.step
             case PrefixPinned():
@@ -175,7 +177,8 @@ class Codec:
                     raise PayloadError("it contradicts itself")
                 event: Event = PrefillFinished(prompt, reused, _figure(seconds))
             case b"CANV":
-                event = CanvasStarted(block, reading.tokens(self.length), reading.mask(self.length))
+                canvas, pinned = reading.tokens(self.length), reading.mask(self.length)
+                event = CanvasStarted(block, canvas, pinned, None if reading.is_over else int(reading.tokens(1)[0]))
             case b"STEP":
                 event = self._decode_step(reading, block, step)
             case b"PINS":
@@ -295,8 +298,12 @@ class _Reading:
         except UnicodeDecodeError:
             raise PayloadError("its text is no UTF-8") from None
 
+    @property
+    def is_over(self) -> bool:
+        return self._place == len(self._payload)
+
     def end(self) -> None:
-        if self._place != len(self._payload):
+        if not self.is_over:
             raise PayloadError("it is too long")
 
 

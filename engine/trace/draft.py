@@ -8,6 +8,7 @@ import numpy as np
 
 from engine.events import (
     CanvasCommitted,
+    CanvasStarted,
     Event,
     GenerationFinished,
     PrefixPinned,
@@ -30,6 +31,7 @@ class Draft:
         self._ends = ends
         self.committed: list[int] = []
         self._argmax: Tokens | None = None
+        self._filler: int | None = None  # of the block under way; where it stands there is no guess
         self._is_read = False  # the canvas under way is a decision's
         self._texts: dict[bool, list[str]] = {False: [], True: []}  # by whether it is thinking
 
@@ -43,8 +45,11 @@ class Draft:
 
     def fold(self, event: Event) -> None:
         """Take in the next event."""
-        if isinstance(event, StepFinished):
-            self._argmax = event.argmax_canvas
+        if isinstance(event, CanvasStarted):
+            self._filler = event.filler
+        elif isinstance(event, StepFinished):
+            argmax = event.argmax_canvas
+            self._argmax = argmax if self._filler is None else argmax[argmax != self._filler]
         elif isinstance(event, PrefixPinned):
             behind = () if self._argmax is None else self._argmax[event.pinned :]
             self._argmax = np.concatenate([event.canvas[: event.pinned], np.asarray(behind, dtype=np.int32)])

@@ -17,7 +17,7 @@ the order of a run (``header``, ``texts`` and ``codec`` say what is in them; C p
     HEAD   model, prompt, settings and seed, JSON; first, once
     PIEC   texts of tokens that the next record names and none before did
     PREF   the prompt was prefilled
-    CANV   a block's noise and its pinned positions
+    CANV   a block's noise, or what was written of it before and its filler, and its pinned positions
     STEP   a denoising step
     PINS   the canvas was read under the format of the answer, and its beginning pinned
     SLOT   what the slots of a decision's canvas came to
@@ -42,7 +42,7 @@ from engine.errors import SafelightError
 
 SUFFIX = ".sltrace"
 SIGNATURE = b"\x89SLT\r\n\x1a\n"  # a byte over 127, line ends and an end-of-file: transfers as text are found out
-VERSION = 2  # of runs in which shares were set; all others are still written as 1
+VERSION = 2  # of runs in which shares were set, or that are not block diffusion; all others are still written as 1
 OPENING = struct.Struct("<8sII")
 HEAD = struct.Struct("<4sIIiiII")
 

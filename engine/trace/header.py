@@ -123,8 +123,12 @@ class TraceHeader:
 
     @property
     def format_version(self) -> int:
-        """The oldest format whose readers know all of it: shares would be passed over by those of the first."""
-        return 2 if any(change.mixed for change in self.changes) else 1
+        """The oldest format whose readers know all of it: those of the first pass over shares, and know no filler.
+
+        So a header names its decoder, unless that is block diffusion.
+        """
+        is_first = self.config.is_block_diffusion and not any(change.mixed for change in self.changes)
+        return 1 if is_first else 2
 
     def to_json(self) -> bytes:
         """The HEAD record's payload."""

@@ -34,6 +34,8 @@ LONGEST = 256  # characters of a token's text that are kept; no real token comes
 def tokens_of(event: Event) -> list[NDArray[Any]]:
     """All tokens that an event names, in arrays of any shape."""
     match event:
+        case CanvasStarted(filler=int() as filler):
+            return [event.canvas, np.array([filler])]
         case CanvasStarted() | PrefixPinned():
             return [event.canvas]
         case StepFinished():

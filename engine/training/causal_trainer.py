@@ -5,7 +5,6 @@ A draft is trained on a finished masked run, whose averaged weights stay as they
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,8 +12,9 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
+from engine.adapters.draft import SCALING, TARGETS
 from engine.adapters.lora import LayerAdapter
-from engine.adapters.targets import Targets, attach, new_adapters
+from engine.adapters.targets import attach, new_adapters
 from engine.errors import SafelightError
 from engine.models.causal.network import CausalNetwork
 from engine.training.checkpointing import read_state
@@ -23,8 +23,6 @@ from engine.training.loop import State, TrainingLoop, has_bf16, initialise_matri
 from engine.training.recipes.causal import CausalRecipe
 from engine.training.text_loss import read_rows, right_texts, text_loss
 
-DRAFT_TARGETS = Targets(re.compile(r"layers\.\d+\.self_attn\.o_proj"), prefixes=(("encoder.", "denoise"),))
-DRAFT_SCALING = 4.0  # the published draft's
 BASE = "base."  # of a draft: its frozen weights, in a checkpoint
 MOST_TEXTS = 16  # of a row, that are reported on
 
@@ -46,9 +44,8 @@ def averaged(folder: Path, recipe: CausalRecipe) -> tuple[dict[str, Tensor], str
 
 def add_draft(network: CausalNetwork, rank: int, generator: torch.Generator) -> dict[str, LayerAdapter]:
     """A fresh draft on all layers, by their paths: it changes nothing yet. ``generator``: on the CPU."""
-    drafts = new_adapters(network, DRAFT_TARGETS, rank, 0, generator, DRAFT_SCALING)
-    # In training all rows count as text.
-    attach(network, {path: LayerAdapter(draft.denoise, draft.denoise) for path, draft in drafts.items()})
+    drafts = new_adapters(network, TARGETS, rank, 0, generator, SCALING)
+    attach(network, drafts)
     return drafts
 
 

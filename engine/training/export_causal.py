@@ -12,16 +12,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from engine.adapters.draft import TARGETS
 from engine.adapters.writing import save_adapter
 from engine.files import write_json
 from engine.models.causal.config import CausalConfig
 from engine.models.causal.network import CausalNetwork
-from engine.training.causal_trainer import BASE, DRAFT_TARGETS, add_draft
+from engine.store_files import DRAFT_FOLDER
+from engine.training.causal_trainer import BASE, add_draft
 from engine.training.data.corpus import EOS, PAD, write_tokenizer
 from engine.training.recipes.causal import CausalRecipe
 from engine.weights.saving import save_whole
 
-DRAFT = "linear_spec_lora"  # folder of the draft, in the checkpoint's
 ENDS = [EOS, 8]  # <eos> and <turn|>
 
 
@@ -85,5 +86,6 @@ def export_causal(tensors: Mapping[str, Tensor], recipe: CausalRecipe, folder: P
     if is_draft:
         drafts = add_draft(network, recipe.rank, torch.Generator())
         for path, draft in drafts.items():
-            draft.load_state_dict({name: average[f"{path}.{name}"] for name in draft.state_dict()})
-        save_adapter(folder / DRAFT, drafts, DRAFT_TARGETS, base_name="", base_fingerprint="")
+            for name, param in draft.named_parameters():
+                param.data.copy_(average[f"{path}.{name}"])
+        save_adapter(folder / DRAFT_FOLDER, drafts, TARGETS, base_name="", base_fingerprint="")

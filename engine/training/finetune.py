@@ -25,6 +25,7 @@ from engine.adapters.writing import save_adapter
 from engine.errors import SafelightError, quoted
 from engine.files import explained, read_text, write_text
 from engine.fingerprint import fingerprint
+from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.model import Model, load_model
 from engine.training.data.corpus import SudokuSource
 from engine.training.data.puzzles import Examples, FilePuzzles, Format, Pair, fresh_pairs, read_pairs, split
@@ -95,6 +96,7 @@ class AdapterTrainer:
     def __init__(self, run: AdapterRun, model: Model, facts: dict[str, str], pairs: list[Pair] | None = None) -> None:
         self.run, self.recipe, self.model, self.facts, self.step = run, run.recipe, model, facts, 0
         recipe, network = run.recipe, model.network
+        assert isinstance(network, DiffusionGemma), "refused before it was loaded"
         self.generator = torch.Generator().manual_seed(run.seed)
         self.adapters = new_adapters(
             network, model.family.targets, recipe.rank_denoise, recipe.rank_causal, self.generator

@@ -65,10 +65,12 @@ def require_training_memory(run: AdapterRun) -> tuple[int, int]:
         Bytes that it takes, and bytes that are free.
 
     Raises:
-        SafelightError: it does not fit; says what to change.
+        SafelightError: it does not fit, and what to change; or the family has no denoising steps.
     """
     folder = ModelFolder.open(catalog.resolve(run.model))
     config = folder.config
+    if not config.denoises:
+        raise SafelightError(f"{folder.path} has no denoising steps to train an adapter for; take a DiffusionGemma")
     context = min(PROMPT + config.canvas_length, config.max_position_embeddings)
     found = folder.plan(context, run.quantization, run.device, run.dtype)
     itemsize = getattr(torch, found.dtype).itemsize

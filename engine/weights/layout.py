@@ -7,6 +7,7 @@ it. Three layouts are known: as released (here), int4 as published in the compre
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -41,7 +42,8 @@ class Names:
     """What a family's released checkpoints call its tensors."""
 
     released: Callable[[str], str]  # of one of our parameters
-    skipped: tuple[str, ...] = ()  # beginnings of names that are known and not read
+    skipped: tuple[str, ...] = ()  # beginnings of names that are known and not read: parts that are not supported
+    ignored: re.Pattern[str] | None = None  # names of tensors that are left out where the network lacks them
 
 
 class State:
@@ -91,23 +93,22 @@ def released(state: State, names: Names) -> Layout:
     }
 
 
-def check(checkpoint: Checkpoint, layout: Layout, skipped: tuple[str, ...] = ()) -> int:
+def check(checkpoint: Checkpoint, layout: Layout, names: Names) -> int:
     """Compare a checkpoint's headers with a layout, before anything is read.
 
-    Args:
-        skipped: beginnings of the names of tensors that are known and not read.
-
     Returns:
-        How many of those there are.
+        How many tensors there are whose names ``names`` skips.
 
     Raises:
         SafelightError: a tensor is missing, surplus, or of another shape or type.
     """
     folder, found = checkpoint.folder, 0
     for name, header in checkpoint.headers.items():
-        if name.startswith(skipped):
+        if name.startswith(names.skipped):
             found += 1
         elif name not in layout:
+            if names.ignored is not None and names.ignored.fullmatch(name):
+                continue
             raise SafelightError(f"{folder}: tensor {name} is not part of this model; the checkpoint does not fit")
         elif header.shape != layout[name].shape:
             raise SafelightError(

@@ -100,7 +100,7 @@ class StoredWeights:
             layout = compressed_tensors.compressed(state, names)
         else:
             layout = released(state, names)
-        skipped = check(self.checkpoint, layout, names.skipped)
+        skipped = check(self.checkpoint, layout, names)
         return Weights(network, self.checkpoint, layout, state, precision, self.manifest, skipped)
 
 

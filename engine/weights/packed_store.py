@@ -19,9 +19,9 @@ from pathlib import Path
 import torch
 
 from engine.errors import SafelightError, quoted
-from engine.files import is_bare_name, is_plain_file, read_bytes, read_json, replacing, write_json
+from engine.files import explained, is_bare_name, is_plain_file, read_bytes, read_json, replacing, write_json
 from engine.quant import Precision
-from engine.store_files import COMPANIONS, MANIFEST, PARTIAL, UNFINISHED
+from engine.store_files import COMPANIONS, DRAFT_FILES, DRAFT_FOLDER, MANIFEST, PARTIAL, UNFINISHED
 from engine.types import Cancel, Progress
 from engine.weights.layout import Expected, Layout, State, fill
 from engine.weights.safetensors import FLOATING, MOST_FILES, Checkpoint
@@ -229,6 +229,7 @@ def write_store(
             manifest.write(destination / PARTIAL)
         if progress is not None:
             progress(done / len(groups))
+    _copy_draft(checkpoint.folder / DRAFT_FOLDER, destination / DRAFT_FOLDER)  # last: discarding keeps folders
     manifest.write(destination / MANIFEST)
     (destination / PARTIAL).unlink(missing_ok=True)
     return manifest
@@ -266,6 +267,18 @@ def _sweep(destination: Path) -> None:
 def _is_whole(path: Path, shard: Shard) -> bool:
     """Whether a file is there as an unfinished conversion wrote it; a link would be another's."""
     return is_plain_file(path) and path.stat().st_size == shard.bytes and digest(path) == shard.sha256
+
+
+def _copy_draft(source: Path, destination: Path) -> None:
+    if destination.is_symlink():  # a stranger's, who would lead the files elsewhere
+        raise SafelightError(f"{destination} is a link; remove it")
+    for name in DRAFT_FILES:
+        if (source / name).is_file():
+            try:
+                destination.mkdir(exist_ok=True)
+            except OSError as error:
+                raise explained(error, destination) from error
+            _copy(source / name, destination / name)
 
 
 def _copy(source: Path, destination: Path) -> None:

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from engine import SKILLS, SafelightError, load_model, threads
+from engine import SKILLS, SafelightError, catalog, load_model, threads
 from engine.config import MOST_THREADS
+from engine.files import read_json
+from engine.models.registry import family_of
 from engine.threads import LEAST_WORK, choose_threads, work_of
 from tests.engine.tiny import CONFIG, network
 
@@ -27,6 +29,16 @@ def test_work_is_that_of_every_weight() -> None:
     made = network()
     sizes = {name: weight.numel() for name, weight in made.named_parameters() if weight.dim() > 1}
     every = sum(sizes.values()) + sizes["embed_tokens.weight"]
+    assert work_of(made.config) == made.config.canvas_length * every
+
+
+def test_work_of_a_model_without_denoising_steps_leaves_the_table_of_tokens_out() -> None:
+    raw = read_json(catalog.shape("wedlm-8b").folder / "config.json") | {"num_hidden_layers": 2}
+    family = family_of(raw)
+    with torch.device("meta"):
+        made = family.build(family.read_config(raw))
+    sizes = {name: weight.numel() for name, weight in made.named_parameters() if weight.dim() > 1}
+    every = sum(sizes.values()) - sizes["embed_tokens.weight"]
     assert work_of(made.config) == made.config.canvas_length * every
 
 

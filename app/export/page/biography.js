@@ -25,7 +25,8 @@ const biography = {
     const rows = [];
     for (let step = 0; step < block.steps; step += 1) {
       const i = step * block.length + at;
-      const fates = { [NOISE]: "re-noised", [ACCEPTED]: "accepted", [REMELTED]: "remelted", [SETTLED]: "accepted, settled" };
+      const fates = { [NOISE]: block.filler === null ? "re-noised" : "not written", [ACCEPTED]: "accepted", [REMELTED]: "remelted",
+        [SETTLED]: "accepted, settled" };
       const fate = isGiven(block, step, at) ? "given" : fates[block.fate[i]];
       const link = element("button", { type: "button", "aria-label": `Go to step ${stepNumber(step)}` }, `${stepNumber(step)}`);
       const row = element("tr", { class: block.fate[i] === REMELTED ? "melt" : block.accepted[i] ? "accepted" : "" },

@@ -27,8 +27,8 @@ function boardAt(block, step) {
     if (!sure && !block.width && step >= 0) digit = digitOf(block.argmax[step * block.length + at]);
     const given = puzzle[cell] === "0" ? "" : puzzle[cell];
     const violated = given !== "" && (committed ? digitOf(token) !== given : digit !== "" && digit !== given);
-    const [text, sign] = state === PADDING ? ["", ""] : [spelled(token), signOf(token)];
-    return { at, state: state === NOISE && digit ? CANDIDATE : state, digit, text, sign, accepted: sure, given,
+    const [text, sign] = state === PADDING || state === MASKED ? ["", ""] : [spelled(token), signOf(token)];
+    return { at, state: (state === NOISE || state === MASKED) && digit ? CANDIDATE : state, digit, text, sign, accepted: sure, given,
       marks, violated, clashes: new Set(), wrong: committed && wrong.includes(cell) };
   });
   for (const unit of UNITS) {
@@ -111,7 +111,7 @@ function squareWords(block, step, cell, index) {
 }
 
 function boardWords(block, step, cells) {
-  if (step < 0) return "Noise in all cells.";
+  if (step < 0) return block.filler === null ? "Noise in all cells." : "Nothing is written yet.";
   if (step >= block.steps) return block.board.verdict;
   return `${cells.filter((cell) => cell.accepted).length} of 81 cells accepted.`;
 }

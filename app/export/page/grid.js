@@ -69,7 +69,7 @@ const grid = {
     if (!block.longest) {
       let longest = 1;
       for (const tokens of [block.noise, block.final || [], block.argmax, block.following]) {
-        for (const token of tokens) longest = Math.max(longest, [...glyphOf(token)[0]].length);
+        for (const token of tokens) if (token !== block.filler) longest = Math.max(longest, [...glyphOf(token)[0]].length);
       }
       block.longest = Math.min(longest, 10);
     }
@@ -88,7 +88,9 @@ const grid = {
       const at = this.places[index];
       if (isBoard) fillSquare(cell, squares[index], frame.step < block.steps);
       else this.fill(cell, block, frame.step, at, view !== "raw");
-      const isShaded = layer === "entropy" && base >= 0 && stateAt(block, frame.step, at, false) !== PADDING;
+      const state = stateAt(block, frame.step, at, false);
+      const isKnown = state !== PADDING && !(state === MASKED && !block.entropy[base + at]);
+      const isShaded = layer === "entropy" && base >= 0 && isKnown;
       cell.classList.toggle("shaded", isShaded);
       if (isShaded) {
         const share = limit > 0 ? Math.min(1, block.entropy[base + at] / limit) : 0;
@@ -107,9 +109,9 @@ const grid = {
   fill(cell, block, step, at, calm) {
     const state = stateAt(block, step, at, calm);
     const [text, kind] = glyphOf(tokenAt(block, step, at, calm));
-    const gone = kind === "end" || state === PADDING;
-    cell.textContent = gone ? "" : text;
-    cell.className = `cell s${state}${gone ? " end" : kind === "sign" ? " sign" : ""}${slots.includes(at) ? " slot" : ""}`;
+    const gone = state !== MASKED && (kind === "end" || state === PADDING);
+    cell.textContent = gone || state === MASKED ? "" : text;
+    cell.className = `cell s${state}${gone ? " end" : kind === "sign" && state !== MASKED ? " sign" : ""}${slots.includes(at) ? " slot" : ""}`;
   },
 
   choose(at) {
@@ -151,7 +153,8 @@ function fitting(room, width, count) {
 
 function cellWords(block, step, at, calm) {
   const state = told.states[stateAt(block, step, at, calm)];
-  const words = [`Position ${at}`, `“${spelled(tokenAt(block, step, at, calm))}”`, state];
+  const isMasked = stateAt(block, step, at, calm) === MASKED;
+  const words = [`Position ${at}`, isMasked ? "nothing yet" : `“${spelled(tokenAt(block, step, at, calm))}”`, state];
   if (slots.includes(at)) words.push(`slot of question ${slots.indexOf(at) + 1}`);
   if (step >= 0 && block.steps) {
     const i = Math.min(step, block.steps - 1) * block.length + at;
@@ -164,11 +167,14 @@ const count = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
 
 function paintLegend(isBoard) {
   const given = blocks.some((block) => block.pinned.size || block.held.size), fits = blocks.some((block) => block.fits.size);
-  const usual = [NOISE, CANDIDATE, ACCEPTED, REMELTED, SETTLED, ...(given ? [GIVEN] : []), ...(fits ? [FITTING] : [])];
+  const noise = blocks.some((block) => block.filler === null) || !blocks.length ? [NOISE, REMELTED] : [];
+  const masked = blocks.some((block) => block.filler !== null) ? [MASKED] : [];
+  const usual = [...noise.slice(0, 1), ...masked, CANDIDATE, ACCEPTED, ...noise.slice(1), SETTLED, ...(given ? [GIVEN] : []),
+    ...(fits ? [FITTING] : [])];
   const states = slots.length ? [NOISE, ACCEPTED, GIVEN] : usual;
   const shown = isBoard ? BOARD_LEGEND : states.map((state) => [`s${state}`, "a", told.states[state]]);
   if (slots.length) shown.push([`s${ACCEPTED} slot`, "a", "slot of a question"]);
   byId("legend").replaceChildren(...shown.map(([style, text, words]) => element("li", {},
     element("span", { class: `cell ${isBoard ? "square " : ""}${style}`, "aria-hidden": "true" },
-      ...(isBoard ? [element("span", { class: "digit" }, text)] : [text])), words)));
+      ...(isBoard ? [element("span", { class: "digit" }, text)] : style === `s${MASKED}` ? [] : [text])), words)));
 }

@@ -1,6 +1,6 @@
 // Reads the run: its arrays, its frames, and what each cell is at a frame. Knows no page.
 
-const NOISE = 0, CANDIDATE = 1, ACCEPTED = 2, REMELTED = 3, SETTLED = 4, GIVEN = 5, PADDING = 6, FITTING = 7;
+const NOISE = 0, CANDIDATE = 1, ACCEPTED = 2, REMELTED = 3, SETTLED = 4, GIVEN = 5, PADDING = 6, FITTING = 7, MASKED = 8;
 const SETTLED_AFTER = 2;
 const told = JSON.parse(document.getElementById("data").textContent);
 const special = new Set(told.special);
@@ -90,24 +90,38 @@ function isGiven(block, step, at) {
 function stateAt(block, step, at, calm) {
   if (step >= block.steps && at >= block.textLength) return PADDING;
   if (isGiven(block, step, at)) return block.fits.has(at) ? FITTING : GIVEN;
-  if (step < 0) return NOISE;
+  if (step < 0) return block.filler === null ? NOISE : block.noise[at] === block.filler ? MASKED : ACCEPTED;
   if (step >= block.steps) return SETTLED;
   const fate = block.fate[step * block.length + at];
-  return fate === NOISE && calm ? CANDIDATE : fate;
+  if (fate !== NOISE) return fate;
+  if (block.filler !== null) return tokenAt(block, step, at, calm) === block.filler ? MASKED : CANDIDATE;
+  return calm ? CANDIDATE : NOISE;
+}
+
+// Whether the pass of a step predicted a position; a step that begins with noise predicts all.
+function isPredicted(block, step, at) {
+  if (block.filler === null) return true;
+  const i = step * block.length + at;
+  const written = step > 0 ? block.accepted[i - block.length] : block.noise[at] !== block.filler;
+  return !written && block.argmax[i] !== block.filler;
 }
 
 // The figures of a step, padding left out.
 function figures(block, step) {
   const count = counted(block);
   const found = { entropy: 0, accepted: 0, melted: 0, count };
+  let predicted = 0;
   const from = Math.max(0, Math.min(step, block.steps - 1)) * block.length;
   if (step < 0 || !block.steps) return found;
   for (let i = from; i < from + count; i += 1) {
-    found.entropy += block.entropy[i];
+    if (isPredicted(block, step, i - from)) {
+      found.entropy += block.entropy[i];
+      predicted += 1;
+    }
     found.accepted += block.accepted[i];
     found.melted += block.fate[i] === REMELTED ? 1 : 0;
   }
-  found.entropy /= count || 1;
+  found.entropy /= predicted || 1;
   return found;
 }
 
@@ -126,7 +140,7 @@ function textAt(frame) {
       const step = index < frame.block ? block.steps - 1 : Math.min(frame.step, block.steps - 1);
       const token = whole ? block.final[at] : block.argmax[step * block.length + at];
       if (!whole && ends.has(token)) break;
-      if (!special.has(token)) found.push([token, index, at, !whole]);
+      if (!special.has(token) && (whole || token !== block.filler)) found.push([token, index, at, !whole]);
     }
   }
   return found;

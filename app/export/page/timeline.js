@@ -68,12 +68,16 @@ function frameWords(frame) {
 function stepWords(frame) {
   const block = blocks[frame.block];
   const name = blocks.length > 1 ? `Block ${frame.block + 1}, ` : "";
-  if (frame.step < 0) return `${name}before the first step: noise`;
+  if (frame.step < 0) return `${name}before the first step: ${block.filler === null ? "noise" : "nothing is written"}`;
   const found = figures(block, frame.step);
   if (frame.step >= block.steps) {
     const melts = block.steps ? block.remelts.subarray((block.steps - 1) * block.length).subarray(0, found.count) : [];
     return `${name}committed after ${count(block.steps, "step")}, ${found.count} of ${block.length} are text, `
       + `${count(melts.reduce((sum, each) => sum + each, 0), "remelt")}`;
+  }
+  if (block.filler !== null) {
+    return `${name}step ${stepNumber(frame.step)}, written ${found.accepted} of ${found.count}, `
+      + `mean entropy ${found.entropy.toFixed(3)} nats`;
   }
   return `${name}step ${stepNumber(frame.step)}, temperature ${block.temperature[frame.step].toFixed(2)}, accepted ${found.accepted} of `
     + `${found.count}, ${found.melted} remelted, mean entropy ${found.entropy.toFixed(3)} nats`;

@@ -75,7 +75,7 @@ def _most_entropy(record: BlockRecord) -> float:
 
 def _entropy(seen: Seen) -> Heat:
     most = _most_entropy(seen.record)
-    entropy = seen.now.entropy
+    entropy = seen.now.known_entropy
     shares = _nothing(seen) if entropy is None else _divided(entropy, most)
     return Heat(
         shares,
@@ -90,11 +90,13 @@ def _confidence(seen: Seen) -> Heat:
     top = seen.now.top_probabilities
     if top is not None and top.shape[1]:
         doubt = 1.0 - top[:, 0].astype(np.float32)
+        if seen.now.known_entropy is not None:
+            doubt[np.isnan(seen.now.known_entropy)] = np.nan
         name = tr("probability of the likeliest token")
     else:
         known = seen.vocabulary is not None and seen.vocabulary > 1
         most = math.log(seen.vocabulary) if known and seen.vocabulary else _most_entropy(seen.record)
-        entropy = seen.now.entropy
+        entropy = seen.now.known_entropy
         doubt = _nothing(seen) if entropy is None else np.clip(_divided(entropy, most), 0.0, 1.0)
         if known:
             name = tr("confidence, 1 − entropy / ln {count}", count=seen.vocabulary)

@@ -79,12 +79,15 @@ class CellsModel(QAbstractTableModel):
         if block is None or not 0 <= row < len(self._tokens):
             return ""
         match column:
+            case 0 if self._states[row] == CellState.MASKED:
+                return tr("nothing yet")
             case 0:
                 return token_words(self._player.piece(self._tokens[row]))
             case 1:
                 return tr(STATE_WORDS[CellState(self._states[row])])
             case 2:
-                return tr("not known") if block.entropy is None else f"{block.entropy[row]:.3f}"
+                entropy = block.cell(row, calm=False).entropy
+                return tr("not known") if entropy is None else f"{entropy:.3f}"
             case 3:
                 return str(block.accepted_steps[row])
         return str(block.remelts[row])

@@ -131,6 +131,8 @@ def _rows(bio: History, step: int, piece: Piece) -> list[tuple[str, str, str, st
     accepted = bool(bio.accepted[step])
     fate = tr("sampled, accepted") if accepted else tr("sampled, re-noised")
     both = tr("argmax, accepted") if accepted else tr("argmax, re-noised")  # what has a fate was sampled
+    if bio.has_masks and not accepted:
+        fate, both = tr("sampled, not written"), tr("argmax, not written")
     rows = []
     for rank, (token, share) in enumerate(bio.top(step)):
         of_guess = both if token == sample else tr("argmax")

@@ -133,6 +133,8 @@ class RenderedText(QWidget):
         if record is not None and frame.step >= record.steps and record.final is not None:
             return tr("Block {block}, committed.", block=frame.block + 1)
         if frame.step < 0:
+            if record is not None and record.has_masks:
+                return tr("Block {block}, before the first step.", block=frame.block + 1)
             return tr("Block {block}, before the first step: noise.", block=frame.block + 1)
         return tr("Block {block}, draft at step {step}.", block=frame.block + 1, step=step_number(frame.step))
 

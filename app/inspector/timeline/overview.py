@@ -45,6 +45,7 @@ class BlockFigures:
     kl_to_final: Floats | None  # (S,) nats
     order: BlockOrder
     rounds: tuple[PinnedRound, ...] = ()  # of a run that fits a format
+    has_masks: bool = False  # see ``BlockRecord``
 
     @property
     def bursts(self) -> NDArray[np.int64]:
@@ -54,7 +55,7 @@ class BlockFigures:
     @property
     def stopped_early(self) -> bool:
         """Whether it was committed for being sure, before the cap on steps."""
-        return self.reason == "converged"
+        return self.reason == "converged" and not self.has_masks
 
 
 def figures_of(record: BlockRecord) -> BlockFigures:
@@ -77,6 +78,7 @@ def figures_of(record: BlockRecord) -> BlockFigures:
         kl_to_final=record.kl_to_final,
         order=block_order(record),
         rounds=record.rounds,
+        has_masks=record.has_masks,
     )
 
 

@@ -134,7 +134,7 @@ class Answer:
         said = [self.error] if self.error else []
         if self.is_empty and self.thinking:
             said.append(tr("The model only thought and wrote no answer. Regenerate, or allow more new tokens."))
-        elif self.is_empty and self.is_plain:
+        elif self.is_empty and (self.is_plain or not self.config.is_block_diffusion):
             said.append(tr("The model ended without writing anything. Regenerate, or ask otherwise."))
         elif self.is_empty:
             said.append(tr("The model ended without writing anything. Try another seed or a lower entropy bound."))

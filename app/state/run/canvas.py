@@ -3,6 +3,8 @@
 Two views of one truth. *Raw*: what stands on the canvas, noise included. *Calm*: accepted tokens as they are, and the
 model's best guess (argmax) everywhere else. Every token shown comes from an event; none is made up.
 
+A block with a filler is written over masks: there a step is a pass, what is accepted is written, and nothing is noise.
+
 Arrays are replaced, never written into, so ``copy.copy`` of a block is a snapshot.
 """
 
@@ -48,6 +50,13 @@ class CellState(enum.IntEnum):
     GIVEN = 5  # pinned: by the user, or forced or chosen by the format that the answer must fit
     PADDING = 6  # the end token and what follows it, once committed
     FITTING = 7  # written by the model and pinned, as it fits the format of the answer
+    MASKED = 8  # nothing is written there yet; the calm view shows a best guess where the pass had one
+
+
+def predicted_by(argmax: Tokens, written: Mask, filler: int) -> Mask:
+    """(C,) where a pass over masks predicted: ``written`` is what was before it."""
+    found: Mask = ~written & (argmax != filler)
+    return found
 
 
 @dataclass(frozen=True)
@@ -80,6 +89,9 @@ class BlockState:
     same at both, and the accepted candidate is that argmax. It is REMELTED at the one step that undoes an acceptance.
     A pinned position is GIVEN throughout, unless an end token before it turned it into padding. What a round pins of
     what the model wrote is FITTING; what it makes noise of again is not accepted any more, but not remelted either.
+
+    A pass over masks predicts some positions. ``entropy`` and the top candidates are those of the latest pass that
+    predicted a position: once it is written, how it was; 0 where none did.
     """
 
     block_index: int
@@ -108,12 +120,22 @@ class BlockState:
     text_length: int | None = None  # None until committed
     outcome: Tokens | None = None  # (T,) the text that it comes to, where that is known: committed, or in a replay
     reason: Literal["converged", "step_cap"] | None = None
+    filler: int | None = None  # stands where nothing is written; None: the block began as noise
+    predicted: Mask | None = None  # (C,) by the latest pass; None where a step predicts all
 
     def __post_init__(self) -> None:
         nothing = np.zeros(self.length, dtype=np.bool_)
         self.accepted_mask = self.remelted_mask = self.settled_mask = self.fitting_mask = nothing
         self.agreed_steps = self.accepted_steps = self.remelts = np.zeros(self.length, dtype=np.int32)
         self.kept = np.full(self.length, NEVER, dtype=np.int32)
+        if self.filler is not None:
+            self.accepted_mask = self.shown != self.filler  # written while the block before was open
+            self.kept = np.where(self.accepted_mask, self.shown, NEVER).astype(np.int32)
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether it is written over masks, a few tokens a pass."""
+        return self.filler is not None
 
     @property
     def length(self) -> int:
@@ -150,10 +172,21 @@ class BlockState:
 
     @property
     def mean_entropy(self) -> float | None:
-        """Nats a position at the latest step; once committed, of the text alone. None where nothing is known."""
-        if self.entropy is None or not len(self.entropy[self.counted]):
+        """Nats a position predicted at the latest step; once committed, of the text alone. None where there is none."""
+        if self.entropy is None:
             return None
-        return float(self.entropy[self.counted].mean())
+        entropy = self.entropy[self.counted]
+        if self.predicted is not None:
+            entropy = entropy[self.predicted[self.counted]]
+        return float(entropy.mean()) if len(entropy) else None
+
+    @property
+    def known_entropy(self) -> NDArray[np.float32] | None:
+        """(C,) nats, NaN where nothing was predicted yet; None before the first step."""
+        if self.entropy is None or self.filler is None:
+            return self.entropy
+        is_unknown = ~self.accepted_mask & (self.entropy == 0)
+        return np.where(is_unknown, np.float32(np.nan), self.entropy)
 
     def tokens(self, *, calm: bool) -> Tokens:
         """The token shown at every position, (C,)."""
@@ -165,6 +198,8 @@ class BlockState:
         """The ``CellState`` of every position, (C,)."""
         guess = CellState.CANDIDATE if calm and self.argmax_canvas is not None else CellState.NOISE
         states = np.full(self.length, guess, dtype=np.uint8)
+        if self.filler is not None:
+            states[:] = np.where(self.tokens(calm=calm) == self.filler, CellState.MASKED, CellState.CANDIDATE)
         states[self.accepted_mask] = CellState.ACCEPTED
         states[self.settled_mask] = CellState.SETTLED
         states[self.remelted_mask] = CellState.REMELTED
@@ -180,10 +215,11 @@ class BlockState:
         """One position. Raises IndexError outside the canvas."""
         if not 0 <= position < self.length:
             raise IndexError(f"position {position} is outside the canvas of {self.length} tokens")
+        entropy = self.known_entropy
         return Cell(
             token=int(self.tokens(calm=calm)[position]),
             state=CellState(int(self.states(calm=calm)[position])),
-            entropy=None if self.entropy is None else float(self.entropy[position]),
+            entropy=None if entropy is None or np.isnan(entropy[position]) else float(entropy[position]),
             accepted_steps=int(self.accepted_steps[position]),
             remelts=int(self.remelts[position]),
         )
@@ -221,6 +257,7 @@ class BlockState:
     def fold_step(self, event: StepFinished) -> None:
         """Take in the next denoising step."""
         accepted = event.accepted_mask
+        self._fold_predictions(event)
         if self.argmax_canvas is None:
             unchanged = np.zeros(self.length, dtype=np.bool_)
         else:
@@ -236,11 +273,22 @@ class BlockState:
         self.kept = np.where(accepted, event.candidates, self.kept).astype(np.int32)
         self.shown = event.next_canvas  # at accepted positions this is the candidate
         self.argmax_canvas = event.argmax_canvas
-        self.entropy = event.entropy
         self.temperature = event.temperature
-        self.top_tokens, self.top_probabilities = event.top_tokens, event.top_probabilities
         self.step = event.step
         self.seconds += event.seconds
+
+    def _fold_predictions(self, event: StepFinished) -> None:
+        """Take in entropies and top candidates; ``accepted_mask`` is still that of the step before."""
+        entropy, tokens, shares = event.entropy, event.top_tokens, event.top_probabilities
+        if self.filler is not None:
+            here = self.predicted = predicted_by(event.argmax_canvas, self.accepted_mask, self.filler)
+            entropy = np.where(here, entropy, 0 if self.entropy is None else self.entropy)
+            if tokens is not None and shares is not None:
+                old, old_shares = self.top_tokens, self.top_probabilities
+                if old is None or old_shares is None or old.shape != tokens.shape:
+                    old, old_shares = tokens, np.zeros_like(shares)
+                tokens, shares = np.where(here[:, None], tokens, old), np.where(here[:, None], shares, old_shares)
+        self.entropy, self.top_tokens, self.top_probabilities = entropy, tokens, shares
 
     def fold_pins(self, event: PrefixPinned) -> None:
         """Take in the next round: more of the beginning is pinned, and the rest made noise of again."""
@@ -291,7 +339,7 @@ class CanvasState:
             case PrefillFinished():
                 self.prompt_tokens = event.prompt_tokens
             case CanvasStarted():
-                self.blocks.append(BlockState(event.block_index, event.canvas, event.pinned_mask))
+                self.blocks.append(BlockState(event.block_index, event.canvas, event.pinned_mask, filler=event.filler))
             case StepFinished():
                 self._developing(event.block_index).fold_step(event)
             case PrefixPinned():

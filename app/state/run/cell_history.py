@@ -81,6 +81,7 @@ class History:
     fits: bool  # pinned, by a format that it fits, as the model wrote it
     padding: bool  # behind the end of the text
     final: int | None  # None where the block was not committed
+    has_masks: bool = False  # see ``BlockRecord``
 
     @property
     def steps(self) -> int:
@@ -113,6 +114,8 @@ class History:
         points: dict[int, list[Point]] = {}
         tops, shares = self.top_tokens.tolist(), self.top_probabilities.tolist()
         for step, (row, row_shares) in enumerate(zip(tops, shares, strict=True)):
+            if self.has_masks and not row_shares[0]:  # nothing was predicted yet
+                continue
             for rank, (token, share) in enumerate(zip(row, row_shares, strict=True)):
                 points.setdefault(token, []).append(Point(step, rank, share))
         found = [RankLine(token, tuple(way)) for token, way in points.items()]
@@ -152,6 +155,8 @@ class History:
     def top(self, step: int) -> list[Ranked]:
         """The recorded candidates at a step, likeliest first. Raises IndexError."""
         tokens, shares = self.top_tokens[step].tolist(), self.top_probabilities[step].tolist()
+        if self.has_masks and not shares[0]:  # nothing was predicted yet
+            return []
         return [Ranked(token, share) for token, share in zip(tokens, shares, strict=True)]
 
 
@@ -181,6 +186,7 @@ def history_of(record: BlockRecord, position: int) -> History:
         fits=bool(record.snapshots[-1].fitting_mask[position]),
         padding=record.text_length is not None and position >= record.text_length,
         final=None if record.final is None else int(record.final[position]),
+        has_masks=record.has_masks,
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.state.run.canvas import BlockState, CanvasState, Mask, PinnedRound, Tokens
+from app.state.run.canvas import BlockState, CanvasState, Mask, PinnedRound, Tokens, predicted_by
 from app.system.i18n import tr
 from engine import (
     CanvasCommitted,
@@ -71,10 +71,29 @@ class BlockRecord:
     reason: str
     snapshots: tuple[BlockState, ...]  # noise, each step, and the commit where there is one
     rounds: tuple[PinnedRound, ...] = ()  # of a run that fits a format
+    filler: int | None = None  # stands where nothing is written; None: the block began as noise
 
     @property
     def steps(self) -> int:
         return len(self.argmax)
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether it is written over masks, see ``BlockState``; entropy and top candidates are as there."""
+        return self.filler is not None
+
+    @cached_property
+    def begun(self) -> Mask:
+        """(C,) written before the first step."""
+        return np.zeros(self.length, dtype=np.bool_) if self.filler is None else self.noise != self.filler
+
+    @cached_property
+    def predicted(self) -> Mask | None:
+        """(S, C) where the pass of a step predicted; None where steps predict all."""
+        if self.filler is None:
+            return None
+        written = np.vstack([self.begun, self.accepted[:-1]])[: self.steps]
+        return predicted_by(self.argmax, written, self.filler)
 
     @property
     def length(self) -> int:
@@ -104,16 +123,24 @@ class BlockRecord:
 
     @cached_property
     def changed(self) -> Mask:
-        """(S, C) the argmax is another than at the step before; none at the first."""
+        """(S, C) the argmax is another than at the step before; none at the first, nor where a mask had no guess."""
         changed = np.zeros((self.steps, self.length), dtype=np.bool_)
         changed[1:] = self.argmax[1:] != self.argmax[:-1]
+        if self.predicted is not None:
+            changed[1:] &= self.predicted[1:] & self.predicted[:-1]
         return changed
 
     @cached_property
     def settled_at(self) -> NDArray[np.int32]:
-        """(C,) the first step from which the argmax stays what it is in the end; 0 where no step was taken."""
+        """(C,) the first step from which the argmax stays what it is in the end; 0 where no step was taken.
+
+        Over masks the step that wrote it, the last where none did.
+        """
         if not self.steps:
             return np.zeros(self.length, dtype=np.int32)
+        if self.has_masks:
+            first = np.where(self.accepted.any(axis=0), self.accepted.argmax(axis=0), self.steps - 1)
+            return np.asarray(first, dtype=np.int32)
         places = np.arange(self.steps)[:, None]
         return np.asarray(np.where(self.changed, places, 0).max(axis=0), dtype=np.int32)
 
@@ -121,8 +148,12 @@ class BlockRecord:
 
     @cached_property
     def mean_entropy(self) -> Floats:
-        """(S,) nats a counted position."""
+        """(S,) nats a counted position that the step predicted."""
         counted = self.entropy[:, self.counted]
+        if self.predicted is not None:
+            here = self.predicted[:, self.counted]
+            sums = np.where(here, counted, 0).sum(axis=1)
+            return np.asarray(sums / np.maximum(here.sum(axis=1), 1), dtype=np.float32)
         return counted.mean(axis=1) if counted.shape[1] else np.zeros(self.steps, dtype=np.float32)
 
     @cached_property
@@ -157,7 +188,7 @@ class BlockRecord:
 
     def _kl(self, of: NDArray[np.int_], against: NDArray[np.int_]) -> Floats | None:
         """The mean over the counted positions for each of some steps (S,), against another step of each."""
-        if self.top_tokens is None or self.top_probabilities is None:
+        if self.top_tokens is None or self.top_probabilities is None or self.has_masks:  # few are predicted twice
             return None
         tokens, shares = self.top_tokens[:, self.counted], self.top_probabilities[:, self.counted]
         _, positions, count = tokens.shape
@@ -425,6 +456,8 @@ def _record(index: int, events: list[Event], changes: Sequence[Fork]) -> BlockRe
     }
     if has_top:
         arrays |= {"top_tokens": np.stack(tops), "top_probabilities": np.stack(shares)}
+    if started.filler is not None:
+        _carry(started.canvas != started.filler, started.filler, arrays)
     pins = [event for event in events if isinstance(event, PrefixPinned)]
     held = _held(started, len(steps), [change for change in changes if change.block == started.block_index], pins)
     snapshots = _snapshots(events, arrays, held)
@@ -447,7 +480,18 @@ def _record(index: int, events: list[Event], changes: Sequence[Fork]) -> BlockRe
         reason="" if committed is None else committed.reason,
         snapshots=snapshots,
         rounds=tuple(_rounds(snapshots)),
+        filler=started.filler,
     )
+
+
+def _carry(written: Mask, filler: int, arrays: dict[str, NDArray[Any]]) -> None:
+    """Keep what a pass over masks predicted where later ones predict nothing; so does the reducer, event by event."""
+    for step, argmax in enumerate(arrays["argmax_canvas"]):
+        elsewhere = ~predicted_by(argmax, written, filler)
+        for name in ("entropy", "top_tokens", "top_probabilities"):
+            if name in arrays and (step or name != "top_tokens"):
+                arrays[name][step][elsewhere] = arrays[name][step - 1][elsewhere] if step else 0
+        written = arrays["accepted_mask"][step]
 
 
 def _rounds(snapshots: Sequence[BlockState]) -> Iterator[PinnedRound]:

@@ -36,9 +36,9 @@ def moment(record: BlockRecord, step: int) -> Moment:
     counts[record.counted] = True
     counts &= ~record.held[step]
     now = record.accepted[step] & counts
-    before = record.accepted[step - 1] & counts if step else np.zeros_like(now)
+    before = (record.accepted[step - 1] if step else record.begun) & counts
     new = now & ~before
-    ever = record.accepted[:step].any(axis=0)
+    ever = record.accepted[:step].any(axis=0) | record.begun
     same = new & ever & (tokens_before(record, step) == record.candidates[step])
     return Moment(
         step=step,

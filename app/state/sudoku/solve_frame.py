@@ -151,12 +151,12 @@ def frame(
     clashing = {cell for pair in pairs for cell in pair}
     said = verdict(puzzle, "".join(text if text in _DIGITS else "." for text in texts)) if block.committed else None
     wrong = frozenset(said.wrong) if said is not None else frozenset()
-    entropy = _of_cells(block.entropy, places)
+    entropy = _of_cells(block.known_entropy, places)
     remelts = _of_cells(block.remelts, places)
     cells = []
     for cell in range(SIZE):
         state, given, digit = states[cell], puzzle[cell].strip(BLANK), digits[cell]
-        if state == CellState.NOISE and digit:
+        if state in (CellState.NOISE, CellState.MASKED) and digit:
             state = CellState.CANDIDATE
         changed = bool(given) and (texts[cell] != given if block.committed else digit not in ("", given))
         cells.append(
@@ -197,10 +197,10 @@ def _on_canvas(
     """The state of every cell's position, and how the token there is written."""
     states, tokens = block.states(calm=False).tolist(), block.shown.tolist()
     written = {token: piece(token) for token in {tokens[place] for place in places if place >= 0}}
-    padding = CellState.PADDING
+    padding, empty = CellState.PADDING, (CellState.PADDING, CellState.MASKED)
     return (
         [_STATES[states[place]] if place >= 0 else padding for place in places],
-        ["" if place < 0 or states[place] == padding else written[tokens[place]] for place in places],
+        ["" if place < 0 or states[place] in empty else written[tokens[place]] for place in places],
     )
 
 
@@ -254,7 +254,7 @@ def _of_cells(figures: NDArray[np.floating | np.integer] | None, places: Sequenc
     if figures is None:
         return [None] * SIZE
     values: list[float] = figures.tolist()
-    return [values[place] if place >= 0 else None for place in places]
+    return [values[place] if place >= 0 and values[place] == values[place] else None for place in places]  # not NaN
 
 
 def _conflicts(digits: Sequence[str]) -> tuple[tuple[int, int], ...]:

@@ -23,19 +23,28 @@ class CausalAttention(nn.Module):
         self.q_proj = nn.Linear(config.hidden_size, queries, bias=config.attention_bias)
         self.k_proj = nn.Linear(config.hidden_size, keys, bias=config.attention_bias)
         self.v_proj = nn.Linear(config.hidden_size, keys, bias=config.attention_bias)
-        self.o_proj = nn.Linear(queries, config.hidden_size, bias=False)
+        self.o_proj = nn.Linear(queries, config.hidden_size, bias=config.output_bias)
         normed = config.query_key_norm
         self.q_norm = RMSNorm(layer.head_dim, config.rms_norm_eps) if normed else nn.Identity()
         self.k_norm = RMSNorm(layer.head_dim, config.rms_norm_eps) if normed else nn.Identity()
 
-    def forward(self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | None, extend: Extend) -> Tensor:
-        """x (B, T, H); rope two of (T, D); mask (T, S), True where allowed -> (B, T, H)."""
+    def forward(
+        self,
+        x: Tensor,
+        rope: tuple[Tensor, Tensor],
+        mask: Tensor | None,
+        extend: Extend,
+        query_scale: Tensor | None = None,
+    ) -> Tensor:
+        """x (B, T, H); rope two of (T, D); mask (T, S), True where allowed; query_scale (T, 1) -> (B, T, H)."""
         batch, length, _ = x.shape
 
         def heads(layer: nn.Module) -> Tensor:
             return linear(layer, x, length).view(batch, length, -1, self.head_dim).transpose(1, 2)  # (B, heads, T, D)
 
         queries = rotate(self.q_norm(heads(self.q_proj)), *rope) * self.head_dim**-0.5
+        if query_scale is not None:
+            queries = queries * query_scale
         keys, values = extend(rotate(self.k_norm(heads(self.k_proj)), *rope), heads(self.v_proj))
         mixed = attend(queries, keys, values, mask)
         return linear(self.o_proj, mixed.transpose(1, 2).reshape(batch, length, -1), length)
@@ -65,8 +74,15 @@ class CausalBlock(nn.Module):
         self.input_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.post_attention_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
 
-    def forward(self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | None, extend: Extend) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        rope: tuple[Tensor, Tensor],
+        mask: Tensor | None,
+        extend: Extend,
+        query_scale: Tensor | None = None,
+    ) -> Tensor:
         """x (B, T, H) -> (B, T, H)."""
-        x = x + self.self_attn(self.input_layernorm(x), rope, mask, extend)
+        x = x + self.self_attn(self.input_layernorm(x), rope, mask, extend, query_scale)
         out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
         return out

@@ -10,13 +10,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from engine.config import LayerConfig
+from engine.config import LayerConfig, ModelConfig
 from engine.errors import SafelightError
 from engine.layers.embedding import TokenTable
 from engine.layers.kv_cache import KVCache
 from engine.layers.masks import causal_mask
 from engine.layers.norm import RMSNorm
-from engine.layers.rope import cos_sin, inverse_frequencies
+from engine.layers.rope import cos_sin, inverse_frequencies, stretched
 from engine.models.causal.block import CausalBlock
 from engine.models.causal.config import CausalConfig
 from engine.models.network import Network
@@ -75,11 +75,14 @@ class CausalNetwork(Network):
         """All layers and the final norm: ids (B, T), positions (T,) or (B, 1, T), mask (T, S) or (B, 1, T, S)
         -> (B, T, H)."""
         x: Tensor = self.embed_tokens(ids)
+        factor = 1.0 if self.config.yarn is None else self.config.yarn.attention_factor
         ropes = {
-            layer: cos_sin(positions, self._frequency(layer), x.dtype) for layer in dict.fromkeys(self.config.layers)
+            layer: cos_sin(positions, self._frequency(layer), x.dtype, factor)
+            for layer in dict.fromkeys(self.config.layers)
         }
+        scale = self._query_scale(positions, x.dtype)
         for index, (block, layer) in enumerate(zip(self.layers, self.config.layers, strict=True)):
-            x = block(x, ropes[layer], mask, _unextended if cache is None else cache.writer(index))
+            x = block(x, ropes[layer], mask, _unextended if cache is None else cache.writer(index), query_scale=scale)
         out: Tensor = self.norm(x)
         return out
 
@@ -99,8 +102,26 @@ class CausalNetwork(Network):
     def _frequency(self, layer: LayerConfig) -> Tensor:
         kept = self._frequencies.get(layer)
         if kept is None or kept.device != self.device:
-            kept = self._frequencies[layer] = inverse_frequencies(layer).to(self.device)
+            kept, yarn = inverse_frequencies(layer), self.config.yarn
+            if yarn is not None:
+                bounds = yarn.original, yarn.beta_fast, yarn.beta_slow
+                kept = stretched(kept, layer.rope_theta, yarn.factor, *bounds, yarn.truncate)
+            kept = self._frequencies[layer] = kept.to(self.device)
         return kept
+
+    def _query_scale(self, positions: Tensor, dtype: torch.dtype) -> Tensor | None:
+        """What queries at positions (..., T) are multiplied by, (..., T, 1)."""
+        scaling = self.config.query_scaling
+        if scaling is None:
+            return None
+        scale = 1 + scaling.beta * torch.log(1 + torch.floor(positions / scaling.period))
+        return scale.to(dtype)[..., None]
+
+
+def build(config: ModelConfig) -> CausalNetwork:
+    """The network of a shape that a causal family has read; weights are not filled."""
+    assert isinstance(config, CausalConfig), "another family's shape"
+    return CausalNetwork(config)
 
 
 def _unextended(keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:

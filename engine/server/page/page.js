@@ -108,8 +108,12 @@ function paint() {
     if (settled.has(position)) state = "settled";
     if (remelted.has(position)) state = "remelted";
     const isThere = view.noise.checked || accepted.has(position) || isCommitted;
-    const piece = pieces[isThere ? token : frame.draft[position]];
-    const text = isCommitted && !settled.has(position) ? "·" : written(piece);
+    const shown = isThere ? token : frame.draft[position];
+    const isMasked = frame.filler !== null && !accepted.has(position) && shown === frame.filler && !isCommitted;
+    const piece = pieces[shown];
+    const text = isMasked ? "_" : isCommitted && !settled.has(position) ? "·" : written(piece);
+    if (isMasked) state = "masked";
+    else if (frame.filler !== null && state === "noise") state = "candidate";
     if (text === "·" && !piece && state !== "remelted") state = "padding";
     if (isCommitted && !settled.has(position)) state = "padding";
     if (cell.textContent !== text) cell.textContent = text;
@@ -119,7 +123,7 @@ function paint() {
       cell.className = isFresh ? `${state} fresh` : state;
     }
   });
-  const steps = frame.step === 0 ? "noise" : `step ${frame.step} of at most ${frame.total}`;
+  const steps = frame.step === 0 ? (frame.filler === null ? "noise" : "nothing is written yet") : `step ${frame.step} of at most ${frame.total}`;
   view.place.textContent = isCommitted
     ? `Block ${frame.block} · committed after ${counted(frame.step, "step")}`
     : `Block ${frame.block} · ${steps}`;

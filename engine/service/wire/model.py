@@ -11,16 +11,16 @@ from collections.abc import Iterable
 from typing import Any, NoReturn, get_args
 
 from engine.catalog import PromptFormat, Taught, Traits
-from engine.config import MOST_CANVAS, MOST_POSITIONS, MOST_THREADS, MOST_TOKENS
+from engine.config import MOST_CANVAS, MOST_POSITIONS, MOST_THREADS, MOST_TOKENS, is_decoder
 from engine.errors import SafelightError
 from engine.service.capabilities import Capabilities
 from engine.service.replies import LoadedModel
-from engine.service.wire.fields import fields, flag, reading, real, string, whole
+from engine.service.wire.fields import fields, flag, items, reading, real, string, whole
 from engine.text.reply import Reply
 from engine.trace.header import MOST_NAME, read_config
 
 DIALECT = 1  # raised by what an older reader must not pass over
-MOST_PARAMETERS, MOST_RUNS = 10**15, 10**6
+MOST_PARAMETERS, MOST_RUNS, MOST_DECODERS = 10**15, 10**6, 64
 _TEXTS = ("title", "name", "device", "fingerprint", "kernels", "device_reason", "adapter_title")
 _FLAGS = ("reads_system", "reads_history", "reads_tools")
 _REST = ("dialect", "defaults", "canvas_length", "parameter_count", "load_seconds", "vocab_size", "context", "threads")
@@ -32,7 +32,7 @@ def model_to_json(model: LoadedModel) -> dict[str, Any]:
     """The facts; not where its files lie."""
     plain = {name: getattr(model, name) for name in (*_REST[2:], *_TEXTS, *_FLAGS, "adapter")}
     nested = {name: dataclasses.asdict(getattr(model, name)) for name in ("defaults", "capabilities", "traits")}
-    return {"dialect": DIALECT, **plain, **nested}
+    return {"dialect": DIALECT, **plain, **nested, "decoders": list(model.decoders)}
 
 
 def model_from_json(raw: Any, path_or_id: str) -> LoadedModel:
@@ -61,6 +61,7 @@ def model_from_json(raw: Any, path_or_id: str) -> LoadedModel:
         adapter=None if raw["adapter"] is None else string(raw, "adapter", MOST_NAME),
         capabilities=_capabilities(raw["capabilities"]),
         traits=_traits(raw["traits"]),
+        decoders=_decoders(raw),
         title=string(raw, "title", MOST_NAME),
         name=string(raw, "name", MOST_NAME),
         device=string(raw, "device", MOST_NAME),
@@ -86,6 +87,14 @@ def _capabilities(raw: Any) -> Capabilities:
     known = {name: raw[name] for name in names if name in fields(raw, "capabilities", None)}
     runs = whole(known, "parallel_runs", 1, MOST_RUNS, 1)
     return Capabilities(**{name: flag(known, name) for name in names if name != "parallel_runs"}, parallel_runs=runs)
+
+
+def _decoders(raw: dict[str, Any]) -> tuple[str, ...]:
+    """The names; older servers say none."""
+    names = items(raw, "decoders", MOST_DECODERS) if "decoders" in raw else []
+    if not all(isinstance(name, str) and name and is_decoder(name) for name in names):
+        raise SafelightError("the model's decoders are no names")
+    return tuple(names)
 
 
 def _traits(raw: Any) -> Traits:

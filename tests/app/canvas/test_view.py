@@ -249,6 +249,8 @@ def cell_image(state: CellState, theme, *, layer: str = "state") -> QImage:
     """One painted cell with one and the same token."""
     block = BlockState(0, np.array([3], dtype=np.int32), np.array([state == CellState.GIVEN]))
     block.entropy = np.array([1.5], dtype=np.float32)
+    if state == CellState.MASKED:
+        block = BlockState(0, block.shown, block.pinned_mask, filler=3)
     on = np.array([True])
     match state:
         case CellState.CANDIDATE:

@@ -94,9 +94,9 @@ def test_generate_json_has_these_keys(capsys: Capture) -> None:
     assert out.count("\n") == 1
     assert set(record) == {
         *("prompt", "text", "reason", "blocks", "steps", "tokens", "tokens_per_forward", "seconds"),
-        *("prefill_seconds", "load_seconds", "seed", "model", "device"),
+        *("prefill_seconds", "load_seconds", "seed", "model", "device", "decoder"),
     }
-    assert record["prompt"] == "Repeat the word robot."
+    assert (record["prompt"], record["decoder"]) == ("Repeat the word robot.", "block_diffusion")
     assert (record["seed"], record["model"], record["device"]) == (7, engine.SKILLS, "cpu")
     assert record["blocks"] == 1
     assert 1 <= record["steps"] <= 2
@@ -457,6 +457,9 @@ BAD_INPUT = {
     "no steps": (["generate", "x", "--max-steps", "0"], "--max-steps must be a whole number between 1 and 10000"),
     "no tokens": (["generate", "x", "--max-new-tokens", "0"], "--max-new-tokens must be a whole number between 1 and"),
     "negative bound": (["sudoku", PUZZLE, "--entropy-bound", "-1"], "--entropy-bound must be at least 0"),
+    "no such decoder": (["generate", "x", "--decoder", "other"], "unknown decoder 'other'; this model has block_"),
+    "a decoder that is no name": (["generate", "x", "--decoder", "A b"], "--decoder must be a name of at most 64"),
+    "more than all": (["generate", "x", "--top-p", "2"], "--top-p must be at most 1, not 2"),
     "bound is no number": (["generate", "x", "--entropy-bound", "nan"], "--entropy-bound: must be a finite number"),
     "beyond all numbers": (["generate", "x", "--t-max", "1e999"], "--t-max: must be a finite number, not '1e999'"),
     "a number of 5 000 digits": (["generate", "x", "--max-steps", "9" * 5_000], f"'{'9' * 60}'… is not a whole"),

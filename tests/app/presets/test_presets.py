@@ -138,7 +138,7 @@ def test_files_set_aside_do_not_replace_each_other(store: PresetStore, monkeypat
 
 
 def test_a_file_of_a_newer_version_is_left_alone(store: PresetStore) -> None:
-    newer = '{"version": 2, "presets": [], "more": "things"}'
+    newer = '{"version": 3, "presets": [], "more": "things"}'
     store.path.write_text(newer)
     found = again(store)
     assert "newer Safelight" in found.problem
@@ -319,6 +319,27 @@ def test_a_copy_of_an_invalid_draft_is_a_copy_of_what_is_saved(store: PresetStor
     copy = drafts.add(built_in()[1])
     assert (copy.name, copy.overrides) == ("Careful 2", built_in()[1].overrides)
     assert again(store).own == (POET, CLERK, made, copy)
+
+
+def test_a_preset_names_a_decoder(store: PresetStore, qtbot: QtBot) -> None:
+    written = json.loads(store.path.read_text())
+    assert (written["version"], "decoder" in written["presets"][0]) == (1, False)  # as versions before read it
+    store.write((POET.replace(decoder="autoregressive", overrides=(("sampling_top_p", 0.9),)), CLERK))
+    found = again(store)
+    assert (found.problem, found.own) == ("", store.own)
+    assert json.loads(store.path.read_text())["version"] == 2
+    editor = PresetEditor(store, DEFAULTS, POET.id, None, ("block_diffusion", "autoregressive"))
+    qtbot.addWidget(editor)
+    form = editor.form
+    assert form.preset == store.own[0]
+    assert {name for name, box in form.boxes.items() if not box.isHidden()} == {
+        *("sampling_temperature", "sampling_top_k", "sampling_top_p", "max_new_tokens")
+    }
+    form.decoder.setCurrentIndex(0)  # the model's own
+    assert form.preset == store.own[0].replace(decoder="")
+    assert not form.boxes["t_max"].isHidden()
+    editor.save()
+    assert again(store).own[0].decoder == ""
 
 
 # ---------------------------------------------------------------- the editor

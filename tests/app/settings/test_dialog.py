@@ -12,13 +12,16 @@ from PySide6.QtWidgets import QApplication, QCheckBox, QComboBox, QLineEdit, QPu
 from pytestqt.qtbot import QtBot
 
 from app.settings import store
+from app.settings.decoders import settings_of
 from app.settings.dialog import SettingsDialog
 from app.settings.preferences import ELSEWHERE, SECTIONS, Act, Preferences
+from app.settings.spec import SAMPLER
 from app.settings.strip import SettingsStrip
 from app.settings.values import SettingsValues
 from app.state.run.pace import FULL_SPEED
 from app.system.folders import default_data_folder
 from app.window.appearance import Appearance
+from engine import GenerationConfig
 
 T = TypeVar("T", bound=QWidget)
 
@@ -221,3 +224,36 @@ def test_what_was_written_to_a_file_is_read_again(tmp_path: Path) -> None:
         store.write_preference(first, before, name)
     first.sync()
     assert store.read_preferences(QSettings(path, QSettings.Format.IniFormat)) == before
+
+
+def test_the_strip_shows_what_the_chosen_decoder_goes_by(qtbot: QtBot, settings: QSettings) -> None:
+    values, defaults = SettingsValues(), GenerationConfig()
+    strip = SettingsStrip(values)
+    qtbot.addWidget(strip)
+
+    def shown() -> set[str]:
+        return {name for name, box in strip.boxes.items() if not box.parentWidget().isHidden()}
+
+    assert strip.decoder.parentWidget().isHidden()
+    assert shown() == settings_of("block_diffusion")
+    values.decoders = ("causal_parallel", "autoregressive", "block_diffusion", "of a newer engine")
+    strip.show_values(defaults)
+    assert [strip.decoder.itemText(place) for place in range(4)] == [
+        *("Causal parallel (WeDLM)", "Autoregressive", "Block diffusion", "Of a newer engine")
+    ]
+    assert not strip.decoder.parentWidget().isHidden()
+    assert shown() == {*("sampling_temperature", "window", "entropy_threshold", "distance_penalty", "max_new_tokens")}
+    strip.boxes["window"].setValue(4)
+    strip.decoder.setCurrentIndex(1)
+    assert shown() == {"sampling_temperature", "sampling_top_k", "sampling_top_p", "max_new_tokens"}
+    assert strip.about_decoder.text().startswith("One token after the other")
+    strip.boxes["sampling_temperature"].setValue(0.7)
+    assert values.config(defaults) == defaults.replace(decoder="autoregressive", sampling_temperature=0.7)
+    store.write_values(settings, values, False, keep_seed=False)
+    read = store.read_values(settings, False)
+    assert (read.decoder, read.overrides) == ("autoregressive", {"sampling_temperature": 0.7, "window": 4})
+    assert read.config(defaults) == defaults  # of a model that has it not
+    strip.decoder.setCurrentIndex(0)
+    assert values.config(defaults) == defaults.replace(decoder="causal_parallel", sampling_temperature=0.7, window=4)
+    strip.decoder.setCurrentIndex(3)
+    assert shown() == {setting.name for setting in SAMPLER}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import threading
 from collections.abc import Sequence
@@ -33,7 +34,7 @@ NARROW: dict[str, Any] = {"layers": (SLIDING, FULL), "num_experts": 1, "top_k_ex
 def causal(seed: int = 0) -> CausalNetwork:
     """A random dense network with 40 positions."""
     torch.manual_seed(seed)
-    fields = {name: getattr(CONFIG, name) for name in CONFIG.__dataclass_fields__}
+    fields = {field.name: getattr(CONFIG, field.name) for field in dataclasses.fields(CONFIG)}
     fields |= {"layers": (FULL, FULL), "max_position_embeddings": POSITIONS, "mask_token_id": 5}
     made = CausalNetwork(CausalConfig(**fields)).requires_grad_(False).eval()
     for parameter in made.parameters():

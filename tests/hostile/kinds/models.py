@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from engine import EMBEDDED, GenerationConfig
-from engine.catalog import ASSETS
+from engine.catalog import SHAPES
 from engine.files import read_json
 from engine.text.chat_template import ChatTemplate
 from engine.text.tokenizer import Tokenizer
@@ -18,8 +18,8 @@ from tests.hostile import mutate
 from tests.hostile.kind import Attempt, Kind
 
 FOLDERS = [model.folder for model in EMBEDDED]
-CONFIGS = [read_json(folder / "config.json") for folder in (*FOLDERS, ASSETS / "configs" / "26b-a4b")]
-GENERATION = read_json(FOLDERS[0] / "generation_config.json")
+CONFIGS = [read_json(folder / "config.json") for folder in (*FOLDERS, *(shape.folder for shape in SHAPES))]
+GENERATION = read_json(FOLDERS[0] / "generation_config.json") | {"do_sample": True, "top_p": 0.8, "top_k": 20}
 TOKENIZER = read_json(FOLDERS[0] / "tokenizer.json")
 SETTINGS = read_json(FOLDERS[0] / "tokenizer_config.json")
 
@@ -32,7 +32,7 @@ PACKINGS = ({}, {"quant_method": "compressed-tensors"}, {"quant_method": "awq", 
 def _sized(random: Random, raw: dict[str, Any]) -> dict[str, Any]:
     """A config that is sound but for its sizes: these reach the arithmetic behind."""
     made = json.loads(json.dumps(raw))
-    text = made["text_config"]
+    text = made.get("text_config", made)
     names = [name for name, value in text.items() if isinstance(value, int) and not isinstance(value, bool)]
     for name in random.sample(names, random.choice((1, 1, 3))):
         text[name] = text[name] * random.choice((2, 3, 64)) if random.random() < 0.7 else random.choice(SIZES)

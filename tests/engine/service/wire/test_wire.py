@@ -329,6 +329,7 @@ def some_model() -> dict[str, Any]:
         "threads": 2,
         "capabilities": dataclasses.asdict(Capabilities(steps=True, forks=True, parallel_runs=4)),
         "traits": dataclasses.asdict(Traits("sudoku", "puzzles", 10)),
+        "decoders": ["autoregressive", "block_diffusion"],
     }
 
 

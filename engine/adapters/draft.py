@@ -1,0 +1,83 @@
+"""The adapter with which a model drafts its own text: on in a drafting pass, off where the draft is verified.
+
+Nemotron-Labs-Diffusion's checkpoints have it in ``linear_spec_lora`` (arXiv 2607.05722), over the output projections of
+attention, with the scaling 4 where no config says another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from engine.adapters.config import CONFIG, MOST_RANK, TENSORS, LoraConfig
+from engine.adapters.reading import AdapterFiles
+from engine.adapters.targets import Adapters, Targets
+from engine.errors import SafelightError
+from engine.layers.adapted import Addition, addition, set_addition
+from engine.store_files import DRAFT_FOLDER
+from engine.weights.safetensors import Checkpoint
+
+SCALING = 4.0
+TARGETS = Targets(re.compile(r"layers\.[0-9]+\.self_attn\.o_proj"), (("encoder.", "denoise"),))
+
+
+class DraftAdapter:
+    """Additions to a network's layers that drafting passes alone have, beside what else is on a layer."""
+
+    def __init__(self, network: nn.Module, adapters: Adapters) -> None:
+        self._layers = [(network.get_submodule(path), adapter) for path, adapter in adapters.items()]
+
+    @contextmanager
+    def on(self) -> Iterator[None]:
+        """Add to the layers' outputs within the context."""
+        before = [addition(layer) for layer, _ in self._layers]
+        try:
+            for (layer, adapter), other in zip(self._layers, before, strict=True):
+                set_addition(layer, adapter if other is None else _both(other, adapter))
+            yield
+        finally:
+            for (layer, _), other in zip(self._layers, before, strict=True):
+                set_addition(layer, other)
+
+
+def read_draft(
+    checkpoint: Path, network: nn.Module, device: torch.device, dtype: torch.dtype, free_bytes: int
+) -> DraftAdapter | None:
+    """The draft adapter in a checkpoint's folder; None where it has none, or the model drafts without.
+
+    Args:
+        device, dtype, free_bytes: as ``AdapterFiles.read`` takes them.
+
+    Raises:
+        SafelightError: as ``AdapterFiles.open`` and ``AdapterFiles.read``.
+    """
+    folder = checkpoint / DRAFT_FOLDER
+    if not (folder / TENSORS).is_file():
+        return None
+    try:
+        files = AdapterFiles.open(folder) if (folder / CONFIG).exists() else _without_config(folder)
+        return DraftAdapter(network, files.read(network, TARGETS, device, dtype, free_bytes))
+    except OSError as error:
+        raise SafelightError(f"{folder} cannot be read: {error.strerror or error}") from error
+
+
+def _without_config(folder: Path) -> AdapterFiles:
+    """The rank is the tensors' own, which must be the same in all."""
+    files = Checkpoint(folder, [folder / TENSORS])
+    shapes = [header.shape for name, header in files.headers.items() if name.endswith(".lora_A.weight")]
+    rank = shapes[0][0] if shapes and shapes[0] else 1
+    if not 1 <= rank <= MOST_RANK:
+        raise SafelightError(f"{folder / TENSORS} has the rank {rank}; download the model's {DRAFT_FOLDER} again")
+    return AdapterFiles(LoraConfig(folder / CONFIG, rank, SCALING * rank), files, "")
+
+
+def _both(first: Addition, second: Addition) -> Addition:
+    def added(x: Tensor, out: Tensor, text_rows: int) -> Tensor:
+        return second(x, first(x, out, text_rows), text_rows)
+
+    return added

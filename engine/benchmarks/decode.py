@@ -1,0 +1,129 @@
+"""Measures passes of few rows of a model's shape with random weights: what causal models decode by. Prints nothing.
+
+No checkpoint is needed, as in ``step``. A pass reads the whole text before it and predicts after each of its rows; one
+row is autoregressive decoding, 16 and 32 are a window of masks or a block. How many tokens come of it is the model's
+doing and the decoder's, so that no tokens a second are told here.
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from engine import kernels
+from engine.benchmarks.generation import device_name, peak_memory_mb
+from engine.benchmarks.random_network import Report, randomised, silent
+from engine.benchmarks.step import copy_bandwidth, forget_peak, timed
+from engine.config import ModelConfig
+from engine.errors import SafelightError
+from engine.memory.device import Placement
+from engine.memory.plan import device_memory
+from engine.models.registry import Family
+from engine.quant import Precision
+
+ROWS = (1, 8, 16, 32)
+PASSES = 16  # of each number of rows, after one that warms up
+
+
+@dataclass(frozen=True)
+class PassTime:
+    """A pass of so many rows."""
+
+    rows: int
+    ms_median: float
+    ms_p95: float
+    read_gb_s: float  # weight bytes over its time
+    floor_share: float  # weight bytes at the copy's bandwidth, over its time
+
+
+@dataclass(frozen=True)
+class DecodingResult:
+    """What was measured. Times in ms, bytes decimal."""
+
+    shape: str
+    device: str
+    precision: dict[str, str | None]
+    context: int  # tokens before the rows
+    plain_reason: str | None  # why kernels did not run
+    passes: list[PassTime]
+    weight_bytes: int  # read once a pass: all but a table of tokens that is not the head
+    bandwidth_gb_s: float  # of a copy on this device, bytes read and written
+    peak_memory_mb: float | None
+    peak_memory_note: str
+    plan_bytes: int | None  # what the whole was planned to take
+    device_memory_mb: float | None  # taken on a GPU by all programs
+
+    def as_dict(self) -> dict[str, Any]:
+        """The result as the command line prints it with ``--json``."""
+        return asdict(self)
+
+
+def measure_decoding(
+    name: str,
+    family: Family,
+    config: ModelConfig,
+    precision: Precision,
+    placement: Placement,
+    context: int = 1024,
+    passes: int = PASSES,
+    plan_bytes: int | None = None,
+    report: Report = silent,
+) -> DecodingResult:
+    """Build a shape and time its passes.
+
+    Args:
+        context: tokens in the cache before the rows.
+        passes: timed of each number of rows.
+        plan_bytes: what the whole was planned to take, for the result.
+        report: called with a few words after each part of the work.
+
+    Raises:
+        SafelightError: the context does not fit the model, the device is too small, or logits are not finite.
+    """
+    most = config.max_position_embeddings - max(ROWS)
+    if not 0 <= context <= most:
+        raise SafelightError(f"the context must be between 0 and {most} tokens for this shape, not {context}")
+    device = placement.device
+    bandwidth = copy_bandwidth(device)
+    with torch.device("meta"):
+        empty = family.build(config)
+    network = randomised(empty, precision, placement, 0, report)
+    forget_peak(device)
+    cache = network.new_cache()
+    cache.reserve(context + max(ROWS))
+    for start in range(0, context, cache.piece):
+        network.prefill(torch.arange(start, min(start + cache.piece, context)) % config.vocab_size, cache)
+    report(f"prefilled {context} tokens")
+    table = network.get_submodule("embed_tokens")
+    has_head = getattr(network, "lm_head", None) is not None
+    unread = [*table.parameters(), *table.buffers()] if has_head else []
+    weight_bytes = sum(t.nbytes for t in [*network.parameters(), *network.buffers()]) - sum(t.nbytes for t in unread)
+    times = []
+    for rows in ROWS:
+        ids = torch.arange(rows, device=device) % config.vocab_size
+        if not network.decode(ids, cache, 0).isfinite().all():
+            raise SafelightError(f"a pass gave logits that are no numbers on {device}: a kernel is wrong")
+        each = sorted(timed(device, lambda ids=ids: network.decode(ids, cache, 0), passes))  # type: ignore[misc]
+        median, seconds = statistics.median(each), statistics.median(each) / 1e3
+        floor = weight_bytes / bandwidth / seconds
+        times.append(PassTime(rows, median, each[int(0.95 * (len(each) - 1))], weight_bytes / seconds / 1e9, floor))
+        report(f"took {passes} passes of {rows} rows, {median:.0f} ms each")
+    memory, note = peak_memory_mb(device)
+    taken = device_memory(device)
+    return DecodingResult(
+        shape=name,
+        device=device_name(device),
+        precision=precision.as_dict(),
+        context=context,
+        plain_reason=kernels.why_plain(device),
+        passes=times,
+        weight_bytes=weight_bytes,
+        bandwidth_gb_s=bandwidth / 1e9,
+        peak_memory_mb=memory,
+        peak_memory_note=note,
+        plan_bytes=plan_bytes,
+        device_memory_mb=None if taken is None else taken[0] / 1e6,
+    )

@@ -1,0 +1,133 @@
+"""What decoding with masks shares: how a run begins, what its passes write, and where its text ends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from engine.adapters.draft import DraftAdapter
+from engine.config import GenerationConfig
+from engine.decoding.drawing import Drawing
+from engine.decoding.prefill import prefill, reuse_prefix
+from engine.decoding.protocols import CausalModel, Decode, Decoding, Passes
+from engine.decoding.written_blocks import Predicted, WrittenBlocks
+from engine.errors import SafelightError
+from engine.events import Event, GenerationFinished, PrefillFinished
+from engine.layers.kv_cache import KVCache
+from engine.models.causal.config import CausalConfig
+from engine.types import Cancel
+
+
+class MaskedRun:
+    """A run under way. Places count the generated text from 0; the cache holds the prompt and a part of it.
+
+    Raises:
+        SafelightError: the model has no mask token, the prompt fills all its positions, settings of a canvas of noise.
+    """
+
+    def __init__(
+        self,
+        model: CausalModel,
+        prompt: Tensor,
+        config: GenerationConfig,
+        seed: int,
+        cancel: Cancel | None,
+        cache: KVCache,
+    ) -> None:
+        shape = model.config
+        mask = shape.mask_token_id if isinstance(shape, CausalConfig) else None
+        if mask is None:
+            raise SafelightError("this model has no mask token, which this decoder needs; choose another one")
+        if config.pinned or config.seed_canvas is not None:
+            raise SafelightError("masked blocks do not begin with noise; leave out pinned and seed_canvas")
+        room = shape.max_position_embeddings - len(prompt)
+        if room < 1:
+            raise SafelightError(
+                f"the prompt is {len(prompt)} tokens long and the model has {shape.max_position_embeddings} positions. "
+                "Shorten the prompt"
+            )
+        self.prompt, self.config, self.cancel, self.cache = prompt, config, cancel, cache
+        self.mask = mask
+        self.size = config.canvas_length or shape.canvas_length  # of a block
+        self.limit = min(config.max_new_tokens, room)  # tokens
+        self.length = 0  # tokens of the text up to the first place where nothing is written, or up to its end
+        self.drawing = Drawing(config, shape.vocab_size, model.device, seed)
+        self._blocks = WrittenBlocks(self.size, mask, config.pad_token_id, min(config.top_k, shape.vocab_size))
+        self._end: Literal["eos", "length", "cancelled"] | None = None
+
+    @property
+    def text(self) -> Mapping[int, int]:
+        """All that is written, by its place."""
+        return self._blocks.text
+
+    def goes_on(self) -> bool:
+        """Whether there is another pass: the text has not ended, and the run is not cancelled."""
+        if self._end is None and self.cancel is not None and self.cancel.is_set():
+            self._end = "cancelled"
+        return self._end is None
+
+    def begin(self) -> Decoding[None]:
+        """Read the prompt and write the first token."""
+        started = time.perf_counter()
+        most = len(self.prompt) - 1  # the last token is read in the pass that predicts
+        kept = reuse_prefix(self.cache, [self.prompt[:most]])
+        self.cache.reserve(len(self.prompt) + self.limit)
+        if not (yield from prefill([self.prompt[:most]], self.cache, self.cancel)):
+            self._end = "cancelled"
+            return
+        yield PrefillFinished(len(self.prompt), kept, time.perf_counter() - started)
+        yield from self._blocks.begin()
+        if self.goes_on():
+            yield from self.write_next(self.prompt[most:].tolist())
+
+    def write_next(self, ids: Sequence[int]) -> Decoding[None]:
+        """Read the text's last tokens causally, into the cache, and write the token behind them."""
+        clock = time.perf_counter()
+        logits = yield from self.read(ids, len(ids), len(ids) - 1)
+        (token,) = drawn = self.drawing.draw(logits)
+        predicted = self.predicted([self.length], logits, drawn)
+        yield from self.write({self.length: int(token)}, predicted, time.perf_counter() - clock)
+
+    def read(
+        self,
+        ids: Sequence[int],
+        commit: int,
+        first_logits: int = 0,
+        is_causal: bool = True,
+        draft: DraftAdapter | None = None,
+    ) -> Passes[Tensor]:
+        """One pass over ids (T,) behind the cache's text, the first ``commit`` of which are appended to it.
+
+        Returns:
+            Logits (T - first_logits, V), those of forbidden tokens at minus infinity.
+        """
+        wanted = Decode(torch.tensor(ids), self.cache, commit, first_logits, None, is_causal, draft)
+        yield wanted
+        self.cache.record_ids(ids[:commit])
+        return self.drawing.allowed(wanted.take())
+
+    def predicted(self, places: Sequence[int], logits: Tensor, drawn: Tensor) -> dict[int, Predicted]:
+        """What is told of predictions (R, V) at R places, by place."""
+        return dict(zip(places, self.drawing.predicted(logits, drawn), strict=True))
+
+    def write(self, written: Mapping[int, int], predicted: Mapping[int, Predicted], seconds: float) -> Iterator[Event]:
+        """Take up what one pass wrote and predicted, by place."""
+        while self._end is None and (token := written.get(self.length, self.text.get(self.length))) is not None:
+            if token in self.config.eos_token_ids:
+                self._end = "eos"
+            else:
+                self.length += 1
+                self._end = "length" if self.length == self.limit else None
+        temperature = self.config.sampling_temperature
+        yield from self._blocks.step(written, predicted, seconds, temperature, settled=self.length)
+
+    def finish(self) -> Iterator[Event]:
+        """The end of the run; the cache then holds nothing behind the committed text."""
+        for event in self._blocks.finish(self._end or "cancelled", self.length):
+            if isinstance(event, GenerationFinished):
+                self.cache.truncate(min(self.cache.length, len(self.prompt) + len(event.tokens)))
+            yield event

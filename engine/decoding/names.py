@@ -1,0 +1,35 @@
+"""Which way of decoding a run has, by its settings and by what its model's family has. Knows no tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.config import BLOCK_DIFFUSION, GenerationConfig
+from engine.errors import SafelightError, quoted
+
+
+def names_of(config: GenerationConfig, decoders: Sequence[str], own: str) -> tuple[str, str]:
+    """Names of the decoders of thoughts, and of all else.
+
+    Args:
+        decoders: that the model's family has. own: the one that it takes by itself.
+
+    Raises:
+        SafelightError: the family does not have one that is asked for.
+    """
+    for name in (config.decoder, config.thought_decoder, config.answer_decoder):
+        if name and name not in decoders:
+            raise SafelightError(f"unknown decoder {quoted(name)}; this model has {', '.join(decoders)}")
+    whole = config.decoder or own
+    return config.thought_decoder or whole, config.answer_decoder or whole
+
+
+def require_diffusion(config: GenerationConfig, decoders: Sequence[str], own: str, what: str) -> None:
+    """See that what only block diffusion can do is asked of it.
+
+    Raises:
+        SafelightError: the run has another decoder.
+    """
+    for name in names_of(config, decoders, own):
+        if name != BLOCK_DIFFUSION:
+            raise SafelightError(f"{what} takes the decoder {BLOCK_DIFFUSION}, and this run asks for {name}")

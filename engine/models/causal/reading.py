@@ -1,0 +1,164 @@
+"""Reads the ``config.json`` of a dense causal transformer, as transformers writes it for Qwen, Mistral and their like.
+
+What a family's files leave open, or say in words of their own, it hands in. Knows no tensors.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from engine.config import MOST_HEAD_DIM, MOST_HEADS, MOST_LAYERS, LayerConfig, check_real, check_whole
+from engine.errors import SafelightError, quoted
+from engine.models.causal.config import CausalConfig, QueryScaling, Yarn
+
+
+def read_causal(
+    raw: dict[str, Any],
+    *,
+    canvas_length: int,
+    mask_token_id: int | None,
+    attention_bias: bool,
+    output_bias: bool,
+    query_key_norm: bool,
+    rope_theta: float,
+    has_window: bool,
+) -> CausalConfig:
+    """The shape that a parsed ``config.json`` describes.
+
+    Args:
+        canvas_length: where the file has no ``block_size``.
+        mask_token_id, rope_theta: where the file has none.
+        has_window: whether ``sliding_window`` is in use where the file does not say.
+
+    Raises:
+        SafelightError: a missing field, or a value that this engine does not implement.
+    """
+
+    def need(name: str) -> Any:
+        if raw.get(name) is None:
+            raise SafelightError(f"config.json: {name} is missing")
+        return raw[name]
+
+    count, heads, hidden = need("num_hidden_layers"), need("num_attention_heads"), need("hidden_size")
+    check_whole("config.json: num_hidden_layers", count, 1, MOST_LAYERS)
+    check_whole("config.json: num_attention_heads", heads, 1, MOST_HEADS)
+    check_whole("config.json: hidden_size", hidden, 1, MOST_HEADS * MOST_HEAD_DIM)
+    _check_kinds(raw, count, has_window)
+    activation = raw.get("hidden_act", "silu")
+    if activation != "silu":
+        raise SafelightError(f"config.json: hidden_act {quoted(activation)} is not supported, only 'silu'")
+    if raw.get("mlp_bias"):
+        raise SafelightError("config.json: mlp_bias is not supported")
+    theta, yarn, scaling = _read_rope(raw, rope_theta)
+    layer = LayerConfig(
+        kind="full_attention",
+        head_dim=raw.get("head_dim") or hidden // heads,
+        num_key_value_heads=raw.get("num_key_value_heads") or heads,
+        rope_theta=theta,
+        partial_rotary_factor=1.0,
+    )
+    positions = need("max_position_embeddings")
+    return CausalConfig(
+        vocab_size=need("vocab_size"),
+        hidden_size=hidden,
+        intermediate_size=need("intermediate_size"),
+        num_attention_heads=heads,
+        layers=(layer,) * count,
+        sliding_window=positions,
+        num_experts=0,
+        top_k_experts=0,
+        moe_intermediate_size=0,
+        canvas_length=_or(raw.get("block_size"), canvas_length),
+        max_position_embeddings=positions,
+        rms_norm_eps=_or(raw.get("rms_norm_eps"), 1e-6),
+        bos_token_id=_or(_first(raw.get("bos_token_id")), 0),
+        pad_token_id=_or(_first(raw.get("pad_token_id")), _or(_first(raw.get("eos_token_id")), 0)),
+        attention_bias=attention_bias,
+        output_bias=output_bias,
+        query_key_norm=query_key_norm,
+        tied=flag(raw, "tie_word_embeddings", False),
+        mask_token_id=_or(raw.get("mask_token_id"), mask_token_id),
+        yarn=yarn,
+        query_scaling=scaling,
+    )
+
+
+def flag(raw: dict[str, Any], name: str, default: bool) -> bool:
+    """A field that is true or false.
+
+    Raises:
+        SafelightError: it is neither.
+    """
+    value = _or(raw.get(name), default)
+    if not isinstance(value, bool):
+        raise SafelightError(f"config.json: {name} must be true or false, not {quoted(value)}")
+    return value
+
+
+def _or(value: Any, default: Any) -> Any:
+    return default if value is None else value
+
+
+def _first(value: Any) -> Any:
+    return (value[0] if value else None) if isinstance(value, list) else value
+
+
+def _check_kinds(raw: dict[str, Any], count: int, has_window: bool) -> None:
+    """
+    Raises:
+        SafelightError: a layer looks back over a window only.
+    """
+    kinds = raw.get("layer_types")
+    if kinds is None:
+        first = raw.get("max_window_layers")  # from which layer on the window is used
+        begins = not (isinstance(first, int) and first >= count)
+        slides = begins and raw.get("sliding_window") is not None and flag(raw, "use_sliding_window", has_window)
+    else:
+        slides = not isinstance(kinds, list) or any(kind != "full_attention" for kind in kinds)
+    if slides:
+        raise SafelightError("config.json: a sliding window is not supported here, only full attention in every layer")
+
+
+def _read_rope(raw: dict[str, Any], theta: float) -> tuple[float, Yarn | None, QueryScaling | None]:
+    """Theta, and what is done about more positions than the model was trained on.
+
+    ``rope_parameters`` holds all of it; older files have ``rope_scaling``, and theta beside that.
+    """
+    found = _or(raw.get("rope_parameters"), raw.get("rope_scaling"))
+    rope: dict[str, Any] = {} if found is None else found
+    if not isinstance(rope, dict):
+        raise SafelightError(f"config.json: rope_parameters must be an object, not {quoted(rope)}")
+    theta = _or(rope.get("rope_theta"), _or(raw.get("rope_theta"), theta))
+    kind = _or(rope.get("rope_type"), _or(rope.get("type"), "default"))
+    if kind not in ("default", "yarn"):
+        raise SafelightError(f"config.json: rope_type {quoted(kind)} is not supported, only 'default' and 'yarn'")
+    if _or(rope.get("partial_rotary_factor"), 1.0) != 1.0:
+        raise SafelightError("config.json: partial_rotary_factor is not supported here")
+    beta, original = rope.get("llama_4_scaling_beta"), rope.get("original_max_position_embeddings")
+    scaling = None if beta is None or original is None else QueryScaling(beta, original)
+    return theta, _read_yarn(raw, rope) if kind == "yarn" else None, scaling
+
+
+def _read_yarn(raw: dict[str, Any], rope: dict[str, Any]) -> Yarn:
+    original = _or(rope.get("original_max_position_embeddings"), raw.get("max_position_embeddings"))
+    factor = rope.get("factor")
+    if factor is None:
+        raise SafelightError("config.json: factor of rope_parameters is missing; YaRN needs it")
+    check_real("config.json: factor of rope_parameters", factor, 0.0, exclusive=True)
+
+    def grown(scale: Any) -> float:
+        check_real("config.json: mscale of rope_parameters", scale, 0.0)
+        return 1.0 if factor <= 1 else 0.1 * scale * math.log(factor) + 1.0
+
+    attention, mscale, mscale_all = (rope.get(name) for name in ("attention_factor", "mscale", "mscale_all_dim"))
+    if attention is None:
+        attention = grown(mscale) / grown(mscale_all) if mscale and mscale_all else grown(1.0)
+    return Yarn(
+        factor=factor,
+        original=original,
+        beta_fast=rope.get("beta_fast") or 32.0,
+        beta_slow=rope.get("beta_slow") or 1.0,
+        attention_factor=attention,
+        truncate=_or(rope.get("truncate"), True),
+    )

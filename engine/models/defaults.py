@@ -1,0 +1,41 @@
+"""What a run of a model takes where nothing else is asked for: settings and end tokens, from the checkpoint's files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.config import GenerationConfig
+from engine.files import read_json
+from engine.models.folder import ModelFolder
+from engine.text.tokenizer import Tokenizer
+
+
+def generation_defaults(opened: ModelFolder, tokenizer: Tokenizer) -> GenerationConfig:
+    """Settings of ``generation_config.json``, and of the family where that leaves one out.
+
+    End tokens are those of ``generation_config.json``, else the family's, else of ``config.json``, else the
+    tokenizer's; with them come those that end a text of the family in any case.
+
+    Raises:
+        SafelightError: a file is damaged, or a value in it is none.
+    """
+    family, path = opened.family, opened.path / "generation_config.json"
+    base = family.defaults
+    if not base.eos_token_ids:
+        ends = opened.raw.get("eos_token_id")
+        ends = _end_of(opened, tokenizer) if ends is None else ends
+        base = base.replace(
+            eos_token_ids=tuple(ends) if isinstance(ends, list) else (ends,), pad_token_id=opened.config.pad_token_id
+        )
+    found = GenerationConfig.from_dict(read_json(path), base) if path.exists() else base
+    written = (tokenizer.token_id(token) for token in family.ends)
+    more = tuple(token for token in written if token is not None and token not in found.eos_token_ids)
+    return found.replace(eos_token_ids=(*found.eos_token_ids, *more))
+
+
+def _end_of(opened: ModelFolder, tokenizer: Tokenizer) -> list[int]:
+    path = opened.path / "tokenizer_config.json"
+    token: Any = read_json(path).get("eos_token") if path.exists() else None
+    token = token.get("content") if isinstance(token, dict) else token
+    found = tokenizer.token_id(token) if isinstance(token, str) else None
+    return [] if found is None else [found]

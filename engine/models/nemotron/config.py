@@ -1,0 +1,27 @@
+"""Reads the ``config.json`` of Nemotron-Labs-Diffusion, a Ministral 3 underneath. Knows no tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.errors import SafelightError
+from engine.models.causal.config import CausalConfig
+from engine.models.causal.reading import flag, read_causal
+
+BLOCK, MASK, THETA = 32, 100, 1_000_000.0  # where the file has no block_size, mask_token_id or rope_theta
+
+
+def read_config(raw: dict[str, Any]) -> CausalConfig:
+    """As ``read_causal``."""
+    if flag(raw, "attention_bias", False):
+        raise SafelightError("config.json: attention_bias is not supported in this family")
+    return read_causal(
+        raw,
+        canvas_length=BLOCK,
+        mask_token_id=MASK,
+        attention_bias=False,
+        output_bias=False,
+        query_key_norm=False,
+        rope_theta=THETA,
+        has_window=True,
+    )

@@ -1,0 +1,63 @@
+"""Reads the ``config.json`` of Qwen2, Qwen3, WeDLM and SDAR. Knows no tensors.
+
+All four are one network. Qwen2 has biases in attention; Qwen3 and SDAR norm queries and keys; WeDLM is one or the
+other, by its ``attention_bias``. Its engine (Tencent/WeDLM) reads that so, and takes the same mask where its files
+have none.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.models.causal.config import CausalConfig
+from engine.models.causal.reading import flag, read_causal
+
+BLOCK = 32  # positions shown at once where tokens are not decoded in blocks; of WeDLM's training
+SDAR_BLOCK = 4  # of its files without block_size
+WEDLM_MASK, SDAR_MASK = 151665, 151669
+THETA, WEDLM_THETA = 10_000.0, 1_000_000.0  # transformers', and that engine's, for files without rope_theta
+
+
+def read_qwen2(raw: dict[str, Any]) -> CausalConfig:
+    """As ``read_causal``."""
+    return _read(raw, bias=True, output_bias=False, norm=False)
+
+
+def read_qwen3(raw: dict[str, Any]) -> CausalConfig:
+    """As ``read_causal``."""
+    bias = flag(raw, "attention_bias", False)
+    return _read(raw, bias=bias, output_bias=bias, norm=True)
+
+
+def read_wedlm(raw: dict[str, Any]) -> CausalConfig:
+    """As ``read_causal``."""
+    bias = flag(raw, "attention_bias", True)
+    return _read(raw, WEDLM_MASK, theta=WEDLM_THETA, bias=bias, output_bias=False, norm=not bias)
+
+
+def read_sdar(raw: dict[str, Any]) -> CausalConfig:
+    """As ``read_causal``."""
+    bias = flag(raw, "attention_bias", False)
+    return _read(raw, SDAR_MASK, SDAR_BLOCK, bias=bias, output_bias=bias, norm=True)
+
+
+def _read(
+    raw: dict[str, Any],
+    mask: int | None = None,
+    block: int = BLOCK,
+    theta: float = THETA,
+    *,
+    bias: bool,
+    output_bias: bool,
+    norm: bool,
+) -> CausalConfig:
+    return read_causal(
+        raw,
+        canvas_length=block,
+        mask_token_id=mask,
+        attention_bias=bias,
+        output_bias=output_bias,
+        query_key_norm=norm,
+        rope_theta=theta,
+        has_window=False,
+    )

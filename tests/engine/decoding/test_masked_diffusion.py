@@ -1,0 +1,141 @@
+"""Masked block diffusion against one written for reading: no cache, everything computed again at each pass."""
+
+from __future__ import annotations
+
+import random
+import threading
+
+import pytest
+import torch
+
+from engine import GenerationConfig, SafelightError
+from engine.decoding.generate import DECODERS, run
+from engine.events import PrefillFinished
+from engine.models.causal.network import CausalNetwork
+from tests.engine.causal import POSITIONS, check_cache, masked_network, passes_told, plain_logits, run_of
+from tests.engine.tiny import network as diffusion_network
+
+RUNS = 100
+masked_diffusion = DECODERS["masked_diffusion"]
+
+
+def plain_draw(logits: torch.Tensor, temperature: float, draws: torch.Generator) -> list[int]:
+    if temperature == 0:
+        return logits.argmax(-1).tolist()
+    return torch.multinomial((logits / temperature).softmax(-1), 1, generator=draws)[:, 0].tolist()
+
+
+def plain_run(
+    network: CausalNetwork, prompt: list[int], config: GenerationConfig, seed: int
+) -> tuple[list[dict[int, int]], str, list[int]]:
+    """What each pass writes, by place; why the run ends; and its text."""
+    mask, size = network.config.mask_token_id, config.canvas_length or network.config.canvas_length
+    most = min(config.max_new_tokens, POSITIONS - len(prompt))
+    draws, passes = torch.Generator().manual_seed(seed), list[dict[int, int]]()
+    text: dict[int, int] = {}
+
+    def ended() -> tuple[str, list[int]] | None:
+        for place in range(most):
+            if place not in text:
+                return None
+            if text[place] in config.eos_token_ids:
+                return "eos", [text[before] for before in range(place)]
+        return "length", [text[place] for place in range(most)]
+
+    for start in range(0, most, size):
+        places = range(start, min(start + size, most))
+        before = [*prompt, *(text[place] for place in range(start))]
+        (first,) = plain_draw(plain_logits(network, before)[-1:], config.sampling_temperature, draws)
+        passes += [{start: first}]
+        text |= passes[-1]
+        for step in range(1, len(places) + 1):
+            if (end := ended()) is not None:
+                return passes, *end
+            masks = [place for place in places if place not in text]
+            if not masks:
+                break
+            logits = plain_logits(network, before, [text.get(place, mask) for place in places])
+            logits = logits[[len(before) + place - start for place in masks]]
+            drawn = plain_draw(logits, config.sampling_temperature, draws)
+            shares = [float(row.softmax(-1)[token]) for row, token in zip(logits, drawn, strict=True)]
+            is_last = step >= config.max_denoising_steps
+            passes += [
+                {
+                    place: token
+                    for place, token, share in zip(masks, drawn, shares, strict=True)
+                    if share >= config.accept_probability or share == max(shares) or is_last
+                }
+            ]
+            text |= passes[-1]
+    end = ended()
+    assert end is not None
+    return passes, *end
+
+
+def test_a_hundred_runs_against_the_definition() -> None:
+    seen = set()
+    for seed in range(RUNS):
+        rng = random.Random(seed)
+        network = masked_network(seed, rng.choice([0.5, 2.0, 6.0]), 1 + seed % 2, tied=rng.random() < 0.5)
+        config = GenerationConfig(
+            accept_probability=rng.choice([0.0, 0.3, 0.6, 0.9, 2.0]),
+            max_denoising_steps=rng.choice([1, 2, 3, 48]),
+            sampling_temperature=rng.choice([0.0, 0.0, 0.7]),
+            max_new_tokens=rng.randint(1, 9),
+            eos_token_ids=tuple(rng.sample(range(9), rng.choice([0, 1, 1]))),
+            canvas_length=rng.choice([None, 1, 4, 8]),
+            top_k=rng.choice([0, 20]),
+        )
+        crowded = rng.random() < 0.1  # the model's positions end before the text may
+        prompt = [rng.randrange(9) for _ in range(rng.randint(86, 95) if crowded else rng.randint(1, 10))]
+        expected, reason, text = plain_run(network, prompt, config, seed)
+
+        cache, size = network.new_cache(), config.canvas_length or 5
+        never = threading.Event()
+        decoding = masked_diffusion(network, torch.tensor(prompt), config, seed, never, cache)  # type: ignore[arg-type]
+        events = run_of(network, decoding, never, passes=1000)
+        assert passes_told(events, size, mask=8) == expected
+        assert (events[-1].reason, events[-1].tokens.tolist()) == (reason, text)
+        read = max(expected[-1]) // size * size  # the last block is not
+        assert cache.shared([*prompt, *text[:read]]) == cache.length == len(prompt) + read
+
+        seen |= {reason, f"room {crowded}", f"steps {config.max_denoising_steps}", config.accept_probability, size}
+        if seed % 4:
+            continue
+        check_cache(network, cache, [*prompt, *text[:read]])
+
+        stop, cancel = rng.randrange(len(expected)), threading.Event()  # with the cache of the run before
+        decoding = masked_diffusion(network, torch.tensor(prompt), config, seed, cancel, cache)  # type: ignore[arg-type]
+        events = run_of(network, decoding, cancel, passes=stop)
+        assert (events[-1].reason, events[-1].steps) == ("cancelled", stop)
+        shown = events[-1].tokens.tolist()
+        assert shown == text[: len(shown)]
+        assert len(shown) % size == 0
+        check_cache(network, cache, [*prompt, *shown][: cache.length])
+        assert cache.length >= len(prompt) + len(shown) - size
+        assert isinstance(events[0], PrefillFinished)
+        assert events[0].reused_tokens == len(prompt) - 1
+    assert len(seen) == 2 + 2 + 4 + 5 + 4
+
+
+@pytest.mark.parametrize(("probability", "passes"), [(0.0, 1), (2.0, 5)])
+def test_passes_of_a_block_by_what_is_accepted(probability: float, passes: int) -> None:
+    """A block of six has five masks; a causal pass comes before each."""
+    config = GenerationConfig(accept_probability=probability, max_new_tokens=18, eos_token_ids=(), canvas_length=6)
+    network = masked_network(1)
+    prompt, cache = torch.tensor([1, 2, 3]), network.new_cache()
+    events = list(run(network, masked_diffusion(network, prompt, config, 0, None, cache)))  # type: ignore[arg-type]
+    assert events[-1].steps == 3 * (passes + 1)
+
+
+def test_what_it_cannot_decode_is_said_in_a_line() -> None:
+    made = masked_network(0)
+    for name in ("masked_diffusion", "self_speculation"):
+        for network, length, settings, message in (
+            (diffusion_network(), 3, {}, "no mask token"),
+            (made, 3, {"pinned": ((0, 1),)}, "leave out pinned"),
+            (made, POSITIONS, {}, f"{POSITIONS} positions"),
+        ):
+            prompt, cache = torch.ones(length, dtype=torch.long), network.new_cache()
+            with pytest.raises(SafelightError, match=message):
+                list(DECODERS[name](network, prompt, GenerationConfig(**settings), 0, None, cache))  # type: ignore[arg-type]

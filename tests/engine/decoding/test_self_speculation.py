@@ -1,0 +1,121 @@
+"""Self-speculation writes what greedy autoregressive decoding writes, token for token, however good its drafts are."""
+
+from __future__ import annotations
+
+import random
+import threading
+
+import pytest
+import torch
+
+from engine import GenerationConfig, SafelightError, StepFinished
+from engine.adapters.draft import TARGETS, DraftAdapter
+from engine.adapters.lora import LayerAdapter, LowRank
+from engine.decoding.protocols import Decode
+from engine.decoding.self_speculation import self_speculation
+from engine.events import PrefillFinished
+from engine.models.causal.network import CausalNetwork
+from tests.engine.causal import POSITIONS, check_cache, masked_network, passes_told, plain_logits, run_of
+
+RUNS = 200
+
+
+def check_greedy(
+    network: CausalNetwork, prompt: list[int], config: GenerationConfig, reason: str, text: list[int]
+) -> None:
+    """See that each token is the likeliest behind all before it, and that the text ends where it should.
+
+    That is a loop of one token after the other, by induction: the rows of a causal pass do not see what follows.
+    """
+    likeliest = plain_logits(network, [*prompt, *text]).argmax(-1).tolist()[len(prompt) - 1 :]
+    assert likeliest[: len(text)] == text
+    assert not set(text) & set(config.eos_token_ids)
+    most = min(config.max_new_tokens, POSITIONS - len(prompt))
+    assert len(text) == most if reason == "length" else (len(text) < most and likeliest[-1] in config.eos_token_ids)
+
+
+def random_draft(network: CausalNetwork, seed: int) -> DraftAdapter:
+    """Random matrices over the output projections of attention, large enough to change what is drafted."""
+    draws, adapters = torch.Generator().manual_seed(seed), {}
+    for path, layer in TARGETS.layers(network).items():
+        low_rank = LowRank(layer.in_features, layer.out_features, 2).requires_grad_(False)
+        low_rank.down.normal_(generator=draws)
+        low_rank.up.normal_(generator=draws)
+        adapters[path] = LayerAdapter(low_rank, low_rank)
+    return DraftAdapter(network, adapters)
+
+
+def test_two_hundred_runs_against_greedy_autoregressive_decoding() -> None:
+    seen, most_written, fewest_written = set(), list[int](), list[int]()
+    for seed in range(RUNS):
+        rng = random.Random(seed)
+        network = masked_network(seed, vocab_size=rng.randint(2, 6), depth=1 + seed % 2, tied=rng.random() < 0.5)
+        mask = network.config.vocab_size - 1
+        draft = random_draft(network, seed) if rng.random() < 0.5 else None
+        config = GenerationConfig(
+            max_new_tokens=rng.randint(1, 8),
+            eos_token_ids=tuple(rng.sample(range(mask + 1), rng.choice([0, 0, 1]))),
+            canvas_length=rng.choice([None, 1, 3, 16, 40]),
+        )
+        crowded = rng.random() < 0.1  # the model's positions end before the text may
+        prompt = [rng.randrange(mask + 1) for _ in range(rng.randint(86, 95) if crowded else rng.randint(1, 10))]
+
+        cache, never, size = network.new_cache(), threading.Event(), config.canvas_length or 5
+        decoding = self_speculation(network, torch.tensor(prompt), config, seed, never, cache, draft)
+        events = run_of(network, decoding, never, passes=1000)
+        reason, text, told = events[-1].reason, events[-1].tokens.tolist(), passes_told(events, size, mask)
+        check_greedy(network, prompt, config, reason, text)
+        assert cache.length >= len(prompt) + len(text) - 1
+        rounds = [len(written) for written in told[1:] if written]
+        most_written += [max(rounds, default=0)]
+        fewest_written += [min(rounds, default=9)]
+        seen |= {reason, draft is None, crowded}
+        if seed % 4:
+            continue
+        check_cache(network, cache, [*prompt, *text][: cache.length])
+
+        stop, cancel = rng.randrange(len(told)), threading.Event()  # with the cache of the run before
+        decoding = self_speculation(network, torch.tensor(prompt), config, seed, cancel, cache, draft)
+        events = run_of(network, decoding, cancel, passes=stop)
+        assert (events[-1].reason, events[-1].steps) == ("cancelled", stop)
+        shown = events[-1].tokens.tolist()
+        assert shown == text[: len(shown)]
+        assert len(shown) % size == 0
+        check_cache(network, cache, [*prompt, *shown][: cache.length])
+        assert cache.length >= len(prompt) + len(shown) - 1
+        assert isinstance(events[0], PrefillFinished)
+        assert events[0].reused_tokens == len(prompt) - 1
+    assert len(seen) == 4
+    assert sum(most > 2 for most in most_written) > RUNS / 10  # drafts stood
+    assert sum(fewest == 1 for fewest in fewest_written) > RUNS / 10  # and did not
+
+
+def test_rounds_windows_and_the_passes_that_have_the_draft_adapter() -> None:
+    """On a network that repeats itself all drafts stand, and the window doubles; where none does it stays the least."""
+    network, widths = masked_network(0, canvas_length=64), dict[bool, list[int]]()
+    for agrees in (True, False):
+        config = GenerationConfig(max_new_tokens=80, eos_token_ids=())
+        draft, drafting, rows = random_draft(network, 1), False, list[int]()
+        decoding = self_speculation(network, torch.tensor([1, 2]), config, 0, None, network.new_cache(), draft)
+        for item in decoding:
+            if isinstance(item, Decode):
+                assert (item.draft is draft) == (not item.is_causal)
+                drafting = not item.is_causal
+                rows += [len(item.ids)] if drafting else []
+                item.logits = torch.zeros(len(item.ids) - item.first_logits, 9)
+                item.logits[:, 3 if agrees or not drafting else 4] = 1.0
+                item.cache.advance(item.commit)
+            elif isinstance(item, StepFinished) and drafting:
+                drafts = item.candidates[~item.accepted_mask]
+                assert set(drafts.tolist()) <= {3 if agrees else 4, 8}
+                assert set(item.next_canvas.tolist()) <= {3, 8}
+        widths[agrees] = rows
+    assert widths[True] == [8, 16, 32, 23]
+    assert widths[False] == [8] * 72 + [7, 6, 5, 4, 3, 2]
+
+
+def test_it_is_greedy() -> None:
+    network = masked_network(0)
+    config = GenerationConfig(sampling_temperature=0.5)
+    with pytest.raises(SafelightError, match="temperature to 0"):
+        list(self_speculation(network, torch.tensor([1]), config, 0, None, network.new_cache()))

@@ -1,0 +1,179 @@
+"""Dense causal networks, read from checkpoints as they are published, against transformers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from engine import GenerationFinished, SafelightError, generate, load_model
+from engine.decoding.generate import fork
+from engine.models.causal.config import CausalConfig
+from engine.models.causal.network import CausalNetwork
+from engine.models.folder import ModelFolder, quantize
+from engine.models.registry import FAMILIES
+from engine.text.message import Message
+from tests.engine.golden.causal_reference import VOCABULARY, YARN, build, logits_of, published, save
+
+TOLERANCE = 2e-4
+
+
+class Case(NamedTuple):
+    """A family's checkpoint and the model of transformers that it is."""
+
+    family: str
+    kind: str
+    changes: dict[str, Any]
+    raw: dict[str, Any] = {}  # noqa: RUF012 - read only
+
+
+ODD = {"hidden_size": 30, "num_attention_heads": 3, "num_key_value_heads": 1, "intermediate_size": 51}
+QUERIES = {**YARN, "llama_4_scaling_beta": 0.3}
+CASES = {
+    "qwen2": Case("qwen2", "qwen2", {"tie_word_embeddings": True}),
+    "qwen2, odd, with YaRN": Case("qwen2", "qwen2", {**ODD, "rope_parameters": YARN, "tie_word_embeddings": False}),
+    "qwen2, one head a group": Case("qwen2", "qwen2", {"num_key_value_heads": 4, "rms_norm_eps": 1e-3}),
+    "qwen3": Case("qwen3", "qwen3", {"tie_word_embeddings": False}),
+    "qwen3, odd, tied": Case("qwen3", "qwen3", {**ODD, "head_dim": 6, "tie_word_embeddings": True}),
+    "qwen3 with biases": Case("qwen3", "qwen3", {"attention_bias": True}),
+    "wedlm 7B": Case("wedlm", "qwen2", {}, {"mask_token_id": 5}),
+    "wedlm 8B": Case("wedlm", "qwen3", {"attention_bias": False}, {"mask_token_id": 5}),
+    "sdar": Case("sdar", "qwen3", {}, {"mask_token_id": 5, "block_size": 8}),
+    "nemotron": Case("nemotron_labs_diffusion", "ministral3", {"rope_parameters": QUERIES}),
+    "nemotron, tied, odd": Case(
+        "nemotron_labs_diffusion",
+        "ministral3",
+        {
+            **ODD,
+            "head_dim": 14,
+            "tie_word_embeddings": True,
+            "rope_parameters": {**QUERIES, "mscale": 1.0, "mscale_all_dim": 0.5, "beta_fast": 4.0, "truncate": False},
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_pass_is_that_of_transformers(name: str, tmp_path: Path) -> None:
+    """Text in pieces, rows out of order as causal parallel decoding reads them, and a block that sees all of itself."""
+    case = CASES[name]
+    theirs = build(case.kind, seed=len(name), **case.changes)
+    opened = ModelFolder.open(save(theirs, tmp_path, case.family, **case.raw))
+    ours = opened.weights("none", torch.device("cpu"), torch.float32).load()
+    assert isinstance(ours, CausalNetwork)
+    ids = torch.randint(VOCABULARY, (60,), generator=torch.Generator().manual_seed(1))
+    places = torch.arange(60)
+    causal = torch.ones(60, 60, dtype=torch.bool).tril()
+    cache = ours.new_cache()
+    ours.prefill(ids[:20], cache)
+    found = [ours.decode(ids[20:31], cache, 11), ours.decode(ids[31:60], cache, 0, first_logits=2)]
+    expected = logits_of(theirs, ids, places, causal)
+    assert cache.length == 31
+    torch.testing.assert_close(torch.cat(found), torch.cat([expected[20:31], expected[33:]]), atol=TOLERANCE, rtol=0)
+
+    order = torch.tensor([33, 31, 36, 32, 34])
+    moved = ours.decode(ids[order], cache, 0, positions=order)
+    rows = torch.cat([places[:31], order])
+    expected = logits_of(theirs, ids[rows], rows, causal[:36, :36])
+    torch.testing.assert_close(moved, expected[31:], atol=TOLERANCE, rtol=0)
+
+    block = ours.decode(ids[31:40], cache, 0, is_causal=False)
+    sees_all = causal[:40, :40].clone()
+    sees_all[31:] = True
+    torch.testing.assert_close(block, logits_of(theirs, ids[:40], places[:40], sees_all)[31:], atol=TOLERANCE, rtol=0)
+
+
+def test_every_tensor_is_accounted_for(tmp_path: Path) -> None:
+    """A tied head that is stored, buffers and scales are left out; a head that is lacking or anything else is not."""
+    theirs = build("ministral3", rope_parameters=QUERIES, tie_word_embeddings=True)
+    folder = save(theirs, tmp_path, "nemotron_labs_diffusion")
+    held = load_file(folder / "model.safetensors")
+    layer = "encoder.layers.0.self_attn."
+    more = {f"{layer}k_scale": torch.ones(1), f"{layer}rotary_emb.inv_freq": torch.ones(4)}
+    save_file({**held, **more, "diffusion_head.weight": torch.ones(2, 2)}, folder / "model.safetensors")
+    network = ModelFolder.open(folder).weights("none", torch.device("cpu"), None).load()
+    stored = {published("model." + name) for name in network.state_dict()}
+    assert stored == held.keys()
+
+    def refusal(tensors: dict[str, torch.Tensor]) -> str:
+        save_file(tensors, folder / "model.safetensors")
+        with pytest.raises(SafelightError) as error:
+            ModelFolder.open(folder).weights("none", torch.device("cpu"), None)
+        return str(error.value)
+
+    assert "tensor encoder.layers.0.mlp.gate.weight is not part" in refusal(
+        {**held, "encoder.layers.0.mlp.gate.weight": torch.ones(2)}
+    )
+    config = folder / "config.json"
+    config.write_text(config.read_text().replace('"tie_word_embeddings": true', '"tie_word_embeddings": false'))
+    assert "tensor diffusion_head.weight is missing" in refusal(held)
+
+
+def test_a_model_is_loaded_with_template_ends_and_sampling_of_its_checkpoint(tmp_path: Path) -> None:
+    theirs = build("qwen3", max_position_embeddings=256)
+    folder = save(theirs, tmp_path, "wedlm", mask_token_id=5, attention_bias=False)
+    (folder / "generation_config.json").unlink()
+    model = load_model(folder, device="cpu")
+    assert model.family is FAMILIES["wedlm"]
+    assert isinstance(model.config, CausalConfig)
+    assert (model.config.mask_token_id, model.config.canvas_length) == (5, 32)
+    assert model.generation_defaults.eos_token_ids == (1,)  # of config.json; this tokenizer has no other
+    assert model.generation_defaults.pad_token_id == 0
+    assert (model.compute_path, model.has_step_program) == ("plain torch: the weights are not packed", False)
+    said: list[Message] = [
+        {"role": "system", "content": "be short"},
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": "<think>\nwell\n</think>\n\nhello"},
+        {"role": "user", "content": "and"},
+    ]
+    begin, end = "<|im_start|>", "<|im_end|>\n"
+    body = f"{begin}system\nbe short{end}{begin}user\nhi{end}{begin}assistant\nhello{end}{begin}user\nand{end}"
+    assert model.chat_template.render(said) == f"{body}{begin}assistant\n"
+    assert model.chat_template.render(said, enable_thinking=True) == f"{body}{begin}assistant\n"
+    off = model.chat_template.render(said[-1:], enable_thinking=False)
+    assert off == f"{begin}user\nand{end}{begin}assistant\n<think>\n\n</think>\n\n"
+    ids = torch.tensor(model.chat_ids(said[-1:]))
+    logits = model.decode(ids, model.new_cache(), 0, first_logits=len(ids) - 1)
+    expected = logits_of(theirs, ids, torch.arange(len(ids)), torch.ones(len(ids), len(ids), dtype=torch.bool).tril())
+    torch.testing.assert_close(logits, expected[-1:], atol=TOLERANCE, rtol=0)
+    with pytest.raises(SafelightError, match="has no denoising steps from noise; it is decoded by"):
+        model.denoise(ids, model.new_cache())
+    with pytest.raises(SafelightError, match="a fork takes the decoder block_diffusion"):
+        list(fork(model, ids, model.generation_defaults, 0, (), (), ()))
+    with pytest.raises(SafelightError, match="this model has causal_parallel, autoregressive"):
+        list(generate(model, ids, model.generation_defaults.replace(decoder="block_diffusion")))
+    one_by_one = model.generation_defaults.replace(max_new_tokens=20, window=1, sampling_temperature=0.0)
+    *_, last = generate(model, ids, one_by_one)
+    assert isinstance(last, GenerationFinished)
+    assert last.steps >= len(last.tokens)
+
+
+def test_greedy_text_is_that_of_transformers(tmp_path: Path) -> None:
+    theirs = build("ministral3", rope_parameters=QUERIES, max_position_embeddings=256)
+    model = load_model(save(theirs, tmp_path, "nemotron_labs_diffusion"), device="cpu")
+    ids = torch.arange(7, 19)
+    config = model.generation_defaults.replace(
+        decoder="autoregressive", max_new_tokens=40, eos_token_ids=(), sampling_temperature=0.0
+    )
+    *_, last = generate(model, ids, config)
+    assert isinstance(last, GenerationFinished)
+    expected = theirs.generate(ids[None], max_new_tokens=40, do_sample=False, eos_token_id=None, pad_token_id=0)
+    assert last.tokens.tolist() == expected[0, len(ids) :].tolist()
+
+
+def test_a_packed_model_is_near_the_plain_one(tmp_path: Path) -> None:
+    """With biases, and with a head of its own: stored, loaded, and as close as eight and four bits are."""
+    theirs = build("qwen2", hidden_size=64, intermediate_size=128, head_dim=16, tie_word_embeddings=False)
+    folder = save(theirs, tmp_path / "plain", "qwen2")
+    quantize(folder, tmp_path / "packed", "int4", torch.device("cpu"))
+    plain, packed = (load_model(tmp_path / name, device="cpu", dtype="float32") for name in ("plain", "packed"))
+    parts = packed.precision.as_dict()
+    assert parts == {**parts, "experts": None, "attention": parts["dense"], "embedding": "int8"}
+    ids = torch.arange(30)
+    expected, found = (model.decode(ids, model.new_cache(), 0) for model in (plain, packed))
+    error = (found - expected).norm() / expected.norm()
+    assert 1e-4 < error < 0.3
+    assert packed.compute_path == "packed CPU kernels"

@@ -1,0 +1,187 @@
+"""What the files of Qwen, WeDLM, SDAR and Nemotron-Labs-Diffusion say, and what is refused in them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import GenerationConfig, SafelightError
+from engine.files import write_json
+from engine.models.causal.config import CausalConfig, QueryScaling
+from engine.models.defaults import generation_defaults
+from engine.models.folder import ModelFolder
+from engine.models.registry import family_of
+from engine.text.chat_template import ChatTemplate
+from engine.text.tokenizer import Tokenizer
+from engine.training.data.corpus import build_tokenizer
+
+RAW: dict[str, Any] = {
+    "vocab_size": 151936,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 512,
+    "bos_token_id": 151643,
+    "eos_token_id": 151645,
+}
+NEMOTRON = "nemotron_labs_diffusion"
+
+
+def read(model_type: str, **changes: Any) -> CausalConfig:
+    raw = {**RAW, "model_type": model_type, **changes}
+    found = family_of(raw).read_config({name: value for name, value in raw.items() if value is not ...})
+    assert isinstance(found, CausalConfig)
+    return found
+
+
+def test_each_family_reads_its_own_words() -> None:
+    facts = {
+        (name, bias): (c.attention_bias, c.output_bias, c.query_key_norm, c.mask_token_id, c.canvas_length)
+        for name in ("qwen2", "qwen3", "wedlm", "sdar", NEMOTRON)
+        for bias in (..., False, True)
+        if (name, bias) != (NEMOTRON, True)
+        for c in (read(name, attention_bias=bias),)
+    }
+    assert facts == {
+        **dict.fromkeys([("qwen2", ...), ("qwen2", False), ("qwen2", True)], (True, False, False, None, 32)),
+        **dict.fromkeys([("qwen3", ...), ("qwen3", False)], (False, False, True, None, 32)),
+        ("qwen3", True): (True, True, True, None, 32),
+        **dict.fromkeys([("wedlm", ...), ("wedlm", True)], (True, False, False, 151665, 32)),
+        ("wedlm", False): (False, False, True, 151665, 32),
+        **dict.fromkeys([("sdar", ...), ("sdar", False)], (False, False, True, 151669, 4)),
+        ("sdar", True): (True, True, True, 151669, 4),
+        **dict.fromkeys([(NEMOTRON, ...), (NEMOTRON, False)], (False, False, False, 100, 32)),
+    }
+    one = read("wedlm", mask_token_id=7, block_size=8, tie_word_embeddings=True, head_dim=6, num_key_value_heads=None)
+    assert (one.mask_token_id, one.canvas_length, one.tied) == (7, 8, True)
+    assert (one.layers[0].head_dim, one.layers[0].num_key_value_heads) == (6, 4)
+    assert (one.bos_token_id, one.pad_token_id) == (151643, 151645)  # without a padding token: the end
+
+
+def test_rope_is_read_in_the_old_words_and_the_new() -> None:
+    old = read("qwen2", rope_theta=5e5, rope_scaling={"type": "yarn", "factor": 4.0})
+    yarn = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 5e5, "original_max_position_embeddings": 512}
+    assert old == read("qwen2", rope_parameters=yarn)
+    assert old.yarn is not None
+    assert (old.yarn.original, old.layers[0].rope_theta) == (512, 5e5)
+    assert old.yarn.attention_factor == pytest.approx(0.1 * 1.3862944 + 1)
+    both = {**yarn, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1}
+    found = read(NEMOTRON, rope_parameters=both)
+    assert found.yarn is not None
+    assert found.yarn.attention_factor == 1.0
+    assert found.query_scaling == QueryScaling(0.1, 512)
+    plain = read(NEMOTRON, rope_parameters={"rope_type": "default", "llama_4_scaling_beta": 0.1})
+    assert (plain.yarn, plain.query_scaling) == (None, None)
+    defaults = [read(name).layers[0].rope_theta for name in ("qwen3", "wedlm", NEMOTRON)]
+    assert defaults == [10_000.0, 1_000_000.0, 1_000_000.0]
+
+
+WINDOW = {"sliding_window": 64}
+YARN = {"rope_type": "yarn", "factor": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("model_type", "changes", "message"),
+    [
+        ("qwen2", {"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "rope_type 'dynamic' is not supported"),
+        ("qwen3", {"rope_parameters": {"rope_type": ["yarn"]}}, "rope_type ['yarn'] is not supported"),
+        ("qwen3", {"rope_parameters": 7}, "rope_parameters must be an object, not 7"),
+        ("qwen3", {"rope_parameters": {"rope_type": "yarn"}}, "factor of rope_parameters is missing"),
+        ("qwen3", {"rope_parameters": {**YARN, "factor": "2"}}, "factor of rope_parameters must be a finite number"),
+        ("qwen3", {"rope_parameters": {**YARN, "beta_slow": 1e-320}}, "beta_slow of rope_parameters must be at least"),
+        ("qwen3", {"rope_parameters": {**YARN, "rope_theta": 1.0}}, "rope_theta must be above 1"),
+        ("qwen3", {"rope_parameters": {**YARN, "mscale": "x", "mscale_all_dim": 1}}, "mscale of rope_parameters must"),
+        ("qwen3", {"rope_parameters": {**YARN, "truncate": 1}}, "truncate of rope_parameters must be true or false"),
+        (NEMOTRON, {"rope_parameters": {**YARN, "original_max_position_embeddings": 0}}, "must be a whole number"),
+        ("wedlm", {"rope_parameters": {"partial_rotary_factor": 0.5}}, "partial_rotary_factor is not supported"),
+        ("wedlm", {"rope_theta": "1e6"}, "rope_theta must be a finite number, not '1e6'"),
+        ("qwen2", {**WINDOW, "use_sliding_window": True, "max_window_layers": 1}, "a sliding window is not supported"),
+        ("qwen2", {**WINDOW, "use_sliding_window": "yes"}, "use_sliding_window must be true or false, not 'yes'"),
+        ("qwen3", {"layer_types": ["full_attention", "sliding_attention"]}, "a sliding window is not supported"),
+        (NEMOTRON, WINDOW, "a sliding window is not supported"),
+        ("qwen3", {"hidden_act": "gelu"}, "hidden_act 'gelu' is not supported"),
+        ("qwen3", {"mlp_bias": True}, "mlp_bias is not supported"),
+        (NEMOTRON, {"attention_bias": True}, "attention_bias is not supported in this family"),
+        ("wedlm", {"attention_bias": 0}, "attention_bias must be true or false, not 0"),
+        ("qwen3", {"tie_word_embeddings": "no"}, "tie_word_embeddings must be true or false"),
+        ("sdar", {"mask_token_id": 151936}, "mask_token_id must be a whole number between 0 and 151935"),
+        ("wedlm", {"vocab_size": 1000}, "mask_token_id must be a whole number between 0 and 999, not 151665"),
+        ("qwen3", {"hidden_size": ...}, "hidden_size is missing"),
+        ("qwen3", {"max_position_embeddings": ...}, "max_position_embeddings is missing"),
+        ("qwen3", {"num_attention_heads": 0}, "num_attention_heads must be a whole number"),
+        ("qwen3", {"num_hidden_layers": 10**9}, "num_hidden_layers must be a whole number"),
+        ("qwen3", {"num_key_value_heads": 3}, "3 key-value heads, which do not divide 4"),
+        ("qwen3", {"head_dim": 7}, "head_dim 7; it must be even"),
+        ("qwen3", {"block_size": 0}, "canvas_length must be a whole number"),
+    ],
+)
+def test_what_cannot_be_run_is_said_in_a_line(model_type: str, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(SafelightError) as error:
+        read(model_type, **changes)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_window_that_is_off_is_no_window() -> None:
+    for changes in ({"use_sliding_window": False}, {"use_sliding_window": True, "max_window_layers": 2}, {}):
+        assert not any(layer.is_sliding for layer in read("qwen2", **WINDOW, **changes).layers)
+
+
+# --- what a run takes by itself ----------------------------------------------------------------------------------
+
+
+def test_sampling_is_read_as_transformers_reads_it() -> None:
+    qwen = {"do_sample": True, "temperature": 0.6, "top_k": 20, "top_p": 0.95, "eos_token_id": [151645, 151643]}
+    found = GenerationConfig.from_dict(qwen)
+    assert (found.sampling_temperature, found.sampling_top_k, found.sampling_top_p) == (0.6, 20, 0.95)
+    assert (found.top_k, found.eos_token_ids) == (0, (151645, 151643))
+    base = GenerationConfig(sampling_temperature=0.2, max_new_tokens=9)
+    assert GenerationConfig.from_dict({**qwen, "do_sample": False}, base).sampling_temperature == 0.0
+    assert GenerationConfig.from_dict({"temperature": 0.6}, base).sampling_temperature == 0.0
+    assert GenerationConfig.from_dict({"do_sample": True}, base).sampling_temperature == 1.0
+    assert GenerationConfig.from_dict({"eos_token_id": 3}, base) == base.replace(eos_token_ids=(3,))
+    gemma = {**qwen, "sampler_config": {"_cls_name": "EntropyBoundSamplerConfig", "entropy_bound": 0.2}}
+    assert GenerationConfig.from_dict(gemma) == GenerationConfig(entropy_bound=0.2, eos_token_ids=(151645, 151643))
+    with pytest.raises(SafelightError, match="sampling_top_p must be at most 1"):
+        GenerationConfig.from_dict({"top_p": 2.0})
+
+
+def test_end_tokens_are_looked_for_in_turn(tmp_path: Path) -> None:
+    fast = build_tokenizer()
+    fast.add_special_tokens(["<|im_end|>", "<|endoftext|>"])
+    tokenizer = Tokenizer(fast)
+    turn, text, end = (tokenizer.token_id(token) for token in ("<|im_end|>", "<|endoftext|>", "<eos>"))
+
+    def found(model_type: str, **files: Any) -> GenerationConfig:
+        raw = {**RAW, "model_type": model_type, "eos_token_id": files.get("config"), "pad_token_id": 9}
+        write_json(tmp_path / "config.json", raw)
+        for name in ("generation_config", "tokenizer_config"):
+            (tmp_path / f"{name}.json").unlink(missing_ok=True)
+            if name in files:
+                write_json(tmp_path / f"{name}.json", files[name])
+        return generation_defaults(ModelFolder.open(tmp_path), tokenizer)
+
+    told = {"eos_token": {"content": "<eos>"}}
+    assert found("qwen3", tokenizer_config=told).eos_token_ids == (end,)
+    assert found("qwen3", tokenizer_config=told, config=[5, 6]).eos_token_ids == (5, 6)
+    assert found("qwen3", config=5, generation_config={"eos_token_id": 7}).eos_token_ids == (7,)
+    assert found("qwen3").eos_token_ids == ()
+    assert found("qwen3").pad_token_id == 9
+    assert found("wedlm", config=5).eos_token_ids == (5, turn, text)
+    assert found("wedlm", generation_config={"eos_token_id": turn}).eos_token_ids == (turn, text)
+    assert found("wedlm").sampling_temperature == 0.2
+    with pytest.raises(SafelightError, match="each of eos_token_ids must be a whole number"):
+        found("qwen3", config="<eos>")
+
+
+def test_templates_by_name(tmp_path: Path) -> None:
+    named = [{"name": "tool_use", "template": "no"}, {"name": "default", "template": "{{ bos_token }}yes"}]
+    write_json(tmp_path / "tokenizer_config.json", {"chat_template": named, "bos_token": "<b>"})
+    assert ChatTemplate.from_folder(tmp_path).render([]) == "<b>yes"
+    write_json(tmp_path / "tokenizer_config.json", {"chat_template": named[:1]})
+    with pytest.raises(SafelightError, match="has no chat template"):
+        ChatTemplate.from_folder(tmp_path)

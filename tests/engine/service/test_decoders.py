@@ -1,0 +1,121 @@
+"""Which decoder a run has, from the request to its record; and what a server makes of OpenAI's fields with it."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from engine import Fork, GenerationConfig, SafelightError
+from engine.server.errors import ApiError
+from engine.server.planning import config_of
+from engine.server.schemas import ChatRequest
+from engine.service import (
+    LoadedModel,
+    LoadRequest,
+    LocalBackend,
+    ModelLoaded,
+    RunEnded,
+    RunReply,
+    RunRequest,
+    RunStarted,
+    run_alone,
+)
+from engine.text.output_format import OutputFormat
+from tests.fake_engine import FakeEngine
+
+MESSAGES = ({"role": "user", "content": "hello"},)
+
+
+class Engine(FakeEngine):
+    """Says what its model can."""
+
+    capabilities = LocalBackend.capabilities
+
+
+def backend(*decoders: str) -> tuple[FakeEngine, LoadedModel]:
+    made = Engine()
+    made.decoders = decoders
+    replies: list[object] = []
+    made.load(LoadRequest("safelight-skills", "Skills"), replies.append)
+    return made, next(reply.model for reply in replies if isinstance(reply, ModelLoaded))
+
+
+def run(engine: FakeEngine, request: RunRequest) -> list[RunReply]:
+    return list(run_alone(engine, request))
+
+
+def refusal(replies: list[RunReply]) -> str:
+    assert [type(reply) for reply in replies] == [RunEnded]
+    return replies[-1].message  # type: ignore[union-attr]
+
+
+def test_a_run_s_record_names_its_decoder_unless_that_is_block_diffusion() -> None:
+    engine, model = backend("autoregressive", "block_diffusion", "causal_parallel")
+    assert model.decoders == ("causal_parallel", "autoregressive", "block_diffusion")
+    named = {"": "causal_parallel", "autoregressive": "autoregressive", "block_diffusion": "block_diffusion"}
+    for asked, wanted in named.items():
+        replies = run(engine, RunRequest("chat", MESSAGES, GenerationConfig(decoder=asked), 7))
+        trace = next(reply.trace for reply in replies if isinstance(reply, RunStarted))
+        assert trace.header.config.decoder == engine.configs[-1].decoder == wanted
+        assert trace.header.format_version == (1 if wanted == "block_diffusion" else 2)
+        assert replies[-1].message == ""  # type: ignore[union-attr]
+        if wanted != "block_diffusion":
+            again = RunRequest.fork(trace, (Fork(0, 0, seed=1),))
+            assert "takes the decoder block_diffusion, and this run asks for" in refusal(run(engine, again))
+    other = RunRequest("chat", MESSAGES, GenerationConfig(decoder="other"), 7)
+    assert refusal(run(engine, other)).startswith("unknown decoder 'other'; this model has autoregressive, ")
+    config, fits = GenerationConfig(decoder="autoregressive"), OutputFormat("json_object")
+    held = RunRequest("chat", MESSAGES, config, 7, output_format=fits)
+    assert refusal(run(engine, held)).startswith("an answer in a format takes the decoder block_diffusion")
+
+
+def test_a_model_that_does_not_denoise_offers_nothing_of_it() -> None:
+    _, model = backend("autoregressive")
+    can = model.capabilities
+    assert not any((can.forks, can.infill, can.influence, can.structured, can.decisions))
+    assert can.steps
+
+
+def asked(model: LoadedModel, **fields: object) -> GenerationConfig:
+    body = ChatRequest.model_validate({"messages": [{"role": "user", "content": "x"}], **fields})
+    return config_of(body, model, None)
+
+
+def test_openai_s_sampling_is_honoured_where_tokens_are_drawn() -> None:
+    _, model = backend("autoregressive", "block_diffusion")
+    config = asked(model, decoder="autoregressive", temperature=0.5, top_p=0.9, top_k=-1)
+    assert (config.sampling_temperature, config.sampling_top_p, config.sampling_top_k) == (0.5, 0.9, 0)
+    assert (config.t_max, config.t_min) == (model.defaults.t_max, model.defaults.t_min)
+    plain = asked(model, temperature=0)
+    assert (plain.decoder, plain.sampling_temperature, plain.t_max) == ("", 0.0, model.defaults.t_max / 2)
+    assert asked(model, decoder="autoregressive", vllm_xargs={"diffusion_canvas_length": 4}).canvas_length == 4
+    assert asked(backend("block_diffusion", "autoregressive")[1], top_k=5).sampling_top_k == 5  # its own
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"decoder": "other"}, "decoder"),
+        ({"top_p": 0.9}, "top_p"),
+        ({"top_k": 4, "decoder": "block_diffusion"}, "top_k"),
+        ({"decoder": "autoregressive", "top_p": 0.0}, "top_p"),
+        ({"decoder": "autoregressive", "top_p": 2.0}, "top_p"),
+        ({"decoder": "autoregressive", "top_k": -2}, "top_k"),
+        ({"decoder": "autoregressive", "vllm_xargs": {"diffusion_max_steps": 3}}, "vllm_xargs"),
+        ({"decoder": "autoregressive", "logprob_token_ids": [3]}, "logprob_token_ids"),
+    ],
+)
+def test_what_a_decoder_does_not_take_is_refused(fields: dict[str, object], param: str) -> None:
+    _, model = backend("autoregressive", "block_diffusion")
+    with pytest.raises(ApiError) as refused:
+        asked(model, **fields)
+    assert refused.value.param == param
+    assert "sampling_" not in refused.value.message
+
+
+def test_a_decoder_s_name_is_bounded() -> None:
+    for bad in ("", "x" * 65):
+        with pytest.raises(ValidationError):
+            asked(backend("block_diffusion")[1], decoder=bad)
+    with pytest.raises(SafelightError, match="decoder must be a name of at most"):
+        GenerationConfig(decoder="A b")
