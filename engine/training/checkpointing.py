@@ -11,13 +11,20 @@ from safetensors.torch import load_file
 from torch import Tensor
 from torch.optim import Optimizer
 
+from engine.errors import SafelightError
 from engine.weights.saving import save_whole
 
 STATE = "state.safetensors"
 
 
 def read_state(folder: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """A run's last checkpoint: its tensors, and the recipe's name, step, seconds and random streams of the data."""
+    """A run's last checkpoint: its tensors, and the recipe's name, step, seconds and random streams of the data.
+
+    Raises:
+        SafelightError: there is none.
+    """
+    if not (folder / STATE).exists():
+        raise SafelightError(f"{folder} holds no run; give the folder of a run that was trained before")
     with safe_open(folder / STATE, framework="pt") as opened:
         facts = dict(opened.metadata())
     return load_file(folder / STATE), facts

@@ -14,6 +14,8 @@ from engine.models.diffusion_gemma.layout import released_name
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.training.checkpointing import read_state
 from engine.training.data.corpus import write_tokenizer
+from engine.training.export_causal import export_causal
+from engine.training.recipes.causal import CAUSAL_RECIPES
 from engine.training.recipes.embedded import RECIPES
 from engine.weights.saving import save_whole
 
@@ -98,6 +100,9 @@ def main() -> None:
     parser.add_argument("out", type=Path, help="folder of the checkpoint")
     args = parser.parse_args()
     tensors, facts = read_state(args.run)
+    if facts["recipe"] in CAUSAL_RECIPES:
+        export_causal(tensors, CAUSAL_RECIPES[facts["recipe"]], args.out)
+        return
     recipe = RECIPES[facts["recipe"]]
     network = DiffusionGemma(recipe.model_config())
     averaged = {k.removeprefix("average."): v for k, v in tensors.items() if k.startswith("average.")}

@@ -28,8 +28,10 @@ from engine.errors import SafelightError
 from engine.training.data.corpus import SudokuSource
 from engine.training.data.rollout import TrainingBatch
 from engine.training.data.sources import Source, open_source
+from engine.training.data.text_rows import TextRows
 from engine.training.minimal import minimal_puzzles
-from engine.training.recipes.embedded import Feed, Recipe
+from engine.training.recipes.embedded import Recipe
+from engine.training.recipes.recipe import Feed, TrainingRecipe
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerContext, SpawnContext  # the first is not there on Windows
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 class RowPlan:
     """What decides a run's rows. ``step`` is the run's first, or the one that it resumes from."""
 
-    recipe: Recipe
+    recipe: TrainingRecipe
     trained: bool
     seed: int
     puzzles: Path
@@ -52,7 +54,7 @@ class RowPlan:
         return [open_source(feed, self.recipe, self.seed, self.puzzles) for feed in self.feeds()]
 
     def set_givens(self, source: Source, step: int) -> None:
-        if isinstance(source, SudokuSource):
+        if isinstance(source, SudokuSource) and isinstance(self.recipe, Recipe):
             source.givens = self.recipe.givens(step, self.trained)
 
     def blocks(self) -> Iterator[tuple[int, int]]:
@@ -67,7 +69,7 @@ class RowPlan:
             yield from ((i, step // feed.every + 1) for i, feed in enumerate(feeds) if step % feed.every == 0)
             step += 1
 
-    def make(self, source: Source, index: int, block: int) -> TrainingBatch:
+    def make(self, source: Source, index: int, block: int) -> TrainingBatch | TextRows:
         """The rows of a feed's block."""
         feed = self.feeds()[index]
         source.reseed(block)
@@ -80,8 +82,8 @@ class RowSource(Protocol):
 
     waited: float  # seconds that steps were kept waiting for rows
 
-    def draw(self, index: int, count: int) -> TrainingBatch:
-        """Rows of a feed."""
+    def draw(self, index: int, count: int) -> Any:
+        """Rows of a feed, as its source makes them."""
 
     def set_step(self, step: int) -> None:
         """Rows drawn from here on are for this step."""
@@ -105,7 +107,7 @@ class Inline:
             for source in self.sources:
                 source.reseed(plan.step)
 
-    def draw(self, index: int, count: int) -> TrainingBatch:
+    def draw(self, index: int, count: int) -> TrainingBatch | TextRows:
         started = time.perf_counter()
         batch = self.sources[index].draw(count)
         self.waited += time.perf_counter() - started
@@ -147,7 +149,7 @@ class Producers:
             process.start()
             theirs.close()
 
-    def draw(self, index: int, count: int) -> TrainingBatch:
+    def draw(self, index: int, count: int) -> TrainingBatch | TextRows:
         """The next block, which must be of this feed."""
         turn = self.taken % len(self.pipes)
         started = time.perf_counter()
@@ -160,11 +162,14 @@ class Producers:
         self.waited += time.perf_counter() - started
         self.taken += 1
         assert next(self.blocks)[0] == index
+        feed = self.feeds[index]
         rows = torch.frombuffer(packed, dtype=torch.uint8).view(count, -1)
         if self.device.type == "cuda":
             rows = rows.pin_memory()
         rows = rows.to(self.device, non_blocking=True)
-        return unpacked(rows, self.widths[index], self.feeds[index].is_read)
+        if feed.kind == "text":
+            return TextRows.unpacked(rows, self.widths[index])
+        return unpacked(rows, self.widths[index], feed.is_read)
 
     def set_step(self, step: int) -> None:
         pass
@@ -187,8 +192,10 @@ class Producers:
         self.pipes, self.processes = [], []
 
 
-def packed(batch: TrainingBatch) -> Tensor:
+def packed(batch: TrainingBatch | TextRows) -> Tensor:
     """Rows as bytes (B, N): prompt ids, where they are present, target canvases, and the slots of decisions."""
+    if isinstance(batch, TextRows):
+        return batch.packed()
     slots = [] if batch.slots is None else [batch.slots]
     return torch.cat([batch.ids, batch.present, batch.target, *slots], dim=1).to(torch.uint8)
 
@@ -204,7 +211,7 @@ def unpacked(rows: Tensor, width: int, is_read: bool) -> TrainingBatch:
 
 def open_rows(plan: RowPlan, device: torch.device) -> RowSource:
     """The rows of a run; minimal puzzles are made first where they are missing."""
-    if any(feed.kind == "sudoku" for feed in plan.feeds()):
+    if isinstance(plan.recipe, Recipe) and any(feed.kind == "sudoku" for feed in plan.feeds()):
         for made in minimal_puzzles(plan.recipe.puzzles, plan.puzzles, max(1, plan.recipe.producers)):
             if made % 500 == 0:
                 print(f"puzzles {made}", flush=True)

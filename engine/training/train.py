@@ -12,6 +12,15 @@ Decisions go on from the skills; how long they take is not known yet, the 43 min
     python -m engine.training.train decisions --out runs/decisions --device cpu --compile --threads 1 \
         --start runs/skills-exported
 
+Small causal models on the same skills (``recipes.causal``); the draft goes on from the masked run:
+
+    python -m engine.training.train wedlm --out runs/wedlm --device cpu --compile --threads 1
+    python -m engine.training.train masked --out runs/masked --device cpu --compile --threads 1
+    python -m engine.training.train draft --out runs/draft --device cpu --compile --threads 1 --start runs/masked
+
+One thread takes 31 texts a second, 2.1 s a step of 64; 16 a second where nothing is compiled. ``python -m
+engine.training.exactness runs/wedlm`` tells at any time how many held-out answers of each skill are right.
+
 On one card, with a C compiler and as many cores as producers (``recipes.CARD_RECIPES``). Sudoku and skills take nine
 minutes from the start, compiling and making puzzles included, and end with their rates at zero; base takes 290 steps:
 
@@ -41,23 +50,31 @@ from pathlib import Path
 import torch
 
 from engine.errors import SafelightError
+from engine.training.causal_trainer import CausalTrainer
+from engine.training.loop import TrainingLoop
+from engine.training.recipes.causal import CAUSAL_CARD_RECIPES, CAUSAL_RECIPES, CausalRecipe
 from engine.training.recipes.embedded import CARD_RECIPES, RECIPES, Recipe
 from engine.training.trainer import Trainer
+
+ON_CPU: dict[str, Recipe | CausalRecipe] = {**RECIPES, **CAUSAL_RECIPES}
+ON_CARD: dict[str, Recipe | CausalRecipe] = {**CARD_RECIPES, **CAUSAL_CARD_RECIPES}
 
 
 def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("recipe", choices=sorted(RECIPES))
+    parser.add_argument("recipe", choices=sorted(ON_CPU))
     parser.add_argument("--out", type=Path, required=True, help="folder of the run: checkpoints and log")
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--steps", type=int, help="optimizer steps in all")
     length.add_argument("--minutes", type=float, help="in all, from the first start on; instead of steps")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="it chooses the recipe")
-    parser.add_argument("--batch", type=int, help="canvases a step; the rates follow its root")
+    parser.add_argument("--batch", type=int, help="canvases or texts a step; the rates follow its root")
     parser.add_argument("--producers", type=int, help="processes that make rows ahead; 0 makes them between the steps")
-    parser.add_argument("--start", type=Path, help="checkpoint folder to take the first weights from")
+    parser.add_argument(
+        "--start", type=Path, help="folder to take the first weights from: a checkpoint, or a causal run"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=0, help="CPU threads; 0 leaves it to torch")
     parser.add_argument(
@@ -68,9 +85,9 @@ def arguments() -> argparse.ArgumentParser:
     return parser
 
 
-def chosen_recipe(args: argparse.Namespace, device: str) -> Recipe:
+def chosen_recipe(args: argparse.Namespace, device: str) -> Recipe | CausalRecipe:
     """The device's recipe with what the command line changes."""
-    recipe = (CARD_RECIPES if device == "cuda" else RECIPES)[args.recipe]
+    recipe = (ON_CARD if device == "cuda" else ON_CPU)[args.recipe]
     if args.batch is not None:
         recipe = recipe.with_batch(args.batch)
     most = max(1, (os.cpu_count() or 1) - 2)  # the trainer keeps one core busy, the system needs one
@@ -93,7 +110,11 @@ def main() -> int:
             raise SafelightError("no CUDA device was found; train on the CPU with --device cpu")
         recipe = chosen_recipe(args, device)
         compiled = device == "cuda" if args.compile is None else args.compile
-        Trainer(recipe, args.out, args.seed, device, compiled, args.start).run()
+        settings = args.out, args.seed, device, compiled, args.start
+        run: TrainingLoop = (
+            CausalTrainer(recipe, *settings) if isinstance(recipe, CausalRecipe) else Trainer(recipe, *settings)
+        )
+        run.run()
     except SafelightError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

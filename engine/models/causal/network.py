@@ -72,7 +72,8 @@ class CausalNetwork(Network):
         return logits.float()
 
     def run(self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: KVCache | None = None) -> Tensor:
-        """All layers and the final norm: ids (B, T), positions (T,), mask (T, S) or (B, 1, T, S) -> (B, T, H)."""
+        """All layers and the final norm: ids (B, T), positions (T,) or (B, 1, T), mask (T, S) or (B, 1, T, S)
+        -> (B, T, H)."""
         x: Tensor = self.embed_tokens(ids)
         factor = 1.0 if self.config.yarn is None else self.config.yarn.attention_factor
         ropes = {

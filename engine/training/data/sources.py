@@ -6,15 +6,22 @@ from pathlib import Path
 
 from engine.training.data.corpus import SkillSource, SudokuSource
 from engine.training.data.decisions import DecisionSource
-from engine.training.recipes.embedded import Feed, Recipe
+from engine.training.data.text_source import TextSource
+from engine.training.recipes.causal import CausalRecipe
+from engine.training.recipes.embedded import Recipe
+from engine.training.recipes.recipe import Feed, TrainingRecipe
 
-Source = SudokuSource | SkillSource | DecisionSource
+Source = SudokuSource | SkillSource | DecisionSource | TextSource
 
 
-def open_source(feed: Feed, recipe: Recipe, seed: int, puzzles: Path) -> Source:
+def open_source(feed: Feed, recipe: TrainingRecipe, seed: int, puzzles: Path) -> Source:
     """The source of a feed's rows. ``puzzles``: a file of minimal puzzles, which Sudokus are varied from."""
+    if isinstance(recipe, CausalRecipe):
+        return TextSource(recipe, seed)
+    assert isinstance(recipe, Recipe)
     if feed.kind == "sudoku":
         return SudokuSource(puzzles, recipe.canvas_length, seed)
     if feed.kind == "short" or feed.kind == "long":
         return SkillSource(recipe.canvas_length, seed, long=feed.kind == "long")
+    assert feed.kind != "text"
     return DecisionSource(feed.kind, recipe.canvas_length, seed)

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from engine.config import ModelConfig
 from engine.errors import SafelightError
-from engine.training.recipes.embedded import schedule
+from engine.training.recipes.recipe import schedule
 
 States = Literal["uniform", "walk"]
 Form = Literal["rows", "digits"]

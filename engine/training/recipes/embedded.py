@@ -8,68 +8,23 @@ processes of their own.
 from __future__ import annotations
 
 import dataclasses
-import math
 from dataclasses import dataclass
-from typing import Literal
 
 from engine.config import LayerConfig, ModelConfig
-from engine.errors import SafelightError
+from engine.training.recipes.recipe import Feed, TrainingRecipe
 
 HEADS = 4
 
 
-def schedule(step: int, done: float, whole: float, warmup_steps: int, decay_share: float) -> float:
-    """Learning-rate factor: warm-up, constant, linear to zero over the last part of the run.
+@dataclass(frozen=True, kw_only=True)
+class Recipe(TrainingRecipe):
+    """Everything that decides a training run of a DiffusionGemma."""
 
-    Args:
-        done, whole: of the run, in steps or in seconds.
-    """
-    falling = (whole - done) / max(1.0, decay_share * whole)
-    return max(0.0, min((step + 1) / warmup_steps, 1.0, falling))
-
-
-@dataclass(frozen=True)
-class Feed:
-    """What one pool is filled from: rows of a kind, so many at once, stepped every so many steps.
-
-    Short and long are the skills: short prompts with the first block of their answer, and the rest. Brief, single, pair
-    and joint are decisions: one question in a short prompt or a longer one, and several read from one canvas.
-    """
-
-    kind: Literal["sudoku", "short", "long", "brief", "single", "pair", "joint"]
-    every: int
-    rows: int
-
-    @property
-    def is_read(self) -> bool:
-        """Its rows are read in one step; others are walked."""
-        return self.kind in ("brief", "single", "pair", "joint")
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """Everything that decides a training run.
-
-    Args:
-        steps, minutes: how long it is, by the one that is not 0. Minutes count from the start, compiling included.
-        producers: processes that make rows ahead, fewer where there are few cores; 0 makes them between the steps.
-    """
-
-    name: str
     hidden_size: int
     layers: int
     canvas_length: int
     max_position_embeddings: int
     max_new_tokens: int  # the checkpoint's default
-    batch: int
-    steps: int = 0
-    minutes: float = 0.0
-    producers: int = 0
-    muon_lr: float = 0.02
-    adam_lr: float = 3e-3
-    warmup_steps: int = 100
-    decay_share: float = 0.35  # the last part of the run, over which the rates fall to zero
-    ema: float = 0.998
     # Chance a step that an unfinished canvas is dropped. Short walks first, as an early model strays on long ones.
     retire_early: float = 0.5
     retire_late: float = 0.12
@@ -77,33 +32,6 @@ class Recipe:
     puzzles: int = 24_000  # minimal puzzles that the Sudoku source varies
     easy_steps: int = 600  # steps at the beginning, with puzzles of many givens
     mix: tuple[Feed, ...] = ()  # its feeds, where they do not follow from its name
-
-    def __post_init__(self) -> None:
-        if (self.steps > 0) == (self.minutes > 0):
-            raise SafelightError("a run is so many steps or so many minutes long; give one of the two, above 0")
-        if self.batch < 2:
-            raise SafelightError(f"the batch must be 2 or more, not {self.batch}")
-        if self.producers < 0:
-            raise SafelightError(f"the number of producers must be 0 or more, not {self.producers}")
-
-    @property
-    def whole(self) -> float:
-        """The run's length, in steps or in seconds."""
-        return self.steps or 60 * self.minutes
-
-    def done(self, step: int, seconds: float) -> float:
-        """The part of ``whole`` that is done."""
-        return step if self.steps else seconds
-
-    def factor(self, step: int, done: float) -> float:
-        """The share of the rates at a step."""
-        return schedule(step, done, self.whole, self.warmup_steps, self.decay_share)
-
-    def with_batch(self, batch: int) -> Recipe:
-        """Another batch, and rates that follow its root: the noise of a step's gradients falls with it."""
-        share = max(0, batch) / self.batch
-        rows, growth = self.with_rows(share), math.sqrt(share)
-        return dataclasses.replace(rows, batch=batch, muon_lr=growth * self.muon_lr, adam_lr=growth * self.adam_lr)
 
     def with_rows(self, share: float) -> Recipe:
         """So many times the rows a step, at the same rates."""
@@ -153,7 +81,7 @@ class Recipe:
 
 
 SUDOKU = Recipe(
-    "sudoku",
+    name="sudoku",
     hidden_size=128,
     layers=6,
     canvas_length=96,
@@ -186,17 +114,10 @@ BASE = dataclasses.replace(SUDOKU, name="base", max_new_tokens=288, steps=290)
 RECIPES = {recipe.name: recipe for recipe in (SUDOKU, SKILLS, DECISIONS, BASE)}
 
 
-def for_card(recipe: Recipe) -> Recipe:
-    """The same model on one card: a larger batch for nine minutes. No card has run it yet."""
-    large = dataclasses.replace(recipe.with_rows(512 / recipe.batch), warmup_steps=300, ema=0.999)
-    large = dataclasses.replace(large, muon_lr=2 * recipe.muon_lr, adam_lr=2 * recipe.adam_lr)
-    return dataclasses.replace(large, steps=0, minutes=9.0, producers=12)
-
-
 CARD_RECIPES = {
-    "sudoku": for_card(SUDOKU),
-    "skills": for_card(SKILLS),
-    "decisions": for_card(DECISIONS),
+    "sudoku": SUDOKU.for_card(),
+    "skills": SKILLS.for_card(),
+    "decisions": DECISIONS.for_card(),
     "base": dataclasses.replace(
         BASE, producers=4
     ),  # longer, and it would learn to solve what it is to know the form of

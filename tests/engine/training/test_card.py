@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from engine.errors import SafelightError
-from engine.training import producers, train, trainer
+from engine.training import loop, producers, train, trainer
 from engine.training.data.rollout import TrainingBatch
 from engine.training.minimal import minimal_puzzles
 from engine.training.producers import Producers, RowPlan
@@ -307,7 +307,7 @@ def test_a_run_by_the_minute_ends_in_time_with_its_rates_at_zero(
 ) -> None:
     """A clock on which a step takes a second. The run of 20 is killed at 9 and saved at 8: the rest takes 12 more."""
     now = [100.0]
-    monkeypatch.setattr(trainer.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(loop.time, "monotonic", lambda: now[0])
     rates: list[float] = []
 
     class Clocked(Trainer):

@@ -30,7 +30,8 @@ from engine.training.minimal import minimal_puzzles
 from engine.training.network import encode, predict
 from engine.training.optim import Muon, orthogonalise
 from engine.training.producers import packed, unpacked
-from engine.training.recipes.embedded import RECIPES, Feed, Recipe
+from engine.training.recipes.embedded import RECIPES, Recipe
+from engine.training.recipes.recipe import Feed
 from engine.training.trainer import Trainer, initialise
 from tests.engine.tiny import CANVAS, VOCABULARY, network, tokens
 

@@ -1,0 +1,127 @@
+"""A training run of a small dense causal model: WeDLM, masked block diffusion, or the draft of the latter.
+
+A draft is trained on a finished masked run, whose averaged weights stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+from engine.adapters.draft import SCALING, TARGETS
+from engine.adapters.lora import LayerAdapter
+from engine.adapters.targets import attach, new_adapters
+from engine.errors import SafelightError
+from engine.models.causal.network import CausalNetwork
+from engine.training.checkpointing import read_state
+from engine.training.data.text_rows import TextRows
+from engine.training.loop import State, TrainingLoop, has_bf16, initialise_matrices
+from engine.training.recipes.causal import CausalRecipe
+from engine.training.text_loss import read_rows, right_texts, text_loss
+
+BASE = "base."  # of a draft: its frozen weights, in a checkpoint
+MOST_TEXTS = 16  # of a row, that are reported on
+
+
+def averaged(folder: Path, recipe: CausalRecipe) -> tuple[dict[str, Tensor], str]:
+    """The averaged weights of a run on the same shape, and its recipe's name.
+
+    Raises:
+        SafelightError: there is no run of such a model in the folder.
+    """
+    tensors, facts = read_state(folder)
+    found = {k.removeprefix("average."): v for k, v in tensors.items() if k.startswith("average.")}
+    with torch.device("meta"):
+        expected = CausalNetwork(recipe.model_config()).state_dict()
+    if {k: v.shape for k, v in found.items()} != {k: v.shape for k, v in expected.items()}:
+        raise SafelightError(f"{folder} holds a run of {facts['recipe']}, whose model has another shape")
+    return found, facts["recipe"]
+
+
+def add_draft(network: CausalNetwork, rank: int, generator: torch.Generator) -> dict[str, LayerAdapter]:
+    """A fresh draft on all layers, by their paths: it changes nothing yet. ``generator``: on the CPU."""
+    drafts = new_adapters(network, TARGETS, rank, 0, generator, SCALING)
+    attach(network, drafts)
+    return drafts
+
+
+class CausalTrainer(TrainingLoop):
+    """A run of a dense causal model.
+
+    Args:
+        compiled: compile the pass, which takes a minute or two.
+        start: folder of a run to take the first weights from; a draft needs that of a masked run.
+    """
+
+    recipe: CausalRecipe
+
+    def __init__(
+        self,
+        recipe: CausalRecipe,
+        folder: Path,
+        seed: int = 0,
+        device: str = "cpu",
+        compiled: bool = False,
+        start: Path | None = None,
+    ) -> None:
+        is_draft = recipe.objective == "draft"
+        first = None if start is None else averaged(start, recipe)
+        if is_draft and (first is None or first[1] != "masked"):
+            raise SafelightError("a draft is trained on a masked model; give the folder of its run as --start")
+        super().__init__(recipe, folder, seed, device, trained=start is not None and not is_draft)
+        generator = torch.Generator().manual_seed(seed)
+        self.network = CausalNetwork(recipe.model_config())
+        if first is None:
+            initialise_matrices(self.network, generator)
+        else:
+            self.network.load_state_dict(first[0])
+        self.network.to(self.device)
+        named: dict[str, Parameter] = dict(self.network.named_parameters())
+        if is_draft:
+            self.network.requires_grad_(False)
+            drafts = add_draft(self.network, recipe.rank, generator)
+            named = {f"{path}.{n}": p for path, draft in drafts.items() for n, p in draft.named_parameters()}
+        self._train(named, generator)
+        self.forward: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]] = self._forward
+        if compiled:
+            self._fill_tables()
+            self.forward = torch.compile(self._forward, dynamic=False)
+        self._open()
+
+    def _add_gradients(self) -> dict[str, Tensor]:
+        rows: TextRows = self.rows.draw(0, self.recipe.rows)
+        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=has_bf16(self.device)):
+            causal, masked, right = self.forward(rows.table)
+        loss = masked if self.recipe.objective == "draft" else causal + masked
+        loss.backward()  # type: ignore[no-untyped-call]
+        return {"causal": causal.detach(), "masked": masked.detach(), "right": right}
+
+    def _forward(self, table: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        rows = TextRows(table)
+        logits = read_rows(self.network, rows, is_causal=self.recipe.objective == "wedlm")
+        loss = text_loss(logits, rows)
+        right, there = right_texts(logits.detach(), rows, MOST_TEXTS)
+        return loss.causal, loss.masked, right.sum() / there.sum()
+
+    @torch.no_grad()
+    def _fill_tables(self) -> None:
+        """What the network keeps: filled while it is compiled, it would be compiled once more."""
+        zero = torch.zeros(1, 1, dtype=torch.long, device=self.device)
+        self.network.run(zero, zero[:, None], None)
+
+    def _begin(self, before: State | None) -> None:
+        if before is None:
+            return
+        base = {k.removeprefix(BASE): v for k, v in before[0].items() if k.startswith(BASE)}
+        if base:
+            self.network.load_state_dict(base)
+        self._resume_streams(*before)
+
+    def _more_tensors(self) -> dict[str, Tensor]:
+        if self.recipe.objective != "draft":
+            return {}
+        return {BASE + name: tensor for name, tensor in self.network.state_dict().items()}

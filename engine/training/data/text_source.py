@@ -1,0 +1,43 @@
+"""Rows of the text skills for causal models: whole examples, noised and packed."""
+
+from __future__ import annotations
+
+import random
+
+from engine.tasks import skills
+from engine.training.data.corpus import EOS, RowStream, build_tokenizer, prompt_text
+from engine.training.data.text_rows import NOISE, Table, TextRows, arrange, draw_blocks, pack
+from engine.training.recipes.causal import MASK, CausalRecipe
+
+
+class TextSource(RowStream):
+    """Examples of the skills as a recipe noises and packs them."""
+
+    def __init__(self, recipe: CausalRecipe, seed: int) -> None:
+        super().__init__(seed, recipe.objective)
+        self.recipe, self.noise = recipe, NOISE[recipe.objective]
+        self.tokenizer = build_tokenizer()
+        self.prompt_length = recipe.row_length  # of a row, as of other sources
+
+    def draw(self, count: int) -> TextRows:
+        """The recipe's batch of examples in ``count`` rows."""
+        examples = [skills.sample(self.rng, "train") for _ in range(self.recipe.batch)]
+        return pack(self.noised(examples), count, self.recipe.row_length)
+
+    def noised(self, examples: list[skills.Example]) -> list[Table]:
+        """Each example as a table of its own."""
+        prompts = self.tokenizer.encode_batch([prompt_text(example.prompt) for example in examples])
+        answers = self.tokenizer.encode_batch([example.answer for example in examples])
+        return [self._arranged(prompt.ids, [*answer.ids, EOS]) for prompt, answer in zip(prompts, answers, strict=True)]
+
+    def _arranged(self, prompt: list[int], answer: list[int]) -> Table:
+        size = self.rng.choice(self.recipe.block_sizes)
+        room = self.recipe.row_length - len(prompt) - len(answer)
+        blocks = draw_blocks(self.rng, len(answer), size, room, self.noise)
+        return arrange(prompt, answer, blocks, self.noise, MASK)
+
+
+def held_out(seed: int, skill: str, count: int) -> list[skills.Example]:
+    """Examples of a skill that training never sees, as far as its answers are not fixed."""
+    rng = random.Random(f"held-out-{seed}-{skill}")
+    return [skills.sample(rng, "test", skill) for _ in range(count)]

@@ -1,0 +1,227 @@
+"""What every training run of a small model shares: steps, rates, running averages, reports and checkpoints.
+
+Muon on the matrices, AdamW on the rest, constant rates that fall to zero over the last part of the run; what is kept is
+a running average of the weights. Which model is trained, on what, and by which loss is a subclass's business.
+
+A step never reads a number back from the device: what is reported stays there until a report is due. Where rows are
+made ahead, the random stream of the steps begins anew at each from the seed and the step, so that none has to
+be moved between devices; on two cores one stream goes on, and is in the checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from engine.errors import SafelightError
+from engine.training.checkpointing import STATE, gather, read_state, scatter, write_state
+from engine.training.optim import Muon
+from engine.training.producers import RowPlan, RowSource, open_rows
+from engine.training.recipes.recipe import TrainingRecipe
+
+PUZZLES, LOG = "puzzles.txt", "log.jsonl"
+
+State = tuple[dict[str, Tensor], dict[str, str]]
+"""A checkpoint's tensors and facts."""
+
+
+def initialise_matrices(model: nn.Module, generator: torch.Generator) -> None:
+    """Matrices with variance 1 / fan-in."""
+    with torch.no_grad():
+        for param in model.parameters():
+            if param.dim() > 1:
+                param.normal_(std=param.shape[-1] ** -0.5, generator=generator)
+
+
+def has_bf16(device: torch.device) -> bool:
+    """Whether the device multiplies bf16; a CPU without such units emulates it, ten times slower."""
+    return device.type == "cuda" or bool(torch.cpu._is_avx512_bf16_supported())
+
+
+class TrainingLoop(ABC):
+    """A run that can be stopped and resumed at any checkpoint, also on another device and by another recipe.
+
+    A subclass makes its model, calls ``_train`` with what is to be trained, and ``_open``.
+
+    Args:
+        folder: of the run; a checkpoint that is in there goes on.
+        trained: whether the run begins with a trained model's weights.
+    """
+
+    recipe: TrainingRecipe
+    rows: RowSource
+
+    def __init__(self, recipe: TrainingRecipe, folder: Path, seed: int, device: str, trained: bool) -> None:
+        self.began = time.monotonic()
+        self.recipe, self.folder, self.seed, self.trained = recipe, folder, seed, trained
+        self.device = torch.device(device)
+        self.step, self.seconds_before = 0, 0.0
+        self.ahead = recipe.producers > 0
+        if self.device.type != "cpu" and not self.ahead:
+            raise SafelightError("on a card rows are made ahead; give 1 producer or more")
+        folder.mkdir(parents=True, exist_ok=True)
+        self.sums: dict[str, Tensor] = {}  # running means, on the device
+
+    def _train(self, named: dict[str, nn.Parameter], generator: torch.Generator) -> None:
+        """Take over the parameters to be trained, on the device, and the CPU's generator that they were drawn from."""
+        recipe = self.recipe
+        self.generator = torch.Generator(self.device) if self.ahead else generator
+        self.named = named
+        self.average = {name: param.detach().clone() for name, param in named.items()}
+        matrices = [p for n, p in named.items() if p.dim() > 1 and "embed" not in n and "router" not in n]
+        chosen = set(map(id, matrices))
+        self.muon = Muon(matrices, lr=recipe.muon_lr)
+        self.optimizers: dict[str, torch.optim.Optimizer] = {"muon": self.muon}
+        self.rates = {"muon": recipe.muon_lr}
+        if others := [p for p in named.values() if id(p) not in chosen]:
+            fused = True if self.ahead else None
+            self.optimizers["adam"] = torch.optim.AdamW(
+                others, lr=recipe.adam_lr, betas=(0.9, 0.98), weight_decay=0.0, fused=fused
+            )
+            self.rates["adam"] = recipe.adam_lr
+
+    def _open(self) -> None:
+        """Resume the run that is in the folder, if one is, and open its rows.
+
+        Raises:
+            SafelightError: the folder holds another recipe's run.
+        """
+        before = read_state(self.folder) if (self.folder / STATE).exists() else None
+        if before is not None:
+            self._resume(*before)
+        plan = RowPlan(self.recipe, self.trained, self.seed, self.folder / PUZZLES, self.step)
+        self.rows = open_rows(plan, self.device)
+        try:
+            self._begin(before)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def seconds(self) -> float:
+        """Time that the run has taken, with what it took before its last checkpoint."""
+        return self.seconds_before + time.monotonic() - self.began
+
+    @property
+    def done(self) -> float:
+        """The part of the recipe's ``whole`` that is done."""
+        return self.recipe.done(self.step, self.seconds)
+
+    def run(self, report_every: int = 20, save_every: float = 60.0) -> None:
+        """Train to the end of the run.
+
+        Args:
+            report_every: steps from one report to the next.
+            save_every: seconds from one checkpoint to the next at least. The first report and the end have one, too.
+        """
+        first, started, saved = self.step, time.monotonic(), -math.inf
+        try:
+            while self.done < self.recipe.whole:
+                factor = self._take_step()
+                ends = self.done >= self.recipe.whole
+                if not ends and self.step % report_every:
+                    continue
+                record = self._report(factor)
+                record["steps_per_second"] = round((self.step - first) / (time.monotonic() - started), 3)
+                first, started = self.step, time.monotonic()
+                print(json.dumps(record), flush=True)
+                with (self.folder / LOG).open("a") as log:
+                    log.write(json.dumps(record) + "\n")
+                if ends or time.monotonic() - saved >= save_every:
+                    self.save()
+                    saved = time.monotonic()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """End the processes that make rows."""
+        self.rows.close()
+
+    # --- what a subclass says ----------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _add_gradients(self) -> dict[str, Tensor]:
+        """Backward passes of a step; numbers to report, on the device, by name."""
+
+    @abstractmethod
+    def _begin(self, before: State | None) -> None:
+        """Take first rows, and what a checkpoint holds besides weights and moments."""
+
+    @abstractmethod
+    def _more_tensors(self) -> dict[str, Tensor]:
+        """What a checkpoint must hold besides weights and moments."""
+
+    # --- a step ------------------------------------------------------------------------------------------------------
+
+    def _take_step(self) -> float:
+        """One optimizer step; the share of the rates that it was taken with."""
+        recipe = self.recipe
+        factor = recipe.factor(self.step, self.done) * (0.5 if self.trained else 1.0)
+        self.rows.set_step(self.step)
+        if self.ahead:
+            self._reseed()
+        for key, value in self._add_gradients().items():
+            self.sums[key] = self.sums[key].lerp(value, 0.02) if key in self.sums else value
+        torch.nn.utils.clip_grad_norm_([p for p in self.named.values() if p.grad is not None], 1.0)
+        for name, optimizer in self.optimizers.items():
+            for group in optimizer.param_groups:
+                group["lr"] = self.rates[name] * factor
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        keep = min(recipe.ema, (self.step + 1) / (self.step + 10))
+        current = [p.detach() for p in self.named.values()]
+        torch._foreach_lerp_(list(self.average.values()), current, 1 - keep)
+        self.step += 1
+        return factor
+
+    def _report(self, factor: float) -> dict[str, float]:
+        """The record of a report; the one place that waits for the device.
+
+        Raises:
+            SafelightError: the loss is not finite.
+        """
+        sums = {key: round(value.item(), 5) for key, value in self.sums.items()}
+        if not all(map(math.isfinite, sums.values())):
+            raise SafelightError(f"the loss is not finite at step {self.step}; go on from the last checkpoint")
+        record = {"step": self.step, "seconds": round(self.seconds, 1), "rate": round(factor, 4)} | sums
+        return record | {"waited": round(self.rows.waited, 1)}
+
+    def _reseed(self) -> None:
+        mixed = np.random.SeedSequence((self.seed, self.step)).generate_state(1, np.uint64)
+        self.generator.manual_seed(int(mixed[0] >> 1))
+
+    # --- checkpoints -------------------------------------------------------------------------------------------------
+
+    def save(self) -> None:
+        """Write a checkpoint."""
+        tensors = gather(self.named, self.average, self.optimizers) | self._more_tensors()
+        if not self.ahead:
+            tensors["generator"] = self.generator.get_state()
+        facts = {"recipe": self.recipe.name, "step": str(self.step), "seconds": str(self.seconds)}
+        write_state(self.folder, tensors, facts | {"streams": json.dumps(self.rows.state())})
+
+    def _resume(self, tensors: dict[str, Tensor], facts: dict[str, str]) -> None:
+        if facts["recipe"] != self.recipe.name:
+            raise SafelightError(f"{self.folder} holds a run of {facts['recipe']}; give a new folder")
+        self.step, self.seconds_before = int(facts["step"]), float(facts["seconds"])
+        scatter(tensors, self.named, self.average, self.optimizers)
+        print(f"resumed at step {self.step}", flush=True)
+
+    def _resume_streams(self, tensors: dict[str, Tensor], facts: dict[str, str]) -> None:
+        """Restore the random streams, where they are not made anew for each step."""
+        if self.ahead:
+            return
+        if "generator" in tensors:
+            streams = json.loads(facts["streams"])
+            if len(streams) == len(self.recipe.feeds(self.trained)):
+                self.rows.restore(streams)
+            self.generator.set_state(tensors["generator"])
+        else:
+            self._reseed()

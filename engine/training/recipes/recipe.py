@@ -1,0 +1,108 @@
+"""What every training run of a small model is told, as data: its length, its rates, its rows. Needs no torch."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Literal, Self
+
+from engine.config import ModelConfig
+from engine.errors import SafelightError
+
+
+def schedule(step: int, done: float, whole: float, warmup_steps: int, decay_share: float) -> float:
+    """Learning-rate factor: warm-up, constant, linear to zero over the last part of the run.
+
+    Args:
+        done, whole: of the run, in steps or in seconds.
+    """
+    falling = (whole - done) / max(1.0, decay_share * whole)
+    return max(0.0, min((step + 1) / warmup_steps, 1.0, falling))
+
+
+@dataclass(frozen=True)
+class Feed:
+    """What one pool is filled from: rows of a kind, so many at once, stepped every so many steps.
+
+    Short and long are the skills: short prompts with the first block of their answer, and the rest. Brief, single, pair
+    and joint are decisions: one question in a short prompt or a longer one, and several read from one canvas. Text is
+    whole skills, packed for a causal model.
+    """
+
+    kind: Literal["sudoku", "short", "long", "brief", "single", "pair", "joint", "text"]
+    every: int
+    rows: int
+
+    @property
+    def is_read(self) -> bool:
+        """Its rows are read in one step; others are walked."""
+        return self.kind in ("brief", "single", "pair", "joint")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingRecipe(ABC):
+    """What the recipes of all families share.
+
+    Args:
+        batch: examples a step.
+        steps, minutes: how long it is, by the one that is not 0. Minutes count from the start, compiling included.
+        producers: processes that make rows ahead, fewer where there are few cores; 0 makes them between the steps.
+    """
+
+    name: str
+    batch: int
+    steps: int = 0
+    minutes: float = 0.0
+    producers: int = 0
+    muon_lr: float = 0.02
+    adam_lr: float = 3e-3
+    warmup_steps: int = 100
+    decay_share: float = 0.35  # the last part of the run, over which the rates fall to zero
+    ema: float = 0.998
+
+    def __post_init__(self) -> None:
+        if (self.steps > 0) == (self.minutes > 0):
+            raise SafelightError("a run is so many steps or so many minutes long; give one of the two, above 0")
+        if self.batch < 2:
+            raise SafelightError(f"the batch must be 2 or more, not {self.batch}")
+        if self.producers < 0:
+            raise SafelightError(f"the number of producers must be 0 or more, not {self.producers}")
+
+    @abstractmethod
+    def model_config(self) -> ModelConfig:
+        """The shape of the model."""
+
+    @abstractmethod
+    def feeds(self, trained: bool) -> list[Feed]:
+        """Where its rows come from. ``trained``: the run began with a trained model's weights."""
+
+    @abstractmethod
+    def with_rows(self, share: float) -> Self:
+        """So many times the rows a step, at the same rates."""
+
+    @property
+    def whole(self) -> float:
+        """The run's length, in steps or in seconds."""
+        return self.steps or 60 * self.minutes
+
+    def done(self, step: int, seconds: float) -> float:
+        """The part of ``whole`` that is done."""
+        return step if self.steps else seconds
+
+    def factor(self, step: int, done: float) -> float:
+        """The share of the rates at a step."""
+        return schedule(step, done, self.whole, self.warmup_steps, self.decay_share)
+
+    def with_batch(self, batch: int) -> Self:
+        """Another batch, and rates that follow its root: the noise of a step's gradients falls with it."""
+        share = max(0, batch) / self.batch
+        rows, growth = self.with_rows(share), math.sqrt(share)
+        return dataclasses.replace(rows, batch=batch, muon_lr=growth * self.muon_lr, adam_lr=growth * self.adam_lr)
+
+    def for_card(self) -> Self:
+        """The same model on one card: batches of 512 for nine minutes. No card has run it yet."""
+        large = dataclasses.replace(self.with_rows(512 / self.batch), warmup_steps=300, ema=0.999)
+        large = dataclasses.replace(large, muon_lr=2 * self.muon_lr, adam_lr=2 * self.adam_lr)
+        return dataclasses.replace(large, steps=0, minutes=9.0, producers=12)

@@ -1,0 +1,58 @@
+"""The losses of small causal models on packed rows. Pure functions of rows, whose noise is drawn already.
+
+WeDLM and masked block diffusion differ in what a block sees of itself; both add plain autoregression on the clean copy,
+with weight 1. A mask's loss weighs 1 / gamma, gamma the share of masks in its block, so every block counts alike.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from engine.models.causal.network import CausalNetwork
+from engine.training.data.text_rows import TextRows, visible
+
+
+class TextLoss(NamedTuple):
+    """Nats a token, as means by the rows' weights."""
+
+    causal: Tensor
+    masked: Tensor
+
+
+def read_rows(network: CausalNetwork, rows: TextRows, is_causal: bool) -> Tensor:
+    """Logits (B, T, V) of all tokens, clean and noised, in one pass. ``is_causal``: how a block sees itself."""
+    hidden = network.run(rows.whole("id"), rows.whole("position")[:, None], visible(rows, is_causal))
+    return network.head(hidden)
+
+
+def text_loss(logits: Tensor, rows: TextRows) -> TextLoss:
+    """Both losses from logits (B, T, V)."""
+    surprise = F.cross_entropy(logits.flatten(0, 1), rows.whole("target").flatten(), reduction="none")
+
+    def mean(weights: Tensor) -> Tensor:
+        return (surprise * weights.flatten()).sum() / weights.sum()
+
+    return TextLoss(mean(rows.field("causal")), mean(rows.field("masked")))
+
+
+def right_texts(logits: Tensor, rows: TextRows, most: int) -> tuple[Tensor, Tensor]:
+    """Which texts the clean copy predicts without a mistake: exactly those that greedy decoding writes.
+
+    Args:
+        most: texts in a row at most.
+
+    Returns:
+        (B, most) bools of the row's texts in their order: whether it is right, and whether there is one.
+    """
+    answer = rows.field("causal") > 0
+    number = rows.whole("text")
+    wrong = answer & (logits.argmax(dim=-1) != rows.whole("target"))
+    counts = torch.zeros(2, len(number), most + 1, device=number.device)
+    for count, found in zip(counts, (wrong, answer), strict=True):
+        count.scatter_add_(1, number.clamp(max=most), found.float())
+    mistakes, tokens = counts[:, :, 1:]
+    return (mistakes == 0) & (tokens > 0), tokens > 0
