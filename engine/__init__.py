@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from engine.catalog import (
     ADAPTERS,
     BASE,
+    DECIDER,
     EMBEDDED,
     PUBLISHED,
     SKILLS,
@@ -78,6 +79,7 @@ _LAZY = {
 __all__ = [
     "ADAPTERS",
     "BASE",
+    "DECIDER",
     "EMBEDDED",
     "PUBLISHED",
     "SKILLS",

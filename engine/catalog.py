@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -93,6 +93,7 @@ _PUZZLES = Traits(
     "fail.",
     placeholder="81 digits, 0 for a blank",
 )
+_DECISIONS = replace(_SKILLS, introduction="A very small model for small decisions: ask it on their page.")
 EMBEDDED = (
     EmbeddedModel("safelight-skills", "Safelight Skills", "small text tasks and small talk", _SKILLS),
     EmbeddedModel("safelight-sudoku", "Safelight Sudoku", "solves Sudoku puzzles", _PUZZLES),
@@ -102,6 +103,7 @@ EMBEDDED = (
         "text skills on a longer canvas; what the Sudoku adapter is trained on",
         _SKILLS,
     ),
+    EmbeddedModel("safelight-decisions", "Safelight Decisions", "small typed answers, read from one step", _DECISIONS),
 )
 ADAPTERS = (
     EmbeddedAdapter(
@@ -133,7 +135,7 @@ PUBLISHED = (
         is_gated=True,
     ),
 )
-SKILLS, SUDOKU, BASE = (model.id for model in EMBEDDED)
+SKILLS, SUDOKU, BASE, DECIDER = (model.id for model in EMBEDDED)
 
 
 def traits(name: str, adapter: str | None = None) -> Traits:

@@ -19,7 +19,7 @@ from stage import load, opened, settle, wait_for
 from app.chat.first_run import FirstRun
 from app.export.gif import as_pillow
 from app.window.main_window import MainWindow
-from engine import BASE, SKILLS
+from engine import BASE, DECIDER, SKILLS
 
 FRAME_MS = 80
 FILL_FRAME_MS = 30  # of bars that fill
@@ -92,13 +92,13 @@ def first_run(window: MainWindow, film: Film, _prompt: str) -> None:
 
 
 def decision(window: MainWindow, film: Film, _prompt: str) -> None:
-    """Questions that are asked in one canvas: the bars fill, and the slots stand on the canvas."""
-    load(window, SKILLS)
+    """Questions that are asked one by one: the bars fill, and the last one's slot stands on the canvas."""
+    load(window, DECIDER)
     window.show_page("decisions")
     deciding = window.pages["decisions"]
     one = deciding.page.one
     one.column.example_chosen.emit(0)
-    one.column.joint.setChecked(True)
+    one.column.joint.setChecked(False)
     one.setFocus()
     settle()
     film.take(lambda: True, "the questions")

@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from engine import (
     BASE,
+    DECIDER,
     EMBEDDED,
     SKILLS,
     SUDOKU,
@@ -41,7 +42,7 @@ from engine.service import LoadRequest, LocalBackend, ModelLoaded, PassWanted, R
 from engine.service.recorder import reporting_candidates
 from engine.tasks import skills, sudoku
 from engine.tasks.decisions.answers import LabelRead, answer_of
-from engine.tasks.decisions.questions import Decision, OneOf, Option, YesNo
+from engine.tasks.decisions.questions import Decision, YesNo
 from engine.text.output_format import OutputFormat
 from engine.text.tokenizer import Tokenizer
 from engine.trace.folder import GALLERY, GALLERY_LIST
@@ -159,6 +160,7 @@ class TaskExample:
     """A run with something to decide, or a format to fit: the first of its requests of which its note is true."""
 
     name: str
+    model: str
     title: str
     note: str
     requests: Callable[[GenerationConfig], Iterator[RunRequest]]
@@ -166,34 +168,24 @@ class TaskExample:
 
 
 def _decisions(config: GenerationConfig) -> Iterator[RunRequest]:
-    """Whether a number is even, on which part of the week a day is, and something that the sentences do not say."""
-    unsaid = ("Does Max come before Friday?", "Is k in the list?", "Is 7 in the list?")
-    known = itertools.product((39, 50, 22, 83), ("Saturday", "Thursday", "Sunday"))
-    for (number, day), third in itertools.product(known, unsaid):
-        questions = (
-            YesNo("Is the number even?", name="even"),
-            OneOf("When does Zoe come?", (Option("workday"), Option("weekend")), "part"),
-            YesNo(third, name="unsaid"),
-        )
-        state = f"The number is {number}. Zoe comes on {day}."
-        yield RunRequest(
-            "decision", (), config, 0, keep=False, decision=Decision(state, questions, "", True, repeats=3)
-        )
+    """Whether a number is larger than another that is near."""
+    for number, limit in itertools.product((39, 50, 22, 83), (31, 45, 28, 76)):
+        asked = YesNo(f"Is the number larger than {limit}?", name="larger")
+        decision = Decision(f"The number is {number}.", (asked,), "", False, repeats=3)
+        yield RunRequest("decision", (), config, 0, keep=False, decision=decision)
 
 
 def _is_read_again(trace: Trace) -> bool:
-    """Whether the two questions that the sentence answers are answered right, and all was read again for the third."""
+    """Whether the question is answered right and was read again, as it was in doubt; by how much reads differ."""
     decision, reads = trace.header.decision, [event for event in trace.events if isinstance(event, SlotsRead)]
     if decision is None or len(reads) != 1 + decision.repeats:
         return False
-    number = int(decision.state.split()[3].rstrip("."))
-    right = (number % 2, int("comes on S" in decision.state))
-    answers = [
-        answer_of(question, [LabelRead(tuple(read.logprobs[place].tolist())) for read in reads])
-        for place, question in enumerate(decision.questions)
-    ]
-    is_sure = all(one.agreement == 1 and one.label_mass > 0.9 for one in answers[:2])
-    return is_sure and (answers[0].best, answers[1].best) == right and max(answers[2].spread) > 0.001
+    number, limit = (
+        int(text.split()[-1].rstrip(".?")) for text in (decision.state, decision.questions[0].instructions)
+    )
+    answer = answer_of(decision.questions[0], [LabelRead(tuple(read.logprobs[0].tolist())) for read in reads])
+    is_right = (answer.best == 0) == (number > limit)
+    return is_right and answer.label_mass > 0.9 and max(answer.spread) > 0.01
 
 
 NUMBERS = {
@@ -226,14 +218,16 @@ def _fits_in_rounds(trace: Trace) -> bool:
 TASKS = (
     TaskExample(
         "decision",
+        DECIDER,
         "A decision, read four times",
-        "Three questions about two sentences, read from one denoising step. The last asks what they do not say: "
-        "it is in doubt, so everything is read again with fresh noise. See how far the ticks lie apart.",
+        "One question about a sentence, read from one denoising step. It is in doubt, so it is read again with fresh "
+        "noise: see how far the ticks lie apart.",
         _decisions,
         _is_read_again,
     ),
     TaskExample(
         "schema",
+        SKILLS,
         "Counting in a JSON schema",
         "The model was never taught JSON. After each round what fits the schema holds, and the rest is denoised again; "
         "full corners mark what the schema set, open ones what the model wrote.",
@@ -244,14 +238,14 @@ TASKS = (
 
 
 class Tasks:
-    """The small model behind a backend, as clients have it."""
+    """A small model behind a backend, as clients have it."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, name: str, tokenizer: Tokenizer) -> None:
         self._decode = functools.partial(read_reply, tokenizer)
         self._backend = LocalBackend()
         replies: list[object] = []
-        title = next(known.title for known in EMBEDDED if known.id == SKILLS)
-        self._backend.load(LoadRequest(SKILLS, title), replies.append)
+        title = next(known.title for known in EMBEDDED if known.id == name)
+        self._backend.load(LoadRequest(name, title), replies.append)
         self.config = next(reply.model.defaults for reply in replies if isinstance(reply, ModelLoaded))
 
     def make(self, example: TaskExample) -> Trace:
@@ -319,11 +313,13 @@ def make(example: Example, model: Model) -> Trace:
 def main() -> None:
     """Make all examples and their list."""
     GALLERY.mkdir(exist_ok=True)
-    models = {name: load_model(name, device="cpu") for name in (SKILLS, SUDOKU, BASE)}
-    tasks, listed = Tasks(models[SKILLS].tokenizer), []
+    models = {name: load_model(name, device="cpu") for name in (SKILLS, SUDOKU, BASE, DECIDER)}
+    tasks = {name: Tasks(name, models[name].tokenizer) for name in (SKILLS, DECIDER)}
+    listed = []
     for example in (*EXAMPLES, *TASKS):
         path = GALLERY / f"{example.name}{TRACE_SUFFIX}"
-        made = tasks.make(example) if isinstance(example, TaskExample) else make(example, models[example.model])
+        own = example.model
+        made = tasks[own].make(example) if isinstance(example, TaskExample) else make(example, models[own])
         made.save(path)
         size = path.stat().st_size
         if size > MOST_BYTES:

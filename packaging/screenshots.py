@@ -25,7 +25,7 @@ from app.bridge.server_link import ServerState
 from app.library import Library, NewMessage
 from app.state.sudoku import scores
 from app.window.main_window import MainWindow
-from engine import SKILLS, SUDOKU, gallery
+from engine import DECIDER, SKILLS, SUDOKU, gallery
 
 PUZZLE = "003100064080000302000500087070005000000009400805000000004000030050007000700801096"  # 28 givens
 PROMPT = "Count from 4 to 43."
@@ -202,11 +202,12 @@ class Tour:
     def deciding(self) -> None:
         """The Decisions page: a state singly and jointly, a question's fields, a table midway and done, calibration."""
         window = self.window
+        load(window, DECIDER)
         window.show_page("decisions")
         deciding = window.pages["decisions"]
         page, rows = deciding.page, deciding.rows
         self.shoot("decisions-empty")
-        for name, is_joint in (("decisions-single", False), ("decisions", True)):
+        for name, is_joint in (("decisions", True), ("decisions-single", False)):
             page.one.column.example_chosen.emit(0)
             page.one.column.joint.setChecked(is_joint)
             page.one.decide.click()

@@ -15,7 +15,7 @@ from app.cli.decide_questions import add_questions, questions_of
 from app.cli.deciding import Decider, deciding
 from app.cli.serve import KEY_VARIABLE, MOST_PARALLEL
 from app.cli.stopping import STOPPED, stopping
-from engine import SKILLS, SafelightError, catalog
+from engine import DECIDER, SafelightError, catalog
 from engine.service import is_remote
 from engine.tasks.decisions.answer_form import answer_to_json
 from engine.tasks.decisions.answers import TypedAnswer
@@ -55,7 +55,7 @@ def add(commands: options.Commands) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object; of a table, one a row")
     add_questions(parser)
     decide_table.add_options(parser)
-    options.add_loading(parser, SKILLS)
+    options.add_loading(parser, DECIDER)
     parser.add_argument(
         "--parallel",
         type=options.number("the runs", 1, MOST_PARALLEL),

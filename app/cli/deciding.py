@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from app.cli.loading import POLL_SECONDS, ChosenBackend, load
 from app.cli.serve import KEY_VARIABLE
-from engine import SafelightError
+from engine import DECIDER, SafelightError
 from engine.service import (
     Backend,
     DecisionReads,
@@ -179,7 +179,7 @@ def deciding(args: argparse.Namespace, asked: QuestionFile, stop: threading.Even
     """
     scheduler = Scheduler(RoutedBackend(ChosenBackend(args), _remote))
     try:
-        model = load(args, scheduler, stop)
+        model = load(args, scheduler, stop, DECIDER)
         if model is None:
             yield None
             return

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.cli import terminal
-from engine import ADAPTERS, EMBEDDED, SKILLS, SafelightError
+from engine import ADAPTERS, EMBEDDED, SafelightError
 from engine.service import (
     AdapterChanged,
     Capabilities,
@@ -55,14 +55,14 @@ class ChosenBackend(LocalBackend):
         )
 
 
-def load(args: argparse.Namespace, scheduler: Scheduler, stop: threading.Event) -> LoadedModel | None:
-    """The model of the options, loaded; None if it was stopped.
+def load(args: argparse.Namespace, scheduler: Scheduler, stop: threading.Event, default: str) -> LoadedModel | None:
+    """The model of the options, or the ``default`` one, loaded; None if it was stopped.
 
     Raises:
         SafelightError: it cannot be loaded.
     """
     bases = {adapter.id: adapter.base for adapter in ADAPTERS}
-    name = args.model or getattr(args, "window_model", None) or bases.get(args.adapter, SKILLS)
+    name = args.model or getattr(args, "window_model", None) or bases.get(args.adapter, default)
     title = {model.id: model.title for model in EMBEDDED}.get(name, Path(name).name)
     request, outlet = LoadRequest(name, title, args.threads, args.adapter), _Loading(args.adapter is not None)
     with terminal.note(f"Loading {name} …"):

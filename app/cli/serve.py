@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
         server = RunningServer(scheduler, settings)
         try:
             server.start()  # before a large model is loaded, as the port may be taken; it says that the model loads
-            model = load(args, scheduler, stop)
+            model = load(args, scheduler, stop, SKILLS)
             if model is None:
                 terminal.say("stopped")
                 return STOPPED

@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass, field
 
 from app.cli import options, running, skills_decisions, terminal
-from engine import SKILLS, SafelightError
+from engine import DECIDER, SKILLS, SafelightError
 from engine.tasks import skills
 
 EPILOG = """\
@@ -56,7 +56,11 @@ def add(commands: options.Commands) -> None:
     parser.add_argument(
         "--only", action="append", choices=list(skills.SKILLS), metavar="SKILL", help="this skill only; may be repeated"
     )
-    parser.add_argument("--decisions", action="store_true", help="score small decisions instead, N single and N joint")
+    parser.add_argument(
+        "--decisions",
+        action="store_true",
+        help=f"score small decisions instead, N single and N joint (default model: {DECIDER})",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     options.add_model(parser, SKILLS)
     options.add_decoding(parser)

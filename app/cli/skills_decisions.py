@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from app.cli import running, terminal
-from engine import SKILLS, SafelightError, SlotsRead
+from engine import DECIDER, SafelightError, SlotsRead
 from engine.service.deciding import Deciding
 from engine.tasks.decisions import examples
 from engine.tasks.decisions.answers import LabelRead
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     """
     if args.count < LEAST_EXAMPLES:
         raise SafelightError(f"a temperature is fitted to at least {LEAST_EXAMPLES} decisions; give a larger --count")
-    model, seed = running.load(args, SKILLS), running.seed(args)
+    model, seed = running.load(args, DECIDER), running.seed(args)
     scores: dict[str, Scored] = {}
     try:
         for way, forms in (("single", SINGLE), ("joint", JOINT)):

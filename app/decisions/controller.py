@@ -21,7 +21,7 @@ from app.state.decisions.samples import sample_table, samples
 from app.state.decisions.sheet import QuestionSheet
 from app.state.run.replay import Frame, Replay
 from app.system.i18n import tr
-from engine import SKILLS, Recording
+from engine import DECIDER, Recording
 from engine.service import ServiceReply
 from engine.tasks.decisions.questions import Question
 
@@ -246,7 +246,7 @@ class DecisionsController(QObject):
 
     @Slot()
     def _load(self) -> None:
-        self._context.load(SKILLS)
+        self._context.load(DECIDER)
 
     @Slot()
     def refresh(self) -> None:
@@ -256,13 +256,14 @@ class DecisionsController(QObject):
         obstacle = "" if model is None else words.obstacle(model)
         reason = "" if busy else self._reason()
         lacks_question = not len(one.questions.sheet)
+        advice = "" if model is None else words.advice(model)
         missing = tr("Add a question, or choose an example.") if lacks_question else ""
         one.show_doing(
             is_busy=busy,
-            message=reason or missing,
+            message=reason or missing or advice,
             fault=self._problem,
             can_decide=not reason and not lacks_question,
-            offers_model=not busy and context.loading is None and (model is None or bool(obstacle)),
+            offers_model=not busy and context.loading is None and (model is None or bool(obstacle or advice)),
         )
         self.page.table.show_asked(words.asked_line(one.questions.sheet))
         self.page.table.show_doing(

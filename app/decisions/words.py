@@ -7,6 +7,7 @@ from app.state.decisions.drafts import Kind, QuestionDraft
 from app.state.decisions.sheet import QuestionSheet
 from app.state.run.answers import share_words
 from app.system.i18n import tr, trn
+from engine import DECIDER, EMBEDDED
 from engine.service import LoadedModel
 from engine.tasks.decisions.answers import TypedAnswer
 from engine.tasks.decisions.questions import LETTERS, OneOf, Question, Score
@@ -95,6 +96,13 @@ def obstacle(model: LoadedModel) -> str:
     if model.capabilities.decisions:
         return ""
     return tr("{model} cannot decide: it reads no probabilities from a canvas. Load another model.", model=model.title)
+
+
+def advice(model: LoadedModel) -> str:
+    """What to know of a small model before it is asked; empty of one that was trained for this, and of others."""
+    if model.path_or_id == DECIDER or model.path_or_id not in {known.id for known in EMBEDDED}:
+        return ""
+    return tr("{model} was not trained to decide; Safelight Decisions was.", model=model.title)
 
 
 def asked_line(sheet: QuestionSheet) -> str:

@@ -33,7 +33,7 @@ _WORDS = {
     ),
     "autoregressive": DecoderWords(
         "Autoregressive",
-        "One token after the other, from left to right, a pass each.",
+        "One token after the other, from left to right, a pass each. The embedded models were not trained to write so.",
         ("sampling_temperature", "sampling_top_k", "sampling_top_p"),
     ),
     "causal_parallel": DecoderWords(

@@ -7,10 +7,10 @@ On two cores, as the shipped models were trained (hours; ``recipes.RECIPES``):
     python -m engine.training.train base --out runs/base --device cpu --compile \
         --start assets/models/safelight-skills --seed 21
 
-Decisions go on from the skills; how long they take is not known yet, the 43 minutes of the recipe did not do:
+Decisions go on from the skills; two hours of one core take them to nine of ten held-out ones, asked one by one:
 
     python -m engine.training.train decisions --out runs/decisions --device cpu --compile --threads 1 \
-        --start runs/skills-exported
+        --start assets/models/safelight-skills
 
 Small causal models on the same skills (``recipes.causal``); the draft goes on from the masked run:
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine import SKILLS
+from engine import DECIDER
 from engine.service import (
     DecisionReads,
     LoadedModel,
@@ -176,7 +176,7 @@ def measure(path: str, count: int, seed: int) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", default=SKILLS, help="a folder or an embedded model")
+    parser.add_argument("--model", default=DECIDER, help="a folder or an embedded model")
     parser.add_argument("--count", type=int, default=400, help="examples of each form")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true", help="for programs")

@@ -16,7 +16,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from engine.catalog import SKILLS
+from engine.catalog import DECIDER
 from engine.service import LocalBackend
 from tests.engine.server.served import KEY, serving
 
@@ -90,7 +90,7 @@ def main() -> None:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 5.0
     context = multiprocessing.get_context("spawn")
     print("decisions/s   ms a request   ms of a core a decision, in the server")
-    with serving(LocalBackend(), SKILLS) as served:
+    with serving(LocalBackend(), DECIDER) as served:
         port = int(served.server.url.rpartition(":")[2])
         for way in WAYS:
             heard, report = context.Pipe(duplex=False)

@@ -15,7 +15,7 @@ from app.decisions.controller import DecisionsController
 from app.state.decisions.samples import sample_table, samples
 from app.state.decisions.sheet import QuestionSheet
 from app.window.main_window import MainWindow
-from engine import SKILLS
+from engine import DECIDER
 
 RUN_MS = 180_000
 ROWS = 200
@@ -23,7 +23,7 @@ ROWS = 200
 
 @pytest.fixture
 def window(window_with: Callable[[str], MainWindow]) -> MainWindow:
-    window = window_with(SKILLS)
+    window = window_with(DECIDER)
     window.show_page(DECISIONS)
     return window
 

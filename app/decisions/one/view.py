@@ -37,7 +37,7 @@ class OneState(QWidget):
         self.strip = CanvasStrip()
         self.decide = button(tr("Decide"), role="primary", tip=tr("Ask the model (Ctrl+Return)"))
         self.stop = button(tr("Stop"), role="plain")
-        self.load = button(tr("Load Safelight Skills"), role="plain")
+        self.load = button(tr("Load Safelight Decisions"), role="plain")
         self.message = label("", "caption", wrap=True)
         self.fault = label("", "error", wrap=True)
         self.decide.clicked.connect(self.decide_asked)

@@ -73,7 +73,7 @@ def suggestions() -> list[tuple[str, tuple[Question, ...]]]:
             "The number is 58. Zoe comes on Saturday.",
             (
                 OneOf("When does Zoe come?", _options("workday", "weekend"), "part"),
-                YesNo("Is the number larger than 55?", name="over 55"),
+                YesNo("Is the number smaller than 77?", name="under 77"),
                 Score("How large is the number?", _options(*facts.QUARTERS), "amount"),
             ),
         ),
@@ -82,7 +82,7 @@ def suggestions() -> list[tuple[str, tuple[Question, ...]]]:
             (
                 YesNo("Is the number even?", name="even"),
                 YesNo("Is e in the list?", name="e"),
-                YesNo("Is the number larger than 25?", name="over 25"),
+                Score("How many letters are in the list?", _options(*facts.COUNTS), "length"),
             ),
         ),
     ]

@@ -91,22 +91,22 @@ SUDOKU = Recipe(
     steps=6600,
 )
 SKILLS = dataclasses.replace(SUDOKU, name="skills", canvas_length=64, max_new_tokens=256, steps=9500)
-# After the skills: decisions, and enough of the skills that few are lost. At higher rates it does not stay stable.
+# After the skills: decisions, and enough of the skills to build on. At higher rates it does not stay stable.
 DECISIONS = dataclasses.replace(
     SKILLS,
     name="decisions",
     steps=0,
-    minutes=43.0,
+    minutes=118.0,
     muon_lr=0.012,
     adam_lr=1.2e-3,
-    decay_share=0.75,
+    decay_share=0.9,
     mix=(
         Feed("brief", 1, 24),
         Feed("single", 1, 12),
-        Feed("short", 4, 16),
-        Feed("long", 16, 8),
-        Feed("pair", 4, 12),
-        Feed("joint", 4, 8),
+        Feed("short", 2, 16),
+        Feed("long", 6, 8),
+        Feed("pair", 2, 12),
+        Feed("joint", 2, 8),
     ),
 )
 # What adapters are trained on: the skills on a canvas that holds a Sudoku, of which it sees a little.

@@ -66,7 +66,7 @@ def test_the_embedded_model_decides(capsys: Capture) -> None:
     code, out, err = run(capsys, "Ann has 3 coins.", *asked, "--json", "--repeat", 1)
     record = json.loads(out)
     assert (code, out.count("\n"), err) == (0, 1, "")
-    assert (record["model"], record["temperature"]) == (engine.SKILLS, 1.0)
+    assert (record["model"], record["temperature"]) == (engine.DECIDER, 1.0)
     assert list(record["answers"]) == ["urgent", "team", "anger"]
     for answer in record["answers"].values():
         assert sum(answer["probabilities"].values()) == pytest.approx(1)

@@ -13,7 +13,7 @@ from app.context import AppContext
 from app.decisions.controller import DecisionsController
 from app.decisions.store import NAME, read_sheet
 from app.state.decisions.samples import samples
-from engine import SUDOKU
+from engine import SKILLS, SUDOKU
 from tests.app.decisions.far_engine import FarEngine
 
 Open = Callable[..., AppContext]
@@ -50,6 +50,18 @@ def test_without_a_model_one_is_offered(qtbot: QtBot, opened: Callable[..., Deci
     assert one.message.text() != ""
     one.load.click()
     qtbot.waitUntil(one.decide.isEnabled)
+    assert not one.load.isVisible()
+
+
+def test_a_small_model_that_was_not_trained_for_it_may_be_asked_and_another_is_offered(
+    qtbot: QtBot, opened: Callable[..., DecisionsController]
+) -> None:
+    one = opened(model=SKILLS).page.one
+    qtbot.waitUntil(one.decide.isEnabled)
+    assert "was not trained to decide" in one.message.text()
+    one.load.click()
+    qtbot.waitUntil(lambda: one.message.text() == "")
+    assert one.decide.isEnabled()
     assert not one.load.isVisible()
 
 

@@ -433,7 +433,7 @@ def test_the_page_waits_for_nothing_heavy() -> None:
 
 
 def test_memory_is_counted_once_somebody_looks_and_nothing_jumps(qtbot: QtBot, page: ModelsPage) -> None:
-    skills, sudoku, _ = (page.rows[model.id] for model in EMBEDDED)
+    skills, sudoku, *_ = (page.rows[model.id] for model in EMBEDDED)
     assert skills.memory.text() == "Counting the memory that it needs…"
     page.resize(650, 700)  # in the narrowest window
     page.show()
