@@ -103,11 +103,11 @@ def test_a_table_is_decided_sorted_calibrated_and_written(
     page.page.one.column.repeats.setValue(0)
     page.show("table")
     table = tmp_path / "table.csv"
-    other = {"even": "odd", "odd": "even"}  # each fourth label is wrong, so that there is something to fit
+    other = {"even": "odd", "odd": "even"}  # each fifth label is wrong, so that there is something to fit
     lines = [sample.columns]
     for row in sample.rows:
         state, label, *rest = row.cells
-        lines.append((state, other[label] if row.number % 4 == 0 else label, *rest))
+        lines.append((state, other[label] if row.number % 5 == 0 else label, *rest))
     with table.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows(lines)
     view.opened.emit(table)
