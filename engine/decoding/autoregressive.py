@@ -13,16 +13,14 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from engine.config import GenerationConfig, ModelConfig
+from engine.config import GenerationConfig
 from engine.decoding.drawing import Drawing
 from engine.decoding.prefill import commit, prefill, reuse_prefix
 from engine.decoding.protocols import BlockDenoiser, Decode, Decoding
-from engine.decoding.sampler import check_cells
 from engine.decoding.written_blocks import WrittenBlocks
-from engine.errors import SafelightError
+from engine.decoding.written_run import blocks_of, room_behind
 from engine.events import Event, PrefillFinished
 from engine.layers.kv_cache import KVCache
-from engine.models.causal.config import CausalConfig
 from engine.types import Cancel
 
 Reason: TypeAlias = Literal["eos", "length", "cancelled"]
@@ -42,13 +40,8 @@ def autoregressive(
     The prompt's last token is read in the first pass that predicts. In the end the cache holds the prompt and all
     tokens but the last.
     """
-    room = model.config.max_position_embeddings - len(prompt)
-    if room < 1:
-        raise SafelightError(
-            f"the prompt is {len(prompt)} tokens long and the model has {model.config.max_position_embeddings} "
-            "positions. Shorten the prompt"
-        )
-    started, limit = time.perf_counter(), min(config.max_new_tokens, room)
+    limit = min(config.max_new_tokens, room_behind(model.config, len(prompt)))
+    started = time.perf_counter()
     drawing = Drawing(config, model.config.vocab_size, model.device, seed)
     writer = Writer(cache, drawing, blocks_of(model.config, config), prompt[-1:].tolist())
     kept = reuse_prefix(cache, [prompt[:-1]])
@@ -61,20 +54,6 @@ def autoregressive(
     yield from writer.blocks.begin()
     reason = yield from writer.write(limit, cancel)
     yield from writer.blocks.finish(reason or "length", writer.length)
-
-
-def blocks_of(shape: ModelConfig, config: GenerationConfig) -> WrittenBlocks:
-    """The blocks of a run, none of them begun.
-
-    Raises:
-        SafelightError: a pinned position outside the canvas, or a pinned token outside the vocabulary.
-    """
-    length = config.canvas_length or shape.canvas_length
-    check_cells("pinned", config.pinned, length, shape.vocab_size)
-    mask = shape.mask_token_id if isinstance(shape, CausalConfig) else None
-    filler = config.pad_token_id if mask is None else mask
-    ends = frozenset(config.eos_token_ids)
-    return WrittenBlocks(length, filler, config.pad_token_id, config.top_k, ends, dict(config.pinned))
 
 
 class Writer:

@@ -15,16 +15,15 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from engine.config import GenerationConfig, ModelConfig
+from engine.config import GenerationConfig
 from engine.decoding.drawing import Drawing
 from engine.decoding.prefill import prefill, reuse_prefix
 from engine.decoding.protocols import CausalModel, Decode, Decoding, Prefill
 from engine.decoding.streaming_window import EntropyRule, StreamingWindow
-from engine.decoding.written_blocks import Predicted, WrittenBlocks
-from engine.errors import SafelightError
+from engine.decoding.written_blocks import Predicted
+from engine.decoding.written_run import blocks_of, required_mask, room_behind
 from engine.events import PrefillFinished
 from engine.layers.kv_cache import KVCache
-from engine.models.causal.config import CausalConfig
 from engine.types import Cancel
 
 
@@ -46,15 +45,10 @@ def causal_parallel(
     Raises:
         SafelightError: the network has no mask token, the prompt leaves no room, settings of a canvas of noise.
     """
-    mask, room = _mask_token(model.config, config), _room(model.config, len(prompt))
+    mask, room = required_mask(model.config, config), room_behind(model.config, len(prompt))
     drawing = Drawing(config, model.config.vocab_size, model.device, seed)
     rule = EntropyRule(config.entropy_threshold, config.distance_penalty)
-    blocks = WrittenBlocks(
-        config.canvas_length or model.config.canvas_length,
-        mask,
-        config.pad_token_id,
-        min(config.top_k, model.config.vocab_size),
-    )
+    blocks = blocks_of(model.config, config)
     window = StreamingWindow.of(config.window, room)
     started = time.perf_counter()
     kept = reuse_prefix(cache, [prompt])
@@ -123,22 +117,3 @@ def _end(leading: Sequence[int], config: GenerationConfig, length: int) -> tuple
         if length + count >= config.max_new_tokens:
             return "length", count
     return None, len(leading)
-
-
-def _mask_token(shape: ModelConfig, config: GenerationConfig) -> int:
-    mask = shape.mask_token_id if isinstance(shape, CausalConfig) else None
-    if mask is None:
-        raise SafelightError("this model has no mask token, which causal parallel decoding needs; decode it otherwise")
-    if config.pinned or config.seed_canvas is not None:
-        raise SafelightError("causal parallel decoding has no canvas of noise; leave out pinned and seed_canvas")
-    return mask
-
-
-def _room(shape: ModelConfig, prompt_length: int) -> int:
-    room = shape.max_position_embeddings - prompt_length
-    if room < 1:
-        raise SafelightError(
-            f"the prompt is {prompt_length} tokens long and the model has {shape.max_position_embeddings} positions. "
-            "Shorten the prompt"
-        )
-    return room

@@ -14,11 +14,10 @@ from engine.config import GenerationConfig
 from engine.decoding.drawing import Drawing
 from engine.decoding.prefill import prefill, reuse_prefix
 from engine.decoding.protocols import CausalModel, Decode, Decoding, Passes
-from engine.decoding.written_blocks import Predicted, WrittenBlocks
-from engine.errors import SafelightError
+from engine.decoding.written_blocks import Predicted
+from engine.decoding.written_run import blocks_of, required_mask, room_behind
 from engine.events import Event, GenerationFinished, PrefillFinished
 from engine.layers.kv_cache import KVCache
-from engine.models.causal.config import CausalConfig
 from engine.types import Cancel
 
 
@@ -39,24 +38,13 @@ class MaskedRun:
         cache: KVCache,
     ) -> None:
         shape = model.config
-        mask = shape.mask_token_id if isinstance(shape, CausalConfig) else None
-        if mask is None:
-            raise SafelightError("this model has no mask token, which this decoder needs; choose another one")
-        if config.pinned or config.seed_canvas is not None:
-            raise SafelightError("masked blocks do not begin with noise; leave out pinned and seed_canvas")
-        room = shape.max_position_embeddings - len(prompt)
-        if room < 1:
-            raise SafelightError(
-                f"the prompt is {len(prompt)} tokens long and the model has {shape.max_position_embeddings} positions. "
-                "Shorten the prompt"
-            )
+        self.mask = required_mask(shape, config)
         self.prompt, self.config, self.cancel, self.cache = prompt, config, cancel, cache
-        self.mask = mask
-        self.size = config.canvas_length or shape.canvas_length  # of a block
-        self.limit = min(config.max_new_tokens, room)  # tokens
+        self.limit = min(config.max_new_tokens, room_behind(shape, len(prompt)))  # tokens
         self.length = 0  # tokens of the text up to the first place where nothing is written, or up to its end
         self.drawing = Drawing(config, shape.vocab_size, model.device, seed)
-        self._blocks = WrittenBlocks(self.size, mask, config.pad_token_id, min(config.top_k, shape.vocab_size))
+        self._blocks = blocks_of(shape, config)
+        self.size = self._blocks.length  # of a block
         self._end: Literal["eos", "length", "cancelled"] | None = None
 
     @property

@@ -20,8 +20,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.config import GenerationConfig
-from engine.decoding.autoregressive import Reason, Writer, blocks_of
+from engine.config import BLOCK_DIFFUSION, GenerationConfig
+from engine.decoding.autoregressive import Reason, Writer
 from engine.decoding.block_diffusion import FinishedCanvas, Usage, cut_at_eos, denoise_block, room_for_blocks
 from engine.decoding.device_stepper import stepper_for
 from engine.decoding.drawing import Drawing
@@ -29,6 +29,7 @@ from engine.decoding.fork_schedule import ForkSchedule
 from engine.decoding.prefill import commit, prefill, reuse_prefix
 from engine.decoding.protocols import BlockDenoiser, Decode, Decoding, Passes
 from engine.decoding.sampler import Sampler
+from engine.decoding.written_run import blocks_of
 from engine.errors import SafelightError
 from engine.events import PrefillFinished
 from engine.layers.kv_cache import SLACK, KVCache
@@ -36,7 +37,7 @@ from engine.text.tags import CLOSE, OPEN, THINK, THINK_ASKED, THINK_END, starts_
 from engine.text.tokenizer import Tokenizer
 from engine.types import Cancel
 
-MIXABLE = ("block_diffusion", "autoregressive")
+MIXABLE = (BLOCK_DIFFUSION, "autoregressive")
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def mixed(
     """
     run = _Run(model, prompt, config, seed, cancel, cache)
     in_thought, length = thoughts.expected(prompt), run.blocks.length
-    denoises = [name == "block_diffusion" for name in decoders]  # in thoughts, elsewhere
+    denoises = [name == BLOCK_DIFFUSION for name in decoders]  # in thoughts, elsewhere
     count = min(-(-config.max_new_tokens // length), room_for_blocks(model.config, len(prompt), length))
     started, text = time.perf_counter(), prompt if denoises[not in_thought] else prompt[:-1]
     kept = reuse_prefix(cache, [text])
