@@ -138,6 +138,11 @@ PUBLISHED = (
 SKILLS, SUDOKU, BASE, DECIDER = (model.id for model in EMBEDDED)
 
 
+def is_embedded(path_or_id: str) -> bool:
+    """Whether a model comes with the app."""
+    return any(path_or_id == model.id for model in EMBEDDED)
+
+
 def traits(name: str, adapter: str | None = None) -> Traits:
     """The traits of the embedded model of that id with an adapter on it or none, else the defaults."""
     known = next((one.traits for one in ADAPTERS if one.id == adapter and one.base == name), None)

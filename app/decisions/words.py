@@ -7,7 +7,8 @@ from app.state.decisions.drafts import Kind, QuestionDraft
 from app.state.decisions.sheet import QuestionSheet
 from app.state.run.answers import share_words
 from app.system.i18n import tr, trn
-from engine import DECIDER, EMBEDDED
+from engine import DECIDER
+from engine.catalog import is_embedded
 from engine.service import LoadedModel
 from engine.tasks.decisions.answers import TypedAnswer
 from engine.tasks.decisions.questions import LETTERS, OneOf, Question, Score
@@ -100,7 +101,7 @@ def obstacle(model: LoadedModel) -> str:
 
 def advice(model: LoadedModel) -> str:
     """What to know of a small model before it is asked; empty of one that was trained for this, and of others."""
-    if model.path_or_id == DECIDER or model.path_or_id not in {known.id for known in EMBEDDED}:
+    if model.path_or_id == DECIDER or not is_embedded(model.path_or_id):
         return ""
     return tr("{model} was not trained to decide; Safelight Decisions was.", model=model.title)
 

@@ -16,7 +16,8 @@ from app.inspector.forks.panel import ForkPanel
 from app.inspector.influence.view import InfluenceView
 from app.player.player import Player
 from app.system.i18n import tr
-from engine import ADAPTERS, EMBEDDED, Fork, Mark, SafelightError
+from engine import ADAPTERS, Fork, Mark, SafelightError
+from engine.catalog import is_embedded
 from engine.service import (
     Capabilities,
     InfluenceMeasured,
@@ -119,7 +120,7 @@ class GoingOn(QObject):
         if trace.header.decision is not None or not trace.header.config.is_block_diffusion:
             return None
         of = trace.header.model
-        if of.path not in {model.id for model in EMBEDDED} | {path for path, _ in context.models}:
+        if not is_embedded(of.path) and of.path not in dict(context.models):
             return None
         return ModelChoice(of.path, next((one.id for one in ADAPTERS if one.title == of.adapter), None))
 

@@ -12,9 +12,9 @@ from app.settings import store
 from app.system import logs
 from app.system.crash_handler import one_line
 from app.system.i18n import tr
-from engine import EMBEDDED, SKILLS
+from engine import SKILLS
+from engine.catalog import is_embedded
 
-EMBEDDED_IDS = {model.id for model in EMBEDDED}
 REOPENING_MS = 3000  # after which a reopened conversation counts as harmless
 
 
@@ -50,7 +50,7 @@ class Reopening(QObject):
     def load_model(self) -> None:
         """Load the model of the start; the skills model if that fails."""
         first = self._first
-        if first.path_or_id not in EMBEDDED_IDS:
+        if not is_embedded(first.path_or_id):
             store.write_loading(self._settings, first.path_or_id)
         otherwise = None if first.path_or_id == SKILLS else ModelChoice(SKILLS)
         self._context.load(first.path_or_id, first.adapter, otherwise)

@@ -1,6 +1,8 @@
-"""Gated MLP with tanh-approximated GELU, and the self-conditioning block built on it."""
+"""Gated MLP, by default with tanh-approximated GELU, and the self-conditioning block built on it."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -16,17 +18,18 @@ def gelu(x: Tensor) -> Tensor:
 
 
 class GatedMLP(nn.Module):
-    """down(gelu(gate(x)) * up(x)), (..., H) -> (..., H)."""
+    """down(activation(gate(x)) * up(x)), (..., H) -> (..., H)."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, activation: Callable[[Tensor], Tensor] = gelu) -> None:
         super().__init__()
+        self.activation = activation
         self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
         self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
         self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
 
     def forward(self, x: Tensor, text_rows: int = 0) -> Tensor:
         """x (..., T, H), of which the first ``text_rows`` are text and the rest a canvas -> (..., T, H)."""
-        inner = gelu(linear(self.gate_proj, x, text_rows)) * linear(self.up_proj, x, text_rows)
+        inner = self.activation(linear(self.gate_proj, x, text_rows)) * linear(self.up_proj, x, text_rows)
         return linear(self.down_proj, inner, text_rows)
 
 

@@ -42,5 +42,5 @@ class Segments:
 
 
 def unextended(keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    """The ``Extend`` that goes with ``Segments``, each of which has its own."""
+    """The ``Extend`` of a pass without a cache, or with ``Segments``, each of which has its own."""
     return keys, values

@@ -83,6 +83,6 @@ def _check_base(model: Model, folder: Path, files: AdapterFiles) -> None:
                 f"{folder} was made for another {loaded} (of fingerprint {files.base_fingerprint[:8]}, not "
                 f"{found[:8]}); load that one, or train the adapter again"
             )
-    elif wanted == loaded or wanted not in {known.id for known in catalog.EMBEDDED}:
+    elif wanted == loaded or not catalog.is_embedded(wanted):
         return
     raise SafelightError(f"{folder} was made for {wanted or 'another model'}, not for {loaded}; load that model first")

@@ -9,6 +9,7 @@ from engine.config import LayerConfig
 from engine.kernels.rope import rotate
 from engine.layers.adapted import linear
 from engine.layers.attention import Extend, attend
+from engine.layers.mlp import GatedMLP
 from engine.layers.norm import RMSNorm
 from engine.models.causal.config import CausalConfig
 
@@ -50,27 +51,13 @@ class CausalAttention(nn.Module):
         return linear(self.o_proj, mixed.transpose(1, 2).reshape(batch, length, -1), length)
 
 
-class SwiGLU(nn.Module):
-    """down(silu(gate(x)) * up(x)), (..., H) -> (..., H)."""
-
-    def __init__(self, config: CausalConfig) -> None:
-        super().__init__()
-        self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
-        self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
-        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        rows = x.shape[-2]
-        return linear(self.down_proj, F.silu(linear(self.gate_proj, x, rows)) * linear(self.up_proj, x, rows), rows)
-
-
 class CausalBlock(nn.Module):
     """Pre-norm residual layer."""
 
     def __init__(self, config: CausalConfig, layer: LayerConfig) -> None:
         super().__init__()
         self.self_attn = CausalAttention(config, layer)
-        self.mlp = SwiGLU(config)
+        self.mlp = GatedMLP(config, F.silu)
         self.input_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.post_attention_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
 
@@ -84,5 +71,5 @@ class CausalBlock(nn.Module):
     ) -> Tensor:
         """x (B, T, H) -> (B, T, H)."""
         x = x + self.self_attn(self.input_layernorm(x), rope, mask, extend, query_scale)
-        out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
+        out: Tensor = x + self.mlp(self.post_attention_layernorm(x), x.shape[1])
         return out

@@ -17,6 +17,7 @@ from engine.layers.kv_cache import KVCache
 from engine.layers.masks import causal_mask
 from engine.layers.norm import RMSNorm
 from engine.layers.rope import cos_sin, inverse_frequencies, stretched
+from engine.layers.segments import unextended
 from engine.models.causal.block import CausalBlock
 from engine.models.causal.config import CausalConfig
 from engine.models.network import Network
@@ -82,7 +83,7 @@ class CausalNetwork(Network):
         }
         scale = self._query_scale(positions, x.dtype)
         for index, (block, layer) in enumerate(zip(self.layers, self.config.layers, strict=True)):
-            x = block(x, ropes[layer], mask, _unextended if cache is None else cache.writer(index), query_scale=scale)
+            x = block(x, ropes[layer], mask, unextended if cache is None else cache.writer(index), query_scale=scale)
         out: Tensor = self.norm(x)
         return out
 
@@ -122,7 +123,3 @@ def build(config: ModelConfig) -> CausalNetwork:
     """The network of a shape that a causal family has read; weights are not filled."""
     assert isinstance(config, CausalConfig), "another family's shape"
     return CausalNetwork(config)
-
-
-def _unextended(keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    return keys, values
