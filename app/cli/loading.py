@@ -42,6 +42,9 @@ class ChosenBackend(LocalBackend):
         parallel = self._args.parallel
         return able if parallel is None else dataclasses.replace(able, parallel_runs=parallel)
 
+    def sibling(self) -> ChosenBackend:
+        return ChosenBackend(self._args)
+
     def load_model(self, path_or_id: str, progress: Callable[[float], None], threads: int) -> Model:
         from engine import load_model  # torch
 

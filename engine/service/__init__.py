@@ -9,9 +9,11 @@ from engine.service.backend import Backend, RunSteps, run_alone
 from engine.service.capabilities import Capabilities
 from engine.service.decisions import DecisionReads, DecisionUsage, decision_requests
 from engine.service.local import LocalBackend
+from engine.service.racing import Racing
 from engine.service.replies import (
     AdapterChanged,
     InfluenceMeasured,
+    LanePassed,
     LoadedModel,
     LoadFailed,
     LoadProgress,
@@ -21,6 +23,8 @@ from engine.service.replies import (
     ModelLoaded,
     ModelUnloaded,
     PassWanted,
+    RaceEnded,
+    RaceLoading,
     RunAdvanced,
     RunEnded,
     RunReply,
@@ -28,7 +32,16 @@ from engine.service.replies import (
     ServiceReply,
     TraceNotKept,
 )
-from engine.service.requests import AdapterRequest, InfluenceRequest, LoadRequest, RunKind, RunRequest, is_remote
+from engine.service.requests import (
+    AdapterRequest,
+    InfluenceRequest,
+    Lane,
+    LoadRequest,
+    RaceRequest,
+    RunKind,
+    RunRequest,
+    is_remote,
+)
 from engine.service.routing import RoutedBackend
 from engine.service.scheduler import BusyError, Outlet, Scheduler
 
@@ -42,6 +55,8 @@ __all__ = [
     "DecisionUsage",
     "InfluenceMeasured",
     "InfluenceRequest",
+    "Lane",
+    "LanePassed",
     "LoadFailed",
     "LoadProgress",
     "LoadReply",
@@ -54,6 +69,10 @@ __all__ = [
     "ModelUnloaded",
     "Outlet",
     "PassWanted",
+    "RaceEnded",
+    "RaceLoading",
+    "RaceRequest",
+    "Racing",
     "RoutedBackend",
     "RunAdvanced",
     "RunEnded",

@@ -69,6 +69,9 @@ class Backend(Protocol):
     def measure(self, request: InfluenceRequest) -> InfluenceMeasured:
         """Measure how strongly one token influences the others."""
 
+    def sibling(self) -> Backend:
+        """Another one of its kind, without a model, for one that is to be loaded beside this one's."""
+
     def count_tokens(self, messages: Sequence[Message]) -> int:
         """Number of tokens of a conversation in the model's template; from any thread.
 

@@ -174,6 +174,9 @@ class LocalBackend:
         adapter = self._require_model().adapter
         return AdapterChanged(path, "" if adapter is None else adapter.title)
 
+    def sibling(self) -> LocalBackend:
+        return LocalBackend(self._recorder.folder)
+
     def count_tokens(self, messages: Sequence[Message]) -> int:
         return count_tokens(self._require_model(), messages)
 

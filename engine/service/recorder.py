@@ -52,7 +52,7 @@ class Recorder:
     """
 
     def __init__(self, folder: Path | None) -> None:
-        self._folder = folder
+        self.folder = folder
         self._model: ModelIdentity | None = None
         self._warnings: list[TraceNotKept] = []
         self._has_warned = False
@@ -121,8 +121,8 @@ class Recorder:
         """Begin recording a run whose header is known; the functions write its tokens."""
         trace = Trace(header=header, piece=piece, is_special=is_special, decode=decode)
         writer = None
-        if self._folder is not None and keep:
-            path = self._folder / f"{header.id}{SUFFIX}"
+        if self.folder is not None and keep:
+            path = self.folder / f"{header.id}{SUFFIX}"
             writer = TraceWriter(path, header, piece, is_special, decode)
             trace.path = path
         return RunRecord(self, trace, writer)
@@ -140,21 +140,21 @@ class Recorder:
         Raises:
             OSError: it cannot be made.
         """
-        if self._folder is not None and (not self._is_ready or not self._folder.exists()):
-            make_private(self._folder)
+        if self.folder is not None and (not self._is_ready or not self.folder.exists()):
+            make_private(self.folder)
             self._is_ready = True
 
     def was_stored(self) -> None:
         """A trace was written to its end."""
         self._has_warned = False
-        if self._folder is not None and self._runs % RUNS_TO_PRUNE == 0:
-            prune_traces(self._folder)
+        if self.folder is not None and self._runs % RUNS_TO_PRUNE == 0:
+            prune_traces(self.folder)
         self._runs += 1
 
     def was_not_stored(self, error: Exception) -> None:
         """A trace cannot be written: warn, unless nothing was stored since the last warning."""
         why = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        problem = why if isinstance(error, TraceError) else f"{self._folder} ({why})"
+        problem = why if isinstance(error, TraceError) else f"{self.folder} ({why})"
         if not self._has_warned:
             self._has_warned = True
             pattern = "Runs are not kept for replay now: {problem}."

@@ -157,6 +157,34 @@ class TraceNotKept:
     message: str
 
 
+@dataclass(frozen=True)
+class RaceLoading:
+    """A model of a race is being loaded, beside the one that is; ``share`` of it is done, 0 to 1."""
+
+    race_id: str
+    title: str
+    share: float
+
+
+@dataclass(frozen=True)
+class LanePassed:
+    """How many forwards a lane's run has taken behind its prompt, those that only commit text included."""
+
+    run_id: str
+    forwards: int
+
+
+@dataclass(frozen=True)
+class RaceEnded:
+    """The last reply of every race that was begun. ``message`` says why it failed; runs of it that had not ended are
+    given up then, without a reply of their own."""
+
+    race_id: str
+    message: str = ""
+    details: str = ""
+
+
 LoadReply = LoadStarted | LoadProgress | ModelLoaded | LoadFailed | MemoryUsed | AdapterChanged
 RunReply = RunStarted | RunAdvanced | RunEnded | MemoryUsed | TraceNotKept
-ServiceReply = LoadReply | RunReply | ModelUnloaded | InfluenceMeasured
+RaceReply = RaceLoading | LanePassed | RaceEnded
+ServiceReply = LoadReply | RunReply | RaceReply | ModelUnloaded | InfluenceMeasured

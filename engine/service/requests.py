@@ -110,6 +110,49 @@ def _check_source(header: TraceHeader) -> None:
         )
 
 
+FEWEST_LANES, MOST_LANES = 2, 4  # of a race
+
+
+@dataclass(frozen=True, eq=False)
+class Lane:
+    """A way to answer a race's prompt: a model, and how its settings differ from its own."""
+
+    model: str  # a folder or an embedded one's id
+    title: str  # the model's, in messages
+    changes: Mapping[str, Any] = field(default_factory=dict)  # fields of ``GenerationConfig``; ``decoder`` among them
+    adapter: str = ""  # a folder or an embedded one's id; empty: none
+    run_id: str = field(default_factory=new_id)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Which model it takes, with what is on it."""
+        return self.model, self.adapter
+
+
+@dataclass(frozen=True, eq=False)
+class RaceRequest:
+    """One prompt, answered in several lanes beside each other; ``cancel`` stops all of them within one step.
+
+    Raises:
+        ValueError: fewer than two lanes or more than four, or two with one run id.
+    """
+
+    messages: tuple[Message, ...]
+    lanes: tuple[Lane, ...]
+    seed: int
+    think: bool = False
+    keep: bool = True  # store the traces as files, if the backend stores files
+    threads: int = 0  # CPU threads of models that are loaded for it; 0: chosen by the model
+    race_id: str = field(default_factory=new_id)
+    cancel: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        if not FEWEST_LANES <= len(self.lanes) <= MOST_LANES:
+            raise ValueError(f"a race has {FEWEST_LANES} to {MOST_LANES} lanes, not {len(self.lanes)}")
+        if len({lane.run_id for lane in self.lanes}) < len(self.lanes):
+            raise ValueError("each lane of a race has a run id of its own")
+
+
 @dataclass(frozen=True)
 class AdapterRequest:
     """An adapter for the loaded model in place of its present one: a folder, an embedded one's id, or none."""

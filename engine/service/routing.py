@@ -75,5 +75,9 @@ class RoutedBackend:
     def measure(self, request: InfluenceRequest) -> InfluenceMeasured:
         return self._present.measure(request)
 
+    def sibling(self) -> Backend:
+        """A local one: there is nothing to load beside what another machine runs."""
+        return self._local.sibling()
+
     def count_tokens(self, messages: Sequence[Message]) -> int:
         return self._present.count_tokens(messages)

@@ -1,7 +1,7 @@
 """Shares one backend among any number of clients: a window, a server, a test. Knows neither Qt, HTTP nor torch.
 
 The backend lives in one thread. Requests are served in the order in which they came: runs that it admits go on
-together, a pass of each at a time; a load, an adapter and a measurement wait until no run is under way.
+together, a pass of each at a time; a load, an adapter, a measurement and a race wait until no run is under way.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from engine.errors import SafelightError, Sentence
 from engine.service.backend import Backend, RunSteps
 from engine.service.capabilities import Capabilities
 from engine.service.failures import in_words
+from engine.service.racing import Racing
 from engine.service.replies import (
     AdapterChanged,
     LoadedModel,
@@ -33,7 +34,7 @@ from engine.service.replies import (
     RunReply,
     ServiceReply,
 )
-from engine.service.requests import AdapterRequest, InfluenceRequest, LoadRequest, RunRequest
+from engine.service.requests import AdapterRequest, InfluenceRequest, LoadRequest, RaceRequest, RunRequest
 from engine.text.message import Message
 
 STACK_BYTES = 16 * 2**20  # secondary threads have 0.5 MiB on macOS, too little for tensor libraries
@@ -75,6 +76,7 @@ class _Call:
     """Something that is done while no run is under way."""
 
     perform: Callable[[], None]
+    cancel: threading.Event | None = None  # that stops it, of a race
 
 
 class Scheduler:
@@ -90,7 +92,9 @@ class Scheduler:
         self._backend = backend
         self._waiting: deque[_Run | _Call] = deque()
         self._active: list[_Run] = []
+        self._racing = Racing(backend)
         self._load: LoadRequest | None = None  # the newest
+        self._under_way: _Call | None = None
         self._changed = threading.Condition()
         self._has_news = False  # since the thread last looked
         self._is_closing = False
@@ -137,6 +141,7 @@ class Scheduler:
             outlet.put(reply)
 
         def load() -> None:
+            self._racing.forget()  # their memory may be needed
             self._backend.load(request, report)
             self.loading = None
 
@@ -144,8 +149,21 @@ class Scheduler:
 
     def unload(self, outlet: Outlet) -> None:
         """Unload the model; everything asked for before it is cancelled."""
+
+        def unload() -> ModelUnloaded:
+            self._racing.forget()
+            return self._backend.unload()
+
         self._cancel_earlier(None)
-        self._call(outlet, self._backend.unload)
+        self._call(outlet, unload)
+
+    def race(self, request: RaceRequest, outlet: Outlet) -> None:
+        """Run a race; the replies end with ``RaceEnded``. Other clients' runs wait for its end."""
+
+        def race() -> None:
+            self._racing.run(request, self.model, outlet.put, lambda: outlet.is_full)
+
+        self._add(_Call(race, request.cancel))
 
     def set_adapter(self, request: AdapterRequest, outlet: Outlet) -> None:
         """Attach an adapter to the model, or detach it."""
@@ -216,8 +234,11 @@ class Scheduler:
             if self._load is not None:
                 self._load.cancel.set()
             self._load = newest
-            for run in (*self._active, *(item for item in self._waiting if isinstance(item, _Run))):
-                run.request.cancel.set()
+            for item in (*self._active, *self._waiting, self._under_way):
+                if isinstance(item, _Run):
+                    item.request.cancel.set()
+                elif item is not None and item.cancel is not None:
+                    item.cancel.set()
 
     def _note(self, reply: ServiceReply) -> None:
         """Keep what clients may ask for."""
@@ -265,10 +286,12 @@ class Scheduler:
                 elif item is None or self._active or self._is_closing:
                     return
                 self._waiting.popleft()
+                self._under_way = item if isinstance(item, _Call) else None
             if isinstance(item, _Run):
                 self._resume(item, functools.partial(self._begin, item))
             else:
                 item.perform()
+                self._under_way = None
 
     def _drop_cancelled(self) -> None:
         """End the runs that were cancelled before they could begin; nobody waits behind them."""

@@ -136,6 +136,9 @@ class RemoteBackend:
         except Exception as error:  # as in ``load``
             return InfluenceMeasured(request, None, _explained(error)[0])
 
+    def sibling(self) -> RemoteBackend:
+        return RemoteBackend(self._recorder.folder, self._key_of, self._is_allowed, self._patience)
+
     def count_tokens(self, messages: Sequence[Message]) -> int:
         return self._require_model().count_tokens(messages)
 

@@ -1,0 +1,238 @@
+"""A race: one prompt answered in two to four ways beside each other. Knows neither Qt nor torch.
+
+A lane is a model with the settings of a run. Lanes take turns, a step each, and no two passes are performed at once or
+joined: what a lane's events say of its time is what it would have taken alone. A lane of the loaded model runs on that;
+other models are loaded beside it, and stay for the next race.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import traceback
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from engine.errors import SafelightError, Sentence
+from engine.events import PrefillFinished
+from engine.service.backend import Backend, RunSteps
+from engine.service.failures import in_words
+from engine.service.replies import (
+    AdapterChanged,
+    LanePassed,
+    LoadedModel,
+    LoadFailed,
+    LoadProgress,
+    LoadReply,
+    ModelLoaded,
+    PassWanted,
+    RaceEnded,
+    RaceLoading,
+    RunAdvanced,
+    RunReply,
+    ServiceReply,
+)
+from engine.service.requests import Lane, LoadRequest, RaceRequest, RunRequest, is_remote
+
+POLL_SECONDS = 0.02  # between two looks whether a client has room again
+
+
+@dataclass(frozen=True)
+class _Runner:
+    """A model of a race, and what runs it."""
+
+    backend: Backend
+    model: LoadedModel
+
+
+@dataclass(eq=False)
+class _Open:
+    """A lane that goes on."""
+
+    runner: _Runner
+    request: RunRequest
+    steps: RunSteps
+    forwards: int = 0  # behind the prompt
+    has_read: bool = False  # the prompt
+
+
+class Racing:
+    """Performs races, one at a time, in one thread.
+
+    Args:
+        backend: of the loaded model; others are made by its ``sibling``.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._beside: dict[tuple[str, str], _Runner] = {}
+
+    def forget(self) -> None:
+        """Let go of the models beside the loaded one."""
+        for runner in self._beside.values():
+            runner.backend.unload()
+        self._beside.clear()
+
+    def run(
+        self,
+        request: RaceRequest,
+        present: LoadedModel | None,
+        put: Callable[[ServiceReply], None],
+        is_full: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Run a race to its end; the replies end with ``RaceEnded``.
+
+        Args:
+            present: the model that is loaded.
+            is_full: while it is, nothing goes on.
+        """
+        message = details = ""
+        try:
+            self._run(request, present, put, is_full)
+        except SafelightError as error:
+            message = str(error)
+        except Exception as error:  # whatever the libraries raise
+            message, details = in_words(error), traceback.format_exc()
+        put(RaceEnded(request.race_id, message, details))
+
+    def _run(
+        self,
+        request: RaceRequest,
+        present: LoadedModel | None,
+        put: Callable[[ServiceReply], None],
+        is_full: Callable[[], bool],
+    ) -> None:
+        runners = self._runners(request, present, put)
+        if request.cancel.is_set():
+            return
+        with ExitStack() as ending:
+            lanes: list[_Open] = []
+            for lane, runner in zip(request.lanes, runners, strict=True):
+                run = _run_of(request, lane, runner.model)
+                beside = [other.request for other in lanes if other.runner is runner]
+                if not runner.backend.admits(run, beside):
+                    raise SafelightError(
+                        Sentence(
+                            "There is no room for {count} runs of {model} at once. Race fewer lanes, or ask for fewer "
+                            "tokens.",
+                            count=len(beside) + 1,
+                            model=runner.model.title,
+                        )
+                    )
+                steps = runner.backend.begin(run)
+                ending.callback(steps.close)
+                begun = _Open(runner, run, steps)
+                if _take_turn(begun, put):  # reads the prompt
+                    lanes.append(begun)
+            while lanes:
+                while is_full() and not request.cancel.wait(POLL_SECONDS):
+                    pass
+                lanes = [lane for lane in lanes if _take_turn(lane, put)]
+
+    # ---------------------------------------------------------------- models
+
+    def _runners(
+        self, request: RaceRequest, present: LoadedModel | None, put: Callable[[ServiceReply], None]
+    ) -> list[_Runner]:
+        """What runs each lane, the same object for lanes of one model; fewer where the race is cancelled.
+
+        Models that are missing are loaded, those that no lane asks for let go.
+
+        Raises:
+            SafelightError: a model cannot be loaded, or another machine runs it.
+        """
+        known = dict(self._beside)
+        if present is not None:
+            known[present.path_or_id, present.adapter or ""] = _Runner(self._backend, present)
+        wanted = {lane.key: lane for lane in request.lanes}
+        for lane in request.lanes:
+            if is_remote(lane.model):
+                raise SafelightError(
+                    Sentence("{model} is run by another machine; a race is run on this one.", model=lane.title)
+                )
+        for key in [key for key in self._beside if key not in wanted]:
+            self._beside.pop(key).backend.unload()
+        for key, lane in wanted.items():
+            if key not in known:
+                runner = self._load(lane, request, put)
+                if runner is None:
+                    return []
+                known[key] = self._beside[key] = runner
+        return [known[lane.key] for lane in request.lanes]
+
+    def _load(self, lane: Lane, request: RaceRequest, put: Callable[[ServiceReply], None]) -> _Runner | None:
+        """Load a lane's model beside the others; None where the race was cancelled meanwhile.
+
+        Raises:
+            SafelightError: it cannot be loaded.
+        """
+        backend = self._backend.sibling()
+        found: list[LoadedModel] = []
+        problems: list[str] = []
+
+        def report(reply: LoadReply) -> None:
+            match reply:
+                case LoadProgress(_, share):
+                    put(RaceLoading(request.race_id, lane.title, share))
+                case ModelLoaded(model):
+                    found.append(model)
+                case LoadFailed(message=message):
+                    problems.append(message)
+                case AdapterChanged(path_or_id, title, message):
+                    if message:
+                        problems.append(message)
+                    else:
+                        found[0] = dataclasses.replace(found[0], adapter=path_or_id, adapter_title=title)
+
+        load = LoadRequest(lane.model, lane.title, request.threads, lane.adapter or None, cancel=request.cancel)
+        backend.load(load, report)
+        if problems:
+            backend.unload()
+            raise SafelightError(
+                Sentence("{model} cannot be loaded: {why}.", model=lane.title, why=problems[0].rstrip("."))
+            )
+        return _Runner(backend, found[0]) if found else None
+
+
+def _run_of(request: RaceRequest, lane: Lane, model: LoadedModel) -> RunRequest:
+    """A lane's run, with its model's own settings but for the lane's."""
+    return RunRequest(
+        "chat",
+        request.messages,
+        model.defaults.replace(**lane.changes),
+        request.seed,
+        think=request.think,
+        keep=request.keep,
+        run_id=lane.run_id,
+        cancel=request.cancel,
+    )
+
+
+def _take_turn(lane: _Open, put: Callable[[ServiceReply], None]) -> bool:
+    """Take a lane to the first of its events behind a pass; whether it goes on from there.
+
+    The clock of a run stands still while its event is looked at, so that the other lanes' turns are not counted.
+    """
+    has_passed = False
+    resume: Callable[[], RunReply | PassWanted] = lane.steps.__next__
+    while True:
+        try:
+            item = resume()
+        except StopIteration:
+            return False
+        resume = lane.steps.__next__
+        if isinstance(item, PassWanted):
+            has_passed = True
+            try:
+                lane.runner.backend.perform([item])
+            except Exception as error:  # the run reports it
+                resume = functools.partial(lane.steps.throw, error)
+            lane.forwards += lane.has_read
+            continue
+        put(item)
+        if isinstance(item, RunAdvanced):
+            lane.has_read = lane.has_read or isinstance(item.event, PrefillFinished)
+            if has_passed:
+                put(LanePassed(lane.request.run_id, lane.forwards))
+                return True
