@@ -223,8 +223,9 @@ def is_plain_file(path: Path) -> bool:
 def clear(folder: Path, is_ours: Callable[[str], bool], last: str) -> None:
     """Remove the files of a folder that are ours by their names, and the folder, if nothing else is in it.
 
-    A link goes as a link, and a folder inside stays. ``last`` is the name of the file that says what is ours: it goes
-    after the others, so that an interruption can be made good.
+    A link goes as a link. A folder inside stays, unless it is ours by its name with a slash, and nothing else is in it;
+    its files are asked for with its name before theirs. ``last`` is the name of the file that says what is ours: it
+    goes after the others, so that an interruption can be made good.
 
     Raises:
         SafelightError: something else is in it and stays, or a file cannot be removed.
@@ -233,7 +234,10 @@ def clear(folder: Path, is_ours: Callable[[str], bool], last: str) -> None:
         left = ""
         for name in sorted(os.listdir(folder), key=lambda name: (name == last, name)):
             path = folder / name
-            if is_ours(name) and (path.is_symlink() or not path.is_dir()):
+            is_folder = path.is_dir() and not path.is_symlink()
+            if is_folder and is_ours(f"{name}/"):
+                clear(path, lambda inner, outer=name: is_ours(f"{outer}/{inner}"), last)  # type: ignore[misc]
+            elif is_ours(name) and not is_folder:
                 path.unlink()
             else:
                 left = name

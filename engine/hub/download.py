@@ -236,6 +236,7 @@ def _fetch_missing(hub: Hub, work: Path, progress: Report | None, flags: tuple[C
 def _fetch_file(hub: Hub, file: RemoteFile, revision: str, work: Path, counter: ByteCounter) -> None:
     """Fetch one file and verify it; a wrong one is fetched once more from the start."""
     part = work / (file.name + PART)
+    private_folder(part.parent)
     if (size_of(part) or 0) > file.bytes:
         counter.add(-file.bytes)
         part.unlink()

@@ -7,11 +7,13 @@ from fnmatch import fnmatchcase
 
 from engine.errors import SafelightError, quoted
 from engine.files import is_bare_name
+from engine.store_files import DRAFT_FILES, DRAFT_FOLDER
 
 WANTED = (
     "config.json", "generation_config.json", "tokenizer*.json", "chat_template.jinja", "*.safetensors",
     "*.safetensors.index.json",
 )  # fmt: skip
+DRAFT = frozenset(f"{DRAFT_FOLDER}/{name}" for name in DRAFT_FILES)  # the one folder that a model may have in its own
 UNFINISHED = ".partial"  # ends the name of a folder that is no model yet
 
 _REPO = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,95}/[A-Za-z0-9_][A-Za-z0-9._-]{0,95}")
@@ -28,8 +30,8 @@ def is_repo(repo: object) -> bool:
 
 
 def is_wanted(name: object) -> bool:
-    """Whether it is the bare name of a file that a model needs."""
-    return is_bare_name(name) and any(fnmatchcase(str(name), pattern) for pattern in WANTED)
+    """Whether it is the name of a file that a model needs: a bare one, but for those of its draft adapter."""
+    return name in DRAFT or (is_bare_name(name) and any(fnmatchcase(str(name), pattern) for pattern in WANTED))
 
 
 def is_revision(revision: object) -> bool:

@@ -17,7 +17,8 @@ from typing import Any
 
 from engine.errors import SafelightError, quoted
 from engine.files import open_regular, parse_json, read_bytes, write_json
-from engine.hub.names import is_hash, is_repo, is_revision, is_wanted, repo_of
+from engine.hub.names import DRAFT, is_hash, is_repo, is_revision, is_wanted, repo_of
+from engine.store_files import DRAFT_FOLDER
 
 RECORD = "safelight-download.json"
 PART = ".part"  # ends the name of a file that is not whole and verified yet
@@ -36,10 +37,10 @@ class ClosedError(SafelightError):
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file as the hub lists it; it has one of the two hashes.
+    """A file as the hub lists it, ``name`` being its path in the repository; it has one of the two hashes.
 
     Raises:
-        SafelightError: it is no file that a model needs, under a bare name, with a size and a hash.
+        SafelightError: it is no file that a model needs, by its name, with a size and a hash.
     """
 
     name: str
@@ -88,7 +89,7 @@ class Record:
     files: tuple[RemoteFile, ...]
 
     def __post_init__(self) -> None:
-        names = [file.name for file in self.files]
+        names = {file.name for file in self.files} - DRAFT
         if "config.json" not in names or not any(name.endswith(".safetensors") for name in names):
             raise SafelightError(f"{self.repo} holds no model that Safelight reads: config.json with safetensors")
         if not is_repo(self.repo) or not is_revision(self.revision):
@@ -108,7 +109,12 @@ class Record:
 
     def owns(self, name: str) -> bool:
         """Whether a download of this record may have put a file of that name into its folder."""
-        return is_own(name) or name.removesuffix(PART) in {file.name for file in self.files}
+        names = {file.name for file in self.files}
+        return (
+            is_own(name)
+            or name.removesuffix(PART) in names
+            or (name == f"{DRAFT_FOLDER}/" and not names.isdisjoint(DRAFT))
+        )
 
     def write(self, folder: Path) -> None:
         """Put the record into the folder, whole or not at all."""
@@ -120,7 +126,7 @@ class Record:
         """The record of a folder that is ours; None where a link or another name stands in for it, or where there is
         no record that a download of ours could have written."""
         try:
-            if not stat.S_ISDIR(folder.lstat().st_mode):
+            if not all(_is_folder(place) for place in (folder, folder / DRAFT_FOLDER) if os.path.lexists(place)):
                 return None
             text = read_bytes(folder / RECORD, RECORD_BYTES, follow_links=False).decode("utf-8")
             raw: Any = parse_json(text, RECORD, depth=4, values=8 * FILES)
@@ -132,6 +138,11 @@ class Record:
             return None
 
 
+def _is_folder(place: Path) -> bool:
+    """Whether it is a folder itself, not a link to one."""
+    return stat.S_ISDIR(place.lstat().st_mode)
+
+
 def is_own(name: str) -> bool:
     """Whether it is the name of a record, or of one that was being written."""
     return name == RECORD or bool(_LEFTOVER.fullmatch(name))
@@ -141,7 +152,7 @@ def is_begun(work: Path) -> bool:
     """Whether a folder without a record is one that a download has just made: a real folder, with nothing in it yet."""
     try:
         with os.scandir(work) as inside:
-            return stat.S_ISDIR(work.lstat().st_mode) and all(_LEFTOVER.fullmatch(entry.name) for entry in inside)
+            return _is_folder(work) and all(_LEFTOVER.fullmatch(entry.name) for entry in inside)
     except OSError:
         return False
 

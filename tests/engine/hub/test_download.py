@@ -31,6 +31,7 @@ from engine.hub.download import (
 )
 from engine.hub.progress import ByteCounter
 from engine.hub.wire import has_route
+from engine.store_files import DRAFT_FOLDER
 from tests.engine.hub.server import Hub, serving
 
 REPO = "someone/a-model"
@@ -362,6 +363,26 @@ def test_discard(hub: Hub, get: Callable[..., str], model: Path) -> None:
     discard(REPO, model.parent)
     assert list(model.parent.iterdir()) == []
     discard(REPO, model.parent)
+
+
+def test_the_adapter_that_a_model_drafts_with_lies_in_a_folder_of_its_own(
+    hub: Hub, get: Callable[..., str], model: Path
+) -> None:
+    draft = {f"{DRAFT_FOLDER}/adapter_config.json": b"{}", f"{DRAFT_FOLDER}/adapter_model.safetensors": b"d" * 50_000}
+    hub.files[REPO] |= draft | {"other/adapter_config.json": b"{}", f"{DRAFT_FOLDER}/README.md": b"none of ours"}
+    hub.drops = [1000, 0, 0]
+    with pytest.raises(SafelightError):
+        get()
+    inside = model.with_name(model.name + ".partial") / DRAFT_FOLDER
+    assert [path.name for path in inside.iterdir()] == ["adapter_config.json", "adapter_model.safetensors.part"]
+    assert get() == "ready"
+    assert {name: (model / name).read_bytes() for name in draft} == draft
+    assert not (model / "other").exists()
+    assert verify(model)
+    (model / next(iter(draft))).unlink()
+    assert not is_verified(model)
+    discard(REPO, model.parent)
+    assert list(model.parent.iterdir()) == []
 
 
 def test_a_downloaded_model_loads(hub: Hub, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from engine.hub.client import Patience
 from engine.hub.download import discard, download, is_verified, partial_of, partials, verify
 from engine.hub.names import folder_name, is_repo, repo_of
 from engine.hub.record import FILES, PART, RECORD, Record, RemoteFile
+from engine.store_files import DRAFT_FOLDER
 from tests.engine.hub.server import Hub, serving
 
 REPO = "someone/a-model"
@@ -143,6 +144,18 @@ def test_a_linked_folder_is_not_ours(models: Path, tmp_path: Path, hub: Hub) -> 
     assert everything(tmp_path) == before
     (models / f"{NAME}.partial").rename(models / NAME)
     assert not is_verified(models / NAME)
+
+
+def test_a_link_in_place_of_the_draft_adapters_folder_is_not_followed(models: Path, tmp_path: Path, hub: Hub) -> None:
+    name = f"{DRAFT_FOLDER}/adapter_config.json"
+    work = planted(models / f"{NAME}.partial", record(listed(name, b"x")))
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "adapter_config.json").write_bytes(b"x")
+    (work / DRAFT_FOLDER).symlink_to(tmp_path / "elsewhere")
+    for attempt in (lambda: discard(REPO, models), lambda: download(REPO, models, endpoint=hub.endpoint)):
+        with pytest.raises(SafelightError, match="nothing in it is touched"):
+            attempt()
+    assert (tmp_path / "elsewhere" / "adapter_config.json").read_bytes() == b"x"
 
 
 @pytest.mark.parametrize("name", ["config.json", f"{WEIGHTS}.part", WEIGHTS])
