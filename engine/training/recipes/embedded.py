@@ -25,6 +25,7 @@ class Recipe(TrainingRecipe):
     canvas_length: int
     max_position_embeddings: int
     max_new_tokens: int  # the checkpoint's default
+    sliding_window: int = 256
     # Chance a step that an unfinished canvas is dropped. Short walks first, as an early model strays on long ones.
     retire_early: float = 0.5
     retire_late: float = 0.12
@@ -71,7 +72,7 @@ class Recipe(TrainingRecipe):
             intermediate_size=2 * self.hidden_size,
             num_attention_heads=HEADS,
             layers=tuple(kinds),
-            sliding_window=256,
+            sliding_window=self.sliding_window,
             num_experts=4,
             top_k_experts=2,
             moe_intermediate_size=self.hidden_size // 2,
@@ -91,7 +92,8 @@ SUDOKU = Recipe(
     steps=6600,
 )
 SKILLS = dataclasses.replace(SUDOKU, name="skills", canvas_length=64, max_new_tokens=256, steps=9500)
-# After the skills: decisions, and enough of the skills to build on. At higher rates it does not stay stable.
+# After the skills: decisions, and enough of the skills to build on. At higher rates it does not stay stable. Its window
+# holds a whole prompt: with the skills' a third question is out of sight of the text in all layers but the last.
 DECISIONS = dataclasses.replace(
     SKILLS,
     name="decisions",
@@ -100,6 +102,7 @@ DECISIONS = dataclasses.replace(
     muon_lr=0.012,
     adam_lr=1.2e-3,
     decay_share=0.9,
+    sliding_window=512,
     mix=(
         Feed("brief", 1, 24),
         Feed("single", 1, 12),
