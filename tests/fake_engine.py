@@ -99,6 +99,9 @@ class FakeEngine(LocalBackend):
     def capabilities(self) -> Capabilities:
         return self.able
 
+    def sibling(self) -> FakeEngine:
+        return FakeEngine(self._recorder.folder)
+
     def check_model(self, path: str) -> None:
         if path == "missing":
             raise SafelightError("there is no model at missing")

@@ -39,7 +39,7 @@ class ChosenBackend(LocalBackend):
     @property
     def capabilities(self) -> Capabilities:
         able = super().capabilities
-        parallel = self._args.parallel
+        parallel = getattr(self._args, "parallel", None)
         return able if parallel is None else dataclasses.replace(able, parallel_runs=parallel)
 
     def sibling(self) -> ChosenBackend:

@@ -24,6 +24,7 @@ from app.cli import (
     generate,
     plan,
     quantize,
+    race,
     serve,
     skills,
     sudoku,
@@ -40,6 +41,7 @@ COMMANDS = (
     decide,
     sudoku,
     skills,
+    race,
     serve,
     train,
     plan,
@@ -60,6 +62,7 @@ examples:
   safelight sudoku --file puzzles.txt --json            solve them, one JSON object a line
   safelight sudoku --eval --bin easy --count 200        how often the answers are exactly right
   safelight skills --count 20                           the same of small text tasks
+  safelight race "Reverse the word robot."              the same prompt by several ways of decoding
   safelight serve                                       an OpenAI-compatible server on this machine
   safelight train sudoku --out FOLDER                   teach a model Sudoku
   safelight plan 26b-a4b                                how much memory a model takes

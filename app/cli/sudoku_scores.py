@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from app.cli import options, running, terminal
-from app.state.sudoku.scores import ALL, MOST, Result, Scoreboard, ScoreRow, make_puzzle, percent
+from app.state.intervals import percent
+from app.state.sudoku.scores import ALL, MOST, Result, Scoreboard, ScoreRow, make_puzzle
 from engine import SUDOKU, GenerationConfig, SafelightError
 from engine.files import write_text
 from engine.tasks import sudoku

@@ -1,8 +1,9 @@
 """A race: one prompt answered in two to four ways beside each other. Knows neither Qt nor torch.
 
 A lane is a model with the settings of a run. Lanes take turns, a step each, and no two passes are performed at once or
-joined: what a lane's events say of its time is what it would have taken alone. A lane of the loaded model runs on that;
-other models are loaded beside it, and stay for the next race.
+joined: what a lane's events say of its time is what it would have taken alone. Before its first race a way of decoding
+takes two steps that nobody sees, since what is set up then would count as its time. A lane of the loaded model runs on
+that; other models are loaded beside it, and stay for the next race.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 
 from engine.errors import SafelightError, Sentence
 from engine.events import PrefillFinished
-from engine.service.backend import Backend, RunSteps
+from engine.service.backend import Backend, RunSteps, run_alone
 from engine.service.failures import in_words
 from engine.service.replies import (
     AdapterChanged,
@@ -34,6 +35,7 @@ from engine.service.replies import (
     ServiceReply,
 )
 from engine.service.requests import Lane, LoadRequest, RaceRequest, RunRequest, is_remote
+from engine.trace.header import new_id
 
 POLL_SECONDS = 0.02  # between two looks whether a client has room again
 
@@ -67,18 +69,20 @@ class Racing:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._beside: dict[tuple[str, str], _Runner] = {}
+        self._warm: set[object] = set()  # models and decoders that have run
 
     def forget(self) -> None:
         """Let go of the models beside the loaded one."""
         for runner in self._beside.values():
             runner.backend.unload()
         self._beside.clear()
+        self._warm.clear()
 
     def run(
         self,
         request: RaceRequest,
         present: LoadedModel | None,
-        put: Callable[[ServiceReply], None],
+        put: Callable[[ServiceReply], object],
         is_full: Callable[[], bool] = lambda: False,
     ) -> None:
         """Run a race to its end; the replies end with ``RaceEnded``.
@@ -100,16 +104,18 @@ class Racing:
         self,
         request: RaceRequest,
         present: LoadedModel | None,
-        put: Callable[[ServiceReply], None],
+        put: Callable[[ServiceReply], object],
         is_full: Callable[[], bool],
     ) -> None:
         runners = self._runners(request, present, put)
         if request.cancel.is_set():
             return
+        runs = [_run_of(request, lane, runner.model) for lane, runner in zip(request.lanes, runners, strict=True)]
+        for lane, runner, run in zip(request.lanes, runners, runs, strict=True):
+            self._warm_up(lane, runner, run)
         with ExitStack() as ending:
             lanes: list[_Open] = []
-            for lane, runner in zip(request.lanes, runners, strict=True):
-                run = _run_of(request, lane, runner.model)
+            for runner, run in zip(runners, runs, strict=True):
                 beside = [other.request for other in lanes if other.runner is runner]
                 if not runner.backend.admits(run, beside):
                     raise SafelightError(
@@ -130,10 +136,22 @@ class Racing:
                     pass
                 lanes = [lane for lane in lanes if _take_turn(lane, put)]
 
+    def _warm_up(self, lane: Lane, runner: _Runner, run: RunRequest) -> None:
+        """Take two steps of a block, unless this model has decoded so before. What fails there will fail again."""
+        config = run.config
+        way = lane.key, config.decoder, config.thought_decoder, config.answer_decoder
+        if way in self._warm or run.cancel.is_set():
+            return
+        short = config.replace(max_new_tokens=1, max_denoising_steps=2)
+        first = dataclasses.replace(run, config=short, keep=False, run_id=new_id())
+        for _ in run_alone(runner.backend, first):
+            pass
+        self._warm.add(way)
+
     # ---------------------------------------------------------------- models
 
     def _runners(
-        self, request: RaceRequest, present: LoadedModel | None, put: Callable[[ServiceReply], None]
+        self, request: RaceRequest, present: LoadedModel | None, put: Callable[[ServiceReply], object]
     ) -> list[_Runner]:
         """What runs each lane, the same object for lanes of one model; fewer where the race is cancelled.
 
@@ -161,7 +179,7 @@ class Racing:
                 known[key] = self._beside[key] = runner
         return [known[lane.key] for lane in request.lanes]
 
-    def _load(self, lane: Lane, request: RaceRequest, put: Callable[[ServiceReply], None]) -> _Runner | None:
+    def _load(self, lane: Lane, request: RaceRequest, put: Callable[[ServiceReply], object]) -> _Runner | None:
         """Load a lane's model beside the others; None where the race was cancelled meanwhile.
 
         Raises:
@@ -209,7 +227,7 @@ def _run_of(request: RaceRequest, lane: Lane, model: LoadedModel) -> RunRequest:
     )
 
 
-def _take_turn(lane: _Open, put: Callable[[ServiceReply], None]) -> bool:
+def _take_turn(lane: _Open, put: Callable[[ServiceReply], object]) -> bool:
     """Take a lane to the first of its events behind a pass; whether it goes on from there.
 
     The clock of a run stands still while its event is looked at, so that the other lanes' turns are not counted.

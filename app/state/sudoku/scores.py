@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 import random
 import statistics
 from collections.abc import Iterable, Iterator
@@ -17,13 +16,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from app.state.intervals import wilson
 from app.state.sudoku import board
 from engine.tasks import sudoku
 from engine.tasks.sudoku import BINS, GIVENS, Bin, GivenRange
 
 ALL = "all"
 MOST = 100_000  # puzzles of a bin
-NORMAL_95 = 1.959963984540054  # standard deviations that hold 95 % of a normal distribution
 
 
 # --- which puzzles -------------------------------------------------------------------------------------------------
@@ -163,25 +162,6 @@ def only_solution(puzzle: str) -> str:
     """The puzzle's solution if it is known to have just one, else an empty text."""
     found = board.solutions(puzzle)
     return found[0] if found is not None and len(found) == 1 else ""
-
-
-def wilson(solved: int, count: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a rate, as shares. Without a trial it is 0 to 1.
-
-    Unlike the normal approximation it stays within 0 to 1 and keeps its width where all or none are solved.
-    """
-    if count == 0:
-        return 0.0, 1.0
-    rate, spread = solved / count, NORMAL_95**2 / count
-    middle = rate + spread / 2
-    reach = math.sqrt(spread * rate * (1 - rate) + spread**2 / 4)
-    low, high = (middle - reach) / (1 + spread), (middle + reach) / (1 + spread)
-    return (0.0 if solved == 0 else low), (1.0 if solved == count else high)
-
-
-def percent(share: float | None) -> str:
-    """A share of 0 to 1 as it stands in a table; a dash where there is none."""
-    return "–" if share is None else f"{100 * share:.1f} %"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 from app.design.fonts import TEXT_SMALL, caption_font, px
 from app.design.plot_sheet import plain_plot, plot_library
 from app.design.tokens import DARKROOM, Theme, color
-from app.state.sudoku.scores import Scoreboard, wilson
+from app.state.intervals import wilson
+from app.state.sudoku.scores import Scoreboard
 from app.sudoku.scores.words import short_with_givens, spoken
 from app.system.i18n import tr
 from engine.tasks.sudoku import Bin

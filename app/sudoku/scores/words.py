@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from app.state.intervals import percent
 from app.state.sudoku.board import bin_name
-from app.state.sudoku.scores import ALL, Scoreboard, ScoreRow, percent
+from app.state.sudoku.scores import ALL, Scoreboard, ScoreRow
 from app.system.i18n import tr
 from engine.tasks.sudoku import GIVENS, Bin
 

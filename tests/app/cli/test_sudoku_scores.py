@@ -14,7 +14,8 @@ import pytest
 import engine
 from app.cli import sudoku_scores, terminal
 from app.cli.main import main
-from app.state.sudoku.scores import Result, Scoreboard, make_puzzle, wilson
+from app.state.intervals import wilson
+from app.state.sudoku.scores import Result, Scoreboard, make_puzzle
 from engine.tasks import sudoku
 from engine.tasks.sudoku import GIVENS, GivenRange
 

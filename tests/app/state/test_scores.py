@@ -8,7 +8,8 @@ import json
 
 import pytest
 
-from app.state.sudoku.scores import Request, Result, Scoreboard, make_puzzle, make_task, wilson
+from app.state.intervals import wilson
+from app.state.sudoku.scores import Request, Result, Scoreboard, make_puzzle, make_task
 from engine.tasks import sudoku
 from engine.tasks.sudoku import BINS, GIVENS, GivenRange
 

@@ -14,7 +14,8 @@ from PySide6.QtGui import QAccessible, QColor, QImage
 from PySide6.QtWidgets import QAbstractButton, QFileDialog, QSpinBox
 
 from app.design.tokens import DARKROOM, PAPER
-from app.state.sudoku.scores import Request, Result, wilson
+from app.state.intervals import wilson
+from app.state.sudoku.scores import Request, Result
 from app.sudoku.scores.plot import pens, ticks
 from app.sudoku.scores.view import ScoreboardView
 from app.sudoku.scores.words import heads

@@ -1,0 +1,243 @@
+"""``safelight race``: prompts answered in several ways beside each other. Knows no torch."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.text import Text
+
+from app.cli import options, running, terminal
+from app.cli.loading import ChosenBackend
+from app.cli.race_lanes import LaneSpec, read_lane, require_different
+from app.cli.stopping import STOPPED, stopping
+from app.state.intervals import percent
+from app.state.race.prompts import MOST_PROMPTS, RacePrompt, own_prompts, skill_prompts, sudoku_prompts
+from app.state.race.running import LaneRun, RaceRun
+from app.state.race.scores import Interval, LaneScore, RaceScores, results_of
+from engine import SKILLS, SUDOKU, SafelightError
+from engine.service import RaceRequest, Racing
+from engine.service.requests import FEWEST_LANES, MOST_LANES
+from engine.tasks import skills
+from engine.tasks.sudoku import BINS
+
+EPILOG = f"""\
+A lane is MODEL:DECODER,setting=value with as many settings as you like; what is left out is the model's own. Without
+lanes the model of --model is raced by each of its decoders. Lanes take turns, a step each; times are each lane's alone,
+without the reading of the prompt. {FEWEST_LANES} to {MOST_LANES} lanes.
+
+examples:
+  safelight race "Reverse the word robot."
+  safelight race --skills 20 --lane safelight-skills --lane safelight-skills:autoregressive
+  safelight race --skills 20 --lane :block_diffusion,entropy-bound=0.5 --lane :block_diffusion,entropy-bound=0.02
+  safelight race --sudoku 10 --bin hard --lane safelight-sudoku --lane safelight-base,adapter=sudoku-lora --json
+"""
+
+
+def add(commands: options.Commands) -> None:
+    parser = commands.add_parser(
+        "race",
+        help="race models and ways of decoding",
+        description="Answer prompts in several ways beside each other: what each way takes, and what comes of it.",
+        epilog=EPILOG,
+    )
+    parser.add_argument("prompt", metavar="PROMPT", nargs="?", help="what to answer; - reads it from standard input")
+    parser.add_argument(
+        "--lane", action="append", metavar="LANE", help="MODEL:DECODER,setting=value; give one for each lane"
+    )
+    count = options.number("the count", 1, MOST_PROMPTS)
+    parser.add_argument("--skills", type=count, metavar="N", help="so many small tasks held out of training instead")
+    parser.add_argument("--sudoku", type=count, metavar="N", help="so many fresh puzzles instead")
+    parser.add_argument("--bin", choices=BINS, help="with --sudoku, puzzles of this kind (default: all in turns)")
+    parser.add_argument("--prompts", type=options.place, metavar="FILE", help="a file with a prompt a line instead")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
+    options.add_model(parser, SKILLS)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    model = args.model or getattr(args, "window_model", None) or (SUDOKU if args.sudoku else SKILLS)
+    if args.adapter is not None:
+        raise SafelightError("an adapter belongs to a lane; give it there, as adapter=NAME")
+    seed = running.seed(args)
+    prompts, count = _prompts(args, seed)
+    lanes = [read_lane(text, model) for text in args.lane] if args.lane else _every_decoder(model)
+    if not FEWEST_LANES <= len(lanes) <= MOST_LANES:
+        raise SafelightError(f"a race has {FEWEST_LANES} to {MOST_LANES} lanes, not {len(lanes)}; give --lane for each")
+    require_different(lanes)
+    scores = RaceScores(tuple(lane.title for lane in lanes))
+    with stopping() as stop:
+        last = _race_all(args, lanes, prompts, count, seed, scores, stop)
+        stopped = stop.is_set()
+    if args.json:
+        running.print_json(_document(args, lanes, seed, scores, finished=not stopped))
+    elif count == 1 and last is not None:
+        _show_one(last, scores.lanes)
+    elif scores.results:
+        _show(scores, seed)
+    if stopped:
+        terminal.say(f"stopped; {scores.count} of {count} prompts were run")
+        return STOPPED
+    return 0
+
+
+def _race_all(
+    args: argparse.Namespace,
+    lanes: Sequence[LaneSpec],
+    prompts: Iterable[RacePrompt],
+    count: int,
+    seed: int,
+    scores: RaceScores,
+    stop: threading.Event,
+) -> RaceRun | None:
+    """Race on each prompt and add what came of it to ``scores``, until ``stop`` is set; returns the last race.
+
+    Raises:
+        SafelightError: a model cannot be loaded, or a lane failed.
+    """
+    racing, race = Racing(ChosenBackend(args)), None
+    with terminal.progress("Racing") as show:
+        for index, prompt in enumerate(prompts):
+            if stop.is_set():
+                break
+            messages = ({"role": "user", "content": prompt.text},)
+            asked = tuple(spec.lane() for spec in lanes)
+            request = RaceRequest(messages, asked, seed, keep=False, threads=args.threads, cancel=stop)
+            race = RaceRun.of(request)
+            racing.run(request, None, race.take)
+            failed = zip(scores.lanes, race.lanes, strict=True)
+            problems = [race.problem, *(f"{title}: {lane.problem}" for title, lane in failed if lane.problem)]
+            if problem := next(filter(None, problems), ""):
+                raise SafelightError(problem)
+            if not stop.is_set():
+                scores.add(results_of(race, index, prompt))
+            show((index + 1) / count)
+    return race
+
+
+def _prompts(args: argparse.Namespace, seed: int) -> tuple[Iterable[RacePrompt], int]:
+    """What is asked, and how many of it.
+
+    Raises:
+        SafelightError: nothing, or by two options.
+    """
+    given = {
+        "PROMPT": args.prompt,
+        "--skills": args.skills,
+        "--sudoku": args.sudoku,
+        "--prompts": args.prompts,
+    }
+    named = [name for name, value in given.items() if value is not None]
+    if len(named) != 1:
+        said = " and ".join(named) + " exclude each other; give one of them" if named else "say what to answer: "
+        raise SafelightError(said if named else said + ", ".join(given))
+    if args.bin is not None and args.sudoku is None:
+        raise SafelightError("--bin says which puzzles; add --sudoku")
+    if args.skills is not None:
+        return skill_prompts(args.skills, seed), args.skills
+    if args.sudoku is not None:
+        return sudoku_prompts(args.sudoku, seed, BINS if args.bin is None else (args.bin,)), args.sudoku
+    if args.prompts is not None:
+        found = own_prompts(options.read_text(args.prompts)[0])
+        return found, len(found)
+    text = options.read_text("-")[0].rstrip("\n") if args.prompt == "-" else args.prompt
+    if not text.strip():
+        raise SafelightError("the prompt is empty; write something first")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise SafelightError("the prompt is not valid UTF-8 text") from None
+    return [RacePrompt(text)], 1
+
+
+def _every_decoder(model: str) -> list[LaneSpec]:
+    """A lane for each way in which a model can decode.
+
+    Raises:
+        SafelightError: there is no such model, or it has one way only.
+    """
+    from engine import run_settings  # torch
+
+    decoders = run_settings(model).decoders
+    if len(decoders) < FEWEST_LANES:
+        raise SafelightError(f"{model} decodes in one way only; give --lane twice, with other settings or models")
+    return [LaneSpec(model, decoder) for decoder in decoders[:MOST_LANES]]
+
+
+def _document(
+    args: argparse.Namespace, lanes: Sequence[LaneSpec], seed: int, scores: RaceScores, *, finished: bool
+) -> dict[str, Any]:
+    said = [
+        {
+            "title": lane.title,
+            "model": lane.model,
+            "decoder": lane.decoder,
+            "adapter": lane.adapter,
+            "settings": dict(lane.changes),
+        }
+        for lane in lanes
+    ]
+    asked = {"seed": seed, "device": args.device, "dtype": args.dtype, "quantization": args.quantization}
+    return {"lanes": said, **asked, "threads": args.threads, "finished": finished, **scores.document()}
+
+
+def _show_one(race: RaceRun, titles: Sequence[str]) -> None:
+    """Each lane's text with its figures."""
+    screen = terminal.console(sys.stdout)
+    for place, (title, lane) in enumerate(zip(titles, race.lanes, strict=True)):
+        screen.print(Text(title, "bold"))
+        screen.print(Text(terminal.printable(lane.text) or "(nothing)"))
+        screen.print(Text(f"{_figures(lane)}{_agreement(race, place)}\n", "dim"))
+
+
+def _figures(lane: LaneRun) -> str:
+    found = lane.figures
+    per = found.tokens_per_forward
+    ratio = "" if per is None else f", {per:.2f} tokens a forward"
+    return f"{found.tokens} tokens in {found.forwards} forwards{ratio}, {found.seconds:.3f} s"
+
+
+def _agreement(race: RaceRun, place: int) -> str:
+    return f", {percent(race.agreement(place))} of the first lane's text" if place else ""
+
+
+def _show(scores: RaceScores, seed: int) -> None:
+    """A row for each lane; by group, where there are several, how many answers were right."""
+    screen = terminal.console(sys.stdout)
+    heading = f"{scores.count} prompts, seed {seed}; intervals of 95 %, times of each lane alone"
+    table = terminal.table(heading, "lane", "exact", "tokens/forward", "seconds", "tokens/s", "agreement")
+    table.columns[0].no_wrap, table.columns[0].overflow = False, "fold"
+    for row in scores.rows():
+        table.add_row(*_cells(row))
+    screen.print(table)
+    groups = scores.groups
+    if len(groups) > 1 and any(row.checked for row in scores.rows()):
+        numbers = [str(place) for place, _ in enumerate(scores.lanes, start=1)]
+        by_group = terminal.table("right answers by kind", "kind", *numbers)
+        for group in groups:
+            rows = {row.lane: row for row in scores.rows(group)}
+            found = (rows.get(lane) for lane in scores.lanes)
+            name = skills.SKILLS[group].title if group in skills.SKILLS else group
+            by_group.add_row(name, *("–" if row is None else f"{row.exact} of {row.checked}" for row in found))
+        named = (f"{number}: {lane}" for number, lane in zip(numbers, scores.lanes, strict=True))
+        screen.print(Text(""), by_group, Text("\n".join(named), "dim"), sep="\n")
+
+
+def _cells(row: LaneScore) -> tuple[str, ...]:
+    exact = "–" if row.rate is None else f"{percent(row.rate)} ({_span(row.exact_interval, 100, 0)})"
+    return (
+        row.lane,
+        exact,
+        f"{row.tokens_per_forward:.2f} ({_span(row.tokens_per_forward_interval, 1, 2)})",
+        f"{row.seconds:.3f} ({_span(row.seconds_interval, 1, 3)})",
+        f"{row.tokens_per_second:.0f}",
+        percent(row.agreement),
+    )
+
+
+def _span(ends: Interval, factor: float, digits: int) -> str:
+    low, high = (f"{factor * end:.{digits}f}" for end in ends)
+    return f"{low}–{high}"

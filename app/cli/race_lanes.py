@@ -1,0 +1,107 @@
+"""The lanes of ``safelight race``, as ``MODEL:DECODER,setting=value`` says them. Knows no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from app.cli.options import DECODING, KNOBS, settings
+from engine import EMBEDDED, GenerationConfig, SafelightError
+from engine.config import is_decoder
+from engine.errors import quoted
+from engine.service import Lane, is_remote
+
+ADAPTER = "adapter"
+_KNOBS = {knob.option.removeprefix("--"): knob for knob in (*KNOBS, *DECODING) if knob.field != "decoder"}
+_SWITCH = {"true": True, "false": False, "yes": True, "no": False}
+
+
+@dataclass(frozen=True)
+class LaneSpec:
+    """What a lane is to be; ``decoder`` "" is the model's own."""
+
+    model: str
+    decoder: str = ""
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    adapter: str = ""
+
+    @property
+    def model_title(self) -> str:
+        """The model's."""
+        return {known.id: known.title for known in EMBEDDED}.get(self.model, Path(self.model).name)
+
+    @property
+    def title(self) -> str:
+        """The model and how it decodes, as far as that was said."""
+        said = [f"{name}={value}" for name, value in self.changes.items()]
+        whole = f"{self.model_title} · {self.decoder}" if self.decoder else self.model_title
+        return ", ".join(filter(None, (whole, self.adapter, *said)))
+
+    def lane(self) -> Lane:
+        """A lane of one race."""
+        changes = {**self.changes, "decoder": self.decoder} if self.decoder else dict(self.changes)
+        return Lane(self.model, self.model_title, changes, self.adapter)
+
+
+def read_lane(text: str, default: str) -> LaneSpec:
+    """Read ``MODEL:DECODER,setting=value``; the model may be left out, and so may all else.
+
+    Args:
+        default: the model where none is named.
+
+    Raises:
+        SafelightError: a setting is unknown or out of range, or the model is another machine's.
+    """
+    whole, *given = text.split(",")
+    model, colon, decoder = whole.rpartition(":")
+    if not colon or not is_decoder(decoder):  # a path may hold a colon
+        model, decoder = whole, ""
+    model = model or default
+    if is_remote(model):
+        raise SafelightError(f"{quoted(model)} is run by another machine; a race is run on this one")
+    if "\0" in model:
+        raise SafelightError(f"{quoted(model)} cannot be a model's name; it holds a NUL character")
+    changes: dict[str, Any] = {}
+    adapter = ""
+    for one in given:
+        name, sign, value = one.partition("=")
+        if not sign:
+            raise SafelightError(f"{quoted(one)} is no setting of a lane; write it as name=value")
+        if name == ADAPTER:
+            adapter = value
+        else:
+            changes |= _change(name, value)
+    probe = dict(changes)
+    for one_end, other in (("t_min", "t_max"), ("t_max", "t_min")):
+        if one_end in probe:
+            probe.setdefault(other, probe[one_end])  # the other bound comes from the model
+    settings(GenerationConfig(), probe)
+    return LaneSpec(model, decoder, changes, adapter)
+
+
+def require_different(lanes: Sequence[LaneSpec]) -> None:
+    """
+    Raises:
+        SafelightError: two lanes are the same.
+    """
+    titles = [lane.title for lane in lanes]
+    for title in titles:
+        if titles.count(title) > 1:
+            raise SafelightError(f"two lanes are {title}; give one of them another decoder or setting")
+
+
+def _change(name: str, value: str) -> dict[str, Any]:
+    if name == "rescue":
+        if value not in _SWITCH:
+            raise SafelightError(f"rescue must be true or false, not {quoted(value)}")
+        return {"rescue": _SWITCH[value]}
+    knob = _KNOBS.get(name.replace("_", "-"))
+    if knob is None:
+        raise SafelightError(f"{quoted(name)} is no setting of a lane; it has rescue, adapter, {', '.join(_KNOBS)}")
+    try:
+        return {knob.field: knob.read(value)}
+    except ValueError:
+        kind = "whole number" if knob.read is int else "number"
+        raise SafelightError(f"{name} of a lane must be a {kind}, not {quoted(value)}") from None

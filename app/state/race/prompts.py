@@ -1,0 +1,70 @@
+"""What a batch of races asks, and who tells what is right: held-out tasks, puzzles, or lines of a user. Without Qt."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from app.state.sudoku.placing import grid_in, puzzle_in
+from app.state.sudoku.scores import make_task
+from engine.errors import SafelightError
+from engine.tasks import skills, sudoku
+from engine.tasks.sudoku import BINS, Bin
+
+MOST_PROMPTS = 10_000  # of a batch
+OWN = "own"  # the group of a user's own prompts
+
+
+@dataclass(frozen=True)
+class RacePrompt:
+    """A prompt of a batch, and the group that it counts in: a skill's name, a bin's, or ``OWN``."""
+
+    text: str
+    group: str = OWN
+
+    def is_right(self, answer: str) -> bool | None:
+        """Whether an answer is right; None where no program can tell. A Sudoku takes the solver a moment."""
+        return is_right(self.text, answer)
+
+
+def is_right(prompt: str, answer: str) -> bool | None:
+    """Whether an answer is what a prompt asks for; None where no program can tell."""
+    puzzle = puzzle_in(prompt)
+    if puzzle is not None:
+        grid = grid_in(answer)
+        return grid is not None and sudoku.judge(puzzle, grid.answer).valid
+    return None if skills.solve(prompt) is None else skills.check(prompt, answer)
+
+
+def skill_prompts(count: int, seed: int, names: tuple[str, ...] = ()) -> list[RacePrompt]:
+    """So many tasks that were held out of training, a skill after the other in turns.
+
+    Args:
+        names: of skills; none takes all of them.
+    """
+    names = names or tuple(skills.SKILLS)
+    draws = {name: random.Random(f"{seed} {name}") for name in names}
+    order = [names[index % len(names)] for index in range(count)]
+    return [RacePrompt(skills.sample(draws[name], "test", name).prompt, name) for name in order]
+
+
+def sudoku_prompts(count: int, seed: int, bins: tuple[Bin, ...] = BINS) -> Iterator[RacePrompt]:
+    """So many fresh puzzles, a bin after the other in turns; each is made as it is asked for, 20 to 200 ms."""
+    for index in range(count):
+        name = bins[index % len(bins)]
+        yield RacePrompt(sudoku.to_prompt(make_task(name, seed, index // len(bins)).puzzle), name)
+
+
+def own_prompts(text: str) -> list[RacePrompt]:
+    """A prompt a line, empty ones left out.
+
+    Raises:
+        SafelightError: there is none, or there are too many.
+    """
+    found = [RacePrompt(line.strip()) for line in text.splitlines() if line.strip()]
+    if not found:
+        raise SafelightError("there are no prompts; write one a line")
+    if len(found) > MOST_PROMPTS:
+        raise SafelightError(f"{len(found)} prompts are more than a batch takes; give at most {MOST_PROMPTS}")
+    return found

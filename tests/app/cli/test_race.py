@@ -1,0 +1,106 @@
+"""``safelight race`` as its users meet it: one prompt, a batch, JSON, Ctrl+C, lanes that are wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import string
+
+import pytest
+
+from app.cli.main import main
+from app.cli.race_lanes import read_lane
+from engine import SKILLS, SafelightError
+from engine.service import Racing
+
+Capture = pytest.CaptureFixture[str]
+
+LANES = ("--lane", ":block_diffusion", "--lane", ":autoregressive,max-new-tokens=4,top-k=3,temperature=0.5")
+
+
+def run(capsys: Capture, *arguments: str) -> tuple[int, str, str]:
+    code = main(["race", *arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_one_prompt_shows_each_lane_with_its_figures(capsys: Capture) -> None:
+    code, out, err = run(capsys, "Reverse the word robot.", *LANES)
+    assert (code, err) == (0, "")
+    first, second, _ = out.split("\n\n")
+    assert first.splitlines()[:2] == ["Safelight Skills · block_diffusion", "tobor"]
+    assert "5 tokens in " in first
+    assert "Safelight Skills · autoregressive, max_new_tokens=4, sampling_top_k=3" in second
+    assert "4 tokens in 4 forwards, 1.00 tokens a forward" in second
+    assert "of the first lane's text" in second
+
+
+def test_a_batch_tells_rows_groups_and_results(capsys: Capture) -> None:
+    code, out, err = run(capsys, "--skills", "3", *LANES, "--json", "--seed", "5")
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    assert [lane["decoder"] for lane in found["lanes"]] == ["block_diffusion", "autoregressive"]
+    assert found["lanes"][1]["settings"] == {"max_new_tokens": 4, "sampling_top_k": 3, "sampling_temperature": 0.5}
+    assert (found["seed"], found["finished"], len(found["results"]), len(found["groups"])) == (5, True, 6, 3)
+    diffusion, writing = found["rows"]
+    assert (diffusion["count"], diffusion["rate"], writing["rate"]) == (3, 1.0, 0.0)
+    assert diffusion["tokens_per_forward"] > writing["tokens_per_forward"] == 1.0
+    again = json.loads(run(capsys, "--skills", "3", *LANES, "--json", "--seed", "5")[1])
+    assert [one["text"] for one in again["results"]] == [one["text"] for one in found["results"]]
+    code, out, _ = run(capsys, "--skills", "2", *LANES)
+    assert code == 0
+    assert "right answers by kind" in out
+
+
+def test_ctrl_c_leaves_the_table_of_what_was_run(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    race, asked = Racing.run, []
+
+    def interrupted(self: Racing, request: object, *more: object) -> None:
+        asked.append(request)
+        if len(asked) == 2:
+            request.cancel.set()  # type: ignore[attr-defined]
+        race(self, request, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Racing, "run", interrupted)
+    code, out, err = run(capsys, "--skills", "4", *LANES)
+    assert code == 130
+    assert out.startswith("1 prompts")
+    assert err == "safelight: stopped; 1 of 4 prompts were run\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "say what to answer: PROMPT, --skills"),
+        (("hi", "--skills", "2"), "PROMPT and --skills exclude each other"),
+        (("hi", "--bin", "hard"), "add --sudoku"),
+        ((" ",), "the prompt is empty"),
+        (("hi", "--lane", "a"), "a race has 2 to 4 lanes, not 1"),
+        (("hi", *["--lane", "a"] * 2), "two lanes are a;"),
+        (("hi", "--lane", "a,b", "--lane", "c"), "'b' is no setting of a lane; write it as name=value"),
+        (("hi", "--lane", "a,speed=2", "--lane", "c"), "'speed' is no setting of a lane; it has rescue, adapter"),
+        (("hi", "--lane", "a,top-k=x", "--lane", "c"), "top-k of a lane must be a whole number, not 'x'"),
+        (("hi", "--lane", "a,t-max=0", "--lane", "c"), "--t-min must be above 0"),
+        (("hi", "--lane", "a,rescue=1", "--lane", "c"), "rescue must be true or false"),
+        (("hi", "--lane", "http://x/v1", "--lane", "c"), "is run by another machine"),
+        (("hi", "--adapter", "sudoku-lora", *LANES), "give it there, as adapter=NAME"),
+        (("hi", "--lane", "nowhere", "--lane", ":x"), "nowhere cannot be loaded: there is no model at nowhere"),
+        (("hi", "--lane", "", "--lane", ":x"), "Safelight Skills · x: unknown decoder 'x'"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(arguments: tuple[str, ...], said: str, capsys: Capture) -> None:
+    code, out, err = run(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_any_text_is_a_lane_or_an_error() -> None:
+    rng = random.Random(1)
+    pieces = (*string.printable, ":", ",", "=", "top-k", "t-max", "1e999", "autoregressive", "\0", "é", "C:\\models")
+    for _ in range(2_000):
+        text = "".join(rng.choices(pieces, k=rng.randrange(12)))
+        with contextlib.suppress(SafelightError):
+            assert read_lane(text, SKILLS).lane().model
+    assert read_lane("C:\\models\\mine", SKILLS).model == "C:\\models\\mine"

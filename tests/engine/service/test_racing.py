@@ -1,0 +1,221 @@
+"""Races: each lane is its run alone, lanes take turns by step, and whatever goes wrong is told where it belongs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from engine import DECIDER, SKILLS, StepFinished
+from engine.service import (
+    Lane,
+    LanePassed,
+    LoadedModel,
+    LoadRequest,
+    LocalBackend,
+    ModelLoaded,
+    PassWanted,
+    RaceEnded,
+    RaceLoading,
+    RaceRequest,
+    Racing,
+    RunAdvanced,
+    RunEnded,
+    RunRequest,
+    Scheduler,
+    run_alone,
+)
+from tests.engine.service.test_local import plain
+from tests.engine.service.test_scheduler import Ear, Worded, within
+from tests.fake_engine import FakeEngine
+
+MESSAGES = ({"role": "user", "content": "Sort 17 3 42 9."},)
+STEPS = 5
+DIFFUSING: Mapping[str, Any] = {
+    "max_new_tokens": 70,
+    "max_denoising_steps": STEPS,
+    "confidence_threshold": 0.0,
+    "eos_token_ids": (),
+}
+WRITING: Mapping[str, Any] = {"decoder": "autoregressive", "max_new_tokens": 9}
+
+
+class Performing(LocalBackend):
+    """Notes how many passes are performed at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.together: list[int] = []
+        self.budget = 10**12
+
+    def perform(self, passes: Sequence[PassWanted]) -> None:
+        self.together.append(len(passes))
+        super().perform(passes)
+
+    def spare_bytes(self, _model: Any) -> int:
+        return self.budget
+
+
+def loaded(backend: LocalBackend, name: str = SKILLS) -> LoadedModel:
+    found: list[LoadedModel] = []
+    backend.load(LoadRequest(name, name), lambda one: found.append(one.model) if isinstance(one, ModelLoaded) else None)
+    return found[0]
+
+
+def race_of(*lanes: tuple[str, Mapping[str, Any]], seed: int = 3) -> RaceRequest:
+    return RaceRequest(MESSAGES, tuple(Lane(model, model, changes) for model, changes in lanes), seed, keep=False)
+
+
+def events(heard: Sequence[Any], run_id: str) -> list[list[Any]]:
+    return [plain(one.event) for one in heard if isinstance(one, RunAdvanced) and one.run_id == run_id]
+
+
+@pytest.fixture(scope="module")
+def backend() -> Performing:
+    return Performing()
+
+
+@pytest.fixture(scope="module")
+def present(backend: Performing) -> LoadedModel:
+    return loaded(backend)
+
+
+def test_each_lane_is_its_run_alone_and_lanes_take_turns_by_step(backend: Performing, present: LoadedModel) -> None:
+    racing, heard = Racing(backend), list[Any]()
+    racing.run(race_of((SKILLS, DIFFUSING), (SKILLS, WRITING)), present, lambda _: None)
+    race = race_of((SKILLS, DIFFUSING), (SKILLS, WRITING))
+    backend._caches.clear()  # what is read in other pieces may round differently
+    backend.together.clear()
+    racing.run(race, present, heard.append)
+    assert set(backend.together) == {1}
+    assert isinstance(heard[-1], RaceEnded)
+    assert heard[-1].message == ""
+    for lane in race.lanes:
+        backend._caches.clear()
+        config = present.defaults.replace(**lane.changes)
+        alone = list(run_alone(backend, RunRequest("chat", MESSAGES, config, race.seed)))
+        assert events(heard, lane.run_id) == [plain(one.event) for one in alone if isinstance(one, RunAdvanced)]
+    turns = [one.run_id for one in heard if isinstance(one, RunAdvanced) and isinstance(one.event, StepFinished)]
+    first, second = (lane.run_id for lane in race.lanes)
+    assert turns[: 2 * STEPS] == [first, second] * STEPS
+    passed = [[one.forwards for one in heard if isinstance(one, LanePassed) and one.run_id == run] for run in turns[:2]]
+    assert passed[0][-1] == 2 * STEPS + 1  # two blocks, of which the first is committed in a forward of its own
+    assert passed[1][-1] == 9
+
+
+def test_another_model_is_loaded_beside_and_kept_until_no_lane_asks_for_it(
+    backend: Performing, present: LoadedModel
+) -> None:
+    racing = Racing(backend)
+
+    def loads(*lanes: tuple[str, Mapping[str, Any]]) -> int:
+        heard: list[Any] = []
+        racing.run(race_of(*lanes), present, heard.append)
+        assert [one.message for one in heard if isinstance(one, RunEnded | RaceEnded)] == [""] * 3
+        return sum(isinstance(one, RaceLoading) and one.share == 1.0 for one in heard)
+
+    both = ((SKILLS, WRITING), (DECIDER, WRITING))
+    assert [loads(*both), loads(*both), loads(both[0], both[0]), loads(*both)] == [1, 0, 0, 1]
+    racing.forget()
+    assert loads(*both) == 1
+
+
+def test_a_lane_that_fails_fails_alone(backend: Performing, present: LoadedModel) -> None:
+    race, heard = race_of((SKILLS, {"decoder": "causal_parallel"}), (SKILLS, WRITING)), list[Any]()
+    Racing(backend).run(race, present, heard.append)
+    said = {one.run_id: one.message for one in heard if isinstance(one, RunEnded)}
+    assert "unknown decoder 'causal_parallel'" in said[race.lanes[0].run_id]
+    assert said[race.lanes[1].run_id] == ""
+    assert heard[-1].message == ""
+
+
+def test_what_no_race_can_be_run_on_is_said(backend: Performing, present: LoadedModel) -> None:
+    def ends(*lanes: tuple[str, Mapping[str, Any]]) -> str:
+        heard: list[Any] = []
+        Racing(backend).run(race_of(*lanes), present, heard.append)
+        assert isinstance(heard[-1], RaceEnded)
+        return heard[-1].message
+
+    assert "nowhere cannot be loaded: there is no model at nowhere" in ends((SKILLS, WRITING), ("nowhere", WRITING))
+    assert "run by another machine" in ends((SKILLS, WRITING), ("http://127.0.0.1:1/v1", WRITING))
+    assert "unknown generation setting: speed" in ends((SKILLS, WRITING), (SKILLS, {"speed": 9}))
+    backend.budget = 0
+    try:
+        assert "There is no room for 2 runs" in ends((SKILLS, WRITING), (SKILLS, WRITING))
+    finally:
+        backend.budget = 10**12
+    for count in (1, 5):
+        with pytest.raises(ValueError, match="2 to 4 lanes"):
+            race_of(*[(SKILLS, WRITING)] * count)
+
+
+def test_cancel_takes_effect_within_a_step_and_while_nobody_listens(backend: Performing, present: LoadedModel) -> None:
+    racing = Racing(backend)
+    for is_full in (False, True):
+        race, heard = race_of((SKILLS, DIFFUSING), (SKILLS, WRITING)), list[Any]()
+
+        def put(reply: Any, race: RaceRequest = race, heard: list[Any] = heard, is_full: bool = is_full) -> None:
+            heard.append(reply)
+            if not is_full and sum(isinstance(one, LanePassed) for one in heard) == 4:
+                race.cancel.set()
+
+        looks = iter(range(3))  # at whether there is room, before it is cancelled
+
+        def blocked(race: RaceRequest = race, is_full: bool = is_full, looks: Iterator[int] = looks) -> bool:
+            if is_full and next(looks, None) is None:
+                race.cancel.set()
+            return is_full
+
+        racing.run(race, present, put, blocked)
+        reasons = [one.event.reason for one in heard if isinstance(one, RunAdvanced) and hasattr(one.event, "reason")]
+        assert reasons[-2:] == ["cancelled"] * 2
+        steps = [one for one in heard if isinstance(one, RunAdvanced) and isinstance(one.event, StepFinished)]
+        assert len(steps) <= 6
+
+
+class Ears(Ear):
+    def put(self, reply: Any) -> None:
+        super().put(reply)
+        if isinstance(reply, RaceEnded):
+            self.has_ended.set()
+
+
+@pytest.fixture
+def held() -> Iterator[tuple[FakeEngine, Scheduler]]:
+    """A scheduler with a model that waits at each step."""
+    made = FakeEngine()
+    made.hold = True
+    scheduler = Scheduler(made)
+    scheduler.load(LoadRequest(SKILLS, "Skills"), Ear())
+    assert within(lambda: scheduler.model is not None)
+    yield made, scheduler
+    made.gate.release(10_000)
+    assert scheduler.close()
+
+
+def test_a_race_waits_for_runs_and_runs_for_a_race(held: tuple[FakeEngine, Scheduler]) -> None:
+    fake, scheduler = held
+    before, after, race = Ear(), Ear(), Ears()
+    config = fake.defaults
+    scheduler.run(RunRequest("chat", MESSAGES, config, 1), before)
+    assert within(lambda: bool(before.heard))
+    scheduler.race(race_of((SKILLS, {}), (SKILLS, {})), race)
+    scheduler.run(RunRequest("chat", MESSAGES, config, 2), after)
+    assert not race.heard
+    fake.gate.release(10_000)
+    assert race.has_ended.wait(10)
+    assert after.has_ended.wait(10)
+    assert fake.seeds == [1, 3, 3, 3, 2]  # a step or two first, and each lane
+
+
+def test_loading_and_closing_end_a_race() -> None:
+    backend = Worded()
+    for ending in ("load", "close"):
+        scheduler, ear = Scheduler(backend), Ears(most=0)
+        race = race_of((SKILLS, {}), (SKILLS, {}))
+        scheduler.race(race, ear)
+        if ending == "load":
+            scheduler.load(LoadRequest("other", "Other"), Ear())
+            assert race.cancel.is_set() or ear.has_ended.wait(10)
+        assert scheduler.close()
