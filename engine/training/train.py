@@ -72,9 +72,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="it chooses the recipe")
     parser.add_argument("--batch", type=int, help="canvases or texts a step; the rates follow its root")
     parser.add_argument("--producers", type=int, help="processes that make rows ahead; 0 makes them between the steps")
-    parser.add_argument(
-        "--start", type=Path, help="folder to take the first weights from: a checkpoint, or a causal run"
-    )
+    parser.add_argument("--start", type=Path, help="folder to take the first weights from: a model, or a causal run")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=0, help="CPU threads; 0 leaves it to torch")
     parser.add_argument(

@@ -203,6 +203,24 @@ def test_a_draft_needs_a_masked_run(tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.parametrize("objective", ["wedlm", "masked"])
+def test_training_goes_on_from_an_exported_model(objective: str, tmp_path: Path) -> None:
+    network = fresh(objective)
+    average = {f"average.{name}": param for name, param in network.named_parameters()}
+    export_causal(average, tiny(objective), tmp_path / "model")
+    runner = CausalTrainer(tiny(objective), tmp_path / "run", start=tmp_path / "model")
+    rounded = {name: param.detach().bfloat16().float() for name, param in network.named_parameters()}
+    assert rounded.keys() == runner.named.keys()
+    assert all(torch.equal(rounded[name], param) for name, param in runner.named.items())
+    assert runner.trained
+    wider = dataclasses.replace(tiny(objective), hidden_size=96)
+    with pytest.raises(SafelightError, match=f"holds a {objective} model of another shape"):
+        CausalTrainer(wider, tmp_path / "wider", start=tmp_path / "model")
+    if objective == "wedlm":
+        with pytest.raises(SafelightError, match="holds a wedlm model"):  # whose queries and keys have norms
+            CausalTrainer(tiny("draft"), tmp_path / "draft", start=tmp_path / "model")
+
+
 def test_a_wedlm_is_exported_as_a_qwen3(tmp_path: Path) -> None:
     network = fresh("wedlm")
     average = {f"average.{name}": param for name, param in network.named_parameters()}
