@@ -17,8 +17,7 @@ from engine.adapters.lora import LayerAdapter
 from engine.adapters.targets import attach, new_adapters
 from engine.errors import SafelightError
 from engine.models.causal.network import CausalNetwork
-from engine.models.model import load_model
-from engine.training.checkpointing import read_state
+from engine.training.causal_start import averaged
 from engine.training.data.text_rows import TextRows
 from engine.training.loop import State, TrainingLoop, has_bf16, initialise_matrices
 from engine.training.recipes.causal import CausalRecipe
@@ -26,29 +25,6 @@ from engine.training.text_loss import read_rows, right_texts, text_loss
 
 BASE = "base."  # of a draft: its frozen weights, in a checkpoint
 MOST_TEXTS = 16  # of a row, that are reported on
-
-
-def averaged(folder: Path, recipe: CausalRecipe) -> tuple[dict[str, Tensor], str]:
-    """The averaged weights of a run on the same shape, and its recipe's name; or those that were exported of one.
-
-    Args:
-        folder: of a run, or of a checkpoint in the published layout.
-
-    Raises:
-        SafelightError: there is no such model in the folder.
-    """
-    if (folder / "config.json").exists():
-        model = load_model(folder, device="cpu", dtype="float32")
-        found, name = model.network.state_dict(), "wedlm" if model.family.model_type == "wedlm" else "masked"
-    else:
-        tensors, facts = read_state(folder)
-        found = {k.removeprefix("average."): v for k, v in tensors.items() if k.startswith("average.")}
-        name = facts["recipe"]
-    with torch.device("meta"):
-        expected = CausalNetwork(recipe.model_config()).state_dict()
-    if {k: v.shape for k, v in found.items()} != {k: v.shape for k, v in expected.items()}:
-        raise SafelightError(f"{folder} holds a {name} model of another shape")
-    return found, name
 
 
 def add_draft(network: CausalNetwork, rank: int, generator: torch.Generator) -> dict[str, LayerAdapter]:
