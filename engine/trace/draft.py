@@ -55,7 +55,8 @@ class Draft:
             behind = () if self._argmax is None else self._argmax[event.pinned :]
             self._argmax = np.concatenate([event.canvas[: event.pinned], np.asarray(behind, dtype=np.int32)])
         elif isinstance(event, CanvasVerified):
-            self._argmax = np.where(event.doubtful, self._argmax, event.canvas)  # which has noise there
+            guess = event.canvas if self._argmax is None else self._argmax
+            self._argmax = np.where(event.doubtful, guess, event.canvas)  # which has noise there
         elif isinstance(event, SlotsRead):
             self._is_read = True
         elif isinstance(event, CanvasCommitted):
