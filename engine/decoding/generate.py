@@ -29,7 +29,7 @@ from engine.decoding.protocols import (
     Pass,
     Passes,
     Prefill,
-    Score,
+    ScoreTokens,
     T,
 )
 from engine.decoding.self_speculation import self_speculation
@@ -329,7 +329,7 @@ def perform(model: BlockDenoiser, wanted: Pass) -> None:
     match wanted:
         case Prefill():
             model.prefill(wanted.ids, wanted.cache)
-        case Score():
+        case ScoreTokens():
             _score(model, wanted)
         case Denoise():
             before = wanted.cache.length
@@ -349,7 +349,7 @@ def perform(model: BlockDenoiser, wanted: Pass) -> None:
             wanted.program.launch(wanted.index)
 
 
-def _score(model: BlockDenoiser, wanted: Score) -> None:
+def _score(model: BlockDenoiser, wanted: ScoreTokens) -> None:
     hidden = model.prefill(wanted.ids, wanted.cache)
     before = hidden[:0] if wanted.before is None else wanted.before[None]
     states, wanted.last = torch.cat((before, hidden[:-1])), hidden[-1].clone()

@@ -68,7 +68,7 @@ class Prefill:
 
 
 @dataclass(eq=False)
-class Score:
+class ScoreTokens:
     """Append token ids (T,) to a cache, causally, and tell how likely each is behind the text before it."""
 
     ids: Tensor
@@ -131,7 +131,7 @@ class LaunchStep:
     index: int  # of the step in its canvas
 
 
-Pass: TypeAlias = Prefill | Score | Denoise | Decode | LaunchStep
+Pass: TypeAlias = Prefill | ScoreTokens | Denoise | Decode | LaunchStep
 Passes: TypeAlias = Generator[Pass, None, T]
 """Asks for passes, and comes to a ``T``."""
 

@@ -28,7 +28,7 @@ from engine.config import GenerationConfig
 from engine.decoding.block_diffusion import FinishedCanvas, Usage, cut_at_eos, take_steps
 from engine.decoding.fork_schedule import ForkSchedule
 from engine.decoding.prefill import prefill
-from engine.decoding.protocols import Decoding, Passes, Score
+from engine.decoding.protocols import Decoding, Passes, ScoreTokens
 from engine.decoding.sampler import to_host
 from engine.events import CanvasVerified
 from engine.layers.kv_cache import KVCache
@@ -65,7 +65,7 @@ class CausalReader:
             piece = ids[start : start + self.cache.piece]
             is_known = self.newest is not None and self.newest[0] == self.cache.length
             before = self.newest[1] if self.newest is not None and is_known else None
-            wanted = Score(piece, self.cache, before, min(len(piece), max(0, first - start)))
+            wanted = ScoreTokens(piece, self.cache, before, min(len(piece), max(0, first - start)))
             yield wanted
             self.cache.record_ids(piece.tolist())
             assert wanted.log_probabilities is not None, "the pass was not performed"

@@ -20,7 +20,7 @@ from engine import (
 )
 from engine.decoding.generate import fork, perform, run
 from engine.decoding.mixed import ThoughtTokens, mixed
-from engine.decoding.protocols import Score
+from engine.decoding.protocols import ScoreTokens
 from engine.decoding.together import perform_together
 from engine.events import Event
 from engine.models.diffusion_gemma import network as module
@@ -182,7 +182,7 @@ def test_beside_other_decoders_and_rescue(model: DiffusionGemma) -> None:
 def test_a_score_among_passes_of_other_runs_is_what_it_is_alone(model: DiffusionGemma) -> None:
     found = []
     for together in (False, True):
-        wanted = [Score(tokens(5, seed), model.new_cache(), first=seed) for seed in range(2)]
+        wanted = [ScoreTokens(tokens(5, seed), model.new_cache(), first=seed) for seed in range(2)]
         if together:
             perform_together(model, wanted)
         else:
