@@ -105,7 +105,7 @@ class CanvasVerified:
     step: int  # of the block, its last so far
     rewrite: int  # of the block's canvas, from 1; 0: the canvas as it was first finished
     probabilities: NDArray[np.float32]  # (C,)
-    is_kept: bool  # whether this canvas stands; else the one before the rewrite does
+    is_kept: bool  # whether this canvas stands; else, or where its text is the same, the one before the rewrite does
     canvas: Tokens  # (C,) what stands from here on, with noise where it is doubtful
     doubtful: NDArray[np.bool_]  # (C,) written anew by the next steps, all else pinned; nowhere: no rewrite follows
 

@@ -132,8 +132,8 @@ class Verifier:
             found = None if rewritten is None else (yield from self._read(rewritten, usage))
             if found is None:
                 return None
-            is_kept = found.end == kept.end and found.likelihood >= kept.likelihood
             is_last = np.array_equal(found.tokens[: found.end], kept.tokens[: kept.end])
+            is_kept = not is_last and found.end == kept.end and found.likelihood >= kept.likelihood
             kept = found if is_kept else kept
         self.is_held = kept is found and not self.schedule.stepper.commits_with_step
         if not self.is_held:
