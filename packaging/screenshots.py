@@ -266,7 +266,7 @@ class Tour:
         context.choose_server("server", False)
 
     def racing(self) -> None:
-        """The Race page: before a race, a lane's fields, midway and over, four lanes with one model beside, a puzzle."""
+        """The Race page: before a race, a lane's fields, midway and over, four lanes, a puzzle with other models."""
         window = self.window
         load(window, SKILLS)
         window.show_page("race")
