@@ -21,7 +21,7 @@ def finds(
     context: AppContext, open_setting: Callable[[str], object], open_sampler: Callable[[str], object]
 ) -> list[Action]:
     """An action for each; the two callables are given the name of a setting."""
-    shown = settings_of(context.values.present_decoder)
+    shown = settings_of(context.values.present_decoding)
     return [*_chats(context), *_models(context), *_settings(open_setting, open_sampler, shown)]
 
 
