@@ -75,8 +75,8 @@ class DecodingFields(QWidget):
             shown = shown.among(decoders)
             _offer(self.decoder, decoders, "", shown.decoder)
             has_decoders, mixes = len(decoders) > 1, can_mix(decoders)
-        _offer(self.thought_decoder, ("", *MIXABLE), tr("As above"), shown.thought_decoder)
-        _offer(self.answer_decoder, ("", *MIXABLE), tr("As above"), shown.answer_decoder)
+        _offer(self.thought_decoder, ("", *MIXABLE), tr("As under Decoding"), shown.thought_decoder)
+        _offer(self.answer_decoder, ("", *MIXABLE), tr("As under Decoding"), shown.answer_decoder)
         self.rescue.setChecked(self.choice.rescue)
         self._choosing.setVisible(has_decoders)
         for row in self._mixing:
