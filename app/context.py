@@ -37,7 +37,8 @@ from engine.service import (
     TraceNotKept,
 )
 
-CHAT, INSPECTOR, SUDOKU, DECISIONS, MODELS, SERVER = "chat", "inspector", "sudoku", "decisions", "models", "server"
+CHAT, INSPECTOR, SUDOKU, DECISIONS = "chat", "inspector", "sudoku", "decisions"
+RACE, MODELS, SERVER = "race", "models", "server"
 """The pages."""
 
 T_co = TypeVar("T_co", covariant=True)

@@ -60,18 +60,21 @@ if TYPE_CHECKING:
     from engine.decoding.generate import fork, generate, infill
     from engine.decoding.influence import influence
     from engine.models.adapting import load_adapter, unload_adapter
+    from engine.models.defaults import RunSettings, run_settings
     from engine.models.model import Model, load_model
     from engine.training.finetune import train_adapter
 
 _LAZY = {
     "Adapter": "engine.adapters.slot",
     "Model": "engine.models.model",
+    "RunSettings": "engine.models.defaults",
     "fork": "engine.decoding.generate",
     "generate": "engine.decoding.generate",
     "infill": "engine.decoding.generate",
     "influence": "engine.decoding.influence",
     "load_adapter": "engine.models.adapting",
     "load_model": "engine.models.model",
+    "run_settings": "engine.models.defaults",
     "train_adapter": "engine.training.finetune",
     "unload_adapter": "engine.models.adapting",
 }
@@ -107,6 +110,7 @@ __all__ = [
     "PublishedModel",
     "Recording",
     "Reply",
+    "RunSettings",
     "SafelightError",
     "SlotsRead",
     "StepFinished",
@@ -128,6 +132,7 @@ __all__ = [
     "open_trace",
     "prune_traces",
     "read_reply",
+    "run_settings",
     "step_number",
     "train_adapter",
     "unload_adapter",

@@ -11,7 +11,6 @@ from PySide6.QtWidgets import QApplication
 
 from app.bridge.remote_access import only_text
 from app.chat.page import ChatPage
-from app.chat.prompts import prepare, prepare_with_files, reading_note, suggestions
 from app.chat.regenerating import Regenerating
 from app.chat.replaying import Replaying, run_of
 from app.chat.view_options import ViewOptions
@@ -23,6 +22,7 @@ from app.presets.store import PresetStore
 from app.session.session import reserve
 from app.state.chat.attachment import Attachment, with_attachments
 from app.state.chat.conversation import Turn
+from app.state.chat.prompts import prepare, prepare_with_files, reading_note, suggestions
 from app.system.i18n import tr
 from engine import SafelightError, catalog
 from engine.service import AdapterChanged, ServiceReply

@@ -12,9 +12,10 @@ from rich.text import Text
 
 from app.cli import options, running, terminal
 from app.cli.loading import ChosenBackend
-from app.cli.race_lanes import LaneSpec, read_lane, require_different
+from app.cli.race_lanes import read_lane
 from app.cli.stopping import STOPPED, stopping
 from app.state.intervals import percent
+from app.state.race.lanes import LaneSpec, require_different
 from app.state.race.prompts import MOST_PROMPTS, RacePrompt, own_prompts, skill_prompts, sudoku_prompts
 from app.state.race.running import LaneRun, RaceRun
 from app.state.race.scores import Interval, LaneScore, RaceScores, results_of

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QStackedWidget
 
-from app.context import CHAT, DECISIONS, INSPECTOR, MODELS, SERVER, SUDOKU, AppContext, Lazy, Page
+from app.context import CHAT, DECISIONS, INSPECTOR, MODELS, RACE, SERVER, SUDOKU, AppContext, Lazy, Page
 from app.design.action import Action
 from engine import Recording
 
@@ -62,6 +62,7 @@ PAGES = (
     PageEntry(MODELS, "Models", "Download, convert and load models", "Go to the models", "Ctrl+4"),
     PageEntry(SERVER, "Server", "Let other programs use the model", "Go to the server", "Ctrl+5"),
     PageEntry(DECISIONS, "Decisions", "Have questions answered with probabilities", "Go to the decisions", "Ctrl+6"),
+    PageEntry(RACE, "Race", "See which way of decoding is faster", "Go to the race", "Ctrl+7"),
 )
 """All pages, in the order of the top bar."""
 

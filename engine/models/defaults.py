@@ -2,12 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from engine import catalog
 from engine.config import GenerationConfig
 from engine.files import read_json
 from engine.models.folder import ModelFolder
 from engine.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What the runs of a model may be asked for.
+
+    Args:
+        decoders: that they may have, the model's own first.
+        defaults: what they take where nothing else is asked for.
+    """
+
+    decoders: tuple[str, ...]
+    defaults: GenerationConfig
+
+
+def run_settings(path_or_id: str | Path) -> RunSettings:
+    """Those of a model that is not loaded, from its small files: no weights are read. Slow with a large tokenizer.
+
+    Args:
+        path_or_id: a folder with config.json and tokenizer.json, or an embedded model's id.
+
+    Raises:
+        SafelightError: there is no such model, or one of these files is missing or damaged.
+    """
+    opened = ModelFolder.open(catalog.resolve(path_or_id))
+    defaults = generation_defaults(opened, Tokenizer.from_folder(opened.path))
+    return RunSettings(opened.family.own_first, defaults)
 
 
 def generation_defaults(opened: ModelFolder, tokenizer: Tokenizer) -> GenerationConfig:

@@ -39,6 +39,12 @@ class Family:
     defaults: GenerationConfig  # where a checkpoint does not say; without end tokens: those of its other files
     ends: tuple[str, ...] = ()  # tokens as they are written that end a text in any case, if the tokenizer has them
 
+    @property
+    def own_first(self) -> tuple[str, ...]:
+        """The decoders, with what it takes by itself before the others."""
+        own = self.default_decoder
+        return (own, *(name for name in self.decoders if name != own))
+
 
 FAMILIES = {
     family.model_type: family

@@ -20,7 +20,6 @@ from engine.trace.header import ModelIdentity
 
 if TYPE_CHECKING:
     from engine.models.model import Model
-    from engine.models.registry import Family
 
 
 def describe(model: Model, request: LoadRequest, identity: ModelIdentity, capabilities: Capabilities) -> LoadedModel:
@@ -48,17 +47,12 @@ def describe(model: Model, request: LoadRequest, identity: ModelIdentity, capabi
         kernels=model.compute_path,
         device_reason=model.placement.reason,
         capabilities=capabilities,
-        decoders=_decoders(model.family),
+        decoders=model.family.own_first,
         traits=catalog.traits(model.name),
         reads_system=_reads(model, [_SYSTEM, _QUESTION], _SYSTEM),
         reads_tools=_reads_tools(model),
         reads_history=_reads(model, [_QUESTION, _ANSWER, _NEXT], _QUESTION),
     )
-
-
-def _decoders(family: Family) -> tuple[str, ...]:
-    own = family.default_decoder
-    return (own, *(name for name in family.decoders if name != own))
 
 
 _SYSTEM = {"role": "system", "content": "4f1c"}

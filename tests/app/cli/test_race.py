@@ -36,6 +36,15 @@ def test_one_prompt_shows_each_lane_with_its_figures(capsys: Capture) -> None:
     assert "of the first lane's text" in second
 
 
+def test_without_lanes_a_model_is_raced_by_each_of_its_decoders(capsys: Capture) -> None:
+    code, out, err = run(capsys, "Reverse the word robot.", "--json")
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    assert [lane["title"].rpartition(" ")[2] for lane in found["lanes"]] == ["block_diffusion", "autoregressive"]
+    assert [one["lane"].rpartition(" ")[2] for one in found["results"]] == ["block_diffusion", "autoregressive"]
+    assert (found["results"][0]["text"], found["results"][0]["exact"]) == ("tobor", True)
+
+
 def test_a_batch_tells_rows_groups_and_results(capsys: Capture) -> None:
     code, out, err = run(capsys, "--skills", "3", *LANES, "--json", "--seed", "5")
     assert (code, err) == (0, "")

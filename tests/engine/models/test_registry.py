@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine import GenerationConfig, GenerationFinished, SafelightError, generate, load_model
+from engine import SKILLS, GenerationConfig, GenerationFinished, SafelightError, generate, load_model, run_settings
 from engine.decoding.generate import DECODERS
 from engine.files import read_json
 from engine.models import registry
@@ -26,6 +26,14 @@ def test_a_checkpoint_is_of_the_family_that_its_config_names(tmp_path: Path) -> 
     raw = read_json(tiny.checkpoint(tmp_path) / "config.json")
     assert family_of(raw) is FAMILIES["diffusion_gemma"]
     assert config_in(tmp_path) == tiny.CONFIG
+
+
+def test_the_settings_of_a_models_runs_are_known_before_it_is_loaded() -> None:
+    found = run_settings(SKILLS)
+    assert found.decoders == ("block_diffusion", "autoregressive")
+    assert found.defaults == load_model(SKILLS, device="cpu").generation_defaults
+    with pytest.raises(SafelightError, match="there is no model at nowhere"):
+        run_settings("nowhere")
 
 
 @pytest.mark.parametrize("found", ["llama", "", None, 7, ["diffusion_gemma"]])

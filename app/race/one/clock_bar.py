@@ -1,0 +1,100 @@
+"""Plays all lanes of a race that is over by one clock: a button, a slider over the engine's seconds, and these."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QHBoxLayout, QSlider, QWidget
+
+from app.design import icons
+from app.design.controls import button, label
+from app.design.tokens import DARKROOM, Theme
+from app.race.one.clock import RaceClock
+from app.race.words import rate_words
+from app.system.i18n import tr
+
+TICKS = 10_000  # of the slider, over the whole race
+
+
+class ClockSlider(QSlider):
+    """Its arrows go to the next moment at which a lane has another frame, or the one before."""
+
+    stepped = Signal(int)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() in (Qt.Key.Key_Left, Qt.Key.Key_Right):
+            self.stepped.emit(1 if event.key() == Qt.Key.Key_Right else -1)
+        elif event.key() == Qt.Key.Key_Space:
+            event.ignore()  # it plays
+        else:
+            super().keyPressEvent(event)
+
+
+class ClockBar(QWidget):
+    """Shows a ``RaceClock``, and moves it."""
+
+    def __init__(self, clock: RaceClock, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._clock = clock
+        self._theme = DARKROOM
+        self.play = button("", tr("Play the race"), role="plain")
+        self.play.setObjectName("transport-button")
+        self.slider = ClockSlider(Qt.Orientation.Horizontal)
+        self.slider.setRange(0, TICKS)
+        self.slider.setPageStep(TICKS // 10)
+        self.slider.setAccessibleName(tr("Moment of the race"))
+        self.slider.setAccessibleDescription(
+            tr("The arrow keys go to the step before or after of any lane, Space plays.")
+        )
+        self.words = label("", "caption")
+        self.words.setAccessibleName(tr("Moment on show"))
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(8)
+        row.addWidget(self.play)
+        row.addWidget(self.slider, 1)
+        row.addWidget(self.words)
+        self.play.clicked.connect(clock.toggle)
+        self.slider.valueChanged.connect(self._go)
+        self.slider.sliderPressed.connect(clock.pause)
+        self.slider.stepped.connect(clock.step)
+        clock.moved.connect(self.refresh)
+        clock.playing_changed.connect(self._set_icon)
+        self.refresh()
+
+    @Slot()
+    def refresh(self) -> None:
+        """Show the moment that the clock shows."""
+        clock = self._clock
+        has_race = clock.end > 0
+        self.slider.blockSignals(True)
+        self.slider.setValue(round(TICKS * clock.seconds / clock.end) if has_race else 0)
+        self.slider.blockSignals(False)
+        self.play.setEnabled(has_race)
+        self.slider.setEnabled(has_race)
+        said = tr("{seconds} of {end} s", seconds=f"{clock.seconds:.3f}", end=f"{clock.end:.3f}") if has_race else ""
+        slower = rate_words(clock.rate) if clock.is_playing else ""
+        self.words.setText(" · ".join(filter(None, (said, slower))))
+
+    @Slot(int)
+    def _go(self, ticks: int) -> None:
+        self._clock.pause()
+        self._clock.go(self._clock.end * ticks / TICKS)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() == Qt.Key.Key_Space and event.modifiers() == Qt.KeyboardModifier.NoModifier:
+            self._clock.toggle()
+        else:
+            super().keyPressEvent(event)
+
+    def set_theme(self, theme: Theme) -> None:
+        self._theme = theme
+        self._set_icon()
+
+    @Slot()
+    def _set_icon(self) -> None:
+        title = tr("Pause the race") if self._clock.is_playing else tr("Play the race")
+        self.play.setAccessibleName(title)
+        self.play.setToolTip(tr("{title} (Space)", title=title))
+        icons.set_icon(self.play, "pause" if self._clock.is_playing else "play", self._theme.ink)
+        self.refresh()

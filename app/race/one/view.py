@@ -1,0 +1,282 @@
+"""One prompt in all lanes: what is asked, the lanes beside each other, and the clock to go through them afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from PySide6.QtCore import Signal, Slot
+from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import QGridLayout, QVBoxLayout, QWidget
+
+from app.design.controls import Hairline, label, scroller
+from app.design.fonts import px
+from app.design.tokens import DARKROOM, Theme
+from app.race import words
+from app.race.one.card import LaneCard
+from app.race.one.clock import RaceClock
+from app.race.one.clock_bar import ClockBar
+from app.race.one.prompt_bar import PromptBar
+from app.race.one.reader import ALL, NOTHING, LaneReading, RaceReader, ReadingRequest, parts_of
+from app.state.race.running import LaneFigures, RaceRun
+from app.state.run.replay import NOISE, Replay
+from engine import Recording
+
+NARROW = 640  # pixels at 100 %; below it the lanes stand under each other
+WATCHABLE_SECONDS = 2.0  # of a race; a shorter one is played once it is over
+
+
+@dataclass(eq=False)
+class ShownRace:
+    """A race under way or over, with what its lanes are called.
+
+    Args:
+        changes: of each lane, the settings that are not its model's.
+        columns: of each lane's canvas, None for as many cells as fit.
+    """
+
+    run: RaceRun
+    titles: Sequence[str]
+    changes: Sequence[str]
+    columns: Sequence[int | None]
+    replays: dict[int, Replay] = field(default_factory=dict)  # of lanes, once they are looked at
+
+    @property
+    def prompt(self) -> str:
+        return str(self.run.request.messages[-1]["content"])
+
+    def replay(self, lane: int) -> Replay | None:
+        """What a lane's frames are read from; None where it has none."""
+        trace = self.run.lanes[lane].trace
+        if lane not in self.replays and trace is not None:
+            self.replays[lane] = Replay(trace)
+        found = self.replays.get(lane)
+        return found if found is not None and found.frames else None
+
+
+class OneRace(QWidget):
+    """Shows a ``ShownRace``, live and afterwards."""
+
+    inspect_asked = Signal(object)  # a Recording
+    compare_asked = Signal(object, object)  # two Recordings, the first lane's last
+    export_asked = Signal(object)  # a Recording
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._shown: ShownRace | None = None
+        self._theme, self._reduced_motion = DARKROOM, False
+        self._begun: list[Recording | None] = []  # whose pieces the cards write
+        self._blocks: tuple[int, ...] = ()  # that were read last
+        self._is_stale = False  # more has come while the texts were being read
+        self.prompt = PromptBar()
+        self.clock = RaceClock(self)
+        self.bar = ClockBar(self.clock)
+        self.reader = RaceReader(self)
+        self.note = label(words.fairness(), "caption", wrap=True)
+        self.cards: list[LaneCard] = []
+        self._lay_out()
+        self.clock.moved.connect(self._show_moment)
+        self.reader.found.connect(self._show_readings)
+
+    def _lay_out(self) -> None:
+        inside = QWidget()
+        self._grid = QGridLayout(inside)
+        self._grid.setContentsMargins(0, 0, 0, 0)
+        self._grid.setSpacing(12)
+        self._area = scroller(inside)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(16, 12, 16, 12)
+        column.setSpacing(8)
+        column.addWidget(self.prompt)
+        column.addWidget(self._area, 1)
+        column.addWidget(Hairline())
+        column.addWidget(self.bar)
+        column.addWidget(self.note)
+        self.setFocusProxy(self.prompt)
+
+    # ---------------------------------------------------------------- lanes
+
+    def show_lanes(self, titles: Sequence[str], changes: Sequence[str]) -> None:
+        """Empty lanes, before a race."""
+        self._shown = None
+        self._begun = [None] * len(titles)
+        self.clock.open([])
+        self.reader.drop()
+        self._make_cards(len(titles))
+        for card, title, changed in zip(self.cards, titles, changes, strict=True):
+            card.show_lane(title, changed)
+            card.set_run(None)
+            card.show_frame(None, LaneFigures())
+            card.show_reading("", None, None)
+            card.show_problem("")
+            card.allow(inspect=False, compare=False)
+
+    def _make_cards(self, count: int) -> None:
+        while len(self.cards) > count:
+            gone = self.cards.pop()
+            gone.hide()
+            gone.deleteLater()
+        while len(self.cards) < count:
+            card = LaneCard(len(self.cards))
+            card.inspect_asked.connect(self._inspect)
+            card.compare_asked.connect(self._compare)
+            card.export_asked.connect(self._export)
+            card.set_theme(self._theme)
+            card.set_reduced_motion(self._reduced_motion)
+            self.cards.append(card)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        columns = 1 if self.width() < px(NARROW) else 2
+        for place, card in enumerate(self.cards):
+            self._grid.addWidget(card, place // columns, place % columns)
+        for column in range(2):
+            self._grid.setColumnStretch(column, 1 if column < columns else 0)
+
+    # ---------------------------------------------------------------- a race
+
+    @property
+    def shown(self) -> ShownRace | None:
+        """The race on show."""
+        return self._shown
+
+    def begin(self, race: ShownRace) -> None:
+        """Show a race from its beginning; ``refresh`` shows what has come of it since, ``end`` that it is over."""
+        self.show_lanes(race.titles, race.changes)
+        self._shown, self._blocks = race, ()
+        self.refresh()
+
+    def show_race(self, race: ShownRace) -> None:
+        """Show one that is over."""
+        self.begin(race)
+        self.end()
+
+    @Slot()
+    def refresh(self) -> None:
+        """Show how the race under way stands."""
+        race = self._shown
+        if race is None:
+            return
+        for place, (card, lane) in enumerate(zip(self.cards, race.run.lanes, strict=True)):
+            self._begin_lane(place)
+            card.show_frame(lane.canvas.current, lane.figures)
+            card.show_problem(lane.problem)
+        self._is_stale = self.reader.is_busy
+        if not self._is_stale:
+            self._read((ALL,) * len(self.cards))
+
+    def _begin_lane(self, place: int) -> None:
+        """A lane's run has begun: its tokens can be written."""
+        race = self._shown
+        assert race is not None
+        trace = race.run.lanes[place].trace
+        if trace is not self._begun[place]:
+            self._begun[place] = trace
+            self.cards[place].set_run(trace, race.columns[place])
+
+    def end(self) -> None:
+        """The race is over: all lanes can be gone through by one clock. A short one is played, to be seen at all."""
+        race = self._shown
+        if race is None:
+            return
+        self.refresh()
+        first = race.run.lanes[0].trace
+        for place, (card, lane) in enumerate(zip(self.cards, race.run.lanes, strict=True)):
+            has_run = lane.trace is not None and race.replay(place) is not None
+            card.allow(inspect=has_run, compare=has_run and first is not None)
+        self._blocks = ()
+        self.clock.open([[moment.seconds for moment in lane.moments] for lane in race.run.lanes])
+
+    def play_if_short(self) -> None:
+        """Play a race that was too short to be watched."""
+        if 0 < self.clock.end < WATCHABLE_SECONDS and not self._reduced_motion:
+            self.clock.toggle()
+
+    # ---------------------------------------------------------------- going through it
+
+    @Slot()
+    def _show_moment(self) -> None:
+        """All lanes as they were at the clock's second."""
+        race = self._shown
+        if race is None or not race.run.is_over:
+            return
+        blocks = []
+        for place, (card, lane) in enumerate(zip(self.cards, race.run.lanes, strict=True)):
+            replay, frame = race.replay(place), self.clock.place(place)
+            if replay is None or frame < 0:
+                blocks.append(ALL)
+                continue
+            frame = min(frame, len(replay.frames) - 1)
+            is_last = frame == len(lane.moments) - 1
+            card.show_frame(replay.snapshot(frame), lane.moments[frame])
+            blocks.append(ALL if is_last else _committed(replay, frame))
+        self._read(tuple(blocks))
+
+    def _read(self, blocks: tuple[int, ...]) -> None:
+        """Read the lanes' texts up to these blocks, unless that was done already."""
+        race = self._shown
+        assert race is not None
+        is_over = race.run.is_over
+        if is_over and blocks == self._blocks:
+            return
+        self._blocks = blocks if is_over else ()
+        is_whole = is_over and set(blocks) == {ALL}
+        traces = [lane.trace for lane in race.run.lanes]
+        self.reader.ask(ReadingRequest(parts_of(traces, blocks), race.prompt if is_whole else ""))
+
+    @Slot(object)
+    def _show_readings(self, found: Sequence[LaneReading]) -> None:
+        for card, reading in zip(self.cards, found, strict=True):
+            card.show_reading(reading.text, reading.agreement, reading.is_right)
+        if self._is_stale and self._shown is not None and not self._shown.run.is_over:
+            self._is_stale = False
+            self._read((ALL,) * len(self.cards))
+
+    # ---------------------------------------------------------------- looking into it
+
+    def _trace(self, place: int) -> Recording | None:
+        return None if self._shown is None else self._shown.run.lanes[place].trace
+
+    @Slot(int)
+    def _inspect(self, place: int) -> None:
+        if (trace := self._trace(place)) is not None:
+            self.inspect_asked.emit(trace)
+
+    @Slot(int)
+    def _compare(self, place: int) -> None:
+        trace, first = self._trace(place), self._trace(0)
+        if trace is not None and first is not None:
+            self.compare_asked.emit(trace, first)
+
+    @Slot(int)
+    def _export(self, place: int) -> None:
+        if (trace := self._trace(place)) is not None:
+            self.export_asked.emit(trace)
+
+    # ---------------------------------------------------------------- looks
+
+    def set_theme(self, theme: Theme) -> None:
+        self._theme = theme
+        self.bar.set_theme(theme)
+        for card in self.cards:
+            card.set_theme(theme)
+
+    def set_reduced_motion(self, reduced: bool) -> None:
+        self._reduced_motion = reduced
+        for card in self.cards:
+            card.set_reduced_motion(reduced)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        self.bar.keyPressEvent(event)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._arrange()
+
+
+def _committed(replay: Replay, place: int) -> int:
+    """The last block that is committed at a frame; ``NOTHING`` where none is."""
+    frame = replay.frames[place]
+    is_committed = frame.step > NOISE and frame.step == replay.steps_of(frame.block)
+    block = frame.block if is_committed else frame.block - 1
+    return block if block >= 0 else NOTHING
