@@ -13,7 +13,7 @@ import pytest
 
 from app.cli.main import COMMANDS, parser
 from app.export import FORMATS
-from app.settings.decoders import DecodingChoice, decoder_explanation, settings_of
+from app.settings.decoders import decoder_explanation, settings_of
 from app.window.pages import PAGES, PageEntry
 from engine.kernels import cpu_decode
 from engine.kernels.table import ROWS, KernelRow, schemes
@@ -60,7 +60,7 @@ def test_a_decoder_has_words_and_settings() -> None:
 
     for name in DECODERS:
         assert decoder_explanation(name), name
-        assert "max_new_tokens" in settings_of(DecodingChoice(name))
+        assert "max_new_tokens" in settings_of(name)
 
 
 def test_a_precision_packs_by_schemes_that_stores_know() -> None:

@@ -12,7 +12,6 @@ from app.design.controls import label
 from app.design.fonts import px
 from app.design.text_field import TextField, refusal
 from app.presets.preset import Preset, overrides_in_order
-from app.settings.decoders import settings_of
 from app.settings.decoding_fields import DecodingFields
 from app.settings.fields import NumberBox, WholeBox, flag_box, number_box
 from app.settings.spec import SAMPLER, Setting
@@ -146,7 +145,8 @@ class PresetForm(QWidget):
     def _show_rows(self) -> None:
         """The settings that count by the choice."""
         choice = self.decoding.choice
-        shown = settings_of(choice if choice.decoder else replace(choice, decoder=next(iter(self._decoders), "")))
+        own = next(iter(self._decoders), "")
+        shown = (choice if choice.decoder else replace(choice, decoder=own)).settings
         for name, parts in self._rows.items():
             for part in parts:
                 part.setVisible(name in shown)

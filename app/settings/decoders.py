@@ -45,6 +45,12 @@ class DecodingChoice:
         """Whether blocks may be denoised, so that some may have to be rescued."""
         return any(name in ("", BLOCK_DIFFUSION) for name in self.names)
 
+    @property
+    def settings(self) -> frozenset[str]:
+        """The settings of the sampler that count."""
+        own = frozenset[str]().union(*map(settings_of, self.names))
+        return own | settings_of("autoregressive") | {_RESCUE} if self.rescue and self.denoises else own
+
     def among(self, decoders: Sequence[str]) -> DecodingChoice:
         """What comes of it with a model that has these, its own first; the decoder has a name then, if there is one."""
         decoder = self.decoder if self.decoder in decoders else next(iter(decoders), "")
@@ -123,12 +129,8 @@ def decoder_explanation(name: str) -> str:
     return "" if words is None else tr(words.explanation)
 
 
-def settings_of(choice: DecodingChoice) -> frozenset[str]:
-    """The settings of the sampler that count; a decoder "" is block diffusion, one that is not known has all."""
-    own: set[str] = set()
-    for name in choice.names:
-        words = _WORDS.get(name or BLOCK_DIFFUSION)
-        own |= _OF_ONE if words is None else set(words.settings)
-    if choice.rescue and choice.denoises:
-        own |= {_RESCUE, *_WORDS["autoregressive"].settings}
+def settings_of(name: str) -> frozenset[str]:
+    """The settings of the sampler that a decoder goes by; "" is block diffusion, one that is not known has all."""
+    words = _WORDS.get(name or BLOCK_DIFFUSION)
+    own = _OF_ONE if words is None else set(words.settings)
     return frozenset(setting.name for setting in SAMPLER if setting.name in own or setting.name not in _OF_ONE)

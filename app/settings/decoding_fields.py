@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtCore import Signal, Slot
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.design.controls import label
-from app.settings.decoders import OWN_DECODING, DecodingChoice, can_mix, decoder_explanation, decoder_title
-from app.settings.fields import ChoiceBox, choice_box, flag_box
+from app.settings.decoders import OWN_DECODING, DecodingChoice, can_mix
+from app.settings.fields import choice_box, flag_box, show_decoders
 from app.settings.spec import ANSWER_DECODER, DECODER, RESCUE, RESCUE_EXPLANATION, THOUGHT_DECODER
 from app.system.i18n import tr
 from engine.decoding.names import MIXABLE
@@ -68,24 +68,26 @@ class DecodingFields(QWidget):
         self._filling = True
         decoders, shown = self._decoders, self.choice
         if self._offers_own:
-            _offer(self.decoder, ("", *decoders, shown.decoder), tr("The model's own"), shown.decoder)
+            offered = tuple(dict.fromkeys(("", *decoders, shown.decoder)))
+            show_decoders(self.decoder, offered, shown.decoder, tr("The model's own"))
             has_decoders = len(decoders) > 1 or bool(shown.decoder)
             mixes = can_mix(decoders) or bool(shown.changes.keys() - {DECODER.name})
         else:
             shown = shown.among(decoders)
-            _offer(self.decoder, decoders, "", shown.decoder)
+            show_decoders(self.decoder, decoders, shown.decoder)
             has_decoders, mixes = len(decoders) > 1, can_mix(decoders)
-        _offer(self.thought_decoder, ("", *MIXABLE), tr("As under Decoding"), shown.thought_decoder)
-        _offer(self.answer_decoder, ("", *MIXABLE), tr("As under Decoding"), shown.answer_decoder)
+        for declared, box, name in (
+            (THOUGHT_DECODER, self.thought_decoder, shown.thought_decoder),
+            (ANSWER_DECODER, self.answer_decoder, shown.answer_decoder),
+        ):
+            show_decoders(box, ("", *MIXABLE), name, tr("As under Decoding"))
+            box.setAccessibleDescription(tr(declared.explanation))
         self.rescue.setChecked(self.choice.rescue)
         self._choosing.setVisible(has_decoders)
         for row in self._mixing:
             row.setVisible(mixes)
         self._rescuing.setVisible(mixes and shown.denoises)
-        explanation = decoder_explanation(shown.decoder) or tr(DECODER.explanation)
-        self.decoder.setToolTip(explanation)
-        self.decoder.setAccessibleDescription(explanation)
-        self.about_decoder.setText(explanation)
+        self.about_decoder.setText(self.decoder.toolTip())
         self.setVisible(has_decoders or mixes)
         self._filling = False
 
@@ -106,14 +108,3 @@ class DecodingFields(QWidget):
             self.choice = choice
             self._show()
             self.changed.emit()
-
-
-def _offer(box: ChoiceBox, names: Sequence[str], none: str, chosen: str) -> None:
-    """Offer decoders by their titles, "" by that of ``none``."""
-    offered = list(dict.fromkeys(names))
-    if [box.itemData(place) for place in range(box.count())] != offered:
-        box.clear()
-        for name in offered:
-            box.addItem(decoder_title(name) if name else none, name)
-            box.setItemData(box.count() - 1, decoder_explanation(name), Qt.ItemDataRole.ToolTipRole)
-    box.setCurrentIndex(box.findData(chosen))

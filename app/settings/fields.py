@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QValidator, QWheelEvent
 from PySide6.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QLineEdit, QSpinBox
 
-from app.settings.spec import SEED, Choice, Setting
+from app.settings.decoders import decoder_explanation, decoder_title
+from app.settings.spec import DECODER, SEED, Choice, Setting
 from app.system.i18n import tr
 from engine.config import LARGEST_SEED
 
@@ -146,6 +149,19 @@ def choice_box(choice: Choice) -> ChoiceBox:
     box.setAccessibleDescription(tr(choice.explanation))
     box.setToolTip(tr(choice.explanation))
     return box
+
+
+def show_decoders(box: ChoiceBox, decoders: Sequence[str], chosen: str, none: str = "") -> None:
+    """Offer decoders by their titles, "" as ``none``, and say what the chosen one does."""
+    if [box.itemData(place) for place in range(box.count())] != list(decoders):
+        box.clear()
+        for name in decoders:
+            box.addItem(decoder_title(name) if name else none, name)
+            box.setItemData(box.count() - 1, decoder_explanation(name), Qt.ItemDataRole.ToolTipRole)
+    box.setCurrentIndex(box.findData(chosen))
+    explanation = decoder_explanation(chosen) or tr(DECODER.explanation)
+    box.setToolTip(explanation)
+    box.setAccessibleDescription(explanation)
 
 
 def flag_box(name: str, text: str, explanation: str) -> QCheckBox:

@@ -7,7 +7,6 @@ from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QScrollArea, QVBox
 
 from app.design.controls import Hairline, button, label
 from app.design.fonts import px
-from app.settings.decoders import settings_of
 from app.settings.decoding_fields import DecodingFields
 from app.settings.fields import (
     NumberBox,
@@ -190,7 +189,7 @@ class SettingsStrip(QWidget):
 
     def _show_state(self) -> None:
         self.seed.setVisible(not self.random_seed.isChecked())
-        own = settings_of(self._values.present_decoding)
+        own = self._values.present_decoding.settings
         for name, row in self._rows.items():
             row.setVisible(name in own)
         problem = self._values.problem(self._defaults)

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from app.settings.decoders import OWN_DECODING, DecodingChoice, settings_of
+from app.settings.decoders import OWN_DECODING, DecodingChoice
 from app.settings.spec import SAMPLER
 from app.system.i18n import tr
 from engine import GenerationConfig, SafelightError
@@ -83,7 +83,7 @@ class SettingsValues:
     def _changes(self) -> dict[str, Any]:
         """What differs from the defaults, of the settings that the decoder goes by."""
         present = self.present_decoding
-        own = settings_of(present)
+        own = present.settings
         changes: dict[str, Any] = {name: value for name, value in self.overrides.items() if name in own}
         if present.decoder == BLOCK_DIFFUSION != self.decoding.decoder:
             present = replace(present, decoder="")  # the model's own is not named
@@ -92,7 +92,7 @@ class SettingsValues:
     def problem(self, defaults: GenerationConfig) -> str:
         """Why the values are inconsistent, in a sentence; empty if they are not."""
         start, end = self.value("t_max", defaults), self.value("t_min", defaults)
-        if start < end and "t_max" in settings_of(self.present_decoding):
+        if start < end and "t_max" in self.present_decoding.settings:
             return tr(
                 "The temperature at the start ({start}) is below the one at the end ({end}). "
                 "Raise the start or lower the end.",

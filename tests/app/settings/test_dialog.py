@@ -235,7 +235,7 @@ def test_the_strip_shows_what_the_chosen_decoder_goes_by(qtbot: QtBot, settings:
         return {name for name, box in strip.boxes.items() if not box.parentWidget().isHidden()}
 
     assert strip.decoding.isHidden()
-    assert shown() == settings_of(DecodingChoice("block_diffusion"))
+    assert shown() == settings_of("block_diffusion")
     values.decoders = ("causal_parallel", "autoregressive", "block_diffusion", "of a newer engine")
     strip.show_values(defaults)
     assert [strip.decoding.decoder.itemText(place) for place in range(4)] == [
@@ -267,7 +267,7 @@ def test_the_strip_mixes_decoders_where_the_model_has_both(qtbot: QtBot, setting
     strip = SettingsStrip(values)
     qtbot.addWidget(strip)
     fields, drawing = strip.decoding, {"sampling_temperature", "sampling_top_k", "sampling_top_p"}
-    denoising = settings_of(DecodingChoice("block_diffusion"))
+    denoising = settings_of("block_diffusion")
 
     def shown() -> set[str]:
         return {name for name, box in strip.boxes.items() if not box.parentWidget().isHidden()}
