@@ -45,7 +45,9 @@ class RaceController(QObject):
         one.prompt.race_asked.connect(self.race)
         one.prompt.stop_asked.connect(self.stop)
         one.prompt.race_chosen.connect(self._show_earlier)
-        one.inspect_asked.connect(self._inspect)
+        one.inspect_asked.connect(context.inspect)
+        one.compare_asked.connect(context.compare)
+        one.export_asked.connect(context.export)
         self.racer.began.connect(self._began)
         self.racer.changed.connect(self._changed)
         self.racer.ended.connect(self._ended)
@@ -170,10 +172,6 @@ class RaceController(QObject):
     def _show_earlier(self, place: int) -> None:
         self._shown = None
         self.page.one.show_race(self._races[place])
-
-    @Slot(object)
-    def _inspect(self, trace: object) -> None:
-        self._context.inspect(trace)  # type: ignore[arg-type]
 
     # ---------------------------------------------------------------- what is possible now
 

@@ -75,6 +75,8 @@ class Pages(QObject):
         self.stack = QStackedWidget()
         self.by_name = {entry.name: Lazy(self._maker(entry, context)) for entry in PAGES}
         context.inspect_asked.connect(self._inspect)
+        context.compare_asked.connect(self._compare)
+        context.export_asked.connect(self._export)
 
     def _maker(self, entry: PageEntry, context: AppContext) -> Callable[[], Page]:
         def make() -> Page:
@@ -116,3 +118,11 @@ class Pages(QObject):
     @Slot(object, bool, int)
     def _inspect(self, run: Recording | Path, is_live: bool, place: int) -> None:
         self.inspector().inspect(run, is_live, place)
+
+    @Slot(object, object)
+    def _compare(self, run: Recording, other: Recording) -> None:
+        self.inspector().compare_runs(run, other)
+
+    @Slot(object)
+    def _export(self, run: Recording) -> None:
+        self.inspector().export(run)

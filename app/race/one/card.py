@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPlainTextEdit, QVBoxLayout, QWidget
 
+from app.board.block_board import BlockBoard
 from app.canvas.accessibility import expose_cells
 from app.canvas.view import CanvasView
 from app.design.controls import Elided, FlowLayout, button, label, scroller
@@ -14,6 +15,7 @@ from app.design.tokens import Theme
 from app.race.one.figures import FigureRow
 from app.state.race.running import LaneFigures
 from app.state.run.canvas import BlockState
+from app.state.sudoku.placing import placed, puzzle_in
 from app.system.i18n import tr
 from engine import Recording
 
@@ -34,6 +36,8 @@ class LaneCard(QFrame):
         self.setProperty("role", "panel")
         name = tr("Lane {number}", number=place + 1)
         self.setAccessibleName(name)
+        self._trace: Recording | None = None
+        self._is_puzzle = False  # what is asked
         self.title, self.facts = Elided("side"), Elided("caption")
         self.verdict = label("", "verdict")
         self.verdict.setAccessibleName(tr("{lane}: whether the answer is right", lane=name))
@@ -44,6 +48,9 @@ class LaneCard(QFrame):
         self.area = scroller(self.canvas)
         self.area.setObjectName("canvas-scroll")
         self.area.setMinimumHeight(px(LEAST_CANVAS))
+        self.board = BlockBoard()
+        self.board.setAccessibleName(tr("{lane}: board", lane=name))
+        self.board.hide()
         self.text = QPlainTextEdit()
         self.text.setProperty("role", "code")
         self.text.setReadOnly(True)
@@ -83,6 +90,7 @@ class LaneCard(QFrame):
         column.addLayout(head)
         column.addWidget(self.facts)
         column.addWidget(self.area, 1)
+        column.addWidget(self.board, 1)
         column.addWidget(self.text)
         column.addWidget(self.figures)
         column.addWidget(self.problem)
@@ -98,14 +106,28 @@ class LaneCard(QFrame):
 
     def set_run(self, trace: Recording | None, columns: int | None = None) -> None:
         """Whose canvases come; None shows an empty one. ``columns`` cells a row, None as many as fit."""
+        self._trace = trace
+        self._is_puzzle = trace is not None and puzzle_in(trace.prompt) is not None
         self.canvas.setColumns(columns)
-        self.canvas.set_block(None)
+        self.show_frame(None, LaneFigures())
         if trace is not None:
             self.canvas.set_piece(trace.piece, trace.is_special)
 
-    def show_frame(self, block: BlockState | None, figures: LaneFigures) -> None:
-        """A canvas of the run, and what the lane had written and spent then."""
+    def show_frame(self, block: BlockState | None, figures: LaneFigures, last: BlockState | None = None) -> None:
+        """A canvas of the run, and what the lane had written and spent then.
+
+        Args:
+            last: the block as it ended, where that is known: it tells whether a Sudoku is written.
+        """
+        trace, where = self._trace, None
+        if self._is_puzzle and trace is not None and block is not None:
+            where = placed(trace.prompt, last or block, trace.piece)
+        if trace is not None:
+            self.board.place(where, trace.piece)
+        self.board.set_block(block)
         self.canvas.set_block(block)
+        self.board.setVisible(where is not None)
+        self.area.setVisible(where is None)
         self.figures.show_figures(figures)
 
     def show_reading(self, text: str, agreement: float | None, is_right: bool | None) -> None:
@@ -132,6 +154,8 @@ class LaneCard(QFrame):
 
     def set_theme(self, theme: Theme) -> None:
         self.canvas.set_theme(theme)
+        self.board.set_theme(theme)
 
     def set_reduced_motion(self, reduced: bool) -> None:
         self.canvas.set_reduced_motion(reduced)
+        self.board.set_reduced_motion(reduced)

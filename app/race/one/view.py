@@ -18,7 +18,7 @@ from app.race.one.clock import RaceClock
 from app.race.one.clock_bar import ClockBar
 from app.race.one.prompt_bar import PromptBar
 from app.race.one.reader import ALL, NOTHING, LaneReading, RaceReader, ReadingRequest, parts_of
-from app.state.race.running import LaneFigures, RaceRun
+from app.state.race.running import RaceRun
 from app.state.run.replay import NOISE, Replay
 from engine import Recording
 
@@ -106,7 +106,6 @@ class OneRace(QWidget):
         for card, title, changed in zip(self.cards, titles, changes, strict=True):
             card.show_lane(title, changed)
             card.set_run(None)
-            card.show_frame(None, LaneFigures())
             card.show_reading("", None, None)
             card.show_problem("")
             card.allow(inspect=False, compare=False)
@@ -208,7 +207,8 @@ class OneRace(QWidget):
                 continue
             frame = min(frame, len(replay.frames) - 1)
             is_last = frame == len(lane.moments) - 1
-            card.show_frame(replay.snapshot(frame), lane.moments[frame])
+            last = replay.record(replay.frames[frame].block).snapshots[-1]
+            card.show_frame(replay.snapshot(frame), lane.moments[frame], last)
             blocks.append(ALL if is_last else _committed(replay, frame))
         self._read(tuple(blocks))
 

@@ -157,7 +157,8 @@ class RaceRun:
     @property
     def was_stopped(self) -> bool:
         """Whether it ended before its lanes did, though nothing failed."""
-        return self.is_over and not self.problem and any(one.reason in ("", "cancelled") for one in self.lanes)
+        cut = (one for one in self.lanes if one.reason in ("", "cancelled"))
+        return self.is_over and not self.problem and any(not one.problem for one in cut)
 
     def agreement(self, lane: int) -> float:
         """How far a lane's text is the first one's, from 0 to 1."""
