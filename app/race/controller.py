@@ -42,7 +42,6 @@ class RaceController(QObject):
         self._races: list[ShownRace] = []  # of this session, the latest first
         self._fault = ""  # of the last race
         self._suggested: object = None  # what the suggestions were made for
-        self._shown: object = None  # the lanes that empty cards show
         self.batch = RaceBatch(context, self)
         batch = page.batch
         batch.run_asked.connect(self.run_batch)
@@ -103,12 +102,8 @@ class RaceController(QObject):
 
     def _show_lanes(self) -> None:
         """Empty cards for the lanes as they are now."""
-        titles = self.page.lanes.titles
-        changes = [words.changes_words(lane) for lane in self.lanes.specs]
-        if (titles, changes) != self._shown:
-            self._shown = titles, changes
-            self.page.one.show_lanes(titles, changes)
-            self._show_history()
+        self.page.one.show_lanes(self.lanes.specs)
+        self._show_history()
 
     def _traits(self, lane: LaneSpec) -> Traits:
         return catalog.traits(lane.model, lane.adapter or None)
@@ -146,13 +141,12 @@ class RaceController(QObject):
 
     @Slot(object)
     def _began(self, run: RaceRun) -> None:
-        specs = self.lanes.specs
-        changes = [words.changes_words(lane) for lane in specs]
-        columns = [self._traits(lane).canvas_columns for lane in specs]
-        race = ShownRace(run, self.page.lanes.titles, changes, columns)
+        lanes = self.lanes.specs
+        race = ShownRace(run, lanes, [self._traits(lane).canvas_columns for lane in lanes])
         self._races = [race, *self._races][:MOST_RACES]
         self.page.one.begin(race)
         self._show_history()
+        self.refresh()
 
     @Slot()
     def _changed(self) -> None:
@@ -202,21 +196,20 @@ class RaceController(QObject):
     def _show_history(self) -> None:
         shown = self.page.one.shown
         place = self._races.index(shown) if shown in self._races else -1
-        self.page.one.prompt.show_history([race.prompt for race in self._races], place)
+        self.page.one.prompt.show_history([words.race_title(race.prompt) for race in self._races], place)
 
     @Slot(int)
     def _show_earlier(self, place: int) -> None:
-        self._shown = None
         self.page.one.show_race(self._races[place])
+        self.refresh()
 
     # ---------------------------------------------------------------- what is possible now
 
     @Slot()
     def refresh(self) -> None:
         """What can be asked has changed: another model or lane, or a race that began or ended."""
-        page, busy = self.page, self.is_busy
-        if page.one.shown is None:
-            self._show_lanes()
+        page, busy, shown = self.page, self.is_busy, self.page.one.shown
+        page.one.name_lanes([page.lanes.title(lane) for lane in (self.lanes.specs if shown is None else shown.lanes)])
         reason = "" if busy else self._reason()
         page.lanes.set_busy(busy)
         page.batch.show_doing(

@@ -13,6 +13,7 @@ from app.system.i18n import tr
 from app.system.memory_use import size
 
 UNKNOWN = "–"
+LONGEST_TITLE = 60  # characters of a race in a list
 
 
 def lane_title(lane: LaneSpec, model: str, decoder: str = "") -> str:
@@ -56,3 +57,9 @@ def fairness() -> str:
     return tr(
         "Lanes take turns, a pass each. Seconds are each lane's own, without the prompt and the other lanes' turns."
     )
+
+
+def race_title(prompt: str) -> str:
+    """A race in a list: what was asked, in one line."""
+    line = " ".join(prompt.split())
+    return line if len(line) <= LONGEST_TITLE else f"{line[: LONGEST_TITLE - 1]}…"

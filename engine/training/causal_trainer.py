@@ -17,7 +17,7 @@ from engine.adapters.lora import LayerAdapter
 from engine.adapters.targets import attach, new_adapters
 from engine.errors import SafelightError
 from engine.models.causal.network import CausalNetwork
-from engine.training.checkpointing import read_state
+from engine.training.causal_start import averaged
 from engine.training.data.text_rows import TextRows
 from engine.training.loop import State, TrainingLoop, has_bf16, initialise_matrices
 from engine.training.recipes.causal import CausalRecipe
@@ -25,21 +25,6 @@ from engine.training.text_loss import read_rows, right_texts, text_loss
 
 BASE = "base."  # of a draft: its frozen weights, in a checkpoint
 MOST_TEXTS = 16  # of a row, that are reported on
-
-
-def averaged(folder: Path, recipe: CausalRecipe) -> tuple[dict[str, Tensor], str]:
-    """The averaged weights of a run on the same shape, and its recipe's name.
-
-    Raises:
-        SafelightError: there is no run of such a model in the folder.
-    """
-    tensors, facts = read_state(folder)
-    found = {k.removeprefix("average."): v for k, v in tensors.items() if k.startswith("average.")}
-    with torch.device("meta"):
-        expected = CausalNetwork(recipe.model_config()).state_dict()
-    if {k: v.shape for k, v in found.items()} != {k: v.shape for k, v in expected.items()}:
-        raise SafelightError(f"{folder} holds a run of {facts['recipe']}, whose model has another shape")
-    return found, facts["recipe"]
 
 
 def add_draft(network: CausalNetwork, rank: int, generator: torch.Generator) -> dict[str, LayerAdapter]:
@@ -54,7 +39,7 @@ class CausalTrainer(TrainingLoop):
 
     Args:
         compiled: compile the pass, which takes a minute or two.
-        start: folder of a run to take the first weights from; a draft needs that of a masked run.
+        start: folder of a run or of an exported model to take the first weights from; a draft needs a masked one's.
     """
 
     recipe: CausalRecipe
@@ -71,7 +56,9 @@ class CausalTrainer(TrainingLoop):
         is_draft = recipe.objective == "draft"
         first = None if start is None else averaged(start, recipe)
         if is_draft and (first is None or first[1] != "masked"):
-            raise SafelightError("a draft is trained on a masked model; give the folder of its run as --start")
+            raise SafelightError(
+                "a draft is trained on a masked model; give the folder of its run, or of the model, as --start"
+            )
         super().__init__(recipe, folder, seed, device, trained=start is not None and not is_draft)
         generator = torch.Generator().manual_seed(seed)
         self.network = CausalNetwork(recipe.model_config())

@@ -16,7 +16,7 @@ import torch
 from engine.errors import SafelightError
 from engine.models.causal.network import CausalNetwork
 from engine.tasks import skills
-from engine.training.causal_trainer import averaged
+from engine.training.causal_start import averaged, network_of
 from engine.training.checkpointing import read_state
 from engine.training.data.text_rows import TextRows, pack
 from engine.training.data.text_source import TextSource, held_out
@@ -45,8 +45,7 @@ def main() -> int:
     args = parser.parse_args()
     try:
         recipe = CAUSAL_RECIPES["wedlm" if (facts := read_state(args.run)[1])["recipe"] == "wedlm" else "masked"]
-        network = CausalNetwork(recipe.model_config())
-        network.load_state_dict(averaged(args.run, recipe)[0])
+        network = network_of(averaged(args.run, recipe)[0], recipe, args.run)
         found = exactness(network, recipe, args.seed, args.count)
     except SafelightError as error:
         print(f"error: {error}", file=sys.stderr)

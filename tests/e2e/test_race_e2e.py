@@ -37,7 +37,7 @@ def page(window: MainWindow) -> RaceController:
 
 def idle(qtbot: QtBot, page: RaceController) -> None:
     one = page.page.one
-    qtbot.waitUntil(lambda: not page.is_busy and not one.reader.is_busy, timeout=RUN_MS)
+    qtbot.waitUntil(lambda: not page.is_busy and not one.is_reading, timeout=RUN_MS)
 
 
 def test_a_race_is_run_replayed_compared_and_exported(qtbot: QtBot, window: MainWindow, page: RaceController) -> None:
@@ -69,7 +69,7 @@ def test_a_race_is_run_replayed_compared_and_exported(qtbot: QtBot, window: Main
     ends = [lane.figures.seconds for lane in lanes]
     faster, slower = sorted(one.cards, key=lambda card: ends[one.cards.index(card)])
     clock.go((min(ends) + max(ends)) / 2)
-    qtbot.waitUntil(lambda: not one.reader.is_busy)
+    qtbot.waitUntil(lambda: not one.is_reading)
     assert faster.canvas.block is not None
     assert faster.canvas.block.committed
     assert slower.canvas.block is not None

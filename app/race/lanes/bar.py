@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QPushButton, QWidget
 
 from app.design.controls import FlowLayout, button
 from app.system.i18n import tr
+from engine.service.requests import MOST_LANES
 
 GAP = 8
 
@@ -22,32 +23,27 @@ class LaneBar(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setAccessibleName(tr("Lanes"))
-        self._flow = FlowLayout(self, GAP)
+        flow = FlowLayout(self, GAP)
+        self.chips = [button("", role="chip") for _ in range(MOST_LANES)]
+        for chip in self.chips:
+            chip.setCheckable(True)
+            chip.clicked.connect(self._press)
+            flow.addWidget(chip)
         self.add = button(tr("+ Lane"), tr("Add a lane"), role="chip", tip=tr("The last lane once more, to be changed"))
-        self.chips: list[QPushButton] = []
-        self._flow.addWidget(self.add)
         self.add.clicked.connect(self.add_asked)
+        flow.addWidget(self.add)
 
     def show_lanes(self, titles: Sequence[str], tips: Sequence[str], chosen: int, *, can_add: bool) -> None:
         """Show a chip for each title; ``chosen`` is the lane whose fields are open, -1 for none."""
-        while len(self.chips) > len(titles):
-            gone = self.chips.pop()
-            self._flow.removeWidget(gone)
-            gone.hide()
-            gone.deleteLater()
-        while len(self.chips) < len(titles):
-            chip = button("", role="chip")
-            chip.setCheckable(True)
-            chip.clicked.connect(self._press)
-            self.chips.append(chip)
-            self._flow.insertWidget(len(self.chips) - 1, chip)
-            QWidget.setTabOrder(chip, self.add)
-        for place, (chip, title, tip) in enumerate(zip(self.chips, titles, tips, strict=True)):
+        for chip in self.chips[len(titles) :]:
+            chip.hide()
+        for place, (chip, title, tip) in enumerate(zip(self.chips, titles, tips, strict=False)):
             chip.setText(tr("{number}  {title}", number=place + 1, title=title))
             chip.setAccessibleName(tr("Lane {number}: {title}", number=place + 1, title=title))
             chip.setToolTip(tip)
             chip.setAccessibleDescription(tip)
             chip.setChecked(place == chosen)
+            chip.show()
         self.add.setVisible(can_add)
         self.updateGeometry()
 

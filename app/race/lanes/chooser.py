@@ -55,7 +55,7 @@ class LaneChooser(QWidget):
     @property
     def titles(self) -> list[str]:
         """What the lanes are called, in their order."""
-        return [self._title(lane) for lane in self._keeper.specs]
+        return [self.title(lane) for lane in self._keeper.specs]
 
     @property
     def problem(self) -> str:
@@ -70,7 +70,8 @@ class LaneChooser(QWidget):
         problems = [(place, self._problem(lane)) for place, lane in enumerate(self._keeper.specs, start=1)]
         return next((tr("Lane {lane}: {problem}", lane=place, problem=why) for place, why in problems if why), "")
 
-    def _title(self, lane: LaneSpec) -> str:
+    def title(self, lane: LaneSpec) -> str:
+        """What a lane is called, with its model's decoder once that is known."""
         facts = self._facts.of(lane.model)
         own = next(iter(facts.decoders), "") if facts is not None else ""
         return words.lane_title(lane, self._context.title_of(lane.model), own)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from PySide6.QtCore import Signal, Slot
 from PySide6.QtWidgets import QCheckBox, QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
-from app.design.controls import FlowLayout, button, label
+from app.design.controls import FlowLayout, button, chain_tabs, label
 from app.design.fonts import px
 from app.settings.decoders import settings_of
 from app.settings.fields import ChoiceBox, NumberBox, WholeBox, choice_box, flag_box, number_box, show_decoders
@@ -91,6 +91,8 @@ class LaneEditor(QFrame):
         column.addWidget(settings)
         column.addWidget(self.problem)
         column.addLayout(last)
+        settings_in_order = (part for name in self.ticks for part in (self.ticks[name], self.boxes[name]))
+        chain_tabs(self.adapter, (*settings_in_order, self.duplicate, self.remove, self.close_button))
 
     def _add_setting(self, setting: Setting) -> QWidget:
         tick, box = flag_box(f"own_{setting.name}", setting.label, setting.explanation), number_box(setting)

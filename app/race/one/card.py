@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPlainTextEdit, QVBoxLayout, QWidget
 
 from app.board.block_board import BlockBoard
@@ -21,6 +21,13 @@ from engine import Recording
 
 TEXT_HEIGHT = 64  # pixels at 100 %
 LEAST_CANVAS = 160
+
+
+class LaneBoard(BlockBoard):
+    """As large as there is room for, which it does not ask for."""
+
+    def sizeHint(self) -> QSize:
+        return self.minimumSizeHint()
 
 
 class LaneCard(QFrame):
@@ -48,7 +55,7 @@ class LaneCard(QFrame):
         self.area = scroller(self.canvas)
         self.area.setObjectName("canvas-scroll")
         self.area.setMinimumHeight(px(LEAST_CANVAS))
-        self.board = BlockBoard()
+        self.board = LaneBoard()
         self.board.setAccessibleName(tr("{lane}: board", lane=name))
         self.board.hide()
         self.text = QPlainTextEdit()
@@ -96,11 +103,14 @@ class LaneCard(QFrame):
         column.addWidget(self.problem)
         column.addWidget(links)
 
+    def tab_stops(self) -> list[QWidget]:
+        """What Tab goes through, in order."""
+        return [self.canvas, self.board, self.text, self.inspect, self.compare, self.export]
+
     # ---------------------------------------------------------------- what it shows
 
-    def show_lane(self, title: str, changes: str) -> None:
-        """What the lane is called, and which settings are not its model's."""
-        self.title.set_whole(title)
+    def show_changes(self, changes: str) -> None:
+        """Which settings of the lane are not its model's."""
         self.facts.set_whole(changes)
         self.facts.setVisible(bool(changes))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtCore import QEvent, Qt, Signal, Slot
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QHBoxLayout, QSlider, QWidget
 
@@ -48,6 +48,7 @@ class ClockBar(QWidget):
         )
         self.words = label("", "caption")
         self.words.setAccessibleName(tr("Moment on show"))
+        self.words.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(8)
@@ -60,7 +61,18 @@ class ClockBar(QWidget):
         self.slider.stepped.connect(clock.step)
         clock.moved.connect(self.refresh)
         clock.playing_changed.connect(self._set_icon)
+        self._fit()
         self.refresh()
+
+    def _fit(self) -> None:
+        """Room for what is said of most races, so that the slider keeps its length."""
+        longest = f"{_moment(99.999, 99.999)} · {rate_words(0.01)}"
+        self.words.setMinimumWidth(self.words.fontMetrics().horizontalAdvance(longest))
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
+            self._fit()
 
     @Slot()
     def refresh(self) -> None:
@@ -72,7 +84,7 @@ class ClockBar(QWidget):
         self.slider.blockSignals(False)
         self.play.setEnabled(has_race)
         self.slider.setEnabled(has_race)
-        said = tr("{seconds} of {end} s", seconds=f"{clock.seconds:.3f}", end=f"{clock.end:.3f}") if has_race else ""
+        said = _moment(clock.seconds, clock.end) if has_race else ""
         slower = rate_words(clock.rate) if clock.is_playing else ""
         self.words.setText(" · ".join(filter(None, (said, slower))))
 
@@ -98,3 +110,7 @@ class ClockBar(QWidget):
         self.play.setToolTip(tr("{title} (Space)", title=title))
         icons.set_icon(self.play, "pause" if self._clock.is_playing else "play", self._theme.ink)
         self.refresh()
+
+
+def _moment(seconds: float, end: float) -> str:
+    return tr("{seconds} of {end} s", seconds=f"{seconds:.3f}", end=f"{end:.3f}")

@@ -15,7 +15,7 @@ from app.settings.fields import ChoiceBox
 from app.system.i18n import tr
 
 MOST_LINES = 3
-HISTORY_LETTERS = 18
+HISTORY_LETTERS = 18  # of the box
 
 
 class RaceField(PromptField):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from PySide6.QtCore import QObject, Signal, Slot
 
@@ -13,7 +13,33 @@ from app.state.race.running import agreement
 from engine import Recording, SafelightError
 
 ALL, NOTHING = -1, -2
-"""In place of a block: all of a run, with the draft of its latest block, and nothing of it."""
+"""In place of a block: all of a run, and nothing of it."""
+
+
+class LanePart(NamedTuple):
+    """As much of a lane's text as is to be read.
+
+    Args:
+        trace: its run; None where it has none.
+        block: the last one that counts, or ``ALL`` or ``NOTHING``.
+        behind: tokens that stand behind it, of a block that is not committed.
+    """
+
+    trace: Recording | None = None
+    block: int = NOTHING
+    behind: tuple[int, ...] = ()
+
+    def read(self) -> str:
+        """The text; of a file that cannot be read any more, why."""
+        if self.trace is None:
+            return ""
+        try:
+            if self.block == ALL:
+                return self.trace.text
+            before = "" if self.block == NOTHING else self.trace.reply(self.block).text
+        except SafelightError as error:
+            return str(error)
+        return before + "".join(self.trace.piece(token) for token in self.behind)
 
 
 @dataclass(frozen=True)
@@ -25,36 +51,26 @@ class LaneReading:
     is_right: bool | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class ReadingRequest:
     """What is to be read.
 
     Args:
-        parts: of each lane its run and the last block that counts, or ``ALL`` or ``NOTHING``; None: it has no run.
+        parts: of each lane.
         prompt: that the texts are checked against; empty where they are not whole yet.
     """
 
-    parts: tuple[tuple[Recording, int] | None, ...]
+    parts: tuple[LanePart, ...]
     prompt: str = ""
 
     def read(self) -> tuple[LaneReading, ...]:
         """Takes as long as the texts are long; a Sudoku takes the solver a moment."""
-        texts = [_text(part) for part in self.parts]
+        texts = [part.read() for part in self.parts]
         found = []
         for place, text in enumerate(texts):
             share = agreement(text, texts[0]) if place and any(texts) else None
             found.append(LaneReading(text, share, is_right(self.prompt, text) if self.prompt else None))
         return tuple(found)
-
-
-def _text(part: tuple[Recording, int] | None) -> str:
-    if part is None or part[1] == NOTHING:
-        return ""
-    trace, block = part
-    try:
-        return trace.text if block == ALL else trace.reply(block).text
-    except SafelightError as error:  # its file cannot be read any more
-        return str(error)
 
 
 class RaceReader(QObject):
@@ -83,8 +99,3 @@ class RaceReader(QObject):
     @Slot(object)
     def _fail(self, error: Exception) -> None:
         raise error
-
-
-def parts_of(traces: Sequence[Recording | None], blocks: Sequence[int]) -> tuple[tuple[Recording, int] | None, ...]:
-    """The parts of a request, of lanes in their order."""
-    return tuple(None if trace is None else (trace, block) for trace, block in zip(traces, blocks, strict=True))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from PySide6.QtCore import Signal, Slot
+import numpy as np
+from PySide6.QtCore import QTimer, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QVBoxLayout, QWidget
 
-from app.design.controls import Hairline, label, scroller
+from app.design.controls import Hairline, chain_tabs, label, scroller
 from app.design.fonts import px
 from app.design.tokens import DARKROOM, Theme
 from app.race import words
@@ -17,27 +18,28 @@ from app.race.one.card import LaneCard
 from app.race.one.clock import RaceClock
 from app.race.one.clock_bar import ClockBar
 from app.race.one.prompt_bar import PromptBar
-from app.race.one.reader import ALL, NOTHING, LaneReading, RaceReader, ReadingRequest, parts_of
+from app.race.one.reader import ALL, NOTHING, LanePart, LaneReading, RaceReader, ReadingRequest
+from app.state.race.lanes import LaneSpec
 from app.state.race.running import RaceRun
-from app.state.run.replay import NOISE, Replay
+from app.state.run.canvas import BlockState
+from app.state.run.replay import Replay
 from engine import Recording
 
 NARROW = 640  # pixels at 100 %; below it the lanes stand under each other
+READ_MS = 250  # between two readings of the texts; a thread reads them
 WATCHABLE_SECONDS = 2.0  # of a race; a shorter one is played once it is over
 
 
 @dataclass(eq=False)
 class ShownRace:
-    """A race under way or over, with what its lanes are called.
+    """A race under way or over, with the lanes as they were chosen.
 
     Args:
-        changes: of each lane, the settings that are not its model's.
         columns: of each lane's canvas, None for as many cells as fit.
     """
 
     run: RaceRun
-    titles: Sequence[str]
-    changes: Sequence[str]
+    lanes: Sequence[LaneSpec]
     columns: Sequence[int | None]
     replays: dict[int, Replay] = field(default_factory=dict)  # of lanes, once they are looked at
 
@@ -66,8 +68,11 @@ class OneRace(QWidget):
         self._shown: ShownRace | None = None
         self._theme, self._reduced_motion = DARKROOM, False
         self._begun: list[Recording | None] = []  # whose pieces the cards write
-        self._blocks: tuple[int, ...] = ()  # that were read last
-        self._is_stale = False  # more has come while the texts were being read
+        self._wanted = self._read_last = ReadingRequest(())
+        self._pause = QTimer(self)  # since the texts were read last
+        self._pause.setSingleShot(True)
+        self._pause.setInterval(READ_MS)
+        self._pause.timeout.connect(self._read)
         self.prompt = PromptBar()
         self.clock = RaceClock(self)
         self.bar = ClockBar(self.clock)
@@ -96,19 +101,25 @@ class OneRace(QWidget):
 
     # ---------------------------------------------------------------- lanes
 
-    def show_lanes(self, titles: Sequence[str], changes: Sequence[str]) -> None:
+    def show_lanes(self, lanes: Sequence[LaneSpec]) -> None:
         """Empty lanes, before a race."""
         self._shown = None
-        self._begun = [None] * len(titles)
+        self._begun = [None] * len(lanes)
         self.clock.open([])
         self.reader.drop()
-        self._make_cards(len(titles))
-        for card, title, changed in zip(self.cards, titles, changes, strict=True):
-            card.show_lane(title, changed)
+        self._wanted = self._read_last = ReadingRequest(())
+        self._make_cards(len(lanes))
+        for card, lane in zip(self.cards, lanes, strict=True):
+            card.show_changes(words.changes_words(lane))
             card.set_run(None)
             card.show_reading("", None, None)
             card.show_problem("")
             card.allow(inspect=False, compare=False)
+
+    def name_lanes(self, titles: Sequence[str]) -> None:
+        """What the lanes on show are called."""
+        for card, title in zip(self.cards, titles, strict=True):
+            card.title.set_whole(title)
 
     def _make_cards(self, count: int) -> None:
         while len(self.cards) > count:
@@ -124,6 +135,7 @@ class OneRace(QWidget):
             card.set_reduced_motion(self._reduced_motion)
             self.cards.append(card)
         self._arrange()
+        chain_tabs(self.prompt.history, [stop for card in self.cards for stop in card.tab_stops()])
 
     def _arrange(self) -> None:
         columns = 1 if self.width() < px(NARROW) else 2
@@ -141,8 +153,8 @@ class OneRace(QWidget):
 
     def begin(self, race: ShownRace) -> None:
         """Show a race from its beginning; ``refresh`` shows what has come of it since, ``end`` that it is over."""
-        self.show_lanes(race.titles, race.changes)
-        self._shown, self._blocks = race, ()
+        self.show_lanes(race.lanes)
+        self._shown = race
         self.refresh()
 
     def show_race(self, race: ShownRace) -> None:
@@ -160,9 +172,7 @@ class OneRace(QWidget):
             self._begin_lane(place)
             card.show_frame(lane.canvas.current, lane.figures)
             card.show_problem(lane.problem)
-        self._is_stale = self.reader.is_busy
-        if not self._is_stale:
-            self._read((ALL,) * len(self.cards))
+        self._want([_part(lane.trace, lane.canvas.current) for lane in race.run.lanes])
 
     def _begin_lane(self, place: int) -> None:
         """A lane's run has begun: its tokens can be written."""
@@ -183,7 +193,6 @@ class OneRace(QWidget):
         for place, (card, lane) in enumerate(zip(self.cards, race.run.lanes, strict=True)):
             has_run = lane.trace is not None and race.replay(place) is not None
             card.allow(inspect=has_run, compare=has_run and first is not None)
-        self._blocks = ()
         self.clock.open([[moment.seconds for moment in lane.moments] for lane in race.run.lanes])
 
     def play_if_short(self) -> None:
@@ -199,38 +208,46 @@ class OneRace(QWidget):
         race = self._shown
         if race is None or not race.run.is_over:
             return
-        blocks = []
+        parts = []
         for place, (card, lane) in enumerate(zip(self.cards, race.run.lanes, strict=True)):
             replay, frame = race.replay(place), self.clock.place(place)
             if replay is None or frame < 0:
-                blocks.append(ALL)
+                parts.append(LanePart(lane.trace, ALL))
                 continue
             frame = min(frame, len(replay.frames) - 1)
+            block = replay.snapshot(frame)
+            last = replay.record(block.block_index).snapshots[-1]
+            card.show_frame(block, lane.moments[frame], last)
             is_last = frame == len(lane.moments) - 1
-            last = replay.record(replay.frames[frame].block).snapshots[-1]
-            card.show_frame(replay.snapshot(frame), lane.moments[frame], last)
-            blocks.append(ALL if is_last else _committed(replay, frame))
-        self._read(tuple(blocks))
+            parts.append(LanePart(lane.trace, ALL) if is_last else _part(lane.trace, block))
+        self._want(parts)
 
-    def _read(self, blocks: tuple[int, ...]) -> None:
-        """Read the lanes' texts up to these blocks, unless that was done already."""
+    # ---------------------------------------------------------------- texts
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether texts are still to come."""
+        return self.reader.is_busy or self._wanted != self._read_last
+
+    def _want(self, parts: Sequence[LanePart]) -> None:
+        """Read the lanes' texts as far as this, soon."""
         race = self._shown
-        assert race is not None
-        is_over = race.run.is_over
-        if is_over and blocks == self._blocks:
-            return
-        self._blocks = blocks if is_over else ()
-        is_whole = is_over and set(blocks) == {ALL}
-        traces = [lane.trace for lane in race.run.lanes]
-        self.reader.ask(ReadingRequest(parts_of(traces, blocks), race.prompt if is_whole else ""))
+        is_whole = race is not None and race.run.is_over and all(part.block == ALL for part in parts)
+        self._wanted = ReadingRequest(tuple(parts), race.prompt if race is not None and is_whole else "")
+        if not self._pause.isActive():
+            self._read()
+
+    @Slot()
+    def _read(self) -> None:
+        if self._wanted != self._read_last:
+            self._read_last = self._wanted
+            self.reader.ask(self._wanted)
+            self._pause.start()
 
     @Slot(object)
     def _show_readings(self, found: Sequence[LaneReading]) -> None:
         for card, reading in zip(self.cards, found, strict=True):
             card.show_reading(reading.text, reading.agreement, reading.is_right)
-        if self._is_stale and self._shown is not None and not self._shown.run.is_over:
-            self._is_stale = False
-            self._read((ALL,) * len(self.cards))
 
     # ---------------------------------------------------------------- looking into it
 
@@ -274,9 +291,13 @@ class OneRace(QWidget):
         self._arrange()
 
 
-def _committed(replay: Replay, place: int) -> int:
-    """The last block that is committed at a frame; ``NOTHING`` where none is."""
-    frame = replay.frames[place]
-    is_committed = frame.step > NOISE and frame.step == replay.steps_of(frame.block)
-    block = frame.block if is_committed else frame.block - 1
-    return block if block >= 0 else NOTHING
+def _part(trace: Recording | None, block: BlockState | None) -> LanePart:
+    """A lane's text while this block is on show: what is accepted of it counts as far as there is no gap."""
+    if block is None:
+        return LanePart(trace)
+    if block.committed:
+        return LanePart(trace, block.block_index)
+    gaps = np.flatnonzero(~block.accepted_mask)
+    written = block.shown[: gaps[0] if len(gaps) else None].tolist()
+    before = block.block_index - 1
+    return LanePart(trace, before if before >= 0 else NOTHING, tuple(written))

@@ -203,6 +203,48 @@ def test_a_draft_needs_a_masked_run(tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.parametrize("objective", ["wedlm", "masked"])
+def test_training_goes_on_from_an_exported_model(objective: str, tmp_path: Path) -> None:
+    network = fresh(objective)
+    average = {f"average.{name}": param for name, param in network.named_parameters()}
+    export_causal(average, tiny(objective), tmp_path / "model")
+    runner = CausalTrainer(tiny(objective), tmp_path / "run", start=tmp_path / "model")
+    rounded = {name: param.detach().bfloat16().float() for name, param in network.named_parameters()}
+    assert rounded.keys() == runner.named.keys()
+    assert all(torch.equal(rounded[name], param) for name, param in runner.named.items())
+    assert runner.trained
+    wider = dataclasses.replace(tiny(objective), hidden_size=96)
+    with pytest.raises(SafelightError, match=f"another shape than the recipe {objective}"):
+        CausalTrainer(wider, tmp_path / "wider", start=tmp_path / "model")
+
+
+def test_a_masked_model_begins_with_what_a_wedlm_has_learnt(tmp_path: Path) -> None:
+    """Norms of queries and keys become factors of their matrices; with others the text would be further off."""
+    network = fresh("wedlm")
+    for name, param in network.named_parameters():
+        if name.endswith(("q_norm.weight", "k_norm.weight")):
+            torch.nn.init.uniform_(param, 0.5, 1.5, generator=torch.Generator().manual_seed(2))
+    export_causal({f"average.{name}": param for name, param in network.named_parameters()}, tiny("wedlm"), tmp_path)
+    started = CausalTrainer(tiny("masked"), tmp_path / "run", start=tmp_path).network
+    rows = TextSource(tiny("wedlm"), seed=4).draw(2)
+
+    def distance(other: CausalNetwork) -> float:
+        with torch.no_grad():
+            ours, theirs = (read_rows(each, rows, is_causal=True) for each in (other, network))
+        return ((ours - theirs).norm() / theirs.norm()).item()
+
+    near = distance(started)
+    assert near < 0.3
+    for factor in (0.5, 2.0):
+        for layer in started.layers:
+            layer.self_attn.q_proj.weight.data *= factor
+        assert distance(started) > 1.5 * near
+        for layer in started.layers:
+            layer.self_attn.q_proj.weight.data /= factor
+    with pytest.raises(SafelightError, match="--start"):
+        CausalTrainer(tiny("draft"), tmp_path / "draft", start=tmp_path)
+
+
 def test_a_wedlm_is_exported_as_a_qwen3(tmp_path: Path) -> None:
     network = fresh("wedlm")
     average = {f"average.{name}": param for name, param in network.named_parameters()}

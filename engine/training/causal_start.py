@@ -1,0 +1,90 @@
+"""The weights that a run of a causal model begins with: another run's, or an exported model's.
+
+A masked model may begin with a WeDLM's weights: what it has learnt of the text stays, and its attention, which divides
+queries and keys by their size, becomes one with fixed factors. So do models of one architecture begin with another's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from engine.errors import SafelightError
+from engine.models.causal.network import CausalNetwork
+from engine.models.model import load_model
+from engine.training.checkpointing import read_state
+from engine.training.data.text_source import TextSource
+from engine.training.recipes.causal import WEDLM, CausalRecipe
+from engine.training.text_loss import read_rows
+
+Weights = dict[str, Tensor]
+
+
+def averaged(folder: Path, recipe: CausalRecipe) -> tuple[Weights, str]:
+    """The averaged weights of a run on the same shape, and its recipe's name; or those that were exported of one.
+
+    Args:
+        folder: of a run, or of a checkpoint in the published layout.
+
+    Raises:
+        SafelightError: there is no such model in the folder.
+    """
+    if (folder / "config.json").exists():
+        model = load_model(folder, device="cpu", dtype="float32")
+        found, name = model.network.state_dict(), "wedlm" if model.family.model_type == "wedlm" else "masked"
+    else:
+        tensors, facts = read_state(folder)
+        found = {k.removeprefix("average."): v for k, v in tensors.items() if k.startswith("average.")}
+        name = facts["recipe"]
+    if name == "wedlm" and not recipe.is_qwen:
+        found = without_norms(network_of(found, _as_wedlm(recipe), folder), recipe)
+    return network_of(found, recipe, folder).state_dict(), name
+
+
+def network_of(weights: Weights, recipe: CausalRecipe, folder: Path) -> CausalNetwork:
+    """A recipe's network with weights from a folder.
+
+    Raises:
+        SafelightError: they are of another shape.
+    """
+    network = CausalNetwork(recipe.model_config())
+    if {k: v.shape for k, v in weights.items()} != {k: v.shape for k, v in network.state_dict().items()}:
+        raise SafelightError(f"{folder} holds a model of another shape than the recipe {recipe.name}")
+    network.load_state_dict(weights)
+    return network
+
+
+@torch.no_grad()
+def without_norms(network: CausalNetwork, recipe: CausalRecipe) -> Weights:
+    """A WeDLM's weights for a network whose queries and keys have no norms: a head's mean factor is in its matrix.
+
+    Args:
+        recipe: of the text that the means are taken over.
+    """
+    rows = TextSource(_as_wedlm(recipe), seed=0).draw(recipe.rows)
+    factors: Weights = {}
+
+    def keep(name: str, x: Tensor) -> None:  # (B, heads, T, D)
+        factors[name] = (x.square().mean(dim=-1) + recipe.model_config().rms_norm_eps).rsqrt().mean(dim=(0, 2))
+
+    hooks = [
+        module.register_forward_pre_hook(lambda _, inputs, name=name: keep(name, inputs[0]))
+        for name, module in network.named_modules()
+        if name.endswith(("q_norm", "k_norm"))
+    ]
+    read_rows(network, rows, is_causal=True)
+    for hook in hooks:
+        hook.remove()
+    weights = network.state_dict()
+    for name, factor in factors.items():
+        rows_of = torch.outer(factor, weights.pop(f"{name}.weight")).flatten()  # (heads · D)
+        matrix = f"{name.removesuffix('norm')}proj.weight"
+        weights[matrix] = weights[matrix] * rows_of[:, None]
+    return weights
+
+
+def _as_wedlm(recipe: CausalRecipe) -> CausalRecipe:
+    return dataclasses.replace(recipe, name=WEDLM.name, objective=WEDLM.objective)
