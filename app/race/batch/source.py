@@ -15,7 +15,7 @@ from app.race.batch.words import group_title
 from app.settings.fields import SeedBox, WholeBox, choice_box
 from app.settings.spec import Choice
 from app.state.race.prompts import MOST_PROMPTS, BatchRequest, own_prompts
-from app.system.i18n import tr
+from app.system.i18n import tr, trn
 from engine import SafelightError
 from engine.files import read_text
 from engine.tasks.skills import SKILLS
@@ -43,6 +43,8 @@ class PromptSource(QWidget):
         self.source = choice_box(SOURCE)
         self.skills = {name: QCheckBox(group_title(name)) for name in SKILLS}
         self.bins: dict[str, QCheckBox] = {name: QCheckBox(group_title(name)) for name in BINS}
+        self.which = button("", role="plain")
+        self.which.setCheckable(True)
         self.count = WholeBox()
         self.count.setRange(1, MOST_PROMPTS)
         self.count.setValue(USUAL)
@@ -64,6 +66,7 @@ class PromptSource(QWidget):
         for box in (*self.skills.values(), *self.bins.values()):
             box.setChecked(True)
             box.toggled.connect(self._change)
+        self.which.toggled.connect(self._change)
         self.source.currentIndexChanged.connect(self._change)
         self.own.textChanged.connect(self._change)
         self.own.overlong.connect(self._refuse)
@@ -76,10 +79,15 @@ class PromptSource(QWidget):
         self.controls = QWidget()
         self.flow = FlowLayout(self.controls, gap=16)
         self._counted = group(self.count, label(tr("prompts")))
-        for part in (self.source, self._counted, group(label(tr("Seed")), self.seed)):
+        self._bins = group(*self.bins.values())
+        self._which, seeded = group(self.which), group(label(tr("Seed")), self.seed)
+        for part in (group(self.source), self._counted, self._which, self._bins, seeded):
             self.flow.addWidget(part)
-        self._parts = {"skills": _boxes(self.skills), "sudoku": _boxes(self.bins), "own": QWidget()}
-        written = QVBoxLayout(self._parts["own"])
+        self._skills, self._own = QWidget(), QWidget()
+        boxes = FlowLayout(self._skills, gap=16, row_gap=0)
+        for box in self.skills.values():
+            boxes.addWidget(box)
+        written = QVBoxLayout(self._own)
         written.setContentsMargins(0, 0, 0, 0)
         written.setSpacing(4)
         written.addWidget(self.own)
@@ -90,9 +98,9 @@ class PromptSource(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(8)
-        for part in (self.controls, *self._parts.values()):
+        for part in (self.controls, self._skills, self._own):
             column.addWidget(part)
-        for made in (self.controls, self._parts["skills"], self._parts["sudoku"]):
+        for made in (self.controls, self._skills):
             policy = made.sizePolicy()
             policy.setHeightForWidth(True)
             made.setSizePolicy(policy)
@@ -129,16 +137,22 @@ class PromptSource(QWidget):
     def _change(self) -> None:
         if self.own.toPlainText():
             self._fault = ""
-        chosen = self.source.currentData()
-        for name, part in self._parts.items():
-            part.setVisible(name == chosen)
+        chosen, ticked = self.source.currentData(), len(_ticked(self.skills))
+        is_all = ticked == len(self.skills)
+        self.which.setText(tr("All skills…") if is_all else trn("{count} skill…", "{count} skills…", ticked))
+        self.which.setAccessibleName(tr("Which skills: {chosen}", chosen=self.which.text()))
+        self._which.setVisible(chosen == "skills")
+        self._skills.setVisible(chosen == "skills" and self.which.isChecked())
+        self._bins.setVisible(chosen == "sudoku")
+        self._own.setVisible(chosen == "own")
         self._counted.setVisible(chosen != "own")
         self.changed.emit()
 
     def allow(self, allowed: bool) -> None:
         """Whether something else can be chosen now."""
-        boxes = (*self.skills.values(), *self.bins.values())
-        for control in (self.source, *boxes, self.count, self.seed, self.own, self.file):
+        if not allowed:
+            self.which.setChecked(False)
+        for control in (self.source, self.which, *self.bins.values(), self.count, self.seed, self.own, self.file):
             control.setEnabled(allowed)
 
     # ---------------------------------------------------------------- a file
@@ -186,14 +200,6 @@ def group(*parts: QWidget) -> QWidget:
     row.setSpacing(8)
     for part in parts:
         row.addWidget(part)
-    return made
-
-
-def _boxes(boxes: dict[str, QCheckBox]) -> QWidget:
-    made = QWidget()
-    flow = FlowLayout(made, gap=16)
-    for box in boxes.values():
-        flow.addWidget(box)
     return made
 
 

@@ -29,7 +29,7 @@ from engine import SafelightError
 from engine.files import write_text
 
 NARROW = 720  # pixels at 100 %; below it plot and answers stand under each other
-LEAST_LIST = 200
+LEAST_LIST, LEAST_PLOT, DETAIL = 120, 260, 168
 SPEED = Choice(
     "speed",
     "Speed",
@@ -150,10 +150,11 @@ class BatchView(QWidget):
         right = QVBoxLayout(single)
         right.setContentsMargins(0, 0, 0, 0)
         right.setSpacing(8)
-        right.addWidget(self.answers, 3)
-        right.addWidget(self.detail, 2)
-        for part in (self.answers, plotted):
-            part.setMinimumHeight(px(LEAST_LIST))
+        right.addWidget(self.answers, 1)
+        right.addWidget(self.detail)
+        self.answers.setMinimumHeight(px(LEAST_LIST))
+        self.plot.setMinimumHeight(px(LEAST_PLOT))
+        self.detail.setFixedHeight(px(DETAIL))
         self._halves = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         self._halves.setSpacing(16)
         self._halves.addWidget(plotted, 1)
@@ -186,9 +187,7 @@ class BatchView(QWidget):
         self._show_state()
 
     def _show_legend(self) -> None:
-        numbered = [
-            tr("{number}  {lane}", number=place, lane=title) for place, title in enumerate(self._titles, start=1)
-        ]
+        numbered = [tr("lane {number}", number=place) for place, _ in enumerate(self._titles, start=1)]
         self.legend.show_names(numbered, tr("Lanes: {names}", names=", ".join(self._titles)), self._theme)
 
     def add(self, found: Sequence[Sequence[RaceResult]]) -> None:

@@ -53,11 +53,13 @@ def test_what_is_asked_is_chosen_and_bounded(qtbot: QtBot, tmp_path: Path) -> No
     source = PromptSource()
     qtbot.addWidget(source)
     assert source.request == BatchRequest("skills", tuple(TASKS), 20, 0)
+    source.which.click()
     for name in list(TASKS)[1:]:
         source.skills[name].click()
     source.count.setValue(3)
     source.seed.setValue(7)
     assert source.request == BatchRequest("skills", (next(iter(TASKS)),), 3, 7)
+    assert source.which.text() == "1 skill…"
     assert {prompt.group for prompt in source.request.prompts()} == {next(iter(TASKS))}
     source.skills[next(iter(TASKS))].click()
     assert (source.request, source.problem) == (None, "Choose a skill to ask for.")
