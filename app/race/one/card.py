@@ -70,7 +70,7 @@ class LaneCard(QFrame):
         self.figures = FigureRow()
         self.figures.set_first(place == 0)
         self.problem = label("", "error", wrap=True, selectable=True)
-        self.inspect = button(tr("Open in the inspector"), tr("{lane}: open the run in the inspector", lane=name))
+        self.inspect = button(tr("Inspect"), tr("{lane}: open the run in the inspector", lane=name))
         self.compare = button(tr("Compare with lane 1"), tr("{lane}: compare the run with lane 1's", lane=name))
         self.export = button(tr("Export…"), tr("{lane}: export the run", lane=name))
         self.compare.setVisible(place > 0)
@@ -110,7 +110,7 @@ class LaneCard(QFrame):
     # ---------------------------------------------------------------- what it shows
 
     def show_changes(self, changes: str) -> None:
-        """Which settings of the lane are not its model's."""
+        """Which settings of the lane are not its model's; empty where those of no lane are."""
         self.facts.set_whole(changes)
         self.facts.setVisible(bool(changes))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, Qt, Signal, Slot
+from PySide6.QtCore import QEvent, Qt, Slot
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QHBoxLayout, QSlider, QWidget
 
@@ -14,18 +14,15 @@ from app.race.words import rate_words
 from app.system.i18n import tr
 
 TICKS = 10_000  # of the slider, over the whole race
+CLOCK_KEYS = (Qt.Key.Key_Left, Qt.Key.Key_Right, Qt.Key.Key_Space)
 
 
 class ClockSlider(QSlider):
-    """Its arrows go to the next moment at which a lane has another frame, or the one before."""
-
-    stepped = Signal(int)
+    """Leaves the keys of the clock to what it stands in."""
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() in (Qt.Key.Key_Left, Qt.Key.Key_Right):
-            self.stepped.emit(1 if event.key() == Qt.Key.Key_Right else -1)
-        elif event.key() == Qt.Key.Key_Space:
-            event.ignore()  # it plays
+        if event.key() in CLOCK_KEYS:
+            event.ignore()
         else:
             super().keyPressEvent(event)
 
@@ -48,7 +45,6 @@ class ClockBar(QWidget):
         )
         self.words = label("", "caption")
         self.words.setAccessibleName(tr("Moment on show"))
-        self.words.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(8)
@@ -58,7 +54,6 @@ class ClockBar(QWidget):
         self.play.clicked.connect(clock.toggle)
         self.slider.valueChanged.connect(self._go)
         self.slider.sliderPressed.connect(clock.pause)
-        self.slider.stepped.connect(clock.step)
         clock.moved.connect(self.refresh)
         clock.playing_changed.connect(self._set_icon)
         self._fit()
@@ -94,10 +89,13 @@ class ClockBar(QWidget):
         self._clock.go(self._clock.end * ticks / TICKS)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() == Qt.Key.Key_Space and event.modifiers() == Qt.KeyboardModifier.NoModifier:
+        """Left and right go to the next moment at which a lane has another frame, or the one before; Space plays."""
+        if event.key() not in CLOCK_KEYS or event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier:
+            super().keyPressEvent(event)
+        elif event.key() == Qt.Key.Key_Space:
             self._clock.toggle()
         else:
-            super().keyPressEvent(event)
+            self._clock.step(1 if event.key() == Qt.Key.Key_Right else -1)
 
     def set_theme(self, theme: Theme) -> None:
         self._theme = theme

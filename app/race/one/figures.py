@@ -18,10 +18,10 @@ class FigureRow(QWidget):
         super().__init__(parent)
         self._row = QHBoxLayout(self)
         self._row.setContentsMargins(0, 0, 0, 0)
-        self._row.setSpacing(12)
+        self._row.setSpacing(8)
         self.tokens = self._add(tr("tokens"), tr("Written so far; of a block under way, those that are accepted"))
         self.forwards = self._add(tr("forwards"), tr("Passes behind the prompt, those that only commit text included"))
-        self.ratio = self._add(tr("tokens per forward"), tr("Tokens divided by forwards"))
+        self.ratio = self._add(tr("per forward"), tr("Tokens per forward"))
         self.seconds = self._add(tr("seconds"), tr("Of this lane alone, without the prompt and the others' turns"))
         self.agreement = self._add(tr("as lane 1"), tr("The share of the text's characters that lane 1 has, too"))
         self.show_figures(LaneFigures())
@@ -44,9 +44,12 @@ class FigureRow(QWidget):
         return made
 
     def set_first(self, is_first: bool) -> None:
-        """The first lane has nobody to agree with."""
+        """The first lane has nobody to agree with; the place stays, so that all lanes are as wide."""
         cell = self.agreement.parentWidget()
         assert cell is not None
+        policy = cell.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)
+        cell.setSizePolicy(policy)
         cell.setVisible(not is_first)
 
     def show_figures(self, figures: LaneFigures) -> None:

@@ -23,6 +23,7 @@ from app.state.race.lanes import LaneSpec
 from app.state.race.running import RaceRun
 from app.state.run.canvas import BlockState
 from app.state.run.replay import Replay
+from app.system.i18n import tr
 from engine import Recording
 
 NARROW = 640  # pixels at 100 %; below it the lanes stand under each other
@@ -109,8 +110,9 @@ class OneRace(QWidget):
         self.reader.drop()
         self._wanted = self._read_last = ReadingRequest(())
         self._make_cards(len(lanes))
+        are_changed = any(lane.changes for lane in lanes)
         for card, lane in zip(self.cards, lanes, strict=True):
-            card.show_changes(words.changes_words(lane))
+            card.show_changes(words.changes_words(lane) if are_changed else "")
             card.set_run(None)
             card.show_reading("", None, None)
             card.show_problem("")
@@ -171,7 +173,7 @@ class OneRace(QWidget):
         for place, (card, lane) in enumerate(zip(self.cards, race.run.lanes, strict=True)):
             self._begin_lane(place)
             card.show_frame(lane.canvas.current, lane.figures)
-            card.show_problem(lane.problem)
+            card.show_problem(tr(lane.problem) if lane.problem else "")
         self._want([_part(lane.trace, lane.canvas.current) for lane in race.run.lanes])
 
     def _begin_lane(self, place: int) -> None:
