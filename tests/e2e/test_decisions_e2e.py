@@ -18,7 +18,7 @@ from app.window.main_window import MainWindow
 from engine import DECIDER
 
 RUN_MS = 180_000
-ROWS = 100
+ROWS = 200
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_a_table_is_decided_sorted_calibrated_and_written(
     table = tmp_path / "table.csv"
     other = {"even": "odd", "odd": "even"}  # each fifth label is wrong, so that there is something to fit
     lines = [sample.columns]
-    for row in sample.rows[:ROWS]:
+    for row in sample.rows:
         state, label, *rest = row.cells
         lines.append((state, other[label] if row.number % 5 == 0 else label, *rest))
     with table.open("w", encoding="utf-8", newline="") as file:
