@@ -37,7 +37,8 @@ from engine.service import (
     TraceNotKept,
 )
 
-CHAT, INSPECTOR, SUDOKU, DECISIONS, MODELS, SERVER = "chat", "inspector", "sudoku", "decisions", "models", "server"
+CHAT, INSPECTOR, SUDOKU, DECISIONS = "chat", "inspector", "sudoku", "decisions"
+RACE, MODELS, SERVER = "race", "models", "server"
 """The pages."""
 
 T_co = TypeVar("T_co", covariant=True)
@@ -136,6 +137,8 @@ class AppContext(QObject):
     done = Signal(str, str, object)  # what was done in a sentence, the title of what can be done next, and that
     page_asked = Signal(str)
     inspect_asked = Signal(object, bool, int)  # a Recording, or the Path of one; whether it is under way; a frame
+    compare_asked = Signal(object, object)  # two Recordings
+    export_asked = Signal(object)  # a Recording
 
     def __init__(
         self,
@@ -200,6 +203,14 @@ class AppContext(QObject):
     def inspect(self, run: Recording | Path, *, is_live: bool = False, place: int = 0) -> None:
         """Open a run in the inspector, at a frame of it; ``is_live`` while it is still running."""
         self.inspect_asked.emit(run, is_live, place)
+
+    def compare(self, run: Recording, other: Recording) -> None:
+        """Open a run in the inspector beside another."""
+        self.compare_asked.emit(run, other)
+
+    def export(self, run: Recording) -> None:
+        """Ask how to write a run to a file."""
+        self.export_asked.emit(run)
 
     def offer_models(self, models: Sequence[tuple[str, str]]) -> None:
         """Set the models that can be loaded besides the embedded ones: folders, with titles."""

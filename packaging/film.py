@@ -1,4 +1,4 @@
-"""Films the real window as a GIF: a chat answer as it develops, what a first start shows, or a decision.
+"""Films the real window as a GIF: a chat answer as it develops, what a first start shows, a decision, or a race.
 
 ``python packaging/film.py OUT.gif --scene answer``. The scale comes from QT_SCALE_FACTOR in the environment.
 """
@@ -18,8 +18,10 @@ from stage import load, opened, settle, wait_for
 
 from app.chat.first_run import FirstRun
 from app.export.gif import as_pillow
+from app.state.race.lanes import LaneSpec
 from app.window.main_window import MainWindow
 from engine import BASE, DECIDER, SKILLS
+from engine.config import BLOCK_DIFFUSION
 
 FRAME_MS = 80
 FILL_FRAME_MS = 30  # of bars that fill
@@ -108,7 +110,29 @@ def decision(window: MainWindow, film: Film, _prompt: str) -> None:
     film.take(lambda: not any(card.bars.is_filling for card in one.questions.cards), "the bars", FILL_FRAME_MS)
 
 
-SCENES = {"answer": answer, "first-run": first_run, "decision": decision}
+def race(window: MainWindow, film: Film, prompt: str) -> None:
+    """Two lanes that are over, played by one clock."""
+    load(window, SKILLS)
+    window.show_page("race")
+    racing = window.pages["race"]
+    one = racing.page.one
+    racing.lanes.change(0, LaneSpec(SKILLS, BLOCK_DIFFUSION))
+    racing.lanes.change(1, LaneSpec(SKILLS, BLOCK_DIFFUSION, {"t_max": T_MAX}))
+    one.prompt.field.setPlainText(prompt)
+    one.prompt.race.click()
+    wait_for(lambda: not racing.is_busy and not one.is_reading, "the race")
+    one.clock.pause()
+    one.clock.go(0)
+    settle()
+    film.take(lambda: True, "the start")
+    one.clock.toggle()
+    film.take(lambda: not one.clock.is_playing, "the race once more")
+    wait_for(lambda: not one.is_reading, "the texts")
+    settle()
+    film.take(lambda: True, "the verdicts")
+
+
+SCENES = {"answer": answer, "first-run": first_run, "decision": decision, "race": race}
 
 
 def main() -> int:

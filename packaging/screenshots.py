@@ -23,12 +23,14 @@ from stage import PausedBackend, frozen, load, opened, settle, wait_for
 from app.bridge.engine_thread import EngineLink
 from app.bridge.server_link import ServerState
 from app.library import Library, NewMessage
+from app.state.race.lanes import LaneSpec
 from app.state.sudoku import scores
 from app.window.main_window import MainWindow
-from engine import DECIDER, SKILLS, SUDOKU, gallery
+from engine import BASE, DECIDER, SKILLS, SUDOKU, gallery
 
 PUZZLE = "003100064080000302000500087070005000000009400805000000004000030050007000700801096"  # 28 givens
 PROMPT = "Count from 4 to 43."
+PARTS = ("decisions", "race", "server", "inspector")
 RICH = """\
 A canvas begins as **noise**. At each step every position has an *entropy*
 
@@ -192,12 +194,19 @@ class Tour:
         self.shoot("palette", window.dialogs.open_palette)
         self.shoot("shortcuts", window.dialogs.open_shortcuts)
         self.deciding()
+        self.racing()
         self.serving()
         load(window, SUDOKU)
         window.conversations.begin()
         self.developing("sudoku", window.pages.chat().page.suggestions.prompts[1])
         self.solving()
         self.inspecting()
+
+    def only(self, part: str) -> None:
+        """One part of the tour."""
+        self.window.show()
+        parts = (self.deciding, self.racing, self.serving, self.inspecting)
+        dict(zip(PARTS, parts, strict=True))[part]()
 
     def deciding(self) -> None:
         """The Decisions page: a state singly and jointly, a question's fields, a table midway and done, calibration."""
@@ -255,6 +264,64 @@ class Tour:
         wait_for(lambda: not asked.is_alive() and not waits.is_alive(), "the last answers")
         self.reaching()
         context.choose_server("server", False)
+
+    def racing(self) -> None:
+        """The Race page: before a race, a lane's fields, midway and over, four lanes, a puzzle with other models."""
+        window = self.window
+        load(window, SKILLS)
+        window.show_page("race")
+        racing = window.pages["race"]
+        one, lanes = racing.page.one, racing.page.lanes
+        self.shoot("race-empty")
+        lanes.bar.chips[0].click()
+        self.shoot("race-fields")
+        lanes.editor.close_button.click()
+        racing.lanes.change(1, LaneSpec(SKILLS, "autoregressive", {"max_new_tokens": 96}))
+
+        def race(prompt: str) -> None:
+            one.prompt.field.setPlainText(prompt)
+            one.prompt.race.click()
+            wait_for(lambda: not racing.is_busy, "the race")
+            one.clock.pause()
+
+        race(PROMPT)
+        one.clock.go(0.3 * one.clock.end)
+        self.shoot("race-midway")
+        one.clock.go(one.clock.end)
+        self.shoot("race")
+        racing.lanes.change(1, LaneSpec(SKILLS, "block_diffusion", {"entropy_bound": 0.5}))
+        racing.lanes.duplicate(1)
+        racing.lanes.change(1, LaneSpec(BASE))
+        racing.lanes.duplicate(2)
+        racing.lanes.change(3, LaneSpec(SKILLS, "block_diffusion", {"entropy_bound": 0.02, "t_max": 1.5}))
+        race("Sort the letters of darkroom.")
+        one.clock.go(one.clock.end)
+        self.shoot("race-four")
+        racing.lanes.remove(3)
+        racing.lanes.remove(2)
+        racing.lanes.change(0, LaneSpec(SUDOKU))
+        racing.lanes.change(1, LaneSpec(BASE, adapter="sudoku-lora"))
+        race(PUZZLE)
+        one.clock.go(0.5 * one.clock.end)
+        self.shoot("race-puzzle")
+        self.racing_batches()
+
+    def racing_batches(self) -> None:
+        """The Batch tab: before a batch, midway, and over with the answers to a prompt; and of puzzles."""
+        racing = self.window.pages["race"]
+        racing.show("batch")
+        batch = racing.page.batch
+        racing.lanes.change(0, LaneSpec(SKILLS))
+        racing.lanes.change(1, LaneSpec(SKILLS, "block_diffusion", {"entropy_bound": 2.0, "max_denoising_steps": 6}))
+        racing.lanes.duplicate(1)
+        racing.lanes.change(2, LaneSpec(SKILLS, "autoregressive", {"max_new_tokens": 24}))
+        self.shoot("race-batch-empty")
+        batch.run.click()
+        wait_for(lambda: racing.batch.scores.count > 8, "some answers")
+        self.shoot("race-batch-midway")
+        wait_for(lambda: not racing.is_busy and not racing.batch.is_measuring, "the batch")
+        batch.answers.selectRow(2)
+        self.shoot("race-batch")
 
     def reaching(self) -> None:
         """The models page with servers: our own, one of text, and one that is not there."""
@@ -346,6 +413,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the PNG files go")
     parser.add_argument("--prompt", default=PROMPT)
+    parser.add_argument("--only", choices=PARTS, help="this part of the tour alone")
     parser.add_argument("--size", default="1280x800", metavar="WxH", help="the window in logical pixels")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--text", type=int, default=100, metavar="PERCENT", help="the size of all text")
@@ -355,7 +423,11 @@ def main() -> int:
     backend = PausedBackend()
     with opened(args.size, args.seed, "4", backend) as (window, link):
         window.appearance.set_text_percent(args.text)
-        Tour(window, link, backend, args.out).run(args.prompt)
+        tour = Tour(window, link, backend, args.out)
+        if args.only is None:
+            tour.run(args.prompt)
+        else:
+            tour.only(args.only)
     return 0
 
 

@@ -121,7 +121,11 @@ class FakeEngine(LocalBackend):
             generation_defaults=self.defaults,
             parameter_count=1_600_000,
             device="cpu",
-            family=SimpleNamespace(decoders=self.decoders, default_decoder=self.decoders[-1]),
+            family=SimpleNamespace(
+                decoders=self.decoders,
+                default_decoder=self.decoders[-1],
+                own_first=(self.decoders[-1], *self.decoders[:-1]),
+            ),
             placement=SimpleNamespace(reason=Sentence("no CUDA device is available")),
             compute_path=Sentence("plain torch: the weights are not packed"),
             threads=threads or 1,

@@ -14,7 +14,16 @@ from app.bridge.mailbox import Mailbox
 from app.bridge.pacing import Pacing
 from app.state.run.pace import FULL_SPEED
 from app.system import logs
-from engine.service import AdapterRequest, Backend, InfluenceRequest, LoadRequest, RunRequest, Scheduler, ServiceReply
+from engine.service import (
+    AdapterRequest,
+    Backend,
+    InfluenceRequest,
+    LoadRequest,
+    RaceRequest,
+    RunRequest,
+    Scheduler,
+    ServiceReply,
+)
 
 ENDING_SECONDS = 10.0  # for the running step, or the running part of a load
 
@@ -67,6 +76,10 @@ class EngineLink(QObject):
         if is_watched:
             self.pacing.expect(request)
         self.scheduler.run(request, self)
+
+    def race(self, request: RaceRequest) -> None:
+        """Run a race, which is not paced."""
+        self.scheduler.race(request, self)
 
     def set_adapter(self, path_or_id: str | None) -> None:
         """Attach an adapter to the loaded model, or detach it; waits for the current run."""

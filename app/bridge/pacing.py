@@ -17,7 +17,7 @@ from app.bridge.mailbox import Mailbox
 from app.bridge.run_view import RunView
 from app.state.run.pace import FULL_SPEED, Schedule, SpeedClock
 from engine import CanvasCommitted, CanvasStarted, PrefixPinned, StepFinished
-from engine.service import RunAdvanced, RunEnded, RunRequest, RunStarted, ServiceReply
+from engine.service import RaceEnded, RunAdvanced, RunEnded, RunRequest, RunStarted, ServiceReply
 
 REVEAL_MS = 33  # between two looks at how much of a step is shown
 
@@ -122,6 +122,10 @@ class Pacing(QObject):
                 self._paced.discard(run_id)
                 if run_id in self._views:
                     self._views.pop(run_id).show_all()
+            case RaceEnded():  # of its runs, those that had not ended are given up
+                for view in self._views.values():
+                    view.show_all()
+                self._views.clear()
         return reply
 
     def _schedule_frame(self, reply: ServiceReply) -> None:

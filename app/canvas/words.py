@@ -68,6 +68,14 @@ def of_block(block: BlockState | None) -> str:
             length=block.length,
             remelts=_remelts(block.remelt_total),
         )
+    if block.is_rescued:
+        return tr(
+            "Canvas block {block}, rescued, {steps} so far: {accepted} of {length} written.",
+            block=number,
+            steps=_steps(block.steps),
+            accepted=block.accepted_count,
+            length=block.length,
+        )
     if block.has_masks:
         return tr(
             "Canvas block {block}, {steps} so far: {accepted} of {length} written.",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.chat.prompts import Suggestion
 from app.state.chat.conversation import Answer
+from app.state.chat.prompts import Suggestion
 from app.system.i18n import tr, trn
 from engine import catalog
 from engine.tasks import skills, wording

@@ -15,15 +15,15 @@ from app.chat.composer.composer import Composer
 from app.chat.guess import guess_height
 from app.chat.messages.focus import FocusPlace
 from app.chat.messages.scroller import FEW, SIDE, Scroller
-from app.chat.prompts import Suggestion
 from app.chat.prose import PAD
-from app.chat.suggestions import SuggestionBar
 from app.chat.view_options import ViewOptions
 from app.chat.welcome import ChatWelcome, centred
 from app.design.controls import Hairline, chain_tabs
 from app.design.fonts import TEXT_LEAD, px
 from app.design.notice import Notice
+from app.design.suggestion_bar import SuggestionBar
 from app.state.chat.conversation import Answer, ChatState, Turn
+from app.state.chat.prompts import Suggestion
 from app.state.run.replay import Replay
 from app.system.i18n import tr
 from engine import Recording

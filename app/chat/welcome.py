@@ -6,8 +6,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
 from app.chat.first_run import FirstRun
-from app.chat.suggestions import SuggestionBar
 from app.design.controls import label
+from app.design.suggestion_bar import SuggestionBar
 from app.system.i18n import tr
 
 

@@ -2,47 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from app.cli.options import DECODING, KNOBS, SWITCHES, settings
-from engine import EMBEDDED, GenerationConfig, SafelightError
+from app.state.race.lanes import LaneSpec
+from engine import GenerationConfig, SafelightError
 from engine.config import is_decoder
 from engine.errors import quoted
-from engine.service import Lane, is_remote
+from engine.service import is_remote
 
 ADAPTER = "adapter"
 _KNOBS = {knob.option.removeprefix("--"): knob for knob in (*KNOBS, *DECODING) if knob.field != "decoder"}
 _SWITCH = {"true": True, "false": False, "yes": True, "no": False}
-
-
-@dataclass(frozen=True)
-class LaneSpec:
-    """What a lane is to be; ``decoder`` "" is the model's own."""
-
-    model: str
-    decoder: str = ""
-    changes: Mapping[str, Any] = field(default_factory=dict)
-    adapter: str = ""
-
-    @property
-    def model_title(self) -> str:
-        """The model's."""
-        return {known.id: known.title for known in EMBEDDED}.get(self.model, Path(self.model).name)
-
-    @property
-    def title(self) -> str:
-        """The model and how it decodes, as far as that was said."""
-        said = [f"{name}={value}" for name, value in self.changes.items()]
-        whole = f"{self.model_title} · {self.decoder}" if self.decoder else self.model_title
-        return ", ".join(filter(None, (whole, self.adapter, *said)))
-
-    def lane(self) -> Lane:
-        """A lane of one race."""
-        changes = {**self.changes, "decoder": self.decoder} if self.decoder else dict(self.changes)
-        return Lane(self.model, self.model_title, changes, self.adapter)
 
 
 def read_lane(text: str, default: str) -> LaneSpec:
@@ -79,17 +50,6 @@ def read_lane(text: str, default: str) -> LaneSpec:
             probe.setdefault(other, probe[one_end])  # the other bound comes from the model
     settings(GenerationConfig(), probe)
     return LaneSpec(model, decoder, changes, adapter)
-
-
-def require_different(lanes: Sequence[LaneSpec]) -> None:
-    """
-    Raises:
-        SafelightError: two lanes are the same.
-    """
-    titles = [lane.title for lane in lanes]
-    for title in titles:
-        if titles.count(title) > 1:
-            raise SafelightError(f"two lanes are {title}; give one of them another decoder or setting")
 
 
 def _change(name: str, value: str) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from app.inspector.run_pictures import RunPictures
 from app.inspector.thought.noising import Noising
 from app.inspector.thought.view import ThoughtView
 from app.inspector.words import Piece
+from app.player.player import Player
 from app.state.run.comparison import asked
 from app.system.i18n import tr, trn
 from engine import GalleryTrace, Recording, SafelightError, TraceHeader
@@ -169,6 +170,20 @@ class InspectorController(QObject):
             self.page.follow_live(run)
         else:
             self.page.open_trace(run, place)
+
+    def compare_runs(self, run: Recording, other: Recording) -> None:
+        """Open a run beside another."""
+        self.inspect(run)
+        if self.page.player.trace is run:
+            self.compare.set_other(other)
+            self.page.show_view(1)
+
+    def export(self, run: Recording) -> None:
+        """Ask how to export a run, which need not be the one that is open."""
+        if not self._refuse_text(run):
+            player = Player(self)
+            player.open(run)
+            self.page.export_run(player)
 
     @Slot(str)
     def open_key(self, key: str, place: int = 0) -> None:

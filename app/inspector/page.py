@@ -414,9 +414,13 @@ class InspectorPage(QWidget):
         """Ask how to export the run that is open."""
         if self.player.trace is not None:
             self.player.pause()
-            dialog = ExportDialog(self.player, self)
-            dialog.exported.connect(self.exported)
-            dialog.open()
+            self.export_run(self.player)
+
+    def export_run(self, player: Player) -> None:
+        """Ask how to export a player's run."""
+        dialog = ExportDialog(player, self.window())
+        dialog.exported.connect(self.exported)
+        dialog.open()
 
     # ---------------------------------------------------------------- keys and size
 

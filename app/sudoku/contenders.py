@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 import engine
 from app.bridge.remote_access import only_text, title_of_path
+from app.state.adapters import adapters_for, title_of_adapter
 from app.state.titles import with_adapter
 from app.system.i18n import tr
 from engine import EMBEDDED, SUDOKU, GenerationConfig, SafelightError
@@ -36,21 +36,6 @@ class Contender:
 def title_of_model(path_or_id: str) -> str:
     """An embedded model's title, a folder's name, or where a model is elsewhere."""
     return next((known.title for known in EMBEDDED if known.id == path_or_id), title_of_path(path_or_id))
-
-
-def adapters() -> tuple[engine.EmbeddedAdapter, ...]:
-    """The embedded adapters whose files are there."""
-    return tuple(known for known in engine.ADAPTERS if (known.folder / "adapter_config.json").is_file())
-
-
-def title_of_adapter(path_or_id: str) -> str:
-    """An embedded adapter's title, or a folder's name."""
-    return next((known.title for known in engine.ADAPTERS if known.id == path_or_id), Path(path_or_id).name)
-
-
-def adapters_for(model: str) -> tuple[str, ...]:
-    """Ids of the embedded adapters that were made for a model; a folder's name tells which model it may be."""
-    return tuple(known.id for known in adapters() if known.base in (model, Path(model).name))
 
 
 def contenders(others: Iterable[str] = (), chosen: Iterable[str] = ()) -> list[Contender]:
@@ -115,7 +100,9 @@ def settings(model: LoadedModel, config: GenerationConfig, puzzle: str, *, clamp
     if not clamp:
         return config
     diffusing = BLOCK_DIFFUSION if BLOCK_DIFFUSION in model.decoders else config.decoder  # alone holds what is pinned
-    return config.replace(pinned=pins(model, puzzle), decoder=diffusing)
+    return config.replace(
+        pinned=pins(model, puzzle), decoder=diffusing, thought_decoder="", answer_decoder="", rescue=False
+    )
 
 
 def pins(model: LoadedModel, puzzle: str) -> tuple[tuple[int, int], ...]:

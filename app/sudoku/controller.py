@@ -8,10 +8,11 @@ from PySide6.QtWidgets import QFileDialog
 from app.context import SUDOKU, AppContext
 from app.session.session import title_of
 from app.settings.values import later_seed
+from app.state.adapters import adapters_for, title_of_adapter
 from app.state.sudoku.scores import Request
 from app.sudoku.batch import PuzzleBatch
 from app.sudoku.board.run_board import RunBoard
-from app.sudoku.contenders import Contender, adapters_for, contenders, obstacle, title_of_adapter, unadapted
+from app.sudoku.contenders import Contender, contenders, obstacle, unadapted
 from app.sudoku.job_queue import JobQueue, PuzzleJob
 from app.sudoku.page import SudokuPage
 from app.sudoku.side_by_side import BoardSide

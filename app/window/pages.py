@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QStackedWidget
 
-from app.context import CHAT, DECISIONS, INSPECTOR, MODELS, SERVER, SUDOKU, AppContext, Lazy, Page
+from app.context import CHAT, DECISIONS, INSPECTOR, MODELS, RACE, SERVER, SUDOKU, AppContext, Lazy, Page
 from app.design.action import Action
 from engine import Recording
 
@@ -62,6 +62,7 @@ PAGES = (
     PageEntry(MODELS, "Models", "Download, convert and load models", "Go to the models", "Ctrl+4"),
     PageEntry(SERVER, "Server", "Let other programs use the model", "Go to the server", "Ctrl+5"),
     PageEntry(DECISIONS, "Decisions", "Have questions answered with probabilities", "Go to the decisions", "Ctrl+6"),
+    PageEntry(RACE, "Race", "See which way of decoding is faster", "Go to the race", "Ctrl+7"),
 )
 """All pages, in the order of the top bar."""
 
@@ -74,6 +75,8 @@ class Pages(QObject):
         self.stack = QStackedWidget()
         self.by_name = {entry.name: Lazy(self._maker(entry, context)) for entry in PAGES}
         context.inspect_asked.connect(self._inspect)
+        context.compare_asked.connect(self._compare)
+        context.export_asked.connect(self._export)
 
     def _maker(self, entry: PageEntry, context: AppContext) -> Callable[[], Page]:
         def make() -> Page:
@@ -115,3 +118,11 @@ class Pages(QObject):
     @Slot(object, bool, int)
     def _inspect(self, run: Recording | Path, is_live: bool, place: int) -> None:
         self.inspector().inspect(run, is_live, place)
+
+    @Slot(object, object)
+    def _compare(self, run: Recording, other: Recording) -> None:
+        self.inspector().compare_runs(run, other)
+
+    @Slot(object)
+    def _export(self, run: Recording) -> None:
+        self.inspector().export(run)

@@ -17,8 +17,8 @@ from engine.decoding.block_diffusion import CommittedBlocks, block_diffusion
 from engine.decoding.causal_parallel import causal_parallel
 from engine.decoding.infilling import infilling
 from engine.decoding.masked_diffusion import masked_diffusion
-from engine.decoding.mixed import MIXABLE, ThoughtTokens, mixed
-from engine.decoding.names import names_of, require_diffusion
+from engine.decoding.mixed import ThoughtTokens, mixed
+from engine.decoding.names import MIXABLE, names_of, require_diffusion
 from engine.decoding.protocols import (
     BlockDenoiser,
     Decode,

@@ -41,8 +41,6 @@ from engine.text.tags import CLOSE, OPEN, THINK, THINK_ASKED, THINK_END, starts_
 from engine.text.tokenizer import Tokenizer
 from engine.types import Cancel
 
-MIXABLE = (BLOCK_DIFFUSION, "autoregressive")
-
 
 @dataclass(frozen=True)
 class ThoughtTokens:
@@ -87,7 +85,7 @@ def mixed(
     decoders: tuple[str, str],
     thoughts: ThoughtTokens,
 ) -> Decoding[None]:
-    """Generate text after ``prompt`` (T,), by the first of two ``MIXABLE`` decoders in thoughts, else by the second.
+    """Generate text after ``prompt`` (T,), by the first of two ``names.MIXABLE`` decoders in thoughts, else the second.
 
     Where no block is written autoregressively and none is rewritten the run is block diffusion's, bit for bit. Both
     have ``seed`` for streams of their own. A block that is denoised or rescued has all its positions; one that is

@@ -29,6 +29,7 @@ def encode(
     present: Tensor | None,
     recompute: bool = False,
     run_layer: RunLayer | None = None,
+    outputs: list[Tensor] | None = None,
 ) -> tuple[Tensor, Prefix]:
     """Causal pass over prompts.
 
@@ -36,6 +37,7 @@ def encode(
         ids: (B, P). present: (B, P), False on padding; None if there is none.
         recompute: run the layers again in backward instead of keeping what passed through them.
         run_layer: a compiled ``through_layer``.
+        outputs: what each layer gives is appended here, (B, P, H), before the final norm.
 
     Returns:
         Hidden states (B, P, H), and the keys and values of each layer.
@@ -49,7 +51,8 @@ def encode(
         # A padded query keeps itself, so that no softmax runs over nothing.
         own = torch.eye(length, dtype=torch.bool, device=ids.device)
         masks = {kind: (mask & present[:, None, :] | own)[:, None] for kind, mask in masks.items() if mask is not None}
-    return _run(model, model.embed(ids), place, masks, [None] * len(model.layers), length, recompute, run_layer)
+    befores = [None] * len(model.layers)
+    return _run(model, model.embed(ids), place, masks, befores, length, recompute, run_layer, outputs)
 
 
 def predict(
@@ -127,6 +130,7 @@ def _run(
     text_rows: int,
     recompute: bool,
     run_layer: RunLayer | None,
+    outputs: list[Tensor] | None = None,
 ) -> tuple[Tensor, Prefix]:
     """All layers and the final norm.
 
@@ -149,5 +153,7 @@ def _run(
         else:
             x, kept = through(x)
         prefix.append(kept)
+        if outputs is not None:
+            outputs.append(x)
     hidden: Tensor = model.norm(x)
     return hidden, prefix

@@ -21,6 +21,8 @@ from engine.training.loss import canvas_loss, cross_entropy, slot_loss
 from engine.training.network import RunLayer, encode, predict, through_layer
 from engine.training.recipes.embedded import Recipe
 
+ASKED = (-3, -2)  # layers whose output is asked for a question's answer; the last ones look it up
+
 
 def initialise(model: DiffusionGemma, generator: torch.Generator) -> None:
     """Matrices with variance 1 / fan-in; query and key norms so that attention, which is unscaled, starts soft."""
@@ -98,13 +100,15 @@ class Trainer(TrainingLoop):
         padded = present if self.recipe.name != "sudoku" else None
         # Without, a third is saved, where how prompts are read has been learnt.
         with torch.set_grad_enabled(not self.trained or self.recipe.name == "decisions"):
-            hidden, prefix = encode(self.model, ids, padded, run_layer=run_layer)
+            outputs: list[Tensor] = []
+            _, prefix = encode(self.model, ids, padded, run_layer=run_layer, outputs=outputs)
         logits = predict(self.model, canvas, soft, prefix, padded, run_layer)
         if slots is None:
             return canvas_loss(logits, target), logits
-        # The prompt is asked where each question ends, too: what slots look up there is learnt sooner.
-        asked = cross_entropy(self.model, hidden[question_ends(ids)], target[slots])
-        return slot_loss(logits, target, slots) + asked, logits
+        # Where each question ends the prompt is asked, too, below the layers in which slots can look the answer up.
+        ends, answers = question_ends(ids), target[slots]
+        asked = [cross_entropy(self.model, self.model.norm(outputs[layer][ends]), answers) for layer in ASKED]
+        return slot_loss(logits, target, slots) + torch.stack(asked).sum(), logits
 
     def _fill_pools(self) -> list[Pool | Reads]:
         if self.ahead:

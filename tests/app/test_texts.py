@@ -16,8 +16,8 @@ from PySide6.QtCore import QSettings
 from PySide6.QtWidgets import QTabBar, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.chat.suggestions import SuggestionBar
 from app.context import CHAT, INSPECTOR, AppContext
+from app.design.suggestion_bar import SuggestionBar
 from app.settings.dialog import SettingsDialog
 from app.settings.preferences import Preferences
 from app.settings.values import SettingsValues

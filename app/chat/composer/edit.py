@@ -7,7 +7,7 @@ from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QKeyEvent, QTextCurso
 
 from app.chat.composer.attachments import local_files
 from app.chat.composer.history import PromptHistory
-from app.chat.prompt_field import PromptField
+from app.design.prompt_field import PromptField
 from app.system.i18n import tr
 
 MOST_LINES = 9  # a Sudoku puzzle

@@ -18,10 +18,10 @@ from app.chat.messages.replay import AnswerReplay
 from app.chat.messages.thinking import Thinking
 from app.chat.messages.versions import VersionSwitch
 from app.chat.prose.widget import PAD, Prose
-from app.chat.suggestions import SuggestionBar
 from app.chat.view_options import ViewOptions
 from app.chat.words import figures_line, remarks, status_line, wants_retry
 from app.design.controls import FocusGroup, button, label
+from app.design.suggestion_bar import SuggestionBar
 from app.state.chat.attachment import with_attachments
 from app.state.chat.conversation import Answer, Turn
 from app.state.run.canvas import BlockState

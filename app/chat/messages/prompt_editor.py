@@ -6,9 +6,9 @@ from PySide6.QtCore import QEvent, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QTextCursor
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
-from app.chat.prompt_field import PromptField
 from app.chat.prose.widget import PAD
 from app.design.controls import button, label, restyle
+from app.design.prompt_field import PromptField
 from app.design.text_field import refusal
 from app.system.i18n import tr
 

@@ -6,7 +6,7 @@ import difflib
 from dataclasses import dataclass, field
 
 from app.state.run.canvas import CanvasState
-from engine import CanvasCommitted, Event, GenerationFinished, Recording, StepFinished
+from engine import CanvasCommitted, CanvasStarted, Event, GenerationFinished, Recording, StepFinished
 from engine.service import (
     Lane,
     LanePassed,
@@ -51,11 +51,16 @@ class LaneFigures:
 
 @dataclass(eq=False)
 class LaneRun:
-    """A lane under way or at its end."""
+    """A lane under way or at its end.
+
+    Args:
+        moments: its figures at each frame of its ``Replay``: when a block began, after a step, and at the commit.
+    """
 
     lane: Lane
     trace: Recording | None = None
     canvas: CanvasState = field(default_factory=CanvasState)
+    moments: list[LaneFigures] = field(default_factory=list)
     is_over: bool = False
     problem: str = ""
     details: str = ""
@@ -92,6 +97,15 @@ class LaneRun:
             case GenerationFinished():
                 self._committed, self._open = len(event.tokens), 0
                 self._steps, self._seconds = event.steps, event.seconds
+        if isinstance(event, CanvasStarted | StepFinished | CanvasCommitted):
+            self.moments.append(self.figures)
+        else:
+            self._mend_moment()
+
+    def _mend_moment(self) -> None:
+        """The latest frame has other figures than were known when it came."""
+        if self.moments:
+            self.moments[-1] = self.figures
 
     def take(self, reply: RunStarted | RunAdvanced | LanePassed | RunEnded) -> None:
         """Take in its next reply."""
@@ -102,6 +116,7 @@ class LaneRun:
                 self.fold(event)
             case LanePassed(_, forwards):
                 self._forwards = forwards
+                self._mend_moment()
             case RunEnded(_, message, details):
                 self.is_over, self.problem, self.details = True, message, details
 
@@ -142,7 +157,8 @@ class RaceRun:
     @property
     def was_stopped(self) -> bool:
         """Whether it ended before its lanes did, though nothing failed."""
-        return self.is_over and not self.problem and any(one.reason in ("", "cancelled") for one in self.lanes)
+        cut = (one for one in self.lanes if one.reason in ("", "cancelled"))
+        return self.is_over and not self.problem and any(not one.problem for one in cut)
 
     def agreement(self, lane: int) -> float:
         """How far a lane's text is the first one's, from 0 to 1."""

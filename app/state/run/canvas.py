@@ -24,6 +24,7 @@ from engine import (
     CanvasStarted,
     CanvasVerified,
     Event,
+    GenerationConfig,
     GenerationFinished,
     PrefillFinished,
     PrefixPinned,
@@ -58,6 +59,11 @@ def predicted_by(argmax: Tokens, written: Mask, filler: int) -> Mask:
     """(C,) where a pass over masks predicted: ``written`` is what was before it."""
     found: Mask = ~written & (argmax != filler)
     return found
+
+
+def rescue_cap(config: GenerationConfig) -> int | None:
+    """The denoising steps after which a run rescues a block; None where it never does."""
+    return config.max_denoising_steps if config.rescue else None
 
 
 @dataclass(frozen=True)
@@ -132,6 +138,7 @@ class BlockState:
     rewrites: int = 0  # of doubtful spans
     kept_rewrites: int = 0  # of these, those that stand
     predicted: Mask | None = None  # (C,) by the latest pass; None where a step predicts all
+    rescue_after: int | None = None  # steps that it takes at most before it is rescued; None: it never is
 
     def __post_init__(self) -> None:
         nothing = np.zeros(self.length, dtype=np.bool_)
@@ -146,6 +153,12 @@ class BlockState:
     def has_masks(self) -> bool:
         """Whether it is written over masks, a few tokens a pass."""
         return self.filler is not None
+
+    @property
+    def is_rescued(self) -> bool:
+        """Whether it has not converged, and is written on behind what was kept of it, a token a pass."""
+        may_be = self.rescue_after is not None and not self.has_masks and self.round is None
+        return may_be and self.steps > (self.rescue_after or 0)
 
     @property
     def length(self) -> int:
@@ -346,16 +359,20 @@ class BlockState:
 
 @dataclass(eq=False)
 class CanvasState:
-    """All canvases of one run. Folding its events one by one or in any portions gives the same state."""
+    """All canvases of one run. Folding its events one by one or in any portions gives the same state.
 
+    ``rescue_after`` is the run's, see ``rescue_cap``; events do not tell it.
+    """
+
+    rescue_after: int | None = None
     blocks: list[BlockState] = field(default_factory=list)
     finished: GenerationFinished | None = None
     prompt_tokens: int | None = None
 
     @staticmethod
-    def of(events: Iterable[Event]) -> CanvasState:
+    def of(events: Iterable[Event], rescue_after: int | None = None) -> CanvasState:
         """The state after these events, which begin a run."""
-        state = CanvasState()
+        state = CanvasState(rescue_after)
         for event in events:
             state.fold(event)
         return state
@@ -370,7 +387,15 @@ class CanvasState:
             case PrefillFinished():
                 self.prompt_tokens = event.prompt_tokens
             case CanvasStarted():
-                self.blocks.append(BlockState(event.block_index, event.canvas, event.pinned_mask, filler=event.filler))
+                self.blocks.append(
+                    BlockState(
+                        event.block_index,
+                        event.canvas,
+                        event.pinned_mask,
+                        filler=event.filler,
+                        rescue_after=self.rescue_after,
+                    )
+                )
             case StepFinished():
                 self._developing(event.block_index).fold_step(event)
             case PrefixPinned():

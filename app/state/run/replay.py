@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.state.run.canvas import BlockState, CanvasState, Mask, PinnedRound, Tokens, predicted_by
+from app.state.run.canvas import BlockState, CanvasState, Mask, PinnedRound, Tokens, predicted_by, rescue_cap
 from app.system.i18n import tr
 from engine import (
     CanvasCommitted,
@@ -29,6 +29,7 @@ from engine import (
     SafelightError,
     SlotsRead,
     StepFinished,
+    TraceHeader,
 )
 
 Floats = NDArray[np.float32]
@@ -391,7 +392,7 @@ class Replay:
         if not events:
             nothing = np.zeros(0, dtype=np.int32)
             events = [CanvasStarted(block, nothing, np.zeros(0, dtype=np.bool_))]
-        return _record(block, events, self._trace.header.changes)
+        return _record(block, events, self._trace.header)
 
     def canvas(self, place: int) -> Tokens | None:
         """The tokens on the canvas at a frame, from its event alone; None where that cannot be read."""
@@ -443,7 +444,7 @@ def _room(step: StepFinished) -> int:
     return 31 * len(step.argmax_canvas) + tops
 
 
-def _record(index: int, events: list[Event], changes: Sequence[Fork]) -> BlockRecord:
+def _record(index: int, events: list[Event], header: TraceHeader) -> BlockRecord:
     started = events[0]
     assert isinstance(started, CanvasStarted)
     steps = [event for event in events if isinstance(event, StepFinished)]
@@ -468,8 +469,10 @@ def _record(index: int, events: list[Event], changes: Sequence[Fork]) -> BlockRe
     if started.filler is not None:
         _carry(started.canvas != started.filler, started.filler, arrays)
     pins = [event for event in events if isinstance(event, PrefixPinned)]
-    held = _held(started, len(steps), [change for change in changes if change.block == started.block_index], pins)
-    snapshots = _snapshots(events, arrays, held)
+    held = _held(
+        started, len(steps), [change for change in header.changes if change.block == started.block_index], pins
+    )
+    snapshots = _snapshots(events, arrays, held, rescue_cap(header.config))
     return BlockRecord(
         index=index,
         noise=started.canvas,
@@ -526,9 +529,11 @@ def _held(started: CanvasStarted, steps: int, changes: Sequence[Fork], pins: Seq
     return rows
 
 
-def _snapshots(events: list[Event], arrays: dict[str, NDArray[Any]], held: Mask) -> tuple[BlockState, ...]:
+def _snapshots(
+    events: list[Event], arrays: dict[str, NDArray[Any]], held: Mask, rescue_after: int | None
+) -> tuple[BlockState, ...]:
     """What the reducer shows at each frame. The rows of ``arrays`` (S, ...) stand for the steps' own, held once."""
-    canvases = CanvasState()
+    canvases = CanvasState(rescue_after)
     found: list[BlockState] = []
     step = 0
     for event in events:

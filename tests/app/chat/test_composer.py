@@ -19,10 +19,10 @@ from app.chat.composer.attachments import MOST_FILES, local_files
 from app.chat.composer.composer import Composer
 from app.chat.composer.history import PromptHistory
 from app.chat.composer.text_files import LIMIT, decode, read_text_file, size_in_words
-from app.chat.prompts import prepare_with_files, suggestions
-from app.chat.suggestions import SuggestionBar
+from app.design.suggestion_bar import SuggestionBar
 from app.design.text_field import LONGEST, LONGEST_LINE, MOST_LINES, fits
 from app.state.chat.attachment import Attachment
+from app.state.chat.prompts import prepare_with_files, suggestions
 from engine import SKILLS, SUDOKU, SafelightError
 from engine.catalog import traits
 from engine.tasks import sudoku

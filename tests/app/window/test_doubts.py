@@ -10,8 +10,8 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app.chat.doubts import doubt
-from app.chat.prompts import suggestions
 from app.state.chat.conversation import Answer
+from app.state.chat.prompts import suggestions
 from app.window.main_window import MainWindow
 from engine import BASE, SKILLS, SUDOKU, GenerationConfig
 from engine.catalog import traits

@@ -8,7 +8,6 @@ from PySide6.QtCore import QSize, Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
-from app.chat.prompts import Suggestion
 from app.design.controls import FlowLayout, button
 from app.system.i18n import tr
 
@@ -17,7 +16,10 @@ PADDING = 32  # of a chip's text, both sides and the edge
 
 
 class SuggestionBar(QWidget):
-    """Chips; picking one emits its prompt. ``one_row`` hides the chips that do not fit into the first row."""
+    """Chips; picking one emits its prompt. ``one_row`` hides the chips that do not fit into the first row.
+
+    A suggestion is what its chip says, and its prompt.
+    """
 
     picked = Signal(str)
 
@@ -25,7 +27,7 @@ class SuggestionBar(QWidget):
         super().__init__()
         self._one_row = one_row
         self._host: QWidget | None = None
-        self._suggestions: tuple[Suggestion, ...] = ()
+        self._suggestions: tuple[tuple[str, str], ...] = ()
         self.chips: list[QPushButton] = []
         self.setAccessibleName(tr("Suggested prompts"))
         policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
@@ -37,9 +39,9 @@ class SuggestionBar(QWidget):
     @property
     def prompts(self) -> list[str]:
         """What the chips ask."""
-        return [suggestion.prompt for suggestion in self._suggestions]
+        return [prompt for _, prompt in self._suggestions]
 
-    def offer(self, suggestions: Sequence[Suggestion]) -> bool:
+    def offer(self, suggestions: Sequence[tuple[str, str]]) -> bool:
         """Replace the chips; returns whether they are others than before."""
         if tuple(suggestions) == self._suggestions:
             return False
@@ -51,8 +53,8 @@ class SuggestionBar(QWidget):
         self._host = QWidget()
         flow = FlowLayout(self._host, GAP)
         self.chips = []
-        for suggestion in self._suggestions:
-            chip = button(suggestion.label, tr("Ask: {prompt}", prompt=suggestion.label), role="chip")
+        for said, _ in self._suggestions:
+            chip = button(said, tr("Ask: {prompt}", prompt=said), role="chip")
             chip.clicked.connect(self._pick)
             flow.addWidget(chip)
             self.chips.append(chip)
@@ -69,15 +71,15 @@ class SuggestionBar(QWidget):
 
     def _fit(self) -> None:
         used = 0
-        for index, (chip, suggestion) in enumerate(zip(self.chips, self._suggestions, strict=True)):
+        for index, (chip, (said, _)) in enumerate(zip(self.chips, self._suggestions, strict=True)):
             if self._one_row:
                 used += chip.sizeHint().width() + (GAP if index else 0)
                 chip.setVisible(used <= self.width())
                 continue
             room = self.width() - PADDING
-            shown = chip.fontMetrics().elidedText(suggestion.label, Qt.TextElideMode.ElideRight, room)
+            shown = chip.fontMetrics().elidedText(said, Qt.TextElideMode.ElideRight, room)
             chip.setText(shown)
-            chip.setToolTip("" if shown == suggestion.label else suggestion.label)
+            chip.setToolTip("" if shown == said else said)
 
     @Slot()
     def _pick(self) -> None:

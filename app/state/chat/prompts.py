@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from app.state.chat.attachment import Attachment
 from app.system.i18n import tr, trn
@@ -14,8 +14,7 @@ from engine.service import LoadedModel
 from engine.tasks import skills, sudoku
 
 
-@dataclass(frozen=True)
-class Suggestion:
+class Suggestion(NamedTuple):
     """A prompt to offer; ``label`` is what its button says."""
 
     label: str

@@ -1,0 +1,42 @@
+"""What the Race page can do, by name, with its keys. Each goes to the page first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.context import RACE, AppContext, Lazy
+from app.design.action import Action, page_keys
+from app.system.i18n import tr
+
+if TYPE_CHECKING:
+    from app.race.controller import RaceController
+
+
+def actions(_context: AppContext, page: Lazy[RaceController]) -> list[Action]:
+    """About lanes and their races."""
+    section = tr("Race")
+
+    def race() -> None:
+        page().show("one")
+        page().race()
+
+    def add() -> None:
+        page().show("one")
+        page().page.lanes.bar.add.click()
+
+    def free() -> str:
+        return page.made.reason_to_wait() if page.made is not None else ""
+
+    on_page = page_keys(
+        RACE,
+        tr("On the page"),
+        lambda: page().enter(),
+        (tr("Start the race"), ("Return",)),
+        (tr("Play the race that is over"), ("Space",)),
+        (tr("The step before or after of any lane"), ("Left", "Right")),
+    )
+    return [
+        *on_page,
+        Action("race-start", tr("Start the race"), section, race, ("Ctrl+F5",), free),
+        Action("race-add-lane", tr("Add a lane to the race"), section, add, enabled=free),
+    ]

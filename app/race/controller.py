@@ -1,0 +1,247 @@
+"""Connects the Race page to the app: which lanes race, what they answer, and the races of this session."""
+
+from __future__ import annotations
+
+import random
+
+from PySide6.QtCore import QObject, Slot
+
+from app.context import RACE, AppContext
+from app.race import words
+from app.race.batch.batch import RaceBatch
+from app.race.lanes.chooser import LaneChooser
+from app.race.lanes.facts import FactBook
+from app.race.lanes.keeper import LaneKeeper
+from app.race.one.view import ShownRace
+from app.race.page import RacePage
+from app.race.racer import Racer
+from app.state.chat.prompts import prepare, suggestions
+from app.state.race.lanes import LaneSpec
+from app.state.race.prompts import BatchRequest
+from app.state.race.running import RaceRun
+from app.system.i18n import tr
+from engine import SafelightError, catalog
+from engine.catalog import Traits
+from engine.service import ServiceReply
+
+MOST_RACES = 12  # of the session that can be shown again
+
+
+class RaceController(QObject):
+    """One race at a time goes to the engine."""
+
+    notice = None  # the window says what went wrong
+
+    def __init__(self, context: AppContext) -> None:
+        super().__init__()
+        self._context = context
+        self.lanes, self.facts = LaneKeeper(context, self), FactBook(context, self)
+        self.racer = Racer(context, self)
+        chooser = LaneChooser(context, self.lanes, self.facts)
+        self.widget = self.page = page = RacePage(chooser, context.theme, context.values.reduced_motion)
+        self._races: list[ShownRace] = []  # of this session, the latest first
+        self._fault = ""  # of the last race
+        self._suggested: object = None  # what the suggestions were made for
+        self.batch = RaceBatch(context, self)
+        batch = page.batch
+        batch.run_asked.connect(self.run_batch)
+        batch.stop_asked.connect(self.stop)
+        batch.failed.connect(context.say)
+        self.batch.answered.connect(batch.add)
+        self.batch.measured.connect(batch.show_figures)
+        self.batch.ended.connect(self._batch_ended)
+        self.batch.changed.connect(self.refresh)
+        one = page.one
+        one.prompt.race_asked.connect(self.race)
+        one.prompt.stop_asked.connect(self.stop)
+        one.prompt.race_chosen.connect(self._show_earlier)
+        one.inspect_asked.connect(context.inspect)
+        one.compare_asked.connect(context.compare)
+        one.export_asked.connect(context.export)
+        self.racer.began.connect(self._began)
+        self.racer.changed.connect(self._changed)
+        self.racer.ended.connect(self._ended)
+        self.lanes.changed.connect(self._lanes_changed)
+        self.facts.found.connect(self.refresh)
+        context.register_busy(self)
+        context.arrived.connect(self.take)
+        context.busy_changed.connect(self.refresh)
+        context.settings_changed.connect(self._calm)
+        context.theme_changed.connect(self._dress)
+        self._show_lanes()
+        self.refresh()
+
+    def enter(self) -> None:
+        """The prompt has the keyboard."""
+        self.page.setFocus()
+
+    @Slot()
+    def _dress(self) -> None:
+        self.page.set_theme(self._context.theme)
+
+    @Slot()
+    def _calm(self) -> None:
+        self.page.set_reduced_motion(self._context.values.reduced_motion)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether lanes race."""
+        return self.racer.is_busy or self.batch.is_on
+
+    def reason_to_wait(self) -> str:
+        """That lanes race, in a sentence; empty where none do."""
+        return tr("A race is on; Esc stops it") if self.is_busy else ""
+
+    # ---------------------------------------------------------------- lanes
+
+    @Slot()
+    def _lanes_changed(self) -> None:
+        self._fault = ""
+        self._show_lanes()
+        self.refresh()
+
+    def _show_lanes(self) -> None:
+        """Empty cards for the lanes as they are now."""
+        self.page.one.show_lanes(self.lanes.specs)
+        self._show_history()
+
+    def _traits(self, lane: LaneSpec) -> Traits:
+        return catalog.traits(lane.model, lane.adapter or None)
+
+    # ---------------------------------------------------------------- racing
+
+    def _reason(self) -> str:
+        """What a race waits for, in a sentence; empty where it need not. Without a model each lane's own is loaded."""
+        context = self._context
+        is_waiting = context.is_busy or context.loading is not None
+        return context.reason_to_wait() if is_waiting else ""
+
+    @Slot()
+    @Slot(str)
+    def race(self, prompt: str = "") -> None:
+        """Let all lanes answer the prompt that is written, or this one."""
+        asked = prompt or self.page.one.prompt.text
+        if self._reason() or self.page.lanes.problem:
+            return
+        try:
+            asked = prepare(self._traits(self.lanes.specs[0]), asked)
+        except SafelightError as error:
+            self._fault = str(error)
+            self.refresh()
+            return
+        self._fault = ""
+        self.page.show_part("one")
+        self.racer.race(asked, self.lanes.specs, self._context.values.next_seed())
+
+    @Slot()
+    def stop(self) -> None:
+        """Stop all lanes within one denoising step."""
+        self.racer.stop()
+        self.batch.stop()
+
+    @Slot(object)
+    def _began(self, run: RaceRun) -> None:
+        lanes = self.lanes.specs
+        race = ShownRace(run, lanes, [self._traits(lane).canvas_columns for lane in lanes])
+        self._races = [race, *self._races][:MOST_RACES]
+        self.page.one.begin(race)
+        self._show_history()
+        self.refresh()
+
+    @Slot()
+    def _changed(self) -> None:
+        self.page.one.refresh()
+        self.refresh()
+
+    @Slot(object)
+    def _ended(self, run: RaceRun) -> None:
+        self._fault = tr(run.problem) if run.problem else ""
+        if not self._fault and run.was_stopped:
+            self._fault = tr("Stopped before the end.")
+        self.page.one.end()
+        self.page.one.play_if_short()
+        self._context.busy_changed.emit()
+
+    @Slot(object)
+    def take(self, replies: list[ServiceReply]) -> None:
+        """Take in what arrived from the engine."""
+        self.racer.take(replies)
+        self.batch.racer.take(replies)
+
+    # ---------------------------------------------------------------- batches
+
+    @Slot(object)
+    def run_batch(self, request: BatchRequest) -> None:
+        """Let all lanes answer the prompts of a request, one after the other."""
+        if self._reason() or self.page.lanes.problem:
+            return
+        specs, view = self.lanes.specs, self.page.batch
+        try:
+            self.batch.begin(request, specs)
+        except SafelightError as error:
+            view.show_fault(tr(str(error)))
+            return
+        told = zip(self.page.lanes.titles, map(words.changes_words, specs), strict=True)
+        scores = self.batch.scores
+        view.begin(request, [" · ".join(filter(None, parts)) for parts in told], scores.lanes)
+        view.offer_files({"csv": scores.to_csv, "json": self.batch.to_json})
+        self.refresh()
+
+    @Slot(str)
+    def _batch_ended(self, why: str) -> None:
+        self.page.batch.end(why)
+
+    # ---------------------------------------------------------------- the races of this session
+
+    def _show_history(self) -> None:
+        shown = self.page.one.shown
+        place = self._races.index(shown) if shown in self._races else -1
+        self.page.one.prompt.show_history([words.race_title(race.prompt) for race in self._races], place)
+
+    @Slot(int)
+    def _show_earlier(self, place: int) -> None:
+        self.page.one.show_race(self._races[place])
+        self.refresh()
+
+    # ---------------------------------------------------------------- what is possible now
+
+    @Slot()
+    def refresh(self) -> None:
+        """What can be asked has changed: another model or lane, or a race that began or ended."""
+        page, busy, shown = self.page, self.is_busy, self.page.one.shown
+        page.one.name_lanes([page.lanes.title(lane) for lane in (self.lanes.specs if shown is None else shown.lanes)])
+        reason = "" if busy else self._reason()
+        page.lanes.set_busy(busy)
+        page.batch.show_doing(
+            is_on=self.batch.is_on,
+            reason=tr("A race is on; Esc stops it.") if self.racer.is_busy else reason or page.lanes.problem,
+            message=self._loading(self.batch.racer),
+        )
+        page.one.prompt.show_doing(
+            is_busy=busy,
+            message=tr("A batch is on; Esc stops it.") if self.batch.is_on else self._loading(self.racer) or reason,
+            fault=self._fault,
+            can_race=not reason and not page.lanes.problem,
+        )
+        traits = self._traits(self.lanes.specs[0])
+        if traits != self._suggested:
+            self._suggested = traits
+            page.one.prompt.offer(suggestions(traits, random.Random()))
+
+    @staticmethod
+    def _loading(racer: Racer) -> str:
+        """What is being loaded for a race; empty once nothing is."""
+        loading = None if racer.run is None else racer.run.loading
+        if loading is None:
+            return ""
+        return tr("Loading {model} beside the loaded model, {share}", model=loading.title, share=f"{loading.share:.0%}")
+
+    def show(self, part: str) -> None:
+        """Go to the page, and there to a part."""
+        self._context.show_page(RACE)
+        self.page.show_part(part)
+
+
+def build(context: AppContext) -> RaceController:
+    """The Race page."""
+    return RaceController(context)

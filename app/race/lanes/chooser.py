@@ -1,0 +1,194 @@
+"""The choice of lanes: their chips, and below them the fields of the one that is open. For all parts of the page."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from PySide6.QtCore import Slot
+from PySide6.QtWidgets import QFileDialog, QVBoxLayout, QWidget
+
+from app.context import AppContext
+from app.design.controls import label
+from app.race import words
+from app.race.lanes.bar import LaneBar
+from app.race.lanes.editor import LaneEditor
+from app.race.lanes.facts import FactBook, ModelFacts
+from app.race.lanes.keeper import LaneKeeper
+from app.state.adapters import adapters_for, title_of_adapter
+from app.state.race.lanes import LaneSpec
+from app.system.i18n import tr
+from engine import EMBEDDED, SafelightError
+from engine.service import is_remote
+
+
+class LaneChooser(QWidget):
+    """Shows and changes the lanes of a ``LaneKeeper``. ``problem`` says why they cannot race."""
+
+    def __init__(self, context: AppContext, keeper: LaneKeeper, facts: FactBook) -> None:
+        super().__init__()
+        self._context, self._keeper, self._facts = context, keeper, facts
+        self._open = -1  # the lane whose fields are open
+        self._folders: list[str] = []  # of adapters that the user has opened
+        self._is_busy = False
+        self.bar, self.editor = LaneBar(), LaneEditor()
+        self.note = label("", "caption", wrap=True)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(16, 12, 16, 8)
+        column.setSpacing(8)
+        for part in (self.bar, self.editor, self.note):
+            column.addWidget(part)
+        self.bar.chosen.connect(self.open)
+        self.bar.add_asked.connect(self._add)
+        self.editor.changed.connect(self._change)
+        self.editor.duplicate_asked.connect(self._duplicate)
+        self.editor.remove_asked.connect(self._remove)
+        self.editor.folder_asked.connect(self._ask_folder)
+        self.editor.closed.connect(self._close)
+        keeper.changed.connect(self.refresh)
+        facts.found.connect(self.refresh)
+        context.model_changed.connect(self.refresh)
+        context.models_changed.connect(self._find_anew)
+        self.refresh()
+
+    # ---------------------------------------------------------------- what is known
+
+    @property
+    def titles(self) -> list[str]:
+        """What the lanes are called, in their order."""
+        return [self.title(lane) for lane in self._keeper.specs]
+
+    @property
+    def problem(self) -> str:
+        """Why the lanes cannot race, in a sentence; empty if they can."""
+        twins = self._keeper.twins
+        if twins is not None:
+            return tr(
+                "Lanes {one} and {other} are the same. Give one of them another model, decoding or setting.",
+                one=twins[0] + 1,
+                other=twins[1] + 1,
+            )
+        problems = [(place, self._problem(lane)) for place, lane in enumerate(self._keeper.specs, start=1)]
+        return next((tr("Lane {lane}: {problem}", lane=place, problem=why) for place, why in problems if why), "")
+
+    def title(self, lane: LaneSpec) -> str:
+        """What a lane is called, with its model's decoder once that is known."""
+        facts = self._facts.of(lane.model)
+        own = next(iter(facts.decoders), "") if facts is not None else ""
+        return words.lane_title(lane, self._context.title_of(lane.model), own)
+
+    def _problem(self, lane: LaneSpec) -> str:
+        """What is wrong with a lane, in a sentence, as far as it is known."""
+        facts = self._facts.of(lane.model)
+        if facts is None or facts.problem:
+            return "" if facts is None else facts.problem
+        if lane.decoder and lane.decoder not in facts.decoders:
+            return tr("{model} does not decode so.", model=self._context.title_of(lane.model))
+        try:
+            facts.defaults.replace(**lane.changes)
+        except SafelightError as error:
+            return tr(str(error))
+        return ""
+
+    def _models(self) -> list[tuple[str, str]]:
+        """The models that may race: those of this machine."""
+        loaded = self._context.model
+        here = [known.id for known in EMBEDDED if (known.folder / "config.json").is_file()]
+        others = [path for path, _ in self._context.models]
+        found = dict.fromkeys((*here, *others, *([] if loaded is None else [loaded.path_or_id])))
+        return [(path, self._context.title_of(path)) for path in found if not is_remote(path)]
+
+    def _beside(self) -> str:
+        """What has to be loaded beside the loaded model."""
+        loaded = self._context.model
+        if loaded is None:
+            return ""
+        known = loaded.path_or_id, loaded.adapter or ""
+        wanted = dict.fromkeys((lane.model, lane.adapter) for lane in self._keeper.specs)
+        named = []
+        for model, adapter in wanted:
+            if (model, adapter) != known:
+                facts = self._facts.of(model)
+                title = words.lane_title(LaneSpec(model, adapter=adapter), self._context.title_of(model))
+                named.append((title, 0 if facts is None else facts.bytes))
+        return words.beside_words(named)
+
+    # ---------------------------------------------------------------- showing
+
+    @Slot()
+    def _find_anew(self) -> None:
+        self._facts.forget()
+        self.refresh()
+
+    @Slot()
+    def refresh(self) -> None:
+        """Show the lanes, and what is known of them now."""
+        specs = self._keeper.specs
+        if self._open >= len(specs):
+            self._open = -1
+        tips = [words.changes_words(lane) for lane in specs]
+        self.bar.show_lanes(self.titles, tips, self._open, can_add=self._keeper.can_add and not self._is_busy)
+        self.editor.setVisible(self._open >= 0)
+        if self._open >= 0:
+            self._show_fields(specs[self._open])
+        note = self.problem or self._beside()
+        self.note.setText(note)
+        self.note.setVisible(bool(note))
+
+    def _show_fields(self, lane: LaneSpec) -> None:
+        facts = self._facts.of(lane.model) or ModelFacts()
+        fitting = dict.fromkeys((*adapters_for(lane.model), *self._folders, *([lane.adapter] if lane.adapter else [])))
+        adapters = [(path, title_of_adapter(path)) for path in fitting]
+        problem = self._problem(lane)
+        self.editor.show_lane(lane, self._models(), adapters, facts.decoders, facts.defaults, problem)
+        self.editor.allow(can_add=self._keeper.can_add, can_remove=self._keeper.can_remove)
+
+    def set_busy(self, is_busy: bool) -> None:
+        """While a race is on, the lanes stay as they are."""
+        if is_busy != self._is_busy:
+            self._is_busy = is_busy
+            if is_busy:
+                self._open = -1
+            for chip in self.bar.chips:
+                chip.setEnabled(not is_busy)
+            self.refresh()
+
+    # ---------------------------------------------------------------- changing
+
+    @Slot(int)
+    def open(self, lane: int) -> None:
+        """Open the fields of a lane, from 0; -1 closes them."""
+        self._open = lane
+        self.refresh()
+
+    @Slot()
+    def _close(self) -> None:
+        chip = self.bar.chips[self._open]
+        self.open(-1)
+        chip.setFocus()
+
+    @Slot()
+    def _add(self) -> None:
+        last = len(self._keeper.specs) - 1
+        self._open = last + 1
+        self._keeper.duplicate(last)
+
+    @Slot()
+    def _duplicate(self) -> None:
+        self._open += 1
+        self._keeper.duplicate(self._open - 1)
+
+    @Slot()
+    def _remove(self) -> None:
+        place, self._open = self._open, -1
+        self._keeper.remove(place)
+
+    @Slot(object)
+    def _change(self, lane: LaneSpec) -> None:
+        self._keeper.change(self._open, lane)
+
+    @Slot()
+    def _ask_folder(self) -> None:
+        folder = QFileDialog.getExistingDirectory(self.window(), tr("Open an adapter's folder"))
+        if folder:
+            self._folders.append(folder)
+            self._keeper.change(self._open, replace(self._keeper.specs[self._open], adapter=folder))

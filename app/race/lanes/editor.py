@@ -1,0 +1,214 @@
+"""The fields of one lane: its model, how that decodes, what is on it, which settings are not its model's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from PySide6.QtCore import Signal, Slot
+from PySide6.QtWidgets import QCheckBox, QFrame, QHBoxLayout, QVBoxLayout, QWidget
+
+from app.design.controls import FlowLayout, button, chain_tabs, label
+from app.design.fonts import px
+from app.settings.decoders import settings_of
+from app.settings.fields import ChoiceBox, NumberBox, WholeBox, choice_box, flag_box, number_box, show_decoders
+from app.settings.spec import DECODER, SAMPLER, Setting
+from app.state.race.lanes import LaneSpec
+from app.system.i18n import tr
+from engine import GenerationConfig
+
+OPEN_FOLDER = "\0"  # the last entry of the adapters
+SETTING_WIDTH, BOX = 304, 96  # pixels at 100 %
+Entry = tuple[str, str]
+"""A value and what is shown for it."""
+
+
+class LaneEditor(QFrame):
+    """``changed`` tells of another lane by the user's hand; ``show_lane`` does not."""
+
+    changed = Signal(object)  # a LaneSpec
+    folder_asked = Signal()  # of an adapter
+    duplicate_asked = Signal()
+    remove_asked = Signal()
+    closed = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("role", "panel")
+        self.setAccessibleName(tr("Fields of the lane"))
+        self._lane = LaneSpec("")
+        self._defaults = GenerationConfig()
+        self._own = ""  # the model's decoder
+        self._filling = False
+        self.model = _chooser(tr("Model"))
+        self.decoder = choice_box(DECODER)
+        self.adapter = _chooser(tr("Adapter"))
+        self.ticks: dict[str, QCheckBox] = {}
+        self.boxes: dict[str, NumberBox] = {}
+        self._cells: dict[str, QWidget] = {}
+        self.problem = label("", "error", wrap=True)
+        self.duplicate = button(tr("Duplicate"), tr("Duplicate this lane"))
+        self.remove = button(tr("Remove"), tr("Remove this lane"))
+        self.close_button = button(tr("Done"), tr("Close the fields of the lane"), role="plain")
+        self._lay_out()
+        self.model.activated.connect(self._choose_model)
+        self.decoder.activated.connect(self._edit)
+        self.adapter.activated.connect(self._choose_adapter)
+        self.duplicate.clicked.connect(self.duplicate_asked)
+        self.remove.clicked.connect(self.remove_asked)
+        self.close_button.clicked.connect(self.closed)
+
+    def _lay_out(self) -> None:
+        choices = QWidget()
+        flow = FlowLayout(choices, 16, 8)
+        for title, box in (
+            (tr("Model"), self.model),
+            (tr("Decoding"), self.decoder),
+            (tr("Adapter"), self.adapter),
+        ):
+            cell = QWidget()
+            column = QVBoxLayout(cell)
+            column.setContentsMargins(0, 0, 0, 0)
+            column.setSpacing(4)
+            column.addWidget(label(title, "setting"))
+            column.addWidget(box)
+            flow.addWidget(cell)
+        settings = QWidget()
+        grid = FlowLayout(settings, 24, 4)
+        for setting in SAMPLER:
+            grid.addWidget(self._add_setting(setting))
+        last = QHBoxLayout()
+        last.setSpacing(16)
+        last.addWidget(self.duplicate)
+        last.addWidget(self.remove)
+        last.addStretch(1)
+        last.addWidget(self.close_button)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(16, 12, 16, 12)
+        column.setSpacing(8)
+        column.addWidget(choices)
+        column.addWidget(label(tr("A setting without a tick follows the model."), "caption", wrap=True))
+        column.addWidget(settings)
+        column.addWidget(self.problem)
+        column.addLayout(last)
+        settings_in_order = (part for name in self.ticks for part in (self.ticks[name], self.boxes[name]))
+        chain_tabs(self.adapter, (*settings_in_order, self.duplicate, self.remove, self.close_button))
+
+    def _add_setting(self, setting: Setting) -> QWidget:
+        tick, box = flag_box(f"own_{setting.name}", setting.label, setting.explanation), number_box(setting)
+        tick.setAccessibleName(tr("Set {setting}", setting=tr(setting.label)))
+        box.setFixedWidth(px(BOX))
+        tick.toggled.connect(self._tick)
+        box.valueChanged.connect(self._edit)
+        cell = QWidget()
+        cell.setFixedWidth(px(SETTING_WIDTH))
+        row = QHBoxLayout(cell)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(4)
+        row.addWidget(tick, 1)
+        row.addWidget(box)
+        self.ticks[setting.name], self.boxes[setting.name], self._cells[setting.name] = tick, box, cell
+        return cell
+
+    # ---------------------------------------------------------------- what is shown
+
+    def show_lane(
+        self,
+        lane: LaneSpec,
+        models: Sequence[Entry],
+        adapters: Sequence[Entry],
+        decoders: Sequence[str],
+        defaults: GenerationConfig,
+        problem: str,
+    ) -> None:
+        """Show a lane with what there is to choose from.
+
+        Args:
+            decoders: of its model, its own first; none while they are not known.
+            defaults: its model's settings.
+            problem: what is wrong with it, in a sentence.
+        """
+        self._filling = True
+        self._lane, self._defaults, self._own = lane, defaults, next(iter(decoders), "")
+        _offer(self.model, models, lane.model)
+        _offer(self.adapter, [("", tr("None")), *adapters, (OPEN_FOLDER, tr("Open a folder…"))], lane.adapter)
+        show_decoders(self.decoder, decoders or (lane.decoder,), lane.decoder or self._own)
+        self.decoder.setEnabled(len(decoders) > 1)
+        shown = settings_of(lane.decoder or self._own)
+        for setting in SAMPLER:
+            is_own = setting.name in lane.changes
+            self._cells[setting.name].setVisible(setting.name in shown)
+            self.ticks[setting.name].setChecked(is_own)
+            self.boxes[setting.name].setEnabled(is_own)
+            self._put(setting.name, lane.changes.get(setting.name, getattr(defaults, setting.name)))
+        self.problem.setText(problem)
+        self.problem.setVisible(bool(problem))
+        self._filling = False
+
+    def allow(self, *, can_add: bool, can_remove: bool) -> None:
+        """Whether there may be a lane more, or less."""
+        self.duplicate.setEnabled(can_add)
+        self.remove.setEnabled(can_remove)
+
+    def _put(self, name: str, value: float) -> None:
+        box = self.boxes[name]
+        if isinstance(box, WholeBox):
+            box.setValue(int(value))
+        else:
+            box.setValue(float(value))
+
+    # ---------------------------------------------------------------- what is chosen
+
+    @Slot()
+    def _choose_model(self) -> None:
+        """Another model decodes as it does by itself, with nothing on it and its own settings."""
+        model = self.model.currentData()
+        if model != self._lane.model:
+            self.changed.emit(LaneSpec(model))
+
+    @Slot()
+    def _choose_adapter(self) -> None:
+        chosen = self.adapter.currentData()
+        if chosen == OPEN_FOLDER:
+            self.adapter.setCurrentIndex(self.adapter.findData(self._lane.adapter))
+            self.folder_asked.emit()
+        else:
+            self.changed.emit(replace(self._lane, adapter=chosen))
+
+    @Slot(bool)
+    def _tick(self, is_own: bool) -> None:
+        if self._filling:
+            return
+        name = self.sender().objectName().removeprefix("own_")
+        self.boxes[name].setEnabled(is_own)
+        self._edit()
+
+    @Slot()
+    def _edit(self) -> None:
+        if self._filling:
+            return
+        decoder = self.decoder.currentData() or ""
+        shown, changes = settings_of(decoder or self._own), {}
+        for setting in SAMPLER:
+            if self.ticks[setting.name].isChecked() and setting.name in shown:
+                value, known = self.boxes[setting.name].value(), self._lane.changes.get(setting.name)
+                # One with more decimals than the box shows stays as it is.
+                changes[setting.name] = value if known is None or round(known, setting.decimals) != value else known
+        self.changed.emit(replace(self._lane, decoder=decoder, changes=changes))
+
+
+def _chooser(name: str) -> ChoiceBox:
+    box = ChoiceBox()
+    box.setAccessibleName(name)
+    box.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToContents)
+    return box
+
+
+def _offer(box: ChoiceBox, entries: Sequence[Entry], chosen: str) -> None:
+    """Offer these, and what is chosen if it is none of them."""
+    wanted = [*entries] if any(value == chosen for value, _ in entries) else [(chosen, chosen), *entries]
+    if [(box.itemData(place), box.itemText(place)) for place in range(box.count())] != wanted:
+        box.clear()
+        for value, title in wanted:
+            box.addItem(title, value)
+    box.setCurrentIndex(box.findData(chosen))

@@ -1,0 +1,94 @@
+"""What is known of the models of lanes: how they decode, their settings, what they take. Knows no widgets.
+
+Of a model that is not loaded its small files tell, which are read in a thread: that imports torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from PySide6.QtCore import QObject, Signal, Slot
+
+from app.bridge.background import Background
+from app.context import AppContext
+from app.system.i18n import tr
+from engine import GenerationConfig, SafelightError
+
+MOST_KEPT = 64  # models
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """Of one model.
+
+    Args:
+        decoders: that it has, its own first; none where it cannot be read.
+        bytes: that it takes beside what is loaded; 0 where that is not known.
+        problem: why it cannot be read, in a sentence.
+    """
+
+    decoders: tuple[str, ...] = ()
+    defaults: GenerationConfig = field(default_factory=GenerationConfig)
+    bytes: int = 0
+    problem: str = ""
+
+
+class FactBook(QObject):
+    """Facts by model; ``found`` tells that there are more."""
+
+    found = Signal()
+
+    def __init__(self, context: AppContext, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._context = context
+        self._known: dict[str, ModelFacts] = {}
+        self._wanted: list[str] = []  # that are not read yet, the first of them being read
+        self._reading = Background(self)
+        self._reading.done.connect(self._take)
+        self._reading.failed.connect(self._fail)
+
+    def of(self, model: str) -> ModelFacts | None:
+        """A model's facts; None while they are being read."""
+        loaded = self._context.model
+        if loaded is not None and loaded.path_or_id == model:
+            return ModelFacts(loaded.decoders, loaded.defaults)
+        if model not in self._known and model not in self._wanted:
+            self._wanted.append(model)
+            if len(self._wanted) == 1:
+                self._read()
+        return self._known.get(model)
+
+    def forget(self) -> None:
+        """Read anew what cannot have stayed as it was: other models are there."""
+        self._known.clear()
+
+    def _read(self) -> None:
+        model = self._wanted[0]
+        self._reading.ask(lambda: _facts(model))
+
+    @Slot(object)
+    def _take(self, facts: ModelFacts) -> None:
+        if len(self._known) >= MOST_KEPT:
+            self._known.clear()
+        self._known[self._wanted.pop(0)] = facts
+        if self._wanted:
+            self._read()
+        self.found.emit()
+
+    @Slot(object)
+    def _fail(self, error: Exception) -> None:
+        if not isinstance(error, SafelightError):
+            raise error
+        self._take(ModelFacts(problem=tr(str(error))))
+
+
+def _facts(model: str) -> ModelFacts:
+    """
+    Raises:
+        SafelightError: the model cannot be read.
+    """
+    from engine import run_settings  # torch
+    from engine.models.folder import plan  # torch
+
+    found = run_settings(model)
+    return ModelFacts(found.decoders, found.defaults, plan(model).released_bytes)

@@ -1,0 +1,1 @@
+"""One prompt, live in all lanes, and gone through afterwards."""

@@ -1,0 +1,69 @@
+"""A lane's figures in a row: each number over what it counts."""
+
+from __future__ import annotations
+
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
+
+from app.design.controls import label
+from app.race.words import UNKNOWN
+from app.state.intervals import percent
+from app.state.race.running import LaneFigures
+from app.system.i18n import tr
+
+
+class FigureRow(QWidget):
+    """Tokens, forwards, tokens a forward, seconds; agreement from the second lane on."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._row = QHBoxLayout(self)
+        self._row.setContentsMargins(0, 0, 0, 0)
+        self._row.setSpacing(8)
+        self.tokens = self._add(tr("tokens"), tr("Written so far; of a block under way, those that are accepted"))
+        self.forwards = self._add(tr("forwards"), tr("Passes behind the prompt, those that only commit text included"))
+        self.ratio = self._add(tr("per forward"), tr("Tokens per forward"))
+        self.seconds = self._add(tr("seconds"), tr("Of this lane alone, without the prompt and the others' turns"))
+        self.agreement = self._add(tr("as lane 1"), tr("The share of the text's characters that lane 1 has, too"))
+        self.show_figures(LaneFigures())
+        self.show_agreement(None)
+
+    def _add(self, unit: str, tip: str) -> QLabel:
+        made = label(UNKNOWN, "figure")
+        made.setAccessibleName(unit)
+        made.setToolTip(tip)
+        made.setAccessibleDescription(tip)
+        below = label(unit, "caption")
+        below.setToolTip(tip)
+        cell = QWidget()
+        column = QVBoxLayout(cell)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(made)
+        column.addWidget(below)
+        self._row.addWidget(cell, 1)
+        return made
+
+    def set_first(self, is_first: bool) -> None:
+        """The first lane has nobody to agree with; the place stays, so that all lanes are as wide."""
+        cell = self.agreement.parentWidget()
+        assert cell is not None
+        policy = cell.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)
+        cell.setSizePolicy(policy)
+        cell.setVisible(not is_first)
+
+    def show_figures(self, figures: LaneFigures) -> None:
+        """What the lane has written and spent."""
+        per = figures.tokens_per_forward
+        for cell, text in (
+            (self.tokens, f"{figures.tokens:,}"),
+            (self.forwards, f"{figures.forwards:,}"),
+            (self.ratio, UNKNOWN if per is None else f"{per:.2f}"),
+            (self.seconds, f"{figures.seconds:.3f}"),
+        ):
+            if text != cell.text():
+                cell.setText(text)
+
+    def show_agreement(self, share: float | None) -> None:
+        """How far the text is the first lane's, 0 to 1; None while that is not known."""
+        self.agreement.setText(percent(share))

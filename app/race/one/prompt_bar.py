@@ -1,0 +1,142 @@
+"""Where the prompt of a race is written: the field, Race or Stop, suggestions, and the races of this session."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QSize, Signal, Slot
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
+
+from app.design.controls import FocusGroup, button, label, restyle
+from app.design.prompt_field import PromptField
+from app.design.suggestion_bar import SuggestionBar
+from app.design.text_field import refusal
+from app.settings.fields import ChoiceBox
+from app.system.i18n import tr
+
+MOST_LINES = 3
+HISTORY_LETTERS = 18  # of the box
+
+
+class RaceField(PromptField):
+    """As tall as its text, up to ``MOST_LINES``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setAccessibleName(tr("Prompt"))
+        self.setAccessibleDescription(tr("Enter starts the race, Shift+Enter starts a new line"))
+        self.setPlaceholderText(tr("What all lanes answer"))
+        self.document().documentLayout().documentSizeChanged.connect(self.updateGeometry)
+
+    def sizeHint(self) -> QSize:
+        lines = max(1, min(MOST_LINES, int(self.document().size().height())))  # a plain text document counts lines
+        around = 2 * int(self.document().documentMargin()) + 2
+        return QSize(240, lines * self.fontMetrics().lineSpacing() + around)
+
+
+class PromptBar(QWidget):
+    """Emits ``race_asked`` with what is written, and which earlier race is to be shown again."""
+
+    race_asked = Signal(str)
+    stop_asked = Signal()
+    race_chosen = Signal(int)  # of the history, from 0
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._can_race = False
+        self.field = RaceField()
+        self.race = button(tr("Race"), tr("Start the race"), role="primary", tip=tr("All lanes answer (Enter)"))
+        self.stop = button(tr("Stop"), tr("Stop the race"), role="plain", tip=tr("Within one denoising step (Esc)"))
+        self.suggestions = SuggestionBar(one_row=True)
+        self.history = ChoiceBox()
+        self.history.setAccessibleName(tr("Races of this session"))
+        self.history.setToolTip(tr("Races of this session"))
+        self.history.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.history.setMinimumContentsLength(HISTORY_LETTERS)
+        self.message = label("", "caption", wrap=True)
+        self.fault = label("", "error", wrap=True, selectable=True)
+        self._focus = FocusGroup(self.race, self.stop)
+        self._lay_out()
+        self.field.submitted.connect(self._submit)
+        self.field.textChanged.connect(self._allow)
+        self.field.overlong.connect(self._refuse)
+        self.field.focus_changed.connect(self._mark_focus)
+        self.race.clicked.connect(self._submit)
+        self.stop.clicked.connect(self.stop_asked)
+        self.suggestions.picked.connect(self._take)
+        self.history.activated.connect(self.race_chosen)
+        self.show_doing(is_busy=False, message="", fault="", can_race=False)
+        self.show_history((), -1)
+
+    def _lay_out(self) -> None:
+        self._frame = QFrame()
+        self._frame.setProperty("role", "field")
+        inside = QHBoxLayout(self._frame)
+        inside.setContentsMargins(12, 8, 8, 8)
+        inside.setSpacing(8)
+        inside.addWidget(self.field, 1)
+        inside.addWidget(self.race)
+        inside.addWidget(self.stop)
+        below = QHBoxLayout()
+        below.setSpacing(16)
+        below.addWidget(self.suggestions, 1)
+        below.addWidget(self.history)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(8)
+        column.addWidget(self._frame)
+        column.addLayout(below)
+        column.addWidget(self.message)
+        column.addWidget(self.fault)
+        self.setFocusProxy(self.field)
+
+    @property
+    def text(self) -> str:
+        """What is written."""
+        return self.field.toPlainText()
+
+    def offer(self, suggestions: Sequence[tuple[str, str]]) -> None:
+        """The prompts to pick from, each with what its chip says."""
+        self.suggestions.offer(suggestions)
+
+    def show_history(self, titles: Sequence[str], shown: int) -> None:
+        """The races of this session; one alone need not be chosen."""
+        self.history.clear()
+        self.history.addItems(list(titles))
+        self.history.setCurrentIndex(shown)
+        self.history.setVisible(len(titles) > 1)
+
+    def show_doing(self, *, is_busy: bool, message: str, fault: str, can_race: bool) -> None:
+        """Whether a race is on, what the user waits for, and why the last one failed."""
+        self._can_race = can_race
+        with self._focus:
+            self.race.setVisible(not is_busy)
+            self.stop.setVisible(is_busy)
+            self._allow()
+        self.history.setEnabled(not is_busy)
+        for told, text in ((self.message, message), (self.fault, fault)):
+            told.setText(text)
+            told.setVisible(bool(text))
+
+    @Slot()
+    def _allow(self) -> None:
+        self.race.setEnabled(self._can_race and bool(self.text.strip()))
+
+    @Slot()
+    def _refuse(self) -> None:
+        self.fault.setText(refusal())
+        self.fault.show()
+
+    @Slot(bool)
+    def _mark_focus(self, focused: bool) -> None:
+        restyle(self._frame, "active", focused)
+
+    @Slot(str)
+    def _take(self, prompt: str) -> None:
+        self.field.setPlainText(prompt)
+        self._submit()
+
+    @Slot()
+    def _submit(self) -> None:
+        if self.race.isEnabled() and self.race.isVisibleTo(self):
+            self.race_asked.emit(self.text)

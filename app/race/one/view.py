@@ -1,0 +1,305 @@
+"""One prompt in all lanes: what is asked, the lanes beside each other, and the clock to go through them afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from PySide6.QtCore import QTimer, Signal, Slot
+from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import QGridLayout, QVBoxLayout, QWidget
+
+from app.design.controls import Hairline, chain_tabs, label, scroller
+from app.design.fonts import px
+from app.design.tokens import DARKROOM, Theme
+from app.race import words
+from app.race.one.card import LaneCard
+from app.race.one.clock import RaceClock
+from app.race.one.clock_bar import ClockBar
+from app.race.one.prompt_bar import PromptBar
+from app.race.one.reader import ALL, NOTHING, LanePart, LaneReading, RaceReader, ReadingRequest
+from app.state.race.lanes import LaneSpec
+from app.state.race.running import RaceRun
+from app.state.run.canvas import BlockState
+from app.state.run.replay import Replay
+from app.system.i18n import tr
+from engine import Recording
+
+NARROW = 640  # pixels at 100 %; below it the lanes stand under each other
+READ_MS = 250  # between two readings of the texts; a thread reads them
+WATCHABLE_SECONDS = 2.0  # of a race; a shorter one is played once it is over
+
+
+@dataclass(eq=False)
+class ShownRace:
+    """A race under way or over, with the lanes as they were chosen.
+
+    Args:
+        columns: of each lane's canvas, None for as many cells as fit.
+    """
+
+    run: RaceRun
+    lanes: Sequence[LaneSpec]
+    columns: Sequence[int | None]
+    replays: dict[int, Replay] = field(default_factory=dict)  # of lanes, once they are looked at
+
+    @property
+    def prompt(self) -> str:
+        return str(self.run.request.messages[-1]["content"])
+
+    def replay(self, lane: int) -> Replay | None:
+        """What a lane's frames are read from; None where it has none."""
+        trace = self.run.lanes[lane].trace
+        if lane not in self.replays and trace is not None:
+            self.replays[lane] = Replay(trace)
+        found = self.replays.get(lane)
+        return found if found is not None and found.frames else None
+
+
+class OneRace(QWidget):
+    """Shows a ``ShownRace``, live and afterwards."""
+
+    inspect_asked = Signal(object)  # a Recording
+    compare_asked = Signal(object, object)  # two Recordings, the first lane's last
+    export_asked = Signal(object)  # a Recording
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._shown: ShownRace | None = None
+        self._theme, self._reduced_motion = DARKROOM, False
+        self._begun: list[Recording | None] = []  # whose pieces the cards write
+        self._wanted = self._read_last = ReadingRequest(())
+        self._pause = QTimer(self)  # since the texts were read last
+        self._pause.setSingleShot(True)
+        self._pause.setInterval(READ_MS)
+        self._pause.timeout.connect(self._read)
+        self.prompt = PromptBar()
+        self.clock = RaceClock(self)
+        self.bar = ClockBar(self.clock)
+        self.reader = RaceReader(self)
+        self.note = label(words.fairness(), "caption", wrap=True)
+        self.cards: list[LaneCard] = []
+        self._lay_out()
+        self.clock.moved.connect(self._show_moment)
+        self.reader.found.connect(self._show_readings)
+
+    def _lay_out(self) -> None:
+        inside = QWidget()
+        self._grid = QGridLayout(inside)
+        self._grid.setContentsMargins(0, 0, 0, 0)
+        self._grid.setSpacing(12)
+        self._area = scroller(inside)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(16, 12, 16, 12)
+        column.setSpacing(8)
+        column.addWidget(self.prompt)
+        column.addWidget(self._area, 1)
+        column.addWidget(Hairline())
+        column.addWidget(self.bar)
+        column.addWidget(self.note)
+        self.setFocusProxy(self.prompt)
+
+    # ---------------------------------------------------------------- lanes
+
+    def show_lanes(self, lanes: Sequence[LaneSpec]) -> None:
+        """Empty lanes, before a race."""
+        self._shown = None
+        self._begun = [None] * len(lanes)
+        self.clock.open([])
+        self.reader.drop()
+        self._wanted = self._read_last = ReadingRequest(())
+        self._make_cards(len(lanes))
+        are_changed = any(lane.changes for lane in lanes)
+        for card, lane in zip(self.cards, lanes, strict=True):
+            card.show_changes(words.changes_words(lane) if are_changed else "")
+            card.set_run(None)
+            card.show_reading("", None, None)
+            card.show_problem("")
+            card.allow(inspect=False, compare=False)
+
+    def name_lanes(self, titles: Sequence[str]) -> None:
+        """What the lanes on show are called."""
+        for card, title in zip(self.cards, titles, strict=True):
+            card.title.set_whole(title)
+
+    def _make_cards(self, count: int) -> None:
+        while len(self.cards) > count:
+            gone = self.cards.pop()
+            gone.hide()
+            gone.deleteLater()
+        while len(self.cards) < count:
+            card = LaneCard(len(self.cards))
+            card.inspect_asked.connect(self._inspect)
+            card.compare_asked.connect(self._compare)
+            card.export_asked.connect(self._export)
+            card.set_theme(self._theme)
+            card.set_reduced_motion(self._reduced_motion)
+            self.cards.append(card)
+        self._arrange()
+        chain_tabs(self.prompt.history, [stop for card in self.cards for stop in card.tab_stops()])
+
+    def _arrange(self) -> None:
+        columns = 1 if self.width() < px(NARROW) else 2
+        for place, card in enumerate(self.cards):
+            self._grid.addWidget(card, place // columns, place % columns)
+        for column in range(2):
+            self._grid.setColumnStretch(column, 1 if column < columns else 0)
+
+    # ---------------------------------------------------------------- a race
+
+    @property
+    def shown(self) -> ShownRace | None:
+        """The race on show."""
+        return self._shown
+
+    def begin(self, race: ShownRace) -> None:
+        """Show a race from its beginning; ``refresh`` shows what has come of it since, ``end`` that it is over."""
+        self.show_lanes(race.lanes)
+        self._shown = race
+        self.refresh()
+
+    def show_race(self, race: ShownRace) -> None:
+        """Show one that is over."""
+        self.begin(race)
+        self.end()
+
+    @Slot()
+    def refresh(self) -> None:
+        """Show how the race under way stands."""
+        race = self._shown
+        if race is None:
+            return
+        for place, (card, lane) in enumerate(zip(self.cards, race.run.lanes, strict=True)):
+            self._begin_lane(place)
+            card.show_frame(lane.canvas.current, lane.figures)
+            card.show_problem(tr(lane.problem) if lane.problem else "")
+        self._want([_part(lane.trace, lane.canvas.current) for lane in race.run.lanes])
+
+    def _begin_lane(self, place: int) -> None:
+        """A lane's run has begun: its tokens can be written."""
+        race = self._shown
+        assert race is not None
+        trace = race.run.lanes[place].trace
+        if trace is not self._begun[place]:
+            self._begun[place] = trace
+            self.cards[place].set_run(trace, race.columns[place])
+
+    def end(self) -> None:
+        """The race is over: all lanes can be gone through by one clock. A short one is played, to be seen at all."""
+        race = self._shown
+        if race is None:
+            return
+        self.refresh()
+        first = race.run.lanes[0].trace
+        for place, (card, lane) in enumerate(zip(self.cards, race.run.lanes, strict=True)):
+            has_run = lane.trace is not None and race.replay(place) is not None
+            card.allow(inspect=has_run, compare=has_run and first is not None)
+        self.clock.open([[moment.seconds for moment in lane.moments] for lane in race.run.lanes])
+
+    def play_if_short(self) -> None:
+        """Play a race that was too short to be watched."""
+        if 0 < self.clock.end < WATCHABLE_SECONDS and not self._reduced_motion:
+            self.clock.toggle()
+
+    # ---------------------------------------------------------------- going through it
+
+    @Slot()
+    def _show_moment(self) -> None:
+        """All lanes as they were at the clock's second."""
+        race = self._shown
+        if race is None or not race.run.is_over:
+            return
+        parts = []
+        for place, (card, lane) in enumerate(zip(self.cards, race.run.lanes, strict=True)):
+            replay, frame = race.replay(place), self.clock.place(place)
+            if replay is None or frame < 0:
+                parts.append(LanePart(lane.trace, ALL))
+                continue
+            frame = min(frame, len(replay.frames) - 1)
+            block = replay.snapshot(frame)
+            last = replay.record(block.block_index).snapshots[-1]
+            card.show_frame(block, lane.moments[frame], last)
+            is_last = frame == len(lane.moments) - 1
+            parts.append(LanePart(lane.trace, ALL) if is_last else _part(lane.trace, block))
+        self._want(parts)
+
+    # ---------------------------------------------------------------- texts
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether texts are still to come."""
+        return self.reader.is_busy or self._wanted != self._read_last
+
+    def _want(self, parts: Sequence[LanePart]) -> None:
+        """Read the lanes' texts as far as this, soon."""
+        race = self._shown
+        is_whole = race is not None and race.run.is_over and all(part.block == ALL for part in parts)
+        self._wanted = ReadingRequest(tuple(parts), race.prompt if race is not None and is_whole else "")
+        if not self._pause.isActive():
+            self._read()
+
+    @Slot()
+    def _read(self) -> None:
+        if self._wanted != self._read_last:
+            self._read_last = self._wanted
+            self.reader.ask(self._wanted)
+            self._pause.start()
+
+    @Slot(object)
+    def _show_readings(self, found: Sequence[LaneReading]) -> None:
+        for card, reading in zip(self.cards, found, strict=True):
+            card.show_reading(reading.text, reading.agreement, reading.is_right)
+
+    # ---------------------------------------------------------------- looking into it
+
+    def _trace(self, place: int) -> Recording | None:
+        return None if self._shown is None else self._shown.run.lanes[place].trace
+
+    @Slot(int)
+    def _inspect(self, place: int) -> None:
+        if (trace := self._trace(place)) is not None:
+            self.inspect_asked.emit(trace)
+
+    @Slot(int)
+    def _compare(self, place: int) -> None:
+        trace, first = self._trace(place), self._trace(0)
+        if trace is not None and first is not None:
+            self.compare_asked.emit(trace, first)
+
+    @Slot(int)
+    def _export(self, place: int) -> None:
+        if (trace := self._trace(place)) is not None:
+            self.export_asked.emit(trace)
+
+    # ---------------------------------------------------------------- looks
+
+    def set_theme(self, theme: Theme) -> None:
+        self._theme = theme
+        self.bar.set_theme(theme)
+        for card in self.cards:
+            card.set_theme(theme)
+
+    def set_reduced_motion(self, reduced: bool) -> None:
+        self._reduced_motion = reduced
+        for card in self.cards:
+            card.set_reduced_motion(reduced)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        self.bar.keyPressEvent(event)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._arrange()
+
+
+def _part(trace: Recording | None, block: BlockState | None) -> LanePart:
+    """A lane's text while this block is on show: what is accepted of it counts as far as there is no gap."""
+    if block is None:
+        return LanePart(trace)
+    if block.committed:
+        return LanePart(trace, block.block_index)
+    gaps = np.flatnonzero(~block.accepted_mask)
+    written = block.shown[: gaps[0] if len(gaps) else None].tolist()
+    before = block.block_index - 1
+    return LanePart(trace, before if before >= 0 else NOTHING, tuple(written))

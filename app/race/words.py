@@ -1,0 +1,65 @@
+"""Lanes and what came of them in words, for labels and assistive technology. Knows no widgets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.settings.decoders import decoder_title
+from app.settings.spec import SAMPLER
+from app.state.adapters import title_of_adapter
+from app.state.race.lanes import LaneSpec
+from app.state.titles import with_adapter
+from app.system.i18n import tr
+from app.system.memory_use import size
+
+UNKNOWN = "–"
+LONGEST_TITLE = 60  # characters of a race in a list
+
+
+def lane_title(lane: LaneSpec, model: str, decoder: str = "") -> str:
+    """A lane's model, what is on it, and how it decodes.
+
+    Args:
+        model: its title.
+        decoder: that is the model's own, where that is known.
+    """
+    who = with_adapter(model, title_of_adapter(lane.adapter) if lane.adapter else "")
+    how = lane.decoder or decoder
+    return tr("{model} · {decoder}", model=who, decoder=decoder_title(how)) if how else who
+
+
+def changes_words(lane: LaneSpec) -> str:
+    """The settings of a lane that are not its model's, in a line."""
+    said = []
+    for setting in SAMPLER:
+        if setting.name in lane.changes:
+            value = f"{lane.changes[setting.name]:g}"
+            shown = tr("{value} {unit}", value=value, unit=tr(setting.unit)) if setting.unit else value
+            said.append(tr("{setting}: {value}", setting=tr(setting.label), value=shown))
+    return " · ".join(said) or tr("With its model's settings")
+
+
+def beside_words(models: Sequence[tuple[str, int]]) -> str:
+    """What is loaded beside the loaded model: titles, and the bytes of each, 0 where they are not known."""
+    said = [tr("{model} ({size})", model=title, size=size(bytes)) if bytes else title for title, bytes in models]
+    return tr("Loaded beside the loaded model: {models}.", models=", ".join(said)) if said else ""
+
+
+def rate_words(rate: float) -> str:
+    """How fast a race is played, against the seconds that it took."""
+    if rate >= 1:
+        return tr("{times} times as fast", times=f"{rate:.1f}") if rate > 1.05 else ""
+    return tr("{times} times slower", times=f"{1 / rate:,.0f}" if rate < 0.1 else f"{1 / rate:.1f}")
+
+
+def fairness() -> str:
+    """How the figures of lanes come about that share one machine."""
+    return tr(
+        "Lanes take turns, a pass each. Seconds are each lane's own, without the prompt and the other lanes' turns."
+    )
+
+
+def race_title(prompt: str) -> str:
+    """A race in a list: what was asked, in one line."""
+    line = " ".join(prompt.split())
+    return line if len(line) <= LONGEST_TITLE else f"{line[: LONGEST_TITLE - 1]}…"

@@ -1,0 +1,65 @@
+"""What the lanes of a race are to be. Knows neither Qt nor torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from engine import EMBEDDED, SKILLS, SafelightError
+from engine.config import BLOCK_DIFFUSION
+from engine.service import Lane
+
+
+@dataclass(frozen=True)
+class LaneSpec:
+    """What a lane is to be; ``decoder`` "" is the model's own."""
+
+    model: str
+    decoder: str = ""
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    adapter: str = ""
+
+    @property
+    def model_title(self) -> str:
+        """The model's."""
+        return {known.id: known.title for known in EMBEDDED}.get(self.model, Path(self.model).name)
+
+    @property
+    def title(self) -> str:
+        """The model and how it decodes, as far as that was said."""
+        said = [f"{name}={value}" for name, value in self.changes.items()]
+        whole = f"{self.model_title} · {self.decoder}" if self.decoder else self.model_title
+        return ", ".join(filter(None, (whole, self.adapter, *said)))
+
+    def record(self) -> dict[str, Any]:
+        """The lane for JSON."""
+        return {
+            "title": self.title,
+            "model": self.model,
+            "decoder": self.decoder,
+            "adapter": self.adapter,
+            "settings": dict(self.changes),
+        }
+
+    def lane(self) -> Lane:
+        """A lane of one race."""
+        changes = {**self.changes, "decoder": self.decoder} if self.decoder else dict(self.changes)
+        return Lane(self.model, self.model_title, changes, self.adapter)
+
+
+def usual_lanes() -> tuple[LaneSpec, ...]:
+    """The lanes to begin with: one model in two ways."""
+    return tuple(LaneSpec(SKILLS, decoder) for decoder in (BLOCK_DIFFUSION, "autoregressive"))
+
+
+def require_different(lanes: Sequence[LaneSpec]) -> None:
+    """
+    Raises:
+        SafelightError: two lanes are the same.
+    """
+    titles = [lane.title for lane in lanes]
+    for title in titles:
+        if titles.count(title) > 1:
+            raise SafelightError(f"two lanes are {title}; give one of them another decoder or setting")

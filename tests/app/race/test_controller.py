@@ -1,0 +1,171 @@
+"""The Race page with a stand-in engine: which lanes there are, what is wrong with them, Stop, models beside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from PySide6.QtCore import Qt
+from pytestqt.qtbot import QtBot
+
+from app.context import AppContext
+from app.race.controller import RaceController
+from app.race.store import NAME, read_lanes
+from app.state.race.lanes import LaneSpec
+from engine import BASE, SKILLS
+from tests.fake_engine import FakeEngine
+
+Open = Callable[..., AppContext]
+SHORT = LaneSpec(SKILLS, changes={"max_denoising_steps": 2})
+
+
+@pytest.fixture
+def page(qtbot: QtBot, fake: FakeEngine, open_context: Open) -> RaceController:
+    """With two lanes that are told apart by a setting."""
+    fake.decoders = ("autoregressive", "block_diffusion")
+    return opened(qtbot, open_context())
+
+
+def opened(qtbot: QtBot, context: AppContext) -> RaceController:
+    made = RaceController(context)
+    qtbot.addWidget(made.page)
+    made.page.resize(1000, 800)
+    made.page.show()
+    return made
+
+
+def idle(qtbot: QtBot, page: RaceController) -> None:
+    qtbot.waitUntil(lambda: not page.is_busy and not page.page.one.is_reading)
+
+
+def test_lanes_are_added_changed_removed_and_remembered(qtbot: QtBot, page: RaceController, open_context: Open) -> None:
+    chooser = page.page.lanes
+    bar, editor = chooser.bar, chooser.editor
+    assert [chip.text() for chip in bar.chips if chip.isVisible()] == [
+        "1  Safelight Skills · Block diffusion",
+        "2  Safelight Skills · Autoregressive",
+    ]
+    bar.add.click()
+    assert len(page.page.one.cards) == 3
+    assert chooser.note.text().startswith("Lanes 2 and 3 are the same.")
+    page.page.one.prompt.field.setPlainText("abc")
+    assert not page.page.one.prompt.race.isEnabled()
+    assert editor.isVisible()
+    assert editor.boxes["sampling_temperature"].isVisible()
+    assert not editor.boxes["entropy_bound"].isVisible()
+    editor.ticks["sampling_temperature"].click()
+    editor.boxes["sampling_temperature"].setValue(0.5)
+    assert page.lanes.specs[2] == LaneSpec(SKILLS, "autoregressive", {"sampling_temperature": 0.5})
+    assert chooser.note.text() == ""
+    assert page.page.one.prompt.race.isEnabled()
+    editor.decoder.setCurrentIndex(0)
+    editor.decoder.activated.emit(0)
+    assert page.lanes.specs[2] == LaneSpec(SKILLS, "block_diffusion")  # that setting is not of this decoder
+    editor.duplicate.click()
+    assert not bar.add.isVisible()
+    assert not editor.duplicate.isEnabled()
+    editor.remove.click()
+    assert not editor.isVisible()
+    qtbot.keyClick(bar.chips[0], Qt.Key.Key_Space)
+    assert editor.isVisible()
+    editor.close_button.click()
+    assert not bar.chips[0].isChecked()
+    page.lanes.change(2, SHORT)
+    page.lanes.remember()
+    again = opened(qtbot, open_context())
+    assert again.lanes.specs == page.lanes.specs
+
+
+def test_a_race_fills_its_lanes_and_earlier_ones_are_shown_again(qtbot: QtBot, page: RaceController) -> None:
+    one = page.page.one
+    page.lanes.change(1, SHORT)
+    for prompt in ("first", "second"):
+        one.prompt.field.setPlainText(prompt)
+        one.prompt.race.click()
+        idle(qtbot, page)
+        assert one.clock.is_playing  # it was too short to be watched
+        one.clock.go(one.clock.end)
+        one.clock.pause()
+    idle(qtbot, page)
+    assert [card.figures.tokens.text() for card in one.cards] == ["5", "5"]
+    assert one.cards[1].figures.agreement.text() == "100.0 %"
+    assert [one.prompt.history.itemText(place) for place in range(2)] == ["second", "first"]
+    seen = one.shown
+    one.prompt.history.setCurrentIndex(1)
+    one.prompt.history.activated.emit(1)
+    assert one.shown is not seen
+    assert one.shown is not None
+    assert one.shown.prompt == "first"
+    page.lanes.duplicate(0)
+    assert one.shown is None
+    assert one.cards[0].canvas.block is None
+
+
+def test_a_race_can_be_stopped(qtbot: QtBot, fake: FakeEngine, page: RaceController) -> None:
+    fake.hold = True
+    one = page.page.one
+    page.lanes.change(1, SHORT)
+    one.prompt.field.setPlainText("a long one")
+    qtbot.keyClick(one.prompt.field, Qt.Key.Key_Return)
+    assert page.reason_to_wait() != ""
+    assert not page.page.lanes.bar.chips[0].isEnabled()
+    one.prompt.stop.click()
+    fake.hold = False
+    fake.gate.release(10)
+    idle(qtbot, page)
+    assert one.prompt.fault.text() == "Stopped before the end."
+    assert one.prompt.race.isEnabled()
+
+
+def test_other_models_are_loaded_beside_and_what_fails_is_said(qtbot: QtBot, page: RaceController) -> None:
+    one, chooser = page.page.one, page.page.lanes
+    page.lanes.change(1, LaneSpec(BASE))
+    qtbot.waitUntil(lambda: page.facts.of(BASE) is not None)
+    assert chooser.note.text().startswith("Loaded beside the loaded model: Safelight Base (")
+    assert chooser.titles[1] == "Safelight Base · Block diffusion"
+    said: list[str] = []
+    page.racer.changed.connect(lambda: said.append(one.prompt.message.text()))
+    one.prompt.field.setPlainText("abc")
+    one.prompt.race.click()
+    idle(qtbot, page)
+    assert one.prompt.fault.text() == ""
+    assert one.shown is not None
+    assert [lane.reason for lane in one.shown.run.lanes] == ["eos", "eos"]
+    page.lanes.change(1, LaneSpec("missing"))
+    qtbot.waitUntil(lambda: page.facts.of("missing") is not None)
+    assert chooser.note.text().startswith("Lane 2: there is no model at missing")
+    assert not one.prompt.race.isEnabled()
+
+
+def test_a_lane_that_fails_says_so_in_its_card(qtbot: QtBot, fake: FakeEngine, page: RaceController) -> None:
+    one = page.page.one
+    page.lanes.change(1, SHORT)
+    page.race("once")
+    idle(qtbot, page)
+    fake.fail_at = 1
+    page.race("again")
+    idle(qtbot, page)
+    assert "the graphics card" in one.cards[0].problem.text()
+    assert one.prompt.fault.text() == ""
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "",
+        "[]",
+        '{"lanes": 7}',
+        '{"lanes": [{"model": "a"}]}',
+        '{"lanes": [{"model": "http://x/v1"}, {"model": "a"}]}',
+        '{"lanes": [{"model": 3}, null, {"model": "a\\u0000b"}, {"model": "a"}]}',
+    ],
+)
+def test_lanes_that_cannot_be_read_are_left_alone(written: str, open_context: Open) -> None:
+    folder = open_context(None).folders.data
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / NAME).write_text(written)
+    assert read_lanes(folder) == ()
+    settings = '{"window": 4, "t_max": 99, "max_new_tokens": 1.5, "top_k": 3, "t_min": true, "rescue": 1}'
+    lane = f'{{"model": "a", "decoder": "No!", "adapter": [], "settings": {settings}}}'
+    (folder / NAME).write_text(f'{{"lanes": [{lane}, {lane}]}}')
+    assert read_lanes(folder) == (LaneSpec("a", changes={"window": 4}),) * 2
