@@ -157,7 +157,8 @@ class BlockState:
     @property
     def is_rescued(self) -> bool:
         """Whether it has not converged, and is written on behind what was kept of it, a token a pass."""
-        may_be = self.rescue_after is not None and not self.has_masks and self.round is None
+        is_other = self.has_masks or self.round is not None or self.causal is not None
+        may_be = self.rescue_after is not None and not is_other
         return may_be and self.steps > (self.rescue_after or 0)
 
     @property
