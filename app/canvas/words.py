@@ -68,6 +68,14 @@ def of_block(block: BlockState | None) -> str:
             length=block.length,
             remelts=_remelts(block.remelt_total),
         )
+    if block.is_rescued:
+        return tr(
+            "Canvas block {block}, rescued, {steps} so far: {accepted} of {length} written.",
+            block=number,
+            steps=_steps(block.steps),
+            accepted=block.accepted_count,
+            length=block.length,
+        )
     if block.has_masks:
         return tr(
             "Canvas block {block}, {steps} so far: {accepted} of {length} written.",
@@ -119,6 +127,8 @@ def heading(cell: Cell, text: str, index: int) -> list[str]:
 def details(cell: Cell) -> list[str]:
     """What else is known of a cell, a line for each fact."""
     lines = [] if cell.entropy is None else [tr("Entropy: {entropy} nats", entropy=f"{cell.entropy:.3f}")]
+    if cell.causal is not None:
+        lines.append(tr("Causal probability: {share}", share=f"{cell.causal:.1%}"))
     return [*lines, tr("Accepted at {steps}", steps=_steps(cell.accepted_steps)), _remelts(cell.remelts)]
 
 

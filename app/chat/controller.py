@@ -286,7 +286,7 @@ class ChatController(QObject):
     def take_preset(self, preset: Preset) -> None:
         """Ask by a preset from now on, in the conversation on show and those begun after it."""
         self._session.describe(system_prompt=preset.system_prompt, preset=preset.id, think=preset.think)
-        self._context.values.overrides, self._context.values.decoder = dict(preset.overrides), preset.decoder
+        self._context.values.overrides, self._context.values.decoding = dict(preset.overrides), preset.decoding
         self._context.apply_values()
         self.page.composer.meter.touch()
         self._note_reading()
@@ -298,7 +298,7 @@ class ChatController(QObject):
 
     def _mark_preset(self) -> None:
         values, preset = self._context.values, self.presets.current
-        self.presets.show_changed((values.overrides, values.decoder) != (dict(preset.overrides), preset.decoder))
+        self.presets.show_changed((values.overrides, values.decoding) != (dict(preset.overrides), preset.decoding))
 
     def _pending(self) -> Sequence[dict[str, str]]:
         """The conversation as it would be sent now, with what the composer holds."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app.state.chat.conversation import Answer
+from app.state.run.canvas import BlockState
 from app.system.i18n import tr, trn
 
 _ENDS = {"done": "Done in {steps}", "stopped": "Stopped after {steps}"}  # shown through ``tr``
@@ -44,9 +45,11 @@ def _progress(answer: Answer, share: float) -> str:
         return tr("Writing")
     block = answer.canvas.current
     number = 1 if block is None else block.block_index + 1
-    most = max(answer.config.max_denoising_steps, 0 if block is None else block.steps)  # a rescue takes more
-    if not answer.config.is_block_diffusion or (block is not None and block.has_masks):
-        return _passes(answer, share)
+    most = answer.config.max_denoising_steps
+    if block is None and not answer.config.is_block_diffusion:
+        return tr("Writing")
+    if block is not None and (block.has_masks or block.is_rescued):
+        return _passes(block, share)
     if block is None or not block.steps:
         return tr("Block {number}, starting from noise", number=number) if number > 1 else tr("Starting from noise")
     parts = [
@@ -59,18 +62,17 @@ def _progress(answer: Answer, share: float) -> str:
     return " · ".join(filter(None, parts))
 
 
-def _passes(answer: Answer, share: float) -> str:
-    """The same of a run that writes over masks."""
-    block = answer.canvas.current
-    if block is None:
-        return tr("Writing")
-    return tr(
-        "Block {number}, step {step} · {written} of {length} written",
-        number=block.block_index + 1,
-        step=block.steps,
-        written=block.partly(share).accepted_count,
-        length=block.length,
-    )
+def _passes(block: BlockState, share: float) -> str:
+    """The same of a block that is written a few tokens a pass."""
+    counts = {
+        "number": block.block_index + 1,
+        "step": block.steps,
+        "written": block.partly(share).accepted_count,
+        "length": block.length,
+    }
+    if block.is_rescued:
+        return tr("Block {number}, rescued, step {step} · {written} of {length} written", **counts)
+    return tr("Block {number}, step {step} · {written} of {length} written", **counts)
 
 
 def _result(answer: Answer) -> str:
@@ -84,8 +86,13 @@ def _result(answer: Answer) -> str:
     if figures.blocks > 1:
         blocks = trn("{count} block", "{count} blocks", figures.blocks)
         steps = tr("{steps} over {blocks}", steps=steps, blocks=blocks)
-    ended = tr(_ENDS.get(answer.status, "Failed after {steps}"), steps=steps)
-    return ended if figures.seconds is None else f"{ended} · {_seconds(figures.seconds)}"
+    parts = [tr(_ENDS.get(answer.status, "Failed after {steps}"), steps=steps)]
+    if figures.rewrites:
+        rewrites = trn("{count} rewrite", "{count} rewrites", figures.rewrites)
+        parts.append(tr("{rewrites}, {kept} kept", rewrites=rewrites, kept=figures.kept_rewrites))
+    if figures.seconds is not None:
+        parts.append(_seconds(figures.seconds))
+    return " · ".join(parts)
 
 
 def figures_line(answer: Answer) -> str:

@@ -6,7 +6,6 @@ import argparse
 import sys
 import threading
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from rich.text import Text
 
@@ -18,7 +17,7 @@ from app.state.intervals import percent
 from app.state.race.lanes import LaneSpec, require_different
 from app.state.race.prompts import MOST_PROMPTS, RacePrompt, own_prompts, skill_prompts, sudoku_prompts
 from app.state.race.running import LaneRun, RaceRun
-from app.state.race.scores import Interval, LaneScore, RaceScores, results_of
+from app.state.race.scores import Interval, LaneScore, RaceScores, race_document, results_of
 from engine import SKILLS, SUDOKU, SafelightError
 from engine.service import RaceRequest, Racing
 from engine.service.requests import FEWEST_LANES, MOST_LANES
@@ -74,7 +73,8 @@ def run(args: argparse.Namespace) -> int:
         last = _race_all(args, lanes, prompts, count, seed, scores, stop)
         stopped = stop.is_set()
     if args.json:
-        running.print_json(_document(args, lanes, seed, scores, finished=not stopped))
+        asked = {name: getattr(args, name) for name in ("device", "dtype", "quantization", "threads")}
+        running.print_json(race_document(lanes, scores, {"seed": seed, **asked}, finished=not stopped))
     elif count == 1 and last is not None:
         _show_one(last, scores.lanes)
     elif scores.results:
@@ -166,23 +166,6 @@ def _every_decoder(model: str) -> list[LaneSpec]:
     if len(decoders) < FEWEST_LANES:
         raise SafelightError(f"{model} decodes in one way only; give --lane twice, with other settings or models")
     return [LaneSpec(model, decoder) for decoder in decoders[:MOST_LANES]]
-
-
-def _document(
-    args: argparse.Namespace, lanes: Sequence[LaneSpec], seed: int, scores: RaceScores, *, finished: bool
-) -> dict[str, Any]:
-    said = [
-        {
-            "title": lane.title,
-            "model": lane.model,
-            "decoder": lane.decoder,
-            "adapter": lane.adapter,
-            "settings": dict(lane.changes),
-        }
-        for lane in lanes
-    ]
-    asked = {"seed": seed, "device": args.device, "dtype": args.dtype, "quantization": args.quantization}
-    return {"lanes": said, **asked, "threads": args.threads, "finished": finished, **scores.document()}
 
 
 def _show_one(race: RaceRun, titles: Sequence[str]) -> None:

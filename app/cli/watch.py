@@ -17,7 +17,7 @@ from rich.live import Live
 from rich.text import Text
 
 from app.cli import terminal
-from app.state.run.canvas import BlockState, CanvasState, CellState
+from app.state.run.canvas import BlockState, CanvasState, CellState, rescue_cap
 from app.state.run.lines import line_ends
 from engine import CanvasCommitted, CanvasStarted, Event, GenerationConfig, PrefixPinned, StepFinished
 
@@ -51,7 +51,7 @@ class Watcher:
     def __init__(
         self, pieces: PieceTexts, config: GenerationConfig, columns: int | None, pace: float, *, raw: bool
     ) -> None:
-        self.state = CanvasState()
+        self.state = CanvasState(rescue_cap(config))
         self.pieces, self.config, self.columns, self.pace, self.raw = pieces, config, columns, pace, raw
         only_stdout = sys.stdout.isatty() and not sys.stderr.isatty()
         self.console = terminal.console(sys.stdout if only_stdout else sys.stderr)
@@ -108,16 +108,18 @@ def status(block: BlockState, config: GenerationConfig, blocks: int) -> Text:
     parts = [f"block {block.block_index}"] if blocks > 1 or block.block_index else []
     if block.round is not None:
         parts.append(f"round {block.round.number + 1}, {block.round.pinned} hold")
+    is_written = block.has_masks or block.is_rescued
     if block.temperature is None:
         parts.append("no step yet" if block.has_masks else "noise, no step yet")
     else:
-        parts.append(f"steps {block.steps}" + ("" if block.has_masks else f"/{config.max_denoising_steps}"))
+        parts.append(f"steps {block.steps}" + ("" if is_written else f"/{config.max_denoising_steps}"))
         parts.append(f"{'written' if block.has_masks else 'accepted'} {block.accepted_count}/{block.length}")
         if block.mean_entropy is not None:
             parts.append(f"mean entropy {block.mean_entropy:.3f} nats")
         parts.append(f"temperature {block.temperature:.2f}")
         if block.committed and not block.has_masks:
-            parts.append("converged" if block.reason == "converged" else "step limit")
+            ends = "rescued" if block.is_rescued else "step limit"
+            parts.append("converged" if block.reason == "converged" else ends)
     return Text(" · ".join(parts), style="dim", overflow="ellipsis", no_wrap=True)
 
 

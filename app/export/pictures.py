@@ -288,14 +288,15 @@ class _Glyphs(CellGlyphs):
 def _caption_words(block: BlockState) -> list[str]:
     if block.committed:
         text = tr("{text} of {length} are text", text=block.text_length, length=block.length)
-        return [tr("committed"), trn("{count} step", "{count} steps", block.steps), text]
+        ended = tr("rescued") if block.is_rescued else tr("committed")
+        return [ended, trn("{count} step", "{count} steps", block.steps), text]
     if block.step < 0:
         return [tr("nothing is written yet") if block.has_masks else tr("noise, before the first step")]
     count = {"accepted": block.accepted_count, "length": block.length}
     words = [
         tr("step {step}", step=step_number(block.step)),
         tr("written {accepted} of {length}", **count)
-        if block.has_masks
+        if block.has_masks or block.is_rescued
         else tr("accepted {accepted} of {length}", **count),
     ]
     if block.remelted_count:

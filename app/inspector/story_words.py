@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from app.player.player import NOTHING
 from app.state.run.answers import answers_of, decision_words
 from app.state.run.replay import NOISE, BlockRecord, Frame
@@ -30,6 +32,8 @@ def caption(record: BlockRecord, frame: Frame, trace: Recording) -> Caption:
         return _read_caption(record, frame, trace, trace.header.decision)
     if record.has_masks:
         return _written_caption(record, frame, trace)
+    if record.snapshots[-1].is_rescued and frame.step >= (record.snapshots[-1].rescue_after or 0):
+        return _rescued_caption(record, frame, trace)
     begins = record.round_at(frame.step)
     if frame.step == NOISE or not record.steps:
         return Caption(_beginning(record))
@@ -67,15 +71,45 @@ def _written_caption(record: BlockRecord, frame: Frame, trace: Recording) -> Cap
             block=block,
         )
         return Caption(said)
-    fresh = moment(record, frame.step).fresh
-    tokens = _listed([named(trace, int(record.following[frame.step, place])) for place in fresh[:NAMED]])
+    return _written_step(record, frame.step, moment(record, frame.step).fresh, trace)
+
+
+def _written_step(record: BlockRecord, step: int, fresh: Sequence[int], trace: Recording) -> Caption:
+    """What a pass wrote, at these places."""
+    tokens = _listed([named(trace, int(record.following[step, place])) for place in fresh[:NAMED]])
     if not fresh:
         said = tr("nothing is written")
     elif len(fresh) <= NAMED:
         said = trn("{tokens} is written", "{tokens} are written", len(fresh), tokens=tokens)
     else:
         said = tr("{count} cells are written, {tokens} among them", count=len(fresh), tokens=tokens)
-    return Caption(tr("Step {step}: {said}.", step=step_number(frame.step), said=said), next(iter(fresh), NOTHING))
+    return Caption(tr("Step {step}: {said}.", step=step_number(step), said=said), next(iter(fresh), NOTHING))
+
+
+def _rescued_caption(record: BlockRecord, frame: Frame, trace: Recording) -> Caption:
+    """A pass behind the last denoising step of a block that is rescued, or its end."""
+    cap = record.snapshots[-1].rescue_after or 0
+    if frame.step >= record.steps:
+        said = trn(
+            "Block {block} did not converge in {cap} steps: it was rescued, and written on with {count} pass.",
+            "Block {block} did not converge in {cap} steps: it was rescued, and written on with {count} passes.",
+            record.steps - cap,
+            block=record.index + 1,
+            cap=cap,
+        )
+        return Caption(said)
+    accepted = record.accepted[frame.step]
+    if frame.step > cap:
+        fresh = np.flatnonzero(accepted & ~record.accepted[frame.step - 1])
+        return _written_step(record, frame.step, fresh.tolist(), trace)
+    count = record.length if accepted.all() else int(accepted.argmin())
+    said = trn(
+        "Step {step}: it has not converged; the first {count} cell stands, and the block is written on from there.",
+        "Step {step}: it has not converged; the first {count} cells stand, and the block is written on from there.",
+        count,
+        step=step_number(frame.step),
+    )
+    return Caption(said, count - 1)
 
 
 def _read_caption(record: BlockRecord, frame: Frame, trace: Recording, decision: Decision) -> Caption:

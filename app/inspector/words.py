@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence, Sized
+from dataclasses import asdict
 
 from app.canvas.glyphs import glyph_of
 from app.canvas.words import token_words
 from app.inspector.timeline.overview import BlockFigures
-from app.settings.decoders import decoder_title
+from app.settings.decoders import OWN_DECODING, decoder_title
 from app.settings.spec import SAMPLER
 from app.state.run.answers import question_words
 from app.state.run.canvas import BlockState
@@ -92,12 +93,21 @@ def frame_words(frame: Frame, steps: int, snapshot: BlockState | None, reads: in
     if snapshot is not None and snapshot.committed:
         if has_masks:
             return tr("Block {block}, written after step {steps}", block=block, steps=steps)
+        if snapshot.is_rescued:
+            return tr(
+                "Block {block}, rescued after step {cap}, written after step {steps}",
+                block=block,
+                cap=snapshot.rescue_after or 0,
+                steps=steps,
+            )
         if snapshot.reason == "converged":
             return tr("Block {block}, committed after step {steps}: sure enough to stop", block=block, steps=steps)
         return tr("Block {block}, committed after step {steps}: the most it may take", block=block, steps=steps)
     if snapshot is None or snapshot.temperature is None:
         return tr("Block {block}, step {step} of {steps}", block=block, step=step_number(frame.step), steps=steps)
     figures = {"step": step_number(frame.step), "steps": steps, "temperature": f"{snapshot.temperature:.2f}"}
+    if snapshot.is_rescued:
+        return tr("Block {block}, rescued, step {step} of {steps}", block=block, **figures)
     if snapshot.round is None:
         return tr("Block {block}, step {step} of {steps}, temperature {temperature}", block=block, **figures)
     return tr(
@@ -118,7 +128,9 @@ def facts(frame: Frame, steps: int, figures: BlockFigures | None, reads: int = 0
         return [tr("Block {block}, noise", block=frame.block + 1)]
     if frame.step >= steps:
         lines = [tr("Block {block}, committed", block=frame.block + 1), trn("{count} step", "{count} steps", steps)]
-        if figures is not None and not figures.has_masks:
+        if figures is not None and figures.is_rescued:
+            lines.append(tr("Rescued: written on behind its stable beginning"))
+        elif figures is not None and not figures.has_masks:
             lines.append(
                 tr("Stopped early: sure enough") if figures.stopped_early else tr("Stopped at the cap on steps")
             )
@@ -170,6 +182,11 @@ def history_in_words(bio: History, piece: Piece) -> str:
     else:
         said.append(tr("settled at step {step} as {text}", step=step_number(bio.settled_at), text=settled))
     sentence = tr("{facts}.", facts=", ".join(said))
+    if bio.causal:
+        read = [
+            tr("{share} at step {step}", share=probability(share), step=step_number(step)) for step, share in bio.causal
+        ]
+        sentence += " " + tr("Causal probability: {list}.", list=tr(", ").join(read))
     if bio.padding:
         sentence += " " + tr("It is padding behind the end of the text.")
     return sentence
@@ -293,6 +310,9 @@ def _name(name: str) -> str:
         "seed_canvas": tr("the first canvas"),
         "format": tr("the format of the answer"),
         "decoder": tr("decoding"),
+        "thought_decoder": tr("decoding of thoughts"),
+        "answer_decoder": tr("decoding of answers"),
+        "rescue": tr("rescue"),
     }
     return labels.get(name, name)
 
@@ -302,8 +322,9 @@ def _value(name: str, value: object) -> str:
         return str(len(value)) if isinstance(value, Sized) else tr("all")
     if name == "adapter":
         return str(value) or tr("none")
-    if name == "decoder":
-        return decoder_title(str(value)) if value else tr("the model's own")
+    if name in asdict(OWN_DECODING) and isinstance(value, str):
+        none = tr("the model's own") if name == "decoder" else tr("as the rest")
+        return decoder_title(value) if value else none
     if isinstance(value, bool):
         return tr("on") if value else tr("off")
     if value is None:

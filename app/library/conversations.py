@@ -6,19 +6,18 @@ import contextlib
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import lru_cache
 from typing import Any
 
 from app.library import Library, LibraryError, NewMessage, StoredMessage, Summary, Whole, title_of
 from app.library.records import details_of
-from app.settings.spec import DECODER
+from app.settings.decoders import OWN_DECODING, DecodingChoice
 from app.settings.values import SETTING_NAMES
 from app.state.chat.conversation import Answer, ChatState, Decode, Status, Turn
 from app.state.chat.versions import Versions
 from app.state.run.stats import RunFigures
 from engine import GenerationConfig, SafelightError
-from engine.config import is_decoder
 from engine.files import is_bare_name
 
 TRACE, MODEL, ADAPTER = "trace", "model", "adapter"  # among a message's settings
@@ -151,7 +150,8 @@ class Keeper:
 
 def _settings(answer: Answer) -> str:
     """What the run was asked with, by which model, and which trace it left."""
-    settings: dict[str, object] = {name: getattr(answer.config, name) for name in (*SETTING_NAMES, DECODER.name)}
+    names = (*SETTING_NAMES, *asdict(OWN_DECODING))
+    settings: dict[str, object] = {name: getattr(answer.config, name) for name in names}
     return json.dumps(settings | {TRACE: answer.trace_id, MODEL: answer.model, ADAPTER: answer.adapter})
 
 
@@ -217,16 +217,15 @@ def _read_config(stored: dict[str, Any]) -> GenerationConfig:
     """The settings of a stored run, as far as they can be read: they are for reading only."""
     values = tuple(stored.get(name) for name in SETTING_NAMES)
     known = all(value is None or type(value) in (int, float) for value in values)
-    decoder = stored.get(DECODER.name, "")
-    return _config(*values).replace(decoder=decoder if is_decoder(decoder) else "") if known else GenerationConfig()
+    return _config(DecodingChoice.read(stored), *values) if known else GenerationConfig()
 
 
 @lru_cache(256, typed=True)
-def _config(*values: float | None) -> GenerationConfig:
+def _config(decoding: DecodingChoice, *values: float | None) -> GenerationConfig:
     """The settings of those values, in the order of ``SETTING_NAMES``; a long conversation has most of them often."""
     given = {name: value for name, value in zip(SETTING_NAMES, values, strict=True) if value is not None}
     try:
-        return GenerationConfig().replace(**given)
+        return GenerationConfig().replace(**given, **decoding.changes)
     except SafelightError:
         return GenerationConfig()
 

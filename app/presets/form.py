@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QCheckBox, QFrame, QGridLayout, QLineEdit, QVBoxLayout, QWidget
@@ -11,9 +12,9 @@ from app.design.controls import label
 from app.design.fonts import px
 from app.design.text_field import TextField, refusal
 from app.presets.preset import Preset, overrides_in_order
-from app.settings.decoders import settings_of
-from app.settings.fields import NumberBox, WholeBox, choice_box, flag_box, number_box, show_decoders
-from app.settings.spec import DECODER, SAMPLER, Setting
+from app.settings.decoding_fields import DecodingFields
+from app.settings.fields import NumberBox, WholeBox, flag_box, number_box
+from app.settings.spec import SAMPLER, Setting
 from app.system.i18n import tr
 from engine import GenerationConfig
 
@@ -48,13 +49,8 @@ class PresetForm(QWidget):
         self.own: dict[str, QCheckBox] = {}
         self.boxes: dict[str, NumberBox] = {}
         self._rows: dict[str, tuple[QWidget, ...]] = {}
-        self.decoder = choice_box(DECODER)
-        self._decoder_place = QWidget()
-        of_decoder = QVBoxLayout(self._decoder_place)
-        of_decoder.setContentsMargins(0, 0, 0, 12)
-        of_decoder.setSpacing(4)
-        of_decoder.addWidget(label(tr(DECODER.label), "setting"))
-        of_decoder.addWidget(self.decoder)
+        self.decoding = DecodingFields(offers_own=True)
+        self.decoding.setContentsMargins(0, 0, 0, 12)
 
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 12, 0)
@@ -71,7 +67,7 @@ class PresetForm(QWidget):
         column.insertWidget(column.indexOf(self.system_prompt) + 1, self.too_long)
         column.addWidget(self.think)
         column.addSpacing(12)
-        column.addWidget(self._decoder_place)
+        column.addWidget(self.decoding)
         column.addWidget(label(tr("Sampler"), "setting"))
         column.addWidget(label(tr("A setting without a tick follows the model."), "caption", wrap=True))
         column.addSpacing(4)
@@ -87,7 +83,7 @@ class PresetForm(QWidget):
         self.system_prompt.textChanged.connect(self._write)
         self.system_prompt.overlong.connect(self._refuse)
         self.think.toggled.connect(self._edit)
-        self.decoder.currentIndexChanged.connect(self._choose_decoder)
+        self.decoding.changed.connect(self._choose_decoding)
 
     def _add_row(self, rows: QGridLayout, row: int, setting: Setting) -> None:
         own, box = flag_box(f"own_{setting.name}", setting.label, setting.explanation), number_box(setting)
@@ -118,7 +114,7 @@ class PresetForm(QWidget):
             self.system_prompt.toPlainText() or self._hidden,
             overrides_in_order(values.items()),
             self.think.isChecked(),
-            self.decoder.currentData() or "",
+            self.decoding.choice,
         )
 
     def show_preset(self, preset: Preset) -> None:
@@ -135,9 +131,8 @@ class PresetForm(QWidget):
         self.system_prompt.setReadOnly(fixed)
         self.think.setChecked(preset.think)
         self.think.setEnabled(not fixed)
-        show_decoders(self.decoder, tuple(dict.fromkeys(("", *self._decoders, preset.decoder))), preset.decoder)
-        self.decoder.setEnabled(not fixed)
-        self._decoder_place.setVisible(len(self._decoders) > 1 or bool(preset.decoder))
+        self.decoding.show_choice(preset.decoding, self._decoders)
+        self.decoding.setEnabled(not fixed)
         self._show_rows()
         own = dict(preset.overrides)
         for setting in SAMPLER:
@@ -148,8 +143,10 @@ class PresetForm(QWidget):
         self._filling = False
 
     def _show_rows(self) -> None:
-        """The settings that the chosen decoder goes by."""
-        shown = settings_of(self.decoder.currentData() or next(iter(self._decoders), ""))
+        """The settings that count by the choice."""
+        choice = self.decoding.choice
+        own = next(iter(self._decoders), "")
+        shown = (choice if choice.decoder else replace(choice, decoder=own)).settings
         for name, parts in self._rows.items():
             for part in parts:
                 part.setVisible(name in shown)
@@ -193,7 +190,7 @@ class PresetForm(QWidget):
         self._edit()
 
     @Slot()
-    def _choose_decoder(self) -> None:
+    def _choose_decoding(self) -> None:
         if not self._filling:
             self._show_rows()
             self._edit()

@@ -6,10 +6,13 @@ import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from app.settings.decoders import OWN_DECODING, DecodingChoice
 from app.settings.spec import SAMPLER
 from app.settings.values import SettingsValues
 from app.system.i18n import tr
 from engine import GenerationConfig
+from engine.config import BLOCK_DIFFUSION
+from engine.decoding.names import MIXABLE
 
 LONGEST_NAME = 60  # characters
 LONGEST_PROMPT = 200_000
@@ -21,8 +24,7 @@ class Preset:
     """A named system prompt with sampler settings.
 
     ``overrides`` are pairs of a sampler setting's name and value, in the order of ``app.settings.spec.SAMPLER``;
-    the other settings are the model's defaults. ``think`` lets the model reason before it answers. ``decoder`` "" is
-    the model's own.
+    the other settings are the model's defaults. ``think`` lets the model reason before it answers.
     """
 
     id: str
@@ -30,7 +32,7 @@ class Preset:
     system_prompt: str = ""
     overrides: tuple[tuple[str, float], ...] = ()
     think: bool = False
-    decoder: str = ""
+    decoding: DecodingChoice = OWN_DECODING
 
     @property
     def is_built_in(self) -> bool:
@@ -80,8 +82,8 @@ def problem(preset: Preset, taken: Iterable[str], defaults: GenerationConfig) ->
         return tr("There is another preset called “{name}”. Choose another name.", name=name)
     if len(preset.system_prompt) > LONGEST_PROMPT:
         return tr("The system prompt is longer than {count} characters. Shorten it.", count=f"{LONGEST_PROMPT:,}")
-    decoders = (preset.decoder,) if preset.decoder else ()
-    return SettingsValues(dict(preset.overrides), decoders=decoders).problem(defaults)
+    decoders = (preset.decoding.decoder or BLOCK_DIFFUSION, *MIXABLE)
+    return SettingsValues(dict(preset.overrides), decoding=preset.decoding, decoders=decoders).problem(defaults)
 
 
 def free_name(wanted: str, taken: Iterable[str]) -> str:

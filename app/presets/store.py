@@ -14,16 +14,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from app.presets.preset import BUILT_IN_IDS, LONGEST_NAME, LONGEST_PROMPT, Preset, built_in, overrides_in_order
+from app.settings.decoders import DecodingChoice
 from app.settings.spec import SAMPLER
 from app.system.folders import set_aside, tighten
 from app.system.i18n import tr
 from app.system.locks import locked
 from engine import SafelightError
-from engine.config import is_decoder
 from engine.files import count_signs, parse_json, private_folder, read_bytes, write_text
 
 FILE = "presets.json"
-VERSION = 2  # of presets that name a decoder; all others are still written as 1
+VERSION = 3  # of presets that mix decoders; those that name one are still written as 2, all others as 1
 MOST = 500  # presets
 MOST_BYTES = 2**21
 MOST_VALUES = 100_000  # in the JSON; separators inside prompts count, too
@@ -75,7 +75,7 @@ class PresetStore:
             merged = _merged(self._own, own, theirs, keep if is_whole else {preset.id for preset in own})
             if len(merged) > MOST:
                 raise SafelightError(tr("There are {count} presets, and no room for more. Delete one.", count=MOST))
-            version = VERSION if any(preset.decoder for preset in merged) else 1
+            version = max((_version(preset.decoding) for preset in merged), default=1)
             text = json.dumps({"version": version, "presets": [_as_json(preset) for preset in merged]}, indent=2)
             if len(text) >= MOST_BYTES or count_signs(text) > MOST_VALUES:
                 raise SafelightError(tr("The presets are too long to be kept. Shorten the longest system prompt."))
@@ -181,7 +181,11 @@ def _as_json(preset: Preset) -> dict[str, object]:
         "system_prompt": _encodable(preset.system_prompt),
         "overrides": dict(preset.overrides),
         "think": preset.think,
-    } | ({"decoder": preset.decoder} if preset.decoder else {})
+    } | preset.decoding.changes
+
+
+def _version(decoding: DecodingChoice) -> int:
+    return VERSION if decoding.changes.keys() - {"decoder"} else 2 if decoding.decoder else 1
 
 
 def _encodable(text: str) -> str:
@@ -199,7 +203,6 @@ def _from_json(entry: object) -> Preset | None:
     if len(id) > LONGEST_NAME:
         return None
     prompt, raw, think = entry.get("system_prompt", ""), entry.get("overrides", {}), entry.get("think", False)
-    decoder = entry.get("decoder", "")
     pairs = raw.items() if isinstance(raw, dict) else ()
     return Preset(
         id,
@@ -207,7 +210,7 @@ def _from_json(entry: object) -> Preset | None:
         prompt[:LONGEST_PROMPT] if isinstance(prompt, str) else "",
         overrides_in_order((key, value) for key, value in pairs if _is_in_bounds(key, value)),
         think is True,
-        decoder if is_decoder(decoder) else "",
+        DecodingChoice.read(entry),
     )
 
 

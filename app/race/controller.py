@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject, Slot
 
 from app.context import RACE, AppContext
 from app.race import words
+from app.race.batch.batch import RaceBatch
 from app.race.lanes.chooser import LaneChooser
 from app.race.lanes.facts import FactBook
 from app.race.lanes.keeper import LaneKeeper
@@ -18,6 +19,7 @@ from app.race.page import RacePage
 from app.race.racer import Racer
 from app.state.chat.prompts import prepare, suggestions
 from app.state.race.lanes import LaneSpec
+from app.state.race.prompts import BatchRequest
 from app.state.race.running import RaceRun
 from app.system.i18n import tr
 from engine import SafelightError, catalog
@@ -43,6 +45,15 @@ class RaceController(QObject):
         self._races: list[ShownRace] = []  # of this session, the latest first
         self._fault = ""  # of the last race
         self._suggested: object = None  # what the suggestions were made for
+        self.batch = RaceBatch(context, self)
+        batch = page.batch
+        batch.run_asked.connect(self.run_batch)
+        batch.stop_asked.connect(self.stop)
+        batch.failed.connect(context.say)
+        self.batch.answered.connect(batch.add)
+        self.batch.measured.connect(batch.show_figures)
+        self.batch.ended.connect(self._batch_ended)
+        self.batch.changed.connect(self.refresh)
         one = page.one
         one.prompt.race_asked.connect(self.race)
         one.prompt.stop_asked.connect(self.stop)
@@ -78,7 +89,7 @@ class RaceController(QObject):
     @property
     def is_busy(self) -> bool:
         """Whether lanes race."""
-        return self.racer.is_busy
+        return self.racer.is_busy or self.batch.is_on
 
     def reason_to_wait(self) -> str:
         """That lanes race, in a sentence; empty where none do."""
@@ -129,6 +140,7 @@ class RaceController(QObject):
     def stop(self) -> None:
         """Stop all lanes within one denoising step."""
         self.racer.stop()
+        self.batch.stop()
 
     @Slot(object)
     def _began(self, run: RaceRun) -> None:
@@ -157,6 +169,30 @@ class RaceController(QObject):
     def take(self, replies: list[ServiceReply]) -> None:
         """Take in what arrived from the engine."""
         self.racer.take(replies)
+        self.batch.racer.take(replies)
+
+    # ---------------------------------------------------------------- batches
+
+    @Slot(object)
+    def run_batch(self, request: BatchRequest) -> None:
+        """Let all lanes answer the prompts of a request, one after the other."""
+        if self._reason() or self.page.lanes.problem:
+            return
+        specs, view = self.lanes.specs, self.page.batch
+        try:
+            self.batch.begin(request, specs)
+        except SafelightError as error:
+            view.show_fault(tr(str(error)))
+            return
+        told = zip(self.page.lanes.titles, map(words.changes_words, specs), strict=True)
+        scores = self.batch.scores
+        view.begin(request, [" · ".join(filter(None, parts)) for parts in told], scores.lanes)
+        view.offer_files({"csv": scores.to_csv, "json": self.batch.to_json})
+        self.refresh()
+
+    @Slot(str)
+    def _batch_ended(self, why: str) -> None:
+        self.page.batch.end(why)
 
     # ---------------------------------------------------------------- the races of this session
 
@@ -179,9 +215,14 @@ class RaceController(QObject):
         page.one.name_lanes([page.lanes.title(lane) for lane in (self.lanes.specs if shown is None else shown.lanes)])
         reason = "" if busy else self._reason()
         page.lanes.set_busy(busy)
+        page.batch.show_doing(
+            is_on=self.batch.is_on,
+            reason=tr("A race is on; Esc stops it.") if self.racer.is_busy else reason or page.lanes.problem,
+            message=self._loading(self.batch.racer),
+        )
         page.one.prompt.show_doing(
             is_busy=busy,
-            message=self._loading() if busy else reason,
+            message=tr("A batch is on; Esc stops it.") if self.batch.is_on else self._loading(self.racer) or reason,
             fault=self._fault,
             can_race=not reason and not page.lanes.problem,
         )
@@ -190,9 +231,10 @@ class RaceController(QObject):
             self._suggested = traits
             page.one.prompt.offer(suggestions(traits, random.Random()))
 
-    def _loading(self) -> str:
-        """What is being loaded for the race; empty once nothing is."""
-        loading = None if self.racer.run is None else self.racer.run.loading
+    @staticmethod
+    def _loading(racer: Racer) -> str:
+        """What is being loaded for a race; empty once nothing is."""
+        loading = None if racer.run is None else racer.run.loading
         if loading is None:
             return ""
         return tr("Loading {model} beside the loaded model, {share}", model=loading.title, share=f"{loading.share:.0%}")

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import QSize, Qt, Slot
 from PySide6.QtWidgets import QTabWidget, QVBoxLayout, QWidget
 
 from app.design.tokens import DARKROOM, Theme
+from app.race.batch.view import BatchView
 from app.race.lanes.chooser import LaneChooser
 from app.race.one.view import OneRace
 from app.system.i18n import tr
 
 
 class RacePage(QWidget):
-    """``one`` is a part, a tab as each; with one part alone there are no tabs to be seen."""
+    """``one`` and ``batch`` are its parts, a tab each."""
 
     def __init__(
         self,
@@ -24,24 +25,29 @@ class RacePage(QWidget):
         super().__init__(parent)
         self.setObjectName("race")
         self.setAccessibleName(tr("Race"))
-        self.lanes, self.one = lanes, OneRace()
-        self._parts: dict[str, QWidget] = {"one": self.one}
+        self.lanes, self.one, self.batch = lanes, OneRace(), BatchView()
+        self._parts: dict[str, QWidget] = {"one": self.one, "batch": self.batch}
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
-        self.tabs.setTabBarAutoHide(True)
         self.tabs.tabBar().setDrawBase(False)
         self.tabs.tabBar().setAccessibleName(tr("Parts of the page"))
         self.tabs.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        for title, part in ((tr("One prompt"), self.one),):
+        for title, part in ((tr("One prompt"), self.one), (tr("Batch"), self.batch)):
             self.tabs.addTab(part, title)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addWidget(self.lanes)
         column.addWidget(self.tabs, 1)
-        self.setFocusProxy(self.one.prompt)
+        self.tabs.currentChanged.connect(self._give_focus)
+        self._give_focus()
         self.set_theme(theme)
         self.set_reduced_motion(reduced_motion)
+
+    @Slot()
+    def _give_focus(self) -> None:
+        """The part in front has the page's keyboard."""
+        self.setFocusProxy(self.tabs.currentWidget())
 
     def show_part(self, part: str) -> None:
         """Bring a part to the front."""
@@ -54,13 +60,12 @@ class RacePage(QWidget):
 
     def set_theme(self, theme: Theme) -> None:
         """Wear a theme; the style sheet is the window's."""
-        for part in (self.one,):
-            part.set_theme(theme)
+        self.one.set_theme(theme)
+        self.batch.set_theme(theme)
 
     def set_reduced_motion(self, reduced: bool) -> None:
         """Whether nothing moves by itself."""
-        for part in (self.one,):
-            part.set_reduced_motion(reduced)
+        self.one.set_reduced_motion(reduced)
 
     def minimumSizeHint(self) -> QSize:
         return QSize(320, 320)

@@ -2,11 +2,72 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 
 from app.settings.spec import SAMPLER
 from app.system.i18n import tr
-from engine.config import BLOCK_DIFFUSION
+from engine.config import BLOCK_DIFFUSION, is_decoder
+from engine.decoding.names import MIXABLE
+
+
+@dataclass(frozen=True)
+class DecodingChoice:
+    """How runs are decoded, by the fields of ``GenerationConfig`` that say so.
+
+    ``decoder`` "" is the model's own, the other two "" are as ``decoder``. What a model does not have stands for that.
+    """
+
+    decoder: str = ""
+    thought_decoder: str = ""
+    answer_decoder: str = ""
+    rescue: bool = False
+
+    @staticmethod
+    def read(stored: Mapping[str, object]) -> DecodingChoice:
+        """A choice as it was stored, by name; what cannot be read is as if it was not there."""
+        names = {name: stored.get(name) for name in ("decoder", "thought_decoder", "answer_decoder")}
+        known = {name: str(value) for name, value in names.items() if is_decoder(value)}
+        return DecodingChoice(**known, rescue=stored.get("rescue") is True)
+
+    @property
+    def changes(self) -> dict[str, str | bool]:
+        """What is chosen, by name."""
+        return {name: value for name, value in asdict(self).items() if value}
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The decoder of thoughts, and of all else."""
+        return self.thought_decoder or self.decoder, self.answer_decoder or self.decoder
+
+    @property
+    def denoises(self) -> bool:
+        """Whether blocks may be denoised, so that some may have to be rescued."""
+        return any(name in ("", BLOCK_DIFFUSION) for name in self.names)
+
+    @property
+    def settings(self) -> frozenset[str]:
+        """The settings of the sampler that count."""
+        own = frozenset[str]().union(*map(settings_of, self.names))
+        return own | settings_of("autoregressive") | {_RESCUE} if self.rescue and self.denoises else own
+
+    def among(self, decoders: Sequence[str]) -> DecodingChoice:
+        """What comes of it with a model that has these, its own first; the decoder has a name then, if there is one."""
+        decoder = self.decoder if self.decoder in decoders else next(iter(decoders), "")
+        if not can_mix(decoders):
+            return DecodingChoice(decoder)
+        thought, answer = (name if name in MIXABLE else "" for name in (self.thought_decoder, self.answer_decoder))
+        found = DecodingChoice(decoder, thought, answer, self.rescue)
+        return found if found.denoises else DecodingChoice(decoder, thought, answer)
+
+
+OWN_DECODING = DecodingChoice()
+"""As the model does by itself."""
+
+
+def can_mix(decoders: Sequence[str]) -> bool:
+    """Whether a run of a model that has these can have two of them."""
+    return set(MIXABLE) <= set(decoders)
 
 
 @dataclass(frozen=True)
@@ -52,7 +113,8 @@ _WORDS = {
         (),
     ),
 }
-_OF_ONE = {name for words in _WORDS.values() for name in words.settings}
+_RESCUE = "rescue_probability"
+_OF_ONE = {_RESCUE} | {name for words in _WORDS.values() for name in words.settings}
 
 
 def decoder_title(name: str) -> str:

@@ -151,12 +151,12 @@ def choice_box(choice: Choice) -> ChoiceBox:
     return box
 
 
-def show_decoders(box: ChoiceBox, decoders: Sequence[str], chosen: str) -> None:
-    """Offer decoders by their titles, "" as the model's own, and say what the chosen one does."""
+def show_decoders(box: ChoiceBox, decoders: Sequence[str], chosen: str, none: str = "") -> None:
+    """Offer decoders by their titles, "" as ``none``, and say what the chosen one does."""
     if [box.itemData(place) for place in range(box.count())] != list(decoders):
         box.clear()
         for name in decoders:
-            box.addItem(decoder_title(name) if name else tr("The model's own"), name)
+            box.addItem(decoder_title(name) if name else none, name)
             box.setItemData(box.count() - 1, decoder_explanation(name), Qt.ItemDataRole.ToolTipRole)
     box.setCurrentIndex(box.findData(chosen))
     explanation = decoder_explanation(chosen) or tr(DECODER.explanation)

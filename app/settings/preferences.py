@@ -5,7 +5,7 @@ A name is an attribute of ``Preferences``, or, for the display of the canvas, of
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 
 from app.settings.spec import LAYER, PACE, REDUCED_MOTION, REDUCED_MOTION_EXPLANATION, VIEW, Choice, Setting
 from app.settings.values import SettingsValues
@@ -158,9 +158,8 @@ ELSEWHERE = (SERVER_SWITCH, SERVER_PORT, SERVER_OPEN)
 def listed(preferences: Preferences, values: SettingsValues) -> list[tuple[str, str]]:
     """All settings, name and value; sampler settings only where they differ from the model's defaults."""
     found = [(field.name, str(getattr(preferences, field.name))) for field in fields(preferences)]
-    found += [
-        (name, str(getattr(values, name))) for name in ("seed", "decoder", "view", "layer", "pace", "reduced_motion")
-    ]
+    found += [(name, str(getattr(values, name))) for name in ("seed", "view", "layer", "pace", "reduced_motion")]
+    found += [(name, str(value)) for name, value in asdict(values.decoding).items()]
     return found + [(name, f"{value:g}") for name, value in sorted(values.overrides.items())]
 
 

@@ -153,6 +153,16 @@ SAMPLER = (
         2,
     ),
     Setting(
+        "rescue_probability",
+        "Probability to keep",
+        "",
+        "A rescue keeps the beginning of a block up to the first token whose probability is below this.",
+        0.0,
+        1.0,
+        0.05,
+        2,
+    ),
+    Setting(
         "max_new_tokens",
         "New tokens at most",
         "tokens",
@@ -183,11 +193,24 @@ VIEW = Choice(
     (("raw", "Raw"), ("calm", "Calm")),
 )
 DECODER = Choice("decoder", "Decoding", "How the model writes its answer.", ())  # the model says by which
+THOUGHT_DECODER = Choice(
+    "thought_decoder",
+    "Decoding of thoughts",
+    "Of the blocks that begin in a thought. It changes with the first block behind the thought.",
+    (),
+)
+ANSWER_DECODER = Choice("answer_decoder", "Decoding of answers", "Of all other blocks.", ())
+RESCUE = "Rescue blocks"
+RESCUE_EXPLANATION = (
+    "A block that has taken all its steps and has not converged keeps its stable beginning, and is written on from "
+    "there one token after the other. Such a run cannot be forked."
+)
 LAYER = Choice(
     "layer",
     "Canvas layer",
-    "State marks accepted and remelted tokens; entropy colours each place by its doubt, in nats.",
-    (("state", "State"), ("entropy", "Entropy")),
+    "State marks accepted and remelted tokens; entropy colours each place by its doubt, in nats; causal probability by "
+    "how unlikely it is behind the text before it alone, where a run is verified.",
+    (("state", "State"), ("entropy", "Entropy"), ("causal", "Causal probability")),
 )
 PACE = Choice(
     "pace",

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 from pathlib import Path
 
 from PySide6.QtCore import QSettings
 
+from app.settings.decoders import DecodingChoice
 from app.settings.file import user_settings
 from app.settings.preferences import ELSEWHERE, SECTIONS, THEME, Folder, Preference, Preferences, Switch
 from app.settings.spec import LAYER, PACE, SAMPLER, Choice, Setting
 from app.settings.values import SettingsValues
 from app.system.i18n import tr
-from engine.config import LARGEST_SEED, is_decoder
+from engine.config import LARGEST_SEED
 
 THEMES = tuple(value for value, _label in THEME.options)
 KEYS = {
@@ -64,8 +66,8 @@ def read_values(settings: QSettings, reduced_motion: bool) -> SettingsValues:
         found = _number(settings, f"sampler/{setting.name}", setting.low, setting.high)
         if found is not None:
             values.overrides[setting.name] = int(found) if setting.is_whole else found
-    decoder = str(settings.value("sampler/decoder", ""))
-    values.decoder = decoder if is_decoder(decoder) else ""
+    stored = {name: settings.value(f"sampler/{name}") for name in asdict(values.decoding)}
+    values.decoding = DecodingChoice.read(stored | {"rescue": _flag(settings, "sampler/rescue", False)})
     values.seed = _seed(settings)
     values.calm = _flag(settings, "canvas/calm", False)
     layer = str(settings.value("canvas/layer", "state"))
@@ -84,7 +86,8 @@ def write_values(settings: QSettings, values: SettingsValues, reduced_motion: bo
     """
     for setting in SAMPLER:
         _write(settings, f"sampler/{setting.name}", values.overrides.get(setting.name))
-    _write(settings, "sampler/decoder", values.decoder or None)
+    for name, value in asdict(values.decoding).items():
+        _write(settings, f"sampler/{name}", value or None)
     if not keep_seed:
         _write(settings, "sampler/seed", None if values.seed is None else str(values.seed))
     _write(settings, "canvas/calm", values.calm)

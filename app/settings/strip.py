@@ -7,19 +7,16 @@ from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QScrollArea, QVBox
 
 from app.design.controls import Hairline, button, label
 from app.design.fonts import px
-from app.settings.decoders import settings_of
+from app.settings.decoding_fields import DecodingFields
 from app.settings.fields import (
-    ChoiceBox,
     NumberBox,
     SeedBox,
     WholeBox,
     choice_box,
     flag_box,
     number_box,
-    show_decoders,
 )
 from app.settings.spec import (
-    DECODER,
     LAYER,
     PACE,
     REDUCED_MOTION,
@@ -69,8 +66,10 @@ class SettingsStrip(QWidget):
         self.refusal.setAccessibleName(tr("Why settings are not offered"))
         self.refusal.hide()
         self._column.addWidget(self.refusal)
-        self._rows: dict[str, QWidget] = {}  # of each number, and of the decoder
-        self.decoder = self._add_decoder()
+        self._rows: dict[str, QWidget] = {}  # of each number
+        self.decoding = DecodingFields(offers_own=False)
+        self.decoding.setContentsMargins(0, 16, 0, 0)
+        self._column.addWidget(self.decoding)
         for setting in SAMPLER:
             self.boxes[setting.name] = self._add_number(setting)
         self.seed = SeedBox()
@@ -103,7 +102,8 @@ class SettingsStrip(QWidget):
             box.valueChanged.connect(self._take)
         for switch in (self.random_seed, self.reduced_motion):
             switch.toggled.connect(self._take)
-        for choice in (self.decoder, self.view, self.layer, self.pace):
+        self.decoding.changed.connect(self._take)
+        for choice in (self.view, self.layer, self.pace):
             choice.currentIndexChanged.connect(self._take)
         self.show_values(self._defaults)
 
@@ -131,12 +131,6 @@ class SettingsStrip(QWidget):
         self._rows[setting.name] = self._add(setting.label, setting.explanation, box, unit=setting.unit)
         return box
 
-    def _add_decoder(self) -> ChoiceBox:
-        box = choice_box(DECODER)
-        self.about_decoder = label("", "caption", wrap=True)
-        self._rows[DECODER.name] = self._add(DECODER.label, "", box, self.about_decoder)
-        return box
-
     def _add_choice(self, choice: Choice) -> QComboBox:
         box = choice_box(choice)
         self._add(choice.label, choice.explanation, box)
@@ -160,7 +154,7 @@ class SettingsStrip(QWidget):
         """Show the values over a model's defaults."""
         self._defaults = defaults
         self._filling = True
-        show_decoders(self.decoder, self._values.decoders, self._values.present_decoder)
+        self.decoding.show_choice(self._values.decoding, self._values.decoders)
         for setting in SAMPLER:
             value = self._values.value(setting.name, defaults)
             box = self.boxes[setting.name]
@@ -180,7 +174,7 @@ class SettingsStrip(QWidget):
     def allow(self, names: frozenset[str] | None, reason: str = "") -> None:
         """Offer these settings of the sampler alone, None for all; ``reason`` says why not the others.
 
-        Of those, what the present decoder goes by is shown.
+        Of those, what counts by the present decoding is shown.
         """
         for name, box in self.boxes.items():
             box.setEnabled(names is None or name in names)
@@ -195,15 +189,14 @@ class SettingsStrip(QWidget):
 
     def _show_state(self) -> None:
         self.seed.setVisible(not self.random_seed.isChecked())
-        self.about_decoder.setText(self.decoder.toolTip())
-        own = settings_of(self._values.present_decoder)
+        own = self._values.present_decoding.settings
         for name, row in self._rows.items():
-            row.setVisible(len(self._values.decoders) > 1 if name == DECODER.name else name in own)
+            row.setVisible(name in own)
         problem = self._values.problem(self._defaults)
         self.problem.setText(problem)
         self.problem.setVisible(bool(problem))
         values = self._values
-        self.reset.setEnabled(bool(values.overrides) or values.seed is not None or bool(values.decoder))
+        self.reset.setEnabled(bool(values.overrides) or values.seed is not None or bool(values.decoding.changes))
 
     @Slot()
     def _take(self) -> None:
@@ -214,10 +207,7 @@ class SettingsStrip(QWidget):
             # A default with more decimals than the box shows must not turn into an override.
             if round(self._values.value(setting.name, self._defaults), setting.decimals) != shown:
                 self._values.set(setting.name, shown, self._defaults)
-        if len(self._values.decoders) > 1:  # else none was chosen here
-            chosen = self.decoder.currentData()
-            self._values.decoder = "" if chosen == self._values.decoders[0] else chosen
-            show_decoders(self.decoder, self._values.decoders, chosen)
+        self._values.decoding = self.decoding.choice
         self._values.seed = None if self.random_seed.isChecked() else self.seed.value()
         self._values.calm = self.view.currentData() == "calm"
         self._values.layer = self.layer.currentData()

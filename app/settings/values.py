@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from app.settings.decoders import settings_of
+from app.settings.decoders import OWN_DECODING, DecodingChoice
 from app.settings.spec import SAMPLER
 from app.system.i18n import tr
 from engine import GenerationConfig, SafelightError
@@ -30,14 +30,14 @@ class SettingsValues:
     calm: bool = False
     layer: str = "state"
     reduced_motion: bool = False
-    decoder: str = ""  # "" is the model's own; one that it does not have stands for that
+    decoding: DecodingChoice = OWN_DECODING
     decoders: tuple[str, ...] = field(default=(), compare=False)  # that the loaded model has, its own first
     speed: float = 1.0  # of a block on show; ``FULL_SPEED`` waits for nothing
 
     @property
-    def present_decoder(self) -> str:
-        """The one that the next run has; "" where no model says."""
-        return self.decoder if self.decoder in self.decoders else next(iter(self.decoders), "")
+    def present_decoding(self) -> DecodingChoice:
+        """What the next run has; its decoder is "" where no model says."""
+        return self.decoding.among(self.decoders)
 
     @property
     def view(self) -> str:
@@ -82,16 +82,17 @@ class SettingsValues:
 
     def _changes(self) -> dict[str, Any]:
         """What differs from the defaults, of the settings that the decoder goes by."""
-        decoder = self.present_decoder
-        own = settings_of(decoder)
+        present = self.present_decoding
+        own = present.settings
         changes: dict[str, Any] = {name: value for name, value in self.overrides.items() if name in own}
-        is_named = decoder not in ("", BLOCK_DIFFUSION) or self.decoder == decoder
-        return changes | ({"decoder": decoder} if is_named and decoder else {})
+        if present.decoder == BLOCK_DIFFUSION != self.decoding.decoder:
+            present = replace(present, decoder="")  # the model's own is not named
+        return changes | present.changes
 
     def problem(self, defaults: GenerationConfig) -> str:
         """Why the values are inconsistent, in a sentence; empty if they are not."""
         start, end = self.value("t_max", defaults), self.value("t_min", defaults)
-        if start < end and "t_max" in settings_of(self.present_decoder):
+        if start < end and "t_max" in self.present_decoding.settings:
             return tr(
                 "The temperature at the start ({start}) is below the one at the end ({end}). "
                 "Raise the start or lower the end.",
@@ -114,7 +115,7 @@ class SettingsValues:
         """Reset to the model's defaults and random seeds; the canvas settings stay."""
         self.overrides.clear()
         self.seed = None
-        self.decoder = ""
+        self.decoding = OWN_DECODING
 
 
 SETTING_NAMES = tuple(setting.name for setting in SAMPLER)

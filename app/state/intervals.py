@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
+
+import numpy as np
 
 NORMAL_95 = 1.959963984540054  # standard deviations that hold 95 % of a normal distribution
 DRAWS = 500  # of a bootstrap
-T = TypeVar("T")
 
 
 def wilson(solved: int, count: int) -> tuple[float, float]:
@@ -31,14 +30,18 @@ def percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.1f} %"
 
 
-def bootstrap(items: Sequence[T], figure: Callable[[Sequence[T]], float]) -> tuple[float, float]:
-    """The 95 % interval of a figure of independent items: the middle of its values over samples of them.
+def bootstrap(tops: Sequence[float], bottoms: Sequence[float]) -> tuple[float, float]:
+    """The 95 % interval of a ratio of two sums over independent items: the middle of what samples of them come to.
 
-    The same items give the same interval. Of one item it is the figure itself.
+    The same items give the same interval. Of one item it is the ratio itself.
 
     Args:
-        items: one or more.
+        tops, bottoms: of each item, one or more; the bottoms are above 0.
     """
-    rng = random.Random(len(items))
-    found = sorted(figure(rng.choices(items, k=len(items))) for _ in range(DRAWS))
+    above, below, count = np.asarray(tops, np.float64), np.asarray(bottoms, np.float64), len(tops)
+    rng, found = np.random.default_rng(count), []
+    for _ in range(DRAWS):
+        drawn = rng.integers(count, size=count)
+        found.append(float(above[drawn].sum() / below[drawn].sum()))
+    found.sort()
     return found[int(0.025 * DRAWS)], found[math.ceil(0.975 * DRAWS) - 1]

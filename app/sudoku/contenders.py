@@ -100,7 +100,9 @@ def settings(model: LoadedModel, config: GenerationConfig, puzzle: str, *, clamp
     if not clamp:
         return config
     diffusing = BLOCK_DIFFUSION if BLOCK_DIFFUSION in model.decoders else config.decoder  # alone holds what is pinned
-    return config.replace(pinned=pins(model, puzzle), decoder=diffusing)
+    return config.replace(
+        pinned=pins(model, puzzle), decoder=diffusing, thought_decoder="", answer_decoder="", rescue=False
+    )
 
 
 def pins(model: LoadedModel, puzzle: str) -> tuple[tuple[int, int], ...]:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 
 from app.context import CHAT, AppContext
 from app.design.action import Action
-from app.settings.decoders import settings_of
 from app.settings.preferences import SECTIONS
 from app.settings.spec import SAMPLER, SEED
 from app.system.i18n import tr
@@ -21,7 +20,7 @@ def finds(
     context: AppContext, open_setting: Callable[[str], object], open_sampler: Callable[[str], object]
 ) -> list[Action]:
     """An action for each; the two callables are given the name of a setting."""
-    shown = settings_of(context.values.present_decoder)
+    shown = context.values.present_decoding.settings
     return [*_chats(context), *_models(context), *_settings(open_setting, open_sampler, shown)]
 
 

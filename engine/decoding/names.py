@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from engine.config import BLOCK_DIFFUSION, GenerationConfig
 from engine.errors import SafelightError, quoted
 
+MIXABLE = (BLOCK_DIFFUSION, "autoregressive")
+"""The decoders that one run can have both of."""
+
 
 def names_of(config: GenerationConfig, decoders: Sequence[str], own: str) -> tuple[str, str]:
     """Names of the decoders of thoughts, and of all else.

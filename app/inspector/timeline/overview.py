@@ -46,6 +46,7 @@ class BlockFigures:
     order: BlockOrder
     rounds: tuple[PinnedRound, ...] = ()  # of a run that fits a format
     has_masks: bool = False  # see ``BlockRecord``
+    is_rescued: bool = False  # see ``BlockState``
 
     @property
     def bursts(self) -> NDArray[np.int64]:
@@ -79,6 +80,7 @@ def figures_of(record: BlockRecord) -> BlockFigures:
         order=block_order(record),
         rounds=record.rounds,
         has_masks=record.has_masks,
+        is_rescued=last.is_rescued,
     )
 
 

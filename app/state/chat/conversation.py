@@ -12,7 +12,7 @@ from typing import Literal
 
 from app.state.chat.attachment import Attachment, with_attachments
 from app.state.chat.versions import Versions
-from app.state.run.canvas import CanvasState
+from app.state.run.canvas import CanvasState, rescue_cap
 from app.state.run.stats import RunFigures, RunStats
 from app.system.i18n import tr, trn
 from engine import (
@@ -54,7 +54,7 @@ class Answer:
     id: int | None = None  # in the library
 
     def __post_init__(self) -> None:
-        self.stats = RunStats(self.config.max_denoising_steps)
+        self.stats = RunStats(self.config.max_denoising_steps, CanvasState(rescue_cap(self.config)))
         self._draft = Draft(self.config.eos_token_ids)
 
     @property
@@ -139,7 +139,15 @@ class Answer:
         elif self.is_empty:
             said.append(tr("The model ended without writing anything. Try another seed or a lower entropy bound."))
         capped, blocks = self.figures.capped_blocks, self.figures.blocks
-        if capped and blocks == 1:
+        if capped and self.config.rescue:
+            said.append(
+                trn(
+                    "{count} block did not converge and was written on token by token.",
+                    "{count} blocks did not converge and were written on token by token.",
+                    capped,
+                )
+            )
+        elif capped and blocks == 1:
             said.append(tr("The canvas stopped at the step limit without converging."))
         elif capped:
             said.append(

@@ -33,6 +33,16 @@ class LaneSpec:
         whole = f"{self.model_title} · {self.decoder}" if self.decoder else self.model_title
         return ", ".join(filter(None, (whole, self.adapter, *said)))
 
+    def record(self) -> dict[str, Any]:
+        """The lane for JSON."""
+        return {
+            "title": self.title,
+            "model": self.model,
+            "decoder": self.decoder,
+            "adapter": self.adapter,
+            "settings": dict(self.changes),
+        }
+
     def lane(self) -> Lane:
         """A lane of one race."""
         changes = {**self.changes, "decoder": self.decoder} if self.decoder else dict(self.changes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from app.state.sudoku.placing import grid_in, puzzle_in
 from app.state.sudoku.scores import make_task
@@ -54,6 +55,35 @@ def sudoku_prompts(count: int, seed: int, bins: tuple[Bin, ...] = BINS) -> Itera
     for index in range(count):
         name = bins[index % len(bins)]
         yield RacePrompt(sudoku.to_prompt(make_task(name, seed, index // len(bins)).puzzle), name)
+
+
+@dataclass(frozen=True)
+class BatchRequest:
+    """What a batch asks.
+
+    Args:
+        names: of skills or bins, in turns; none takes all.
+        count: of tasks or puzzles. seed: of these, and of the runs.
+        own: a user's own prompts, in place of the others.
+    """
+
+    source: Literal["skills", "sudoku", "own"]
+    names: tuple[str, ...] = ()
+    count: int = 0
+    seed: int = 0
+    own: tuple[RacePrompt, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.own) if self.source == "own" else self.count
+
+    def prompts(self) -> Iterator[RacePrompt]:
+        """In their order; a puzzle is made as it is asked for, which takes 20 to 200 ms."""
+        if self.source == "own":
+            yield from self.own
+        elif self.source == "skills":
+            yield from skill_prompts(self.count, self.seed, self.names)
+        else:
+            yield from sudoku_prompts(self.count, self.seed, tuple(name for name in BINS if name in self.names) or BINS)
 
 
 def own_prompts(text: str) -> list[RacePrompt]:

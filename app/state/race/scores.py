@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from app.state.intervals import bootstrap, wilson
+from app.state.race.lanes import LaneSpec
 from app.state.race.prompts import RacePrompt
 from app.state.race.running import RaceRun
 
+ALL = ""
+"""In place of a group: all of them."""
 Interval = tuple[float, float]
 """The ends of a 95 % interval."""
 
@@ -101,22 +103,22 @@ class LaneScore:
     def of(lane: str, results: Sequence[RaceResult]) -> LaneScore:
         """The figures of results, one or more."""
         checked = [one.exact for one in results if one.exact is not None]
-        figures: tuple[Callable[[Sequence[RaceResult]], float], ...] = (_per_forward, _per_second, _seconds)
-        (forward, forwards), (speed, speeds), (seconds, times) = (
-            (figure(results), bootstrap(results, figure)) for figure in figures
-        )
+        tokens = [float(one.tokens) for one in results]
+        forwards = [max(1.0, float(one.forwards)) for one in results]
+        seconds = [max(1e-9, one.seconds) for one in results]
+        ones = [1.0] * len(results)
         return LaneScore(
             lane,
             len(results),
             len(checked),
             sum(checked),
             wilson(sum(checked), len(checked)),
-            forward,
-            forwards,
-            speed,
-            speeds,
-            seconds,
-            times,
+            sum(tokens) / sum(forwards),
+            bootstrap(tokens, forwards),
+            sum(tokens) / sum(seconds),
+            bootstrap(tokens, seconds),
+            statistics.fmean(seconds),
+            bootstrap(seconds, ones),
             statistics.fmean(one.agreement for one in results),
         )
 
@@ -157,17 +159,17 @@ class RaceScores:
 
     def document(self) -> dict[str, Any]:
         """Rows, rows by group where there are several, and single results, for JSON."""
-        groups = self.groups
-        by_group = {group: [row.record() for row in self.rows(group)] for group in groups} if len(groups) > 1 else {}
+        records = {group: [row.record() for row in rows] for group, rows in self.figures().items()}
         return {
-            "rows": [row.record() for row in self.rows()],
-            "groups": by_group,
+            "rows": records.pop(ALL),
+            "groups": records,
             "results": [asdict(result) | {"lane": self.lanes[result.lane]} for result in self.results],
         }
 
-    def to_json(self) -> str:
-        """The document as text."""
-        return json.dumps(self.document(), ensure_ascii=False, indent=1) + "\n"
+    def figures(self) -> dict[str, list[LaneScore]]:
+        """Rows of all under ``ALL``, and by group where there are several; with many results it takes a moment."""
+        groups = self.groups
+        return {ALL: self.rows()} | ({group: self.rows(group) for group in groups} if len(groups) > 1 else {})
 
     def to_csv(self) -> str:
         """The single results, a line each under a line of names."""
@@ -178,13 +180,11 @@ class RaceScores:
         return text.getvalue()
 
 
-def _per_forward(results: Sequence[RaceResult]) -> float:
-    return sum(one.tokens for one in results) / max(1, sum(one.forwards for one in results))
+def race_document(
+    lanes: Sequence[LaneSpec], scores: RaceScores, asked: Mapping[str, Any], *, finished: bool
+) -> dict[str, Any]:
+    """A batch for JSON: its lanes, what it was ``asked`` with, whether it came to its end, and its scores.
 
-
-def _per_second(results: Sequence[RaceResult]) -> float:
-    return sum(one.tokens for one in results) / max(1e-9, sum(one.seconds for one in results))
-
-
-def _seconds(results: Sequence[RaceResult]) -> float:
-    return statistics.fmean(one.seconds for one in results)
+    ``asked``: seed, device, dtype, quantization and threads.
+    """
+    return {"lanes": [lane.record() for lane in lanes], **asked, "finished": finished, **scores.document()}

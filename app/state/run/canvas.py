@@ -22,7 +22,9 @@ from numpy.typing import NDArray
 from engine import (
     CanvasCommitted,
     CanvasStarted,
+    CanvasVerified,
     Event,
+    GenerationConfig,
     GenerationFinished,
     PrefillFinished,
     PrefixPinned,
@@ -59,6 +61,11 @@ def predicted_by(argmax: Tokens, written: Mask, filler: int) -> Mask:
     return found
 
 
+def rescue_cap(config: GenerationConfig) -> int | None:
+    """The denoising steps after which a run rescues a block; None where it never does."""
+    return config.max_denoising_steps if config.rescue else None
+
+
 @dataclass(frozen=True)
 class Cell:
     """One position as shown."""
@@ -68,6 +75,7 @@ class Cell:
     entropy: float | None  # nats at the latest step; None before the first
     accepted_steps: int  # steps at which it was accepted
     remelts: int
+    causal: float | None = None  # its probability by the text before it alone; None where that was not read
 
 
 @dataclass(frozen=True)
@@ -92,6 +100,9 @@ class BlockState:
 
     A pass over masks predicts some positions. ``entropy`` and the top candidates are those of the latest pass that
     predicted a position: once it is written, how it was; 0 where none did.
+
+    ``causal`` is of the argmax canvas of the step behind which it was read, then of what stands; NaN where that is
+    written anew. The step behind such a reading begins with what it makes noise of, which is not remelted.
     """
 
     block_index: int
@@ -121,7 +132,13 @@ class BlockState:
     outcome: Tokens | None = None  # (T,) the text that it comes to, where that is known: committed, or in a replay
     reason: Literal["converged", "step_cap"] | None = None
     filler: int | None = None  # stands where nothing is written; None: the block began as noise
+    verified: CanvasVerified | None = None  # what the latest step's canvas was read as
+    causal: NDArray[np.float32] | None = None  # (C,) causal probabilities, NaN where not known; None: not read yet
+    causal_kept: NDArray[np.float32] | None = None  # (C,) the same of what stands
+    rewrites: int = 0  # of doubtful spans
+    kept_rewrites: int = 0  # of these, those that stand
     predicted: Mask | None = None  # (C,) by the latest pass; None where a step predicts all
+    rescue_after: int | None = None  # steps that it takes at most before it is rescued; None: it never is
 
     def __post_init__(self) -> None:
         nothing = np.zeros(self.length, dtype=np.bool_)
@@ -136,6 +153,12 @@ class BlockState:
     def has_masks(self) -> bool:
         """Whether it is written over masks, a few tokens a pass."""
         return self.filler is not None
+
+    @property
+    def is_rescued(self) -> bool:
+        """Whether it has not converged, and is written on behind what was kept of it, a token a pass."""
+        may_be = self.rescue_after is not None and not self.has_masks and self.round is None
+        return may_be and self.steps > (self.rescue_after or 0)
 
     @property
     def length(self) -> int:
@@ -222,6 +245,7 @@ class BlockState:
             entropy=None if entropy is None or np.isnan(entropy[position]) else float(entropy[position]),
             accepted_steps=int(self.accepted_steps[position]),
             remelts=int(self.remelts[position]),
+            causal=None if self.causal is None or np.isnan(self.causal[position]) else float(self.causal[position]),
         )
 
     def partly(self, share: float) -> BlockState:
@@ -256,6 +280,7 @@ class BlockState:
 
     def fold_step(self, event: StepFinished) -> None:
         """Take in the next denoising step."""
+        self._begin_rewrite()
         accepted = event.accepted_mask
         self._fold_predictions(event)
         if self.argmax_canvas is None:
@@ -304,8 +329,27 @@ class BlockState:
         self.kept = np.where(new, event.canvas, self.kept).astype(np.int32)
         self.shown = event.canvas
 
+    def fold_verified(self, event: CanvasVerified) -> None:
+        """Take in what the latest step's canvas was read as."""
+        self.verified, self.causal, self.rewrites = event, event.probabilities, event.rewrite
+        self.kept_rewrites += event.rewrite > 0 and event.is_kept
+        if event.is_kept:
+            self.causal_kept = event.probabilities
+
+    def _begin_rewrite(self) -> None:
+        """Make noise of what is doubtful; all else stands as it was accepted."""
+        if self.verified is None or self.argmax_canvas is None or self.causal_kept is None:
+            return
+        doubtful, canvas = self.verified.doubtful, self.verified.canvas
+        self.argmax_canvas = np.where(doubtful, self.argmax_canvas, canvas)
+        self.kept = np.where(doubtful, self.kept, canvas).astype(np.int32)
+        self.causal = np.where(doubtful, np.float32(np.nan), self.causal_kept)
+        self.agreed_steps = np.where(doubtful, 0, self.agreed_steps).astype(np.int32)
+        self.accepted_mask, self.shown, self.verified = ~doubtful, canvas, None
+
     def fold_commit(self, event: CanvasCommitted) -> None:
         """Take in the end of the block."""
+        self.verified, self.causal = None, self.causal_kept
         self.shown = event.tokens
         self.text_length = event.text_length
         self.reason = event.reason
@@ -315,16 +359,20 @@ class BlockState:
 
 @dataclass(eq=False)
 class CanvasState:
-    """All canvases of one run. Folding its events one by one or in any portions gives the same state."""
+    """All canvases of one run. Folding its events one by one or in any portions gives the same state.
 
+    ``rescue_after`` is the run's, see ``rescue_cap``; events do not tell it.
+    """
+
+    rescue_after: int | None = None
     blocks: list[BlockState] = field(default_factory=list)
     finished: GenerationFinished | None = None
     prompt_tokens: int | None = None
 
     @staticmethod
-    def of(events: Iterable[Event]) -> CanvasState:
+    def of(events: Iterable[Event], rescue_after: int | None = None) -> CanvasState:
         """The state after these events, which begin a run."""
-        state = CanvasState()
+        state = CanvasState(rescue_after)
         for event in events:
             state.fold(event)
         return state
@@ -339,11 +387,21 @@ class CanvasState:
             case PrefillFinished():
                 self.prompt_tokens = event.prompt_tokens
             case CanvasStarted():
-                self.blocks.append(BlockState(event.block_index, event.canvas, event.pinned_mask, filler=event.filler))
+                self.blocks.append(
+                    BlockState(
+                        event.block_index,
+                        event.canvas,
+                        event.pinned_mask,
+                        filler=event.filler,
+                        rescue_after=self.rescue_after,
+                    )
+                )
             case StepFinished():
                 self._developing(event.block_index).fold_step(event)
             case PrefixPinned():
                 self._developing(event.block_index).fold_pins(event)
+            case CanvasVerified():
+                self._developing(event.block_index).fold_verified(event)
             case SlotsRead() if self.blocks:  # else a server told of it without a canvas
                 self._developing(event.block_index).read = event
             case CanvasCommitted():

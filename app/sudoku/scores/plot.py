@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Slot
-from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QPolygonF, QShowEvent
-from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, Qt, QTimer, Slot
+from PySide6.QtGui import QColor, QShowEvent
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.design.fonts import TEXT_SMALL, caption_font, px
 from app.design.plot_sheet import plain_plot, plot_library
-from app.design.tokens import DARKROOM, Theme, color
+from app.design.series import SeriesLegend, pens
+from app.design.tokens import DARKROOM, Theme
 from app.state.intervals import wilson
 from app.state.sudoku.scores import Scoreboard
 from app.sudoku.scores.words import short_with_givens, spoken
@@ -28,26 +28,6 @@ LEAST_HEIGHT = 152  # pixels at 100 %
 SHARES = (0, 50, 100)  # with a line each, per cent
 
 
-@dataclass(frozen=True)
-class Pen:
-    """How a contender is drawn: told by colour, by dashes, and by the mark at the line's end."""
-
-    shade: str
-    dashes: Qt.PenStyle
-    mark: str  # as pyqtgraph calls it
-
-
-def pens(theme: Theme) -> tuple[Pen, ...]:
-    """In the order of contenders; the fifth begins anew."""
-    style = Qt.PenStyle
-    return (
-        Pen(theme.accent, style.SolidLine, "o"),
-        Pen(theme.remelted, style.DashLine, "s"),
-        Pen(theme.accepted, style.DashDotLine, "t1"),
-        Pen(theme.ink, style.DotLine, "d"),
-    )
-
-
 class ScorePlot(QWidget):
     """A plot beside another for each bin with results; above them who is who, where there are several contenders."""
 
@@ -57,7 +37,7 @@ class ScorePlot(QWidget):
         self._scores = Scoreboard()
         self._graph: GraphicsLayoutWidget | None = None  # once it is needed
         self.plots: dict[str, PlotItem] = {}  # by bin
-        self.legend = ContenderLegend(self)
+        self.legend = SeriesLegend(self)
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
         self._column.setSpacing(8)
@@ -70,7 +50,7 @@ class ScorePlot(QWidget):
 
     def set_theme(self, theme: Theme) -> None:
         self._theme = theme
-        self.legend.show_names(self._scores.contenders, theme)
+        self._show_legend()
         self._forget()
 
     def show_scores(self, scores: Scoreboard, *, at_once: bool = False) -> None:
@@ -97,13 +77,17 @@ class ScorePlot(QWidget):
             self._graph, self.plots = None, {}
         self._timer.start(0)
 
+    def _show_legend(self) -> None:
+        names = self._scores.contenders
+        self.legend.show_names(names, tr("Contenders: {names}", names=", ".join(names)), self._theme)
+
     # ---------------------------------------------------------------- drawing
 
     @Slot()
     def draw(self) -> None:
         """Draw what there is now."""
         self.setAccessibleDescription(spoken(self._scores))
-        self.legend.show_names(self._scores.contenders, self._theme)
+        self._show_legend()
         if not self.isVisible():
             return
         bins = self._scores.bins
@@ -187,58 +171,3 @@ class ScorePlot(QWidget):
 def ticks(most: int) -> list[int]:
     """Numbers on an axis from 0: the last one, and the half where it is whole."""
     return [0, most // 2, most] if most > 1 and most % 2 == 0 else [0, most]
-
-
-class ContenderLegend(QWidget):
-    """Who is drawn how; hidden where there is one contender only."""
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._names: list[str] = []
-        self._theme = DARKROOM
-        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        self.hide()
-
-    def show_names(self, names: list[str], theme: Theme) -> None:
-        """Name the contenders, in the order of ``pens``."""
-        self._names, self._theme = names, theme
-        self.setAccessibleName(tr("Contenders: {names}", names=", ".join(names)))
-        self.setVisible(len(names) > 1)
-        self.update()
-
-    def sizeHint(self) -> QSize:
-        return QSize(px(240), px(20))
-
-    def paintEvent(self, _event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setFont(caption_font())
-        metrics = painter.fontMetrics()
-        middle = self.height() / 2
-        room = (self.width() - 16 * len(self._names)) / max(1, len(self._names)) - 44
-        x = 0.0
-        for place, name in enumerate(self._names):
-            pen = pens(self._theme)[place % 4]
-            painter.setPen(QPen(color(pen.shade), 2, pen.dashes))
-            painter.drawLine(QPointF(x, middle), QPointF(x + 36, middle))
-            painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(color(pen.shade))
-            _draw_mark(painter, pen.mark, QPointF(x + 18, middle))
-            painter.setPen(color(self._theme.ink))
-            shown = metrics.elidedText(name, Qt.TextElideMode.ElideMiddle, round(max(room, 24)))
-            painter.drawText(QPointF(x + 44, middle + (metrics.ascent() - metrics.descent()) / 2), shown)
-            x += 44 + metrics.horizontalAdvance(shown) + 24
-        painter.end()
-
-
-def _draw_mark(painter: QPainter, mark: str, middle: QPointF) -> None:
-    reach = 4.5
-    shapes = {
-        "s": ((-1, -1), (1, -1), (1, 1), (-1, 1)),
-        "t1": ((0, -1), (1, 1), (-1, 1)),
-        "d": ((0, -1), (0.8, 0), (0, 1), (-0.8, 0)),
-    }
-    if mark == "o":
-        painter.drawEllipse(QRectF(middle.x() - reach, middle.y() - reach, 2 * reach, 2 * reach))
-    else:
-        painter.drawPolygon(QPolygonF([middle + QPointF(reach * x, reach * y) for x, y in shapes[mark]]))

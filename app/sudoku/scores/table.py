@@ -1,137 +1,25 @@
-"""The scoreboard's rows as a table, as high as its rows. Knows no run."""
+"""The scoreboard's rows as a table. Knows no run."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QSize, Qt
-from PySide6.QtGui import QFont, QResizeEvent
-from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QSizePolicy, QTableWidget, QTableWidgetItem, QWidget
+from PySide6.QtWidgets import QWidget
 
-from app.design.fonts import TEXT_SMALL, px, ui_font
+from app.design.figure_table import FigureTable
 from app.state.sudoku.scores import ALL, ScoreRow
 from app.sudoku.scores.words import cells_of, heads
 from app.system.i18n import tr
 
-ROW_HEIGHT = 28  # pixels at 100 %
-SCROLL_BAR = 12  # pixels, for one to scroll sideways
-MOST_ROWS = 8  # before it scrolls
-LEAST_NAME = 144  # pixels at 100 %, of a contender's name
-STYLE = """
-QTableView::item { padding: 0 8px; }
-QAbstractScrollArea::corner { background: transparent; border: none; }
-"""
 
-
-class ScoreTable(QTableWidget):
+class ScoreTable(FigureTable):
     """A row for each bin and contender."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(0, 0, parent)
-        self._named: bool | None = None
+        super().__init__(parent)
         self.setAccessibleName(tr("Scores"))
-        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
-        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        self.setShowGrid(False)
-        self.setTabKeyNavigation(False)
-        self.setCornerButtonEnabled(False)
-        self.setWordWrap(False)
-        self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        self.verticalHeader().hide()
-        header = self.horizontalHeader()
-        header.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
-        header.setHighlightSections(False)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setStyleSheet(STYLE)
-        self._fit()
 
     def show_rows(self, rows: list[ScoreRow]) -> None:
-        """Only what differs is written, so that a selection stays."""
+        """Show these, with their contenders where there are several."""
         named = len({row.contender for row in rows}) > 1
-        if named != self._named:
-            self._name_columns(named=named)
-        if self.rowCount() != len(rows):
-            self.setRowCount(len(rows))
-            self.updateGeometry()
-        for place, row in enumerate(rows):
-            for column, text in enumerate(cells_of(row, named=named)):
-                self._write(place, column, text, is_sum=row.bin == ALL)
-        self._share_width()
-
-    def texts(self) -> list[tuple[str, ...]]:
-        """What it says."""
-        return [
-            tuple(item.text() if (item := self.item(row, column)) else "" for column in range(self.columnCount()))
-            for row in range(self.rowCount())
-        ]
-
-    def _name_columns(self, *, named: bool) -> None:
-        self._named = named
-        columns = heads(named=named)
-        self.clear()
-        self.setColumnCount(len(columns))
-        for column, (head, meaning) in enumerate(columns):
-            item = QTableWidgetItem(head)
-            item.setToolTip(meaning)
-            item.setTextAlignment(self._alignment(column))
-            self.setHorizontalHeaderItem(column, item)
-
-    def _write(self, place: int, column: int, text: str, *, is_sum: bool) -> None:
-        item = self.item(place, column)
-        if item is None:
-            item = QTableWidgetItem()
-            item.setTextAlignment(self._alignment(column))
-            self.setItem(place, column, item)
-        if item.text() != text:
-            item.setText(text)
-        font = QFont(self.font())
-        font.setBold(is_sum)
-        if item.font() != font:
-            item.setFont(font)
-        if column == 1 and self._named and item.toolTip() != text:
-            item.setToolTip(text)  # it may be cut off
-
-    def _alignment(self, column: int) -> Qt.AlignmentFlag:
-        side = Qt.AlignmentFlag.AlignLeft if column <= int(bool(self._named)) else Qt.AlignmentFlag.AlignRight
-        return side | Qt.AlignmentFlag.AlignVCenter
-
-    # ---------------------------------------------------------------- size
-
-    def _share_width(self) -> None:
-        """Numbers take what they need, names what is left but never nothing: then the table scrolls."""
-        taker = int(bool(self._named))
-        needed = [max(self.sizeHintForColumn(c), self.horizontalHeader().sectionSizeHint(c)) for c in self._columns]
-        left = self.viewport().width() - sum(needed) + (needed[taker] if needed else 0)
-        for column in self._columns:
-            least = min(needed[column], px(LEAST_NAME))
-            self.setColumnWidth(column, max(least, left) if column == taker else needed[column])
-
-    @property
-    def _columns(self) -> range:
-        return range(self.columnCount())
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._share_width()
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
-            self._fit()
-
-    def _fit(self) -> None:
-        font = ui_font()
-        font.setPixelSize(px(TEXT_SMALL + 1))
-        for part in (self, self.horizontalHeader()):
-            if part.font() != font:
-                part.setFont(font)
-        self.verticalHeader().setDefaultSectionSize(px(ROW_HEIGHT))
-        self._share_width()
-        self.updateGeometry()
-
-    def sizeHint(self) -> QSize:
-        header = self.horizontalHeader().sizeHint().height()
-        rows = min(max(self.rowCount(), 1), MOST_ROWS)
-        return QSize(px(480), header + rows * px(ROW_HEIGHT) + SCROLL_BAR + 4)  # the last for its frame
-
-    def minimumSizeHint(self) -> QSize:
-        return QSize(px(240), self.sizeHint().height())
+        sums = {place for place, row in enumerate(rows) if row.bin == ALL}
+        shown = [cells_of(row, named=named) for row in rows]
+        self.show_figures(heads(named=named), shown, names=1 + named, sums=sums)

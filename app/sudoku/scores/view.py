@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
-from PySide6.QtCore import QStandardPaths, Qt, QTimer, Signal, Slot
+from PySide6.QtCore import Qt, QTimer, Signal, Slot
 from PySide6.QtWidgets import (
     QCheckBox,
-    QFileDialog,
     QHBoxLayout,
     QProgressBar,
     QScrollArea,
@@ -19,6 +17,7 @@ from PySide6.QtWidgets import (
 
 from app.design.controls import FlowLayout, button, label
 from app.design.fonts import px
+from app.design.saving import ask_target
 from app.design.tokens import Theme
 from app.settings.fields import SeedBox, WholeBox
 from app.state.sudoku.scores import Request, Result, Scoreboard
@@ -267,15 +266,9 @@ class ScoreboardView(QWidget):
         self._save(tr("Save the scores"), "json")
 
     def _save(self, title: str, suffix: str) -> None:
-        place = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)
-        folder = Path(self._folder or place or Path.home())
-        name = str(folder / f"sudoku-scores.{suffix}")
-        found = QFileDialog.getSaveFileName(self.window(), title, name, f"{suffix.upper()} (*.{suffix})")[0]
-        if not found:
+        path = ask_target(self, title, self._folder, "sudoku-scores", suffix)
+        if path is None:
             return
-        path = Path(found)
-        named = path.with_suffix(f".{suffix}")
-        path = path if path.suffix or named.exists() else named  # the dialog has asked about the name as it is
         text = self.scores.to_csv() if suffix == "csv" else self.scores.to_json(self._request)
         try:
             write_text(path, text)

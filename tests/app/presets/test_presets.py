@@ -21,6 +21,7 @@ from app.presets.editor import PresetEditor
 from app.presets.picker import EDIT, PresetPicker
 from app.presets.preset import BUILT_IN_IDS, DEFAULT, LONGEST_NAME, Preset, built_in, free_name, problem
 from app.presets.store import FILE, MOST, MOST_BYTES, PresetStore
+from app.settings.decoders import OWN_DECODING, DecodingChoice
 from app.settings.spec import SAMPLER
 from app.settings.values import SettingsValues
 from app.system.locks import locked
@@ -138,7 +139,7 @@ def test_files_set_aside_do_not_replace_each_other(store: PresetStore, monkeypat
 
 
 def test_a_file_of_a_newer_version_is_left_alone(store: PresetStore) -> None:
-    newer = '{"version": 3, "presets": [], "more": "things"}'
+    newer = '{"version": 4, "presets": [], "more": "things"}'
     store.path.write_text(newer)
     found = again(store)
     assert "newer Safelight" in found.problem
@@ -324,7 +325,7 @@ def test_a_copy_of_an_invalid_draft_is_a_copy_of_what_is_saved(store: PresetStor
 def test_a_preset_names_a_decoder(store: PresetStore, qtbot: QtBot) -> None:
     written = json.loads(store.path.read_text())
     assert (written["version"], "decoder" in written["presets"][0]) == (1, False)  # as versions before read it
-    store.write((POET.replace(decoder="autoregressive", overrides=(("sampling_top_p", 0.9),)), CLERK))
+    store.write((POET.replace(decoding=DecodingChoice("autoregressive"), overrides=(("sampling_top_p", 0.9),)), CLERK))
     found = again(store)
     assert (found.problem, found.own) == ("", store.own)
     assert json.loads(store.path.read_text())["version"] == 2
@@ -335,11 +336,39 @@ def test_a_preset_names_a_decoder(store: PresetStore, qtbot: QtBot) -> None:
     assert {name for name, box in form.boxes.items() if not box.isHidden()} == {
         *("sampling_temperature", "sampling_top_k", "sampling_top_p", "max_new_tokens")
     }
-    form.decoder.setCurrentIndex(0)  # the model's own
-    assert form.preset == store.own[0].replace(decoder="")
+    form.decoding.decoder.setCurrentIndex(0)  # the model's own
+    assert form.preset == store.own[0].replace(decoding=OWN_DECODING)
     assert not form.boxes["t_max"].isHidden()
     editor.save()
-    assert again(store).own[0].decoder == ""
+    assert again(store).own[0].decoding == OWN_DECODING
+
+
+def test_a_preset_mixes_decoders(store: PresetStore, qtbot: QtBot) -> None:
+    mixed = DecodingChoice("", "autoregressive", "block_diffusion", rescue=True)
+    store.write((POET.replace(decoding=mixed), CLERK))
+    assert json.loads(store.path.read_text())["version"] == 3
+    assert (again(store).problem, again(store).own) == ("", store.own)
+    editor = PresetEditor(store, DEFAULTS, POET.id, None, ("wedlm",))  # not of the model that is loaded
+    qtbot.addWidget(editor)
+    fields = editor.form.decoding
+    assert editor.form.preset == store.own[0]
+    assert [box.currentText() for box in (fields.decoder, fields.thought_decoder, fields.answer_decoder)] == [
+        *("The model's own", "Autoregressive", "Block diffusion")
+    ]
+    assert not editor.form.boxes["rescue_probability"].isHidden()
+    fields.rescue.click()
+    fields.thought_decoder.setCurrentIndex(0)
+    fields.answer_decoder.setCurrentIndex(0)
+    assert editor.form.preset == POET
+    assert fields.isHidden()  # nothing is left that this model could not do
+
+
+@pytest.mark.parametrize("bad", [{"thought_decoder": "a b"}, {"rescue": 1}, {"answer_decoder": 7}])
+def test_decoders_that_cannot_be_read_are_left_out(store: PresetStore, bad: dict[str, object]) -> None:
+    raw = json.loads(store.path.read_text())
+    raw["presets"][0] |= bad
+    store.path.write_text(json.dumps(raw))
+    assert again(store).own == (POET, CLERK)
 
 
 # ---------------------------------------------------------------- the editor

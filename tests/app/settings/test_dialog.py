@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QApplication, QCheckBox, QComboBox, QLineEdit, QPu
 from pytestqt.qtbot import QtBot
 
 from app.settings import store
-from app.settings.decoders import settings_of
+from app.settings.decoders import OWN_DECODING, DecodingChoice, settings_of
 from app.settings.dialog import SettingsDialog
 from app.settings.preferences import ELSEWHERE, SECTIONS, Act, Preferences
 from app.settings.spec import SAMPLER
@@ -234,26 +234,70 @@ def test_the_strip_shows_what_the_chosen_decoder_goes_by(qtbot: QtBot, settings:
     def shown() -> set[str]:
         return {name for name, box in strip.boxes.items() if not box.parentWidget().isHidden()}
 
-    assert strip.decoder.parentWidget().isHidden()
+    assert strip.decoding.isHidden()
     assert shown() == settings_of("block_diffusion")
     values.decoders = ("causal_parallel", "autoregressive", "block_diffusion", "of a newer engine")
     strip.show_values(defaults)
-    assert [strip.decoder.itemText(place) for place in range(4)] == [
+    assert [strip.decoding.decoder.itemText(place) for place in range(4)] == [
         *("Causal parallel (WeDLM)", "Autoregressive", "Block diffusion", "Of a newer engine")
     ]
-    assert not strip.decoder.parentWidget().isHidden()
+    assert not strip.decoding.isHidden()
     assert shown() == {*("sampling_temperature", "window", "entropy_threshold", "distance_penalty", "max_new_tokens")}
     strip.boxes["window"].setValue(4)
-    strip.decoder.setCurrentIndex(1)
+    strip.decoding.decoder.setCurrentIndex(1)
     assert shown() == {"sampling_temperature", "sampling_top_k", "sampling_top_p", "max_new_tokens"}
-    assert strip.about_decoder.text().startswith("One token after the other")
+    assert strip.decoding.about_decoder.text().startswith("One token after the other")
     strip.boxes["sampling_temperature"].setValue(0.7)
     assert values.config(defaults) == defaults.replace(decoder="autoregressive", sampling_temperature=0.7)
     store.write_values(settings, values, False, keep_seed=False)
     read = store.read_values(settings, False)
-    assert (read.decoder, read.overrides) == ("autoregressive", {"sampling_temperature": 0.7, "window": 4})
+    assert (read.decoding, read.overrides) == (
+        DecodingChoice("autoregressive"),
+        {"sampling_temperature": 0.7, "window": 4},
+    )
     assert read.config(defaults) == defaults  # of a model that has it not
-    strip.decoder.setCurrentIndex(0)
+    strip.decoding.decoder.setCurrentIndex(0)
     assert values.config(defaults) == defaults.replace(decoder="causal_parallel", sampling_temperature=0.7, window=4)
-    strip.decoder.setCurrentIndex(3)
+    strip.decoding.decoder.setCurrentIndex(3)
     assert shown() == {setting.name for setting in SAMPLER}
+
+
+def test_the_strip_mixes_decoders_where_the_model_has_both(qtbot: QtBot, settings: QSettings) -> None:
+    values, defaults = SettingsValues(decoders=("block_diffusion", "autoregressive")), GenerationConfig()
+    strip = SettingsStrip(values)
+    qtbot.addWidget(strip)
+    fields, drawing = strip.decoding, {"sampling_temperature", "sampling_top_k", "sampling_top_p"}
+    denoising = settings_of("block_diffusion")
+
+    def shown() -> set[str]:
+        return {name for name, box in strip.boxes.items() if not box.parentWidget().isHidden()}
+
+    assert [fields.thought_decoder.itemText(place) for place in range(3)] == [
+        *("As under Decoding", "Block diffusion", "Autoregressive")
+    ]
+    fields.thought_decoder.setCurrentIndex(2)
+    assert shown() == denoising | drawing
+    fields.thought_decoder.setCurrentIndex(0)
+    assert (values.decoding, shown()) == (OWN_DECODING, denoising)
+    fields.rescue.click()
+    assert shown() == denoising | drawing | {"rescue_probability"}
+    strip.boxes["rescue_probability"].setValue(0.3)
+    fields.answer_decoder.setCurrentIndex(2)
+    assert values.config(defaults) == defaults.replace(
+        answer_decoder="autoregressive", rescue=True, rescue_probability=0.3
+    )
+    store.write_values(settings, values, False, keep_seed=False)
+    read = store.read_values(settings, False)
+    assert (read.decoding, read.overrides) == (values.decoding, values.overrides)
+    fields.thought_decoder.setCurrentIndex(2)  # nothing is denoised any more
+    assert fields.rescue.parentWidget().isHidden()
+    assert shown() == drawing | {"max_new_tokens"}
+    assert values.config(defaults).rescue is False
+    values.decoders = ("autoregressive",)
+    strip.show_values(defaults)
+    assert fields.isHidden()
+    assert values.config(defaults) == defaults.replace(decoder="autoregressive")  # the choice waits for its model
+    strip.reset.click()
+    assert values.decoding == OWN_DECODING
+    store.write_values(settings, values, False, keep_seed=False)
+    assert not [key for key in settings.allKeys() if "decoder" in key or "rescue" in key]

@@ -13,10 +13,11 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QAccessible, QColor, QImage
 from PySide6.QtWidgets import QAbstractButton, QFileDialog, QSpinBox
 
+from app.design.series import pens
 from app.design.tokens import DARKROOM, PAPER
 from app.state.intervals import wilson
 from app.state.sudoku.scores import Request, Result
-from app.sudoku.scores.plot import pens, ticks
+from app.sudoku.scores.plot import ticks
 from app.sudoku.scores.view import ScoreboardView
 from app.sudoku.scores.words import heads
 from engine.tasks.sudoku import BINS

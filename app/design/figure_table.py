@@ -1,0 +1,147 @@
+"""A table of figures, as high as its rows: names first, then numbers. Knows nothing of what they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from PySide6.QtCore import QEvent, QSize, Qt
+from PySide6.QtGui import QFont, QResizeEvent
+from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QSizePolicy, QTableWidget, QTableWidgetItem, QWidget
+
+from app.design.fonts import TEXT_SMALL, px, ui_font
+
+ROW_HEIGHT = 28  # pixels at 100 %
+SCROLL_BAR = 12  # pixels, for one to scroll sideways
+MOST_ROWS = 8  # before it scrolls
+LEAST_NAME = 144  # pixels at 100 %, of the last name
+STYLE = """
+QTableView::item { padding: 0 8px; }
+QAbstractScrollArea::corner { background: transparent; border: none; }
+"""
+
+
+class FigureTable(QTableWidget):
+    """Shows rows of texts under headings, the first ``names`` columns of which are names."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(0, 0, parent)
+        self._heads: list[tuple[str, str]] = []
+        self._names = 1
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setShowGrid(False)
+        self.setTabKeyNavigation(False)
+        self.setCornerButtonEnabled(False)
+        self.setWordWrap(False)
+        self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.verticalHeader().hide()
+        header = self.horizontalHeader()
+        header.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        header.setHighlightSections(False)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setStyleSheet(STYLE)
+        self._fit()
+
+    def show_figures(
+        self,
+        heads: list[tuple[str, str]],
+        rows: Sequence[tuple[str, ...]],
+        *,
+        names: int = 1,
+        sums: Collection[int] = (),
+    ) -> None:
+        """Show rows, of which only what differs is written, so that a selection stays.
+
+        Args:
+            heads: each column, and what it means. names: how many of them, from the left, are names.
+            sums: the rows that stand for all others.
+        """
+        if heads != self._heads:
+            self._names = names
+            self._name_columns(heads)
+        if self.rowCount() != len(rows):
+            self.setRowCount(len(rows))
+            self.updateGeometry()
+        for place, row in enumerate(rows):
+            for column, text in enumerate(row):
+                self._write(place, column, text, is_sum=place in sums)
+        self._share_width()
+
+    def texts(self) -> list[tuple[str, ...]]:
+        """What it says."""
+        return [
+            tuple(item.text() if (item := self.item(row, column)) else "" for column in range(self.columnCount()))
+            for row in range(self.rowCount())
+        ]
+
+    def _name_columns(self, columns: list[tuple[str, str]]) -> None:
+        self._heads = columns
+        self.clear()
+        self.setColumnCount(len(columns))
+        for column, (head, meaning) in enumerate(columns):
+            item = QTableWidgetItem(head)
+            item.setToolTip(meaning)
+            item.setTextAlignment(self._alignment(column))
+            self.setHorizontalHeaderItem(column, item)
+
+    def _write(self, place: int, column: int, text: str, *, is_sum: bool) -> None:
+        item = self.item(place, column)
+        if item is None:
+            item = QTableWidgetItem()
+            item.setTextAlignment(self._alignment(column))
+            self.setItem(place, column, item)
+        if item.text() != text:
+            item.setText(text)
+        font = QFont(self.font())
+        font.setBold(is_sum)
+        if item.font() != font:
+            item.setFont(font)
+        if column == self._names - 1 and item.toolTip() != text:
+            item.setToolTip(text)  # it may be cut off
+
+    def _alignment(self, column: int) -> Qt.AlignmentFlag:
+        side = Qt.AlignmentFlag.AlignLeft if column < self._names else Qt.AlignmentFlag.AlignRight
+        return side | Qt.AlignmentFlag.AlignVCenter
+
+    # ---------------------------------------------------------------- size
+
+    def _share_width(self) -> None:
+        """Numbers take what they need, the last name what is left but never nothing: then the table scrolls."""
+        taker = self._names - 1
+        needed = [max(self.sizeHintForColumn(c), self.horizontalHeader().sectionSizeHint(c)) for c in self._columns]
+        left = self.viewport().width() - sum(needed) + (needed[taker] if needed else 0)
+        for column in self._columns:
+            least = min(needed[column], px(LEAST_NAME))
+            self.setColumnWidth(column, max(least, left) if column == taker else needed[column])
+
+    @property
+    def _columns(self) -> range:
+        return range(self.columnCount())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._share_width()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
+            self._fit()
+
+    def _fit(self) -> None:
+        font = ui_font()
+        font.setPixelSize(px(TEXT_SMALL + 1))
+        for part in (self, self.horizontalHeader()):
+            if part.font() != font:
+                part.setFont(font)
+        self.verticalHeader().setDefaultSectionSize(px(ROW_HEIGHT))
+        self._share_width()
+        self.updateGeometry()
+
+    def sizeHint(self) -> QSize:
+        header = self.horizontalHeader().sizeHint().height()
+        rows = min(max(self.rowCount(), 1), MOST_ROWS)
+        return QSize(px(480), header + rows * px(ROW_HEIGHT) + SCROLL_BAR + 4)  # the last for its frame
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(px(240), self.sizeHint().height())

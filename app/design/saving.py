@@ -1,0 +1,25 @@
+"""Asks for the file that something is to be saved as."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import QStandardPaths
+from PySide6.QtWidgets import QFileDialog, QWidget
+
+
+def ask_target(parent: QWidget, title: str, folder: str, name: str, suffix: str) -> Path | None:
+    """The path that the user chose, with the suffix unless it has one; None where none was chosen.
+
+    Args:
+        folder: where the dialog begins; empty for the user's documents.
+        name: that is offered, without the suffix.
+    """
+    documents = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)
+    offered = str(Path(folder or documents or Path.home()) / f"{name}.{suffix}")
+    found = QFileDialog.getSaveFileName(parent.window(), title, offered, f"{suffix.upper()} (*.{suffix})")[0]
+    if not found:
+        return None
+    path = Path(found)
+    named = path.with_suffix(f".{suffix}")
+    return path if path.suffix or named.exists() else named  # the dialog has asked about the name as it is

@@ -1,0 +1,89 @@
+"""How the series of a plot are told apart, and the line that names them. Knows nothing of what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt
+from PySide6.QtGui import QPainter, QPaintEvent, QPen, QPolygonF
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from app.design.fonts import caption_font, px
+from app.design.tokens import DARKROOM, Theme, color
+
+
+@dataclass(frozen=True)
+class SeriesPen:
+    """How a series is drawn: told by colour, by dashes, and by the mark at the line's end."""
+
+    shade: str
+    dashes: Qt.PenStyle
+    mark: str  # as pyqtgraph calls it
+
+
+def pens(theme: Theme) -> tuple[SeriesPen, ...]:
+    """In the order of series; the fifth begins anew."""
+    style = Qt.PenStyle
+    return (
+        SeriesPen(theme.accent, style.SolidLine, "o"),
+        SeriesPen(theme.remelted, style.DashLine, "s"),
+        SeriesPen(theme.accepted, style.DashDotLine, "t1"),
+        SeriesPen(theme.ink, style.DotLine, "d"),
+    )
+
+
+class SeriesLegend(QWidget):
+    """Which series is drawn how; hidden where there is one alone."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._names: list[str] = []
+        self._theme = DARKROOM
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.hide()
+
+    def show_names(self, names: Sequence[str], told: str, theme: Theme) -> None:
+        """Name the series, in the order of ``pens``; ``told`` says the same in a line."""
+        self._names, self._theme = list(names), theme
+        self.setAccessibleName(told)
+        self.setVisible(len(names) > 1)
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        return QSize(px(240), px(20))
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setFont(caption_font())
+        metrics = painter.fontMetrics()
+        middle = self.height() / 2
+        room = (self.width() - 16 * len(self._names)) / max(1, len(self._names)) - 44
+        x = 0.0
+        for place, name in enumerate(self._names):
+            pen = pens(self._theme)[place % 4]
+            painter.setPen(QPen(color(pen.shade), 2, pen.dashes))
+            painter.drawLine(QPointF(x, middle), QPointF(x + 36, middle))
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(color(pen.shade))
+            draw_mark(painter, pen.mark, QPointF(x + 18, middle))
+            painter.setPen(color(self._theme.ink))
+            shown = metrics.elidedText(name, Qt.TextElideMode.ElideMiddle, round(max(room, 24)))
+            painter.drawText(QPointF(x + 44, middle + (metrics.ascent() - metrics.descent()) / 2), shown)
+            x += 44 + metrics.horizontalAdvance(shown) + 24
+        painter.end()
+
+
+def draw_mark(painter: QPainter, mark: str, middle: QPointF) -> None:
+    """A series' mark, in the painter's brush."""
+    reach = 4.5
+    shapes = {
+        "s": ((-1, -1), (1, -1), (1, 1), (-1, 1)),
+        "t1": ((0, -1), (1, 1), (-1, 1)),
+        "d": ((0, -1), (0.8, 0), (0, 1), (-0.8, 0)),
+    }
+    if mark == "o":
+        painter.drawEllipse(QRectF(middle.x() - reach, middle.y() - reach, 2 * reach, 2 * reach))
+    else:
+        painter.drawPolygon(QPolygonF([middle + QPointF(reach * x, reach * y) for x, y in shapes[mark]]))

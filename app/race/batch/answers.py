@@ -1,0 +1,203 @@
+"""The prompts of a batch with each lane's verdict, and the texts of the one that is chosen. Knows no engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from PySide6.QtCore import QAbstractTableModel, QEvent, QItemSelection, QModelIndex, QPersistentModelIndex, Qt, Signal
+from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QLabel, QTableView, QVBoxLayout, QWidget
+
+from app.design.controls import label, scroller
+from app.design.fonts import TEXT_SMALL, px, ui_font
+from app.design.tokens import DARKROOM, Theme, color
+from app.race.batch.words import VERDICTS, group_title
+from app.state.race.scores import RaceResult
+from app.system.i18n import tr
+
+ROW_HEIGHT = 28  # pixels at 100 %
+VERDICT_WIDTH = 40
+LONGEST = 160  # characters of a prompt in its row
+LONGEST_SHOWN = 2_000  # of a text that is open
+STYLE = """
+QTableView::item { padding: 0 8px; }
+QHeaderView::section:vertical { border: none; }
+QAbstractScrollArea::corner { background: transparent; border: none; }
+"""
+
+Index = QModelIndex | QPersistentModelIndex
+NOWHERE = QModelIndex()
+Answers = dict[int, RaceResult]
+"""Of one prompt, by lane."""
+
+
+class AnswersModel(QAbstractTableModel):
+    """A row for each prompt: what it asks, and each lane's verdict."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._titles: Sequence[str] = ()
+        self._rows: list[Answers] = []
+        self._theme = DARKROOM
+
+    def begin(self, titles: Sequence[str]) -> None:
+        """No prompts of lanes that are called so."""
+        self.beginResetModel()
+        self._titles, self._rows = titles, []
+        self.endResetModel()
+
+    def add(self, rows: Sequence[Answers]) -> None:
+        """Further prompts, each with an answer at least."""
+        self.beginInsertRows(NOWHERE, len(self._rows), len(self._rows) + len(rows) - 1)
+        self._rows += rows
+        self.endInsertRows()
+
+    def set_theme(self, theme: Theme) -> None:
+        self._theme = theme
+        if self._rows:
+            self.dataChanged.emit(self.index(0, 0), self.index(len(self._rows) - 1, len(self._titles)))
+
+    def answers(self, row: int) -> Answers:
+        """What the lanes answered to a prompt."""
+        return self._rows[row]
+
+    def rowCount(self, parent: Index = NOWHERE) -> int:
+        return 0 if parent.isValid() else len(self._rows)
+
+    def columnCount(self, parent: Index = NOWHERE) -> int:
+        return 0 if parent.isValid() else 1 + len(self._titles)
+
+    def headerData(self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        if orientation == Qt.Orientation.Vertical:
+            if role != Qt.ItemDataRole.DisplayRole or section >= len(self._rows):
+                return None
+            return str(next(iter(self._rows[section].values())).index + 1)
+        if role == Qt.ItemDataRole.ToolTipRole and section:
+            return self._titles[section - 1]
+        if role == Qt.ItemDataRole.TextAlignmentRole:
+            return (
+                Qt.AlignmentFlag.AlignCenter if section else Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+            )
+        if role == Qt.ItemDataRole.DisplayRole:
+            return str(section) if section else tr("Prompt")
+        return None
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        if not index.isValid():
+            return None
+        answers, lane = self._rows[index.row()], index.column() - 1
+        first, answer = next(iter(answers.values())), answers.get(lane)
+        match role:
+            case Qt.ItemDataRole.DisplayRole if lane < 0:
+                return " ".join(first.prompt[: 2 * LONGEST].split())[:LONGEST]
+            case Qt.ItemDataRole.DisplayRole:
+                return "" if answer is None else VERDICTS[answer.exact]
+            case Qt.ItemDataRole.ToolTipRole if lane < 0:
+                return group_title(first.group)
+            case Qt.ItemDataRole.AccessibleTextRole if lane >= 0:
+                return tr("lane {lane}: {verdict}", lane=lane + 1, verdict=verdict_words(answer))
+            case Qt.ItemDataRole.TextAlignmentRole if lane >= 0:
+                return Qt.AlignmentFlag.AlignCenter
+            case Qt.ItemDataRole.ForegroundRole if answer is not None and answer.exact is False:
+                return color(self._theme.conflict)
+        return None
+
+
+def verdict_words(answer: RaceResult | None) -> str:
+    """Whether an answer is right, as far as that is known."""
+    if answer is None:
+        return tr("no answer")
+    return {True: tr("✓ right"), False: tr("✗ wrong"), None: tr("not checked")}[answer.exact]
+
+
+class AnswersView(QTableView):
+    """``chosen`` gives the row, -1 for none."""
+
+    chosen = Signal(int)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers = AnswersModel()
+        self.setModel(self.answers)
+        self.setAccessibleName(tr("Prompts"))
+        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setShowGrid(False)
+        self.setWordWrap(False)
+        self.setTabKeyNavigation(False)
+        self.setCornerButtonEnabled(False)
+        self.setStyleSheet(STYLE)
+        self.horizontalHeader().setHighlightSections(False)
+        self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        self.answers.modelReset.connect(self._share_width)
+        self._fit()
+
+    def _share_width(self) -> None:
+        header = self.horizontalHeader()
+        for column in range(self.answers.columnCount()):
+            is_prompt = column == 0
+            mode = QHeaderView.ResizeMode.Stretch if is_prompt else QHeaderView.ResizeMode.Fixed
+            header.setSectionResizeMode(column, mode)
+            if not is_prompt:
+                header.resizeSection(column, px(VERDICT_WIDTH))
+
+    def selectionChanged(self, selected: QItemSelection, deselected: QItemSelection) -> None:
+        super().selectionChanged(selected, deselected)
+        rows = self.selectionModel().selectedRows()
+        self.chosen.emit(rows[0].row() if rows else -1)
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._fit()
+
+    def _fit(self) -> None:
+        font = ui_font()
+        font.setPixelSize(px(TEXT_SMALL + 1))
+        for part in (self, self.horizontalHeader(), self.verticalHeader()):
+            if part.font() != font:
+                part.setFont(font)
+        self.verticalHeader().setDefaultSectionSize(px(ROW_HEIGHT))
+        self._share_width()
+
+
+class AnswerDetail(QWidget):
+    """One prompt, and what each lane answered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        inside = QWidget()
+        self._column = QVBoxLayout(inside)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.setSpacing(4)
+        self._area = scroller(inside)
+        around = QVBoxLayout(self)
+        around.setContentsMargins(0, 0, 0, 0)
+        around.addWidget(self._area)
+        self.texts: list[QLabel] = []
+
+    def show_answers(self, titles: Sequence[str], answers: Answers) -> None:
+        """Show these; of texts that are very long, their beginnings."""
+        while (item := self._column.takeAt(0)) is not None:
+            if (widget := item.widget()) is not None:
+                widget.hide()
+                widget.deleteLater()
+        self.texts = []
+        first = next(iter(answers.values()))
+        self._add(tr("Prompt {number} · {group}", number=first.index + 1, group=group_title(first.group)), first.prompt)
+        for place, title in enumerate(titles):
+            answer = answers.get(place)
+            name = tr("{number}  {lane} · {verdict}", number=place + 1, lane=title, verdict=verdict_words(answer))
+            self._add(name, "" if answer is None else answer.text)
+        self._column.addStretch(1)
+
+    def _add(self, name: str, text: str) -> None:
+        if self.texts:
+            self._column.addSpacing(8)
+        self._column.addWidget(label(name, "caption", wrap=True))
+        shown = label("", wrap=True, selectable=True)
+        shown.setText(text[:LONGEST_SHOWN] or tr("Nothing was written."))
+        shown.setAccessibleName(name)
+        self._column.addWidget(shown)
+        self.texts.append(shown)

@@ -1,0 +1,185 @@
+"""Runs a batch: race after race, the next prompt made and the last answers checked beside the window. No widgets."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator, Sequence
+
+from PySide6.QtCore import QObject, Signal, Slot
+
+from app.bridge.background import Background
+from app.context import AppContext
+from app.race.racer import Racer
+from app.state.race.lanes import LaneSpec, require_different
+from app.state.race.prompts import BatchRequest, RacePrompt
+from app.state.race.running import RaceRun
+from app.state.race.scores import RaceResult, RaceScores, race_document, results_of
+from app.system.i18n import tr
+from engine import SafelightError
+
+MOST_UNCHECKED = 4  # races, each with its runs, before the next one waits for them to be checked
+
+Raced = tuple[RaceRun, int, RacePrompt]
+"""A race that is over, the place of its prompt from 0, and the prompt."""
+
+
+class RaceBatch(QObject):
+    """One batch at a time, with a racer of its own. What was answered stays until the next batch.
+
+    ``answered`` gives the results of some prompts, ``measured`` the rows by group; ``ended`` why it did not come to its
+    end, in a sentence, empty where it did.
+    """
+
+    changed = Signal()  # it began, raced on, or ended
+    answered = Signal(object)  # a list of lists of RaceResult, one a prompt
+    measured = Signal(object)  # a dict of lists of LaneScore, see ``RaceScores.figures``
+    ended = Signal(str)
+
+    def __init__(self, context: AppContext, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.racer = Racer(context, self)
+        self.request: BatchRequest | None = None
+        self.specs: tuple[LaneSpec, ...] = ()
+        self.scores = RaceScores(())
+        self.raced = 0  # prompts of the batch
+        self.is_on = False
+        self.is_finished = False  # it came to its end
+        self._asked: dict[str, object] = {}  # with what, for the file
+        self._context = context
+        self._prompts: Iterator[RacePrompt] = iter(())
+        self._prompt: RacePrompt | None = None  # the next one, None behind the last
+        self._racing_on: RacePrompt | None = None
+        self._has_next = False
+        self._unchecked: list[Raced] = []
+        self._why = ""  # it is to end
+        self._is_ending = False
+        self._making, self._checking, self._measuring = Background(self), Background(self), Background(self)
+        self._making.done.connect(self._take_prompt)
+        self._checking.done.connect(self._take_results)
+        self._measuring.done.connect(self.measured)
+        for work in (self._making, self._checking, self._measuring):
+            work.failed.connect(self._fail)
+        self.racer.changed.connect(self.changed)
+        self.racer.ended.connect(self._raced)
+
+    # ---------------------------------------------------------------- a batch
+
+    def begin(self, request: BatchRequest, lanes: Sequence[LaneSpec]) -> None:
+        """Race on all prompts of a request; not while a batch is on.
+
+        Raises:
+            SafelightError: two lanes are the same.
+        """
+        require_different(lanes)
+        self.request, self.specs = request, tuple(lanes)
+        self.scores = RaceScores(tuple(lane.title for lane in lanes))
+        usual = {"device": "auto", "dtype": "auto", "quantization": "auto"}
+        self._asked = {"seed": request.seed, **usual, "threads": self._context.preferences.threads}
+        self.raced, self._prompts, self._unchecked = 0, request.prompts(), []
+        self.is_on, self.is_finished, self._is_ending, self._why = True, False, False, ""
+        self._measuring.drop()
+        self._make()
+        self.changed.emit()
+        self._context.busy_changed.emit()
+
+    def stop(self) -> None:
+        """Leave out what has not begun, and stop the race under way within one denoising step."""
+        if self.is_on:
+            self._end(tr("Stopped."))
+
+    def to_json(self) -> str:
+        """What ``safelight race --json`` prints of the same batch; with many results it takes a moment."""
+        document = race_document(self.specs, self.scores, self._asked, finished=self.is_finished)
+        return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
+
+    def _end(self, why: str = "") -> None:
+        """Begin no further race; over once what is under way has ended and all answers are checked."""
+        self._is_ending, self._why = True, self._why or why
+        self._making.drop()
+        self.racer.stop()
+        self._finish_if_over()
+
+    def _finish_if_over(self) -> None:
+        if self.is_on and self._is_ending and not (self.racer.is_busy or self._unchecked or self._checking.is_busy):
+            self.is_on, self.is_finished = False, not self._why
+            self.ended.emit(self._why)
+            self.changed.emit()
+            self._context.busy_changed.emit()
+
+    # ---------------------------------------------------------------- racing
+
+    def _make(self) -> None:
+        self._has_next = False
+        self._making.ask(functools.partial(next, self._prompts, None))
+
+    @Slot(object)
+    def _take_prompt(self, prompt: RacePrompt | None) -> None:
+        self._prompt, self._has_next = prompt, True
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Race on the next prompt once there is one, and nothing else is under way."""
+        if self._is_ending or not self._has_next or self.racer.is_busy or len(self._unchecked) >= MOST_UNCHECKED:
+            return
+        if self._prompt is None:
+            self._end()
+            return
+        assert self.request is not None
+        self._racing_on = self._prompt
+        self.racer.race(self._prompt.text, self.specs, self.request.seed, keep=False)
+        self._make()
+
+    @Slot(object)
+    def _raced(self, run: RaceRun) -> None:
+        problem = _problem(run)
+        if problem or run.was_stopped:
+            self._end(problem or tr("Stopped."))
+            return
+        assert self._racing_on is not None
+        self._unchecked.append((run, self.raced, self._racing_on))
+        self.raced += 1
+        self._check()
+        self._go_on()
+
+    # ---------------------------------------------------------------- what came of it
+
+    def _check(self) -> None:
+        if self._unchecked and not self._checking.is_busy:
+            races, self._unchecked = self._unchecked, []
+            self._checking.ask(functools.partial(_results, races))
+
+    @Slot(object)
+    def _take_results(self, found: list[list[RaceResult]]) -> None:
+        for results in found:
+            self.scores.add(results)
+        self.answered.emit(found)
+        self._measuring.ask(RaceScores(self.scores.lanes, list(self.scores.results)).figures)
+        self._check()
+        self._go_on()
+        self._finish_if_over()
+
+    @property
+    def is_measuring(self) -> bool:
+        """Whether rows are still to come."""
+        return self._measuring.is_busy
+
+    @Slot(object)
+    def _fail(self, error: Exception) -> None:
+        if not isinstance(error, SafelightError):
+            raise error
+        self._end(tr(str(error)))
+
+
+def _results(races: list[Raced]) -> list[list[RaceResult]]:
+    return [results_of(*raced) for raced in races]
+
+
+def _problem(run: RaceRun) -> str:
+    """Why a race failed, in a sentence; empty where it did not."""
+    lanes = (
+        tr("Lane {lane}: {problem}", lane=place, problem=tr(lane.problem))
+        for place, lane in enumerate(run.lanes, start=1)
+        if lane.problem
+    )
+    return tr(run.problem) if run.problem else next(lanes, "")

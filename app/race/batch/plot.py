@@ -1,0 +1,160 @@
+"""Speed against exactness: a mark for each lane, with the intervals of both. Knows no run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt
+from PySide6.QtGui import QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from app.design.fonts import caption_font, px
+from app.design.series import draw_mark, pens
+from app.design.tokens import DARKROOM, Theme, color
+from app.state.race.scores import Interval, LaneScore
+from app.system.i18n import tr
+
+USUAL, LEAST_WIDTH, LEAST_HEIGHT = 320, 280, 220  # pixels at 100 %
+SHARES = (0, 50, 100)  # with a line each, per cent
+BEAM = 4  # pixels, half of a whisker's end
+INSET = 10  # pixels between the frame's corners and the least and largest figures
+
+
+@dataclass(frozen=True)
+class Speed:
+    """A figure that lanes are held against, by the name of its field in ``LaneScore``; ``title`` is untranslated."""
+
+    name: str
+    title: str
+
+    def of(self, row: LaneScore) -> float:
+        found: float = getattr(row, self.name)
+        return found
+
+    def interval(self, row: LaneScore) -> Interval:
+        found: Interval = getattr(row, f"{self.name}_interval")
+        return found
+
+
+SPEEDS = (Speed("tokens_per_second", "tokens per second"), Speed("tokens_per_forward", "tokens per forward"))
+
+
+class SpeedPlot(QWidget):
+    """Lanes are told apart by shape, colour and number."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = DARKROOM
+        self._rows: list[tuple[int, str, LaneScore]] = []
+        self._speed = SPEEDS[0]
+        self.setAccessibleName(tr("Speed against exactness"))
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
+
+    def show_rows(self, rows: Sequence[tuple[int, str, LaneScore]], speed: Speed) -> None:
+        """Show lanes by place and title; those without an answer that could be checked are left out."""
+        self._rows, self._speed = [row for row in rows if row[2].rate is not None], speed
+        told = [self._spoken(place, title, row) for place, title, row in self._rows]
+        self.setAccessibleDescription(" ".join(told))
+        self.setToolTip("\n".join(told))
+        self.update()
+
+    def _spoken(self, place: int, title: str, row: LaneScore) -> str:
+        (low, high), (slow, fast) = row.exact_interval, self._speed.interval(row)
+        return tr(
+            "{lane}, {title}: {rate:.1f} % right, interval {low:.1f} to {high:.1f} %; {speed:.4g} {unit}, interval "
+            "{slow:.4g} to {fast:.4g}.",
+            lane=place + 1,
+            title=title,
+            rate=100 * (row.rate or 0.0),
+            low=100 * low,
+            high=100 * high,
+            speed=self._speed.of(row),
+            unit=tr(self._speed.title),
+            slow=slow,
+            fast=fast,
+        )
+
+    def set_theme(self, theme: Theme) -> None:
+        self._theme = theme
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        return QSize(px(USUAL), px(USUAL))
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(px(LEAST_WIDTH), px(LEAST_HEIGHT))
+
+    # ---------------------------------------------------------------- drawing
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.fillRect(self.rect(), color(self._theme.surface))
+        painter.setFont(caption_font())
+        metrics = painter.fontMetrics()
+        left, line = metrics.horizontalAdvance("100 %") + 8, metrics.height()
+        area = QRectF(left, 1.5 * line, self.width() - left - 12, self.height() - 4 * line - 4)
+        marks = ticks(max([1e-9, *(self._speed.interval(row)[1] for _, _, row in self._rows)]))
+        self._paint_frame(painter, area, marks)
+        for place, _, row in self._rows:
+            self._paint_lane(painter, area, marks[-1], place, row)
+        painter.end()
+
+    def _paint_frame(self, painter: QPainter, area: QRectF, marks: Sequence[float]) -> None:
+        metrics = painter.fontMetrics()
+        line = metrics.height()
+        ink, rule = color(self._theme.faint_ink), QPen(color(self._theme.line), 1)
+        for share in SHARES:
+            y, text = self._y(area, share / 100), f"{share} %"
+            painter.setPen(rule)
+            painter.drawLine(QPointF(area.left(), y), QPointF(area.right(), y))
+            painter.setPen(ink)
+            at = QPointF(area.left() - 8 - metrics.horizontalAdvance(text), y + metrics.ascent() / 2 - 1)
+            painter.drawText(at, text)
+        for mark in marks:
+            x, text = self._x(area, mark, marks[-1]), f"{mark:,g}"
+            painter.setPen(rule)
+            painter.drawLine(QPointF(x, area.top()), QPointF(x, area.bottom()))
+            painter.setPen(ink)
+            width = metrics.horizontalAdvance(text)
+            painter.drawText(QPointF(min(x - width / 2, area.right() + 12 - width), area.bottom() + line), text)
+        painter.drawText(QPointF(0, metrics.ascent()), tr("exact"))
+        under = QRectF(area.left(), area.bottom() + line + 4, area.width(), line + 4)
+        painter.drawText(under, Qt.AlignmentFlag.AlignCenter, tr(self._speed.title))
+
+    def _paint_lane(self, painter: QPainter, area: QRectF, top: float, place: int, row: LaneScore) -> None:
+        """The mark, its whiskers, and the lane's number beside it."""
+        pen = pens(self._theme)[place % len(pens(self._theme))]
+        middle = QPointF(self._x(area, self._speed.of(row), top), self._y(area, row.rate or 0.0))
+        left, right = (self._x(area, end, top) for end in self._speed.interval(row))
+        low, high = (self._y(area, end) for end in row.exact_interval)
+        painter.setPen(QPen(color(pen.shade), 1.5))
+        painter.drawLine(QPointF(left, middle.y()), QPointF(right, middle.y()))
+        painter.drawLine(QPointF(middle.x(), low), QPointF(middle.x(), high))
+        for x in (left, right):
+            painter.drawLine(QPointF(x, middle.y() - BEAM), QPointF(x, middle.y() + BEAM))
+        for y in (low, high):
+            painter.drawLine(QPointF(middle.x() - BEAM, y), QPointF(middle.x() + BEAM, y))
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(color(pen.shade))
+        draw_mark(painter, pen.mark, middle)
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.setPen(color(self._theme.ink))
+        painter.drawText(middle + QPointF(8, -8), str(place + 1))
+
+    @staticmethod
+    def _x(area: QRectF, speed: float, top: float) -> float:
+        return area.left() + INSET + (area.width() - 2 * INSET) * speed / top
+
+    @staticmethod
+    def _y(area: QRectF, share: float) -> float:
+        return area.bottom() - INSET - (area.height() - 2 * INSET) * share
+
+
+def ticks(most: float) -> list[float]:
+    """Three to six marks of an axis, from 0 to the first round number that is not below ``most``, which is above 0."""
+    power = 10.0 ** math.floor(math.log10(most))
+    step = next(power * part for part in (0.2, 0.5, 1.0, 2.0) if most / (power * part) <= 5)
+    return [round(step * count, 12) for count in range(math.ceil(most / step - 1e-9) + 1)]

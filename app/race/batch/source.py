@@ -1,0 +1,207 @@
+"""What a batch is to ask: held-out tasks, puzzles, or a user's own prompts, and the seed. Runs nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtWidgets import QCheckBox, QFileDialog, QHBoxLayout, QVBoxLayout, QWidget
+
+from app.bridge.background import Background
+from app.design.controls import FlowLayout, button, label
+from app.design.fonts import px
+from app.design.text_field import LONGEST, TextField, refusal
+from app.race.batch.words import group_title
+from app.settings.fields import SeedBox, WholeBox, choice_box
+from app.settings.spec import Choice
+from app.state.race.prompts import MOST_PROMPTS, BatchRequest, own_prompts
+from app.system.i18n import tr, trn
+from engine import SafelightError
+from engine.files import read_text
+from engine.tasks.skills import SKILLS
+from engine.tasks.sudoku import BINS
+
+SOURCE = Choice(
+    "source",
+    "Prompts",
+    "Skills and puzzles are held out of training, and a program checks the answers; of your own prompts it checks "
+    "those that it can.",
+    (("skills", "Held-out skills"), ("sudoku", "Sudoku puzzles"), ("own", "Own prompts")),
+)
+USUAL = 20  # tasks or puzzles
+LINES = 4  # of own prompts, that are seen at once
+
+
+class PromptSource(QWidget):
+    """``changed`` tells that something else is chosen; ``problem`` says why there is no request."""
+
+    changed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._folder, self._fault = "", ""
+        self.source = choice_box(SOURCE)
+        self.skills = {name: QCheckBox(group_title(name)) for name in SKILLS}
+        self.bins: dict[str, QCheckBox] = {name: QCheckBox(group_title(name)) for name in BINS}
+        self.which = button("", role="plain")
+        self.which.setCheckable(True)
+        self.count = WholeBox()
+        self.count.setRange(1, MOST_PROMPTS)
+        self.count.setValue(USUAL)
+        self.count.setFixedWidth(px(88))
+        self.count.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.count.setAccessibleName(tr("Number of prompts"))
+        self.seed = SeedBox()
+        self.seed.setAccessibleName(tr("Seed of prompts and noise"))
+        self.seed.setToolTip(tr("The same seed asks the same prompts, whichever lanes answer them."))
+        self.seed.setFixedWidth(px(168))
+        self.own = TextField()
+        self.own.setAccessibleName(tr("Own prompts"))
+        self.own.setAccessibleDescription(tr("One on each line"))
+        self.own.setPlaceholderText(tr("A prompt on each line"))
+        self.own.setTabChangesFocus(True)
+        self.file = button(tr("Open a file…"), tr("Open a file with a prompt on each line"))
+        self._reading = Background(self)
+        self._lay_out()
+        for box in (*self.skills.values(), *self.bins.values()):
+            box.setChecked(True)
+            box.toggled.connect(self._change)
+        self.which.toggled.connect(self._change)
+        self.source.currentIndexChanged.connect(self._change)
+        self.own.textChanged.connect(self._change)
+        self.own.overlong.connect(self._refuse)
+        self.file.clicked.connect(self._ask_file)
+        self._reading.done.connect(self._take_text)
+        self._reading.failed.connect(self._fail)
+        self._change()
+
+    def _lay_out(self) -> None:
+        self.controls = QWidget()
+        self.flow = FlowLayout(self.controls, gap=16)
+        self._counted = group(self.count, label(tr("prompts")))
+        self._bins = group(*self.bins.values())
+        self._which, seeded = group(self.which), group(label(tr("Seed")), self.seed)
+        for part in (group(self.source), self._counted, self._which, self._bins, seeded):
+            self.flow.addWidget(part)
+        self._skills, self._own = QWidget(), QWidget()
+        boxes = FlowLayout(self._skills, gap=16, row_gap=0)
+        for box in self.skills.values():
+            boxes.addWidget(box)
+        written = QVBoxLayout(self._own)
+        written.setContentsMargins(0, 0, 0, 0)
+        written.setSpacing(4)
+        written.addWidget(self.own)
+        below = QHBoxLayout()
+        below.addWidget(self.file)
+        below.addStretch(1)
+        written.addLayout(below)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(8)
+        for part in (self.controls, self._skills, self._own):
+            column.addWidget(part)
+        for made in (self.controls, self._skills):
+            policy = made.sizePolicy()
+            policy.setHeightForWidth(True)
+            made.setSizePolicy(policy)
+        self.own.setFixedHeight(LINES * self.own.fontMetrics().lineSpacing() + px(16))
+
+    # ---------------------------------------------------------------- what is chosen
+
+    @property
+    def request(self) -> BatchRequest | None:
+        """What is chosen; None where ``problem`` says why it cannot be asked."""
+        if self.problem:
+            return None
+        seed = self.seed.value()
+        match self.source.currentData():
+            case "own":
+                return BatchRequest("own", seed=seed, own=tuple(own_prompts(self.own.toPlainText())))
+            case "sudoku":
+                return BatchRequest("sudoku", _ticked(self.bins), self.count.value(), seed)
+        return BatchRequest("skills", _ticked(self.skills), self.count.value(), seed)
+
+    @property
+    def problem(self) -> str:
+        """Why there is nothing to ask, in a sentence; empty where there is."""
+        match self.source.currentData():
+            case "own":
+                if self._fault:
+                    return self._fault
+                return "" if self.own.toPlainText().strip() else tr("Write a prompt on each line, or open a file.")
+            case "sudoku":
+                return "" if _ticked(self.bins) else tr("Choose a kind of puzzle to ask.")
+        return "" if _ticked(self.skills) else tr("Choose a skill to ask for.")
+
+    @Slot()
+    def _change(self) -> None:
+        if self.own.toPlainText():
+            self._fault = ""
+        chosen, ticked = self.source.currentData(), len(_ticked(self.skills))
+        is_all = ticked == len(self.skills)
+        self.which.setText(tr("All skills…") if is_all else trn("{count} skill…", "{count} skills…", ticked))
+        self.which.setAccessibleName(tr("Which skills: {chosen}", chosen=self.which.text()))
+        self._which.setVisible(chosen == "skills")
+        self._skills.setVisible(chosen == "skills" and self.which.isChecked())
+        self._bins.setVisible(chosen == "sudoku")
+        self._own.setVisible(chosen == "own")
+        self._counted.setVisible(chosen != "own")
+        self.changed.emit()
+
+    def allow(self, allowed: bool) -> None:
+        """Whether something else can be chosen now."""
+        if not allowed:
+            self.which.setChecked(False)
+        for control in (self.source, self.which, *self.bins.values(), self.count, self.seed, self.own, self.file):
+            control.setEnabled(allowed)
+
+    # ---------------------------------------------------------------- a file
+
+    @Slot()
+    def _ask_file(self) -> None:
+        title, kinds = tr("Open prompts"), tr("Text (*.txt);;All files (*)")
+        found = QFileDialog.getOpenFileName(self.window(), title, self._folder, kinds)[0]
+        if found:
+            self.read(Path(found))
+
+    def read(self, path: Path) -> None:
+        """Put a file's lines into the field; what cannot be read is said."""
+        self._folder = str(path.parent)
+        self._reading.ask(lambda: read_text(path, 4 * LONGEST))
+
+    @Slot(object)
+    def _take_text(self, text: str) -> None:
+        self._fault = ""
+        self.own.setPlainText(text)
+        self._change()
+
+    @Slot(object)
+    def _fail(self, error: Exception) -> None:
+        if not isinstance(error, SafelightError):
+            raise error
+        self._say(tr(str(error)))
+
+    @Slot()
+    def _refuse(self) -> None:
+        self._say(refusal())
+
+    def _say(self, fault: str) -> None:
+        self.own.clear()
+        self._fault = fault
+        self._change()
+
+
+def group(*parts: QWidget) -> QWidget:
+    """Parts that stay on a line together."""
+    made = QWidget()
+    made.setMinimumHeight(px(36))  # as high as a field, so that all groups have one middle
+    row = QHBoxLayout(made)
+    row.setContentsMargins(0, 0, 0, 0)
+    row.setSpacing(8)
+    for part in parts:
+        row.addWidget(part)
+    return made
+
+
+def _ticked(boxes: dict[str, QCheckBox]) -> tuple[str, ...]:
+    return tuple(name for name, box in boxes.items() if box.isChecked())

@@ -1,0 +1,110 @@
+"""Fields that say how runs are decoded; those of mixed decoding where a model can do that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from PySide6.QtCore import Signal, Slot
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from app.design.controls import label
+from app.settings.decoders import OWN_DECODING, DecodingChoice, can_mix
+from app.settings.fields import choice_box, flag_box, show_decoders
+from app.settings.spec import ANSWER_DECODER, DECODER, RESCUE, RESCUE_EXPLANATION, THOUGHT_DECODER
+from app.system.i18n import tr
+from engine.decoding.names import MIXABLE
+
+
+class DecodingFields(QWidget):
+    """Edits a ``DecodingChoice`` and emits ``changed``; what it does not offer stays as it is.
+
+    With ``offers_own`` the choice may be for another model than the present one: "The model's own" is offered, and
+    what the choice names already. Without, it is for the present model, whose own decoder is offered by its name.
+    """
+
+    changed = Signal()
+
+    def __init__(self, *, offers_own: bool) -> None:
+        super().__init__()
+        self.choice = OWN_DECODING
+        self._offers_own = offers_own
+        self._decoders: tuple[str, ...] = ()
+        self._filling = False
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.setSpacing(16)
+        self.decoder, self.thought_decoder = choice_box(DECODER), choice_box(THOUGHT_DECODER)
+        self.answer_decoder = choice_box(ANSWER_DECODER)
+        self.rescue = flag_box("rescue", RESCUE, RESCUE_EXPLANATION)
+        self.about_decoder = label("", "caption", wrap=True)
+        self._choosing = self._add(DECODER.label, self.decoder, self.about_decoder)
+        self._mixing: list[QWidget] = []
+        for declared, box in ((THOUGHT_DECODER, self.thought_decoder), (ANSWER_DECODER, self.answer_decoder)):
+            self._mixing.append(self._add(declared.label, box, label(tr(declared.explanation), "caption", wrap=True)))
+            box.currentIndexChanged.connect(self._mix)
+        self._rescuing = self._add("", self.rescue, label(tr(RESCUE_EXPLANATION), "caption", wrap=True))
+        self.decoder.currentIndexChanged.connect(self._choose)
+        self.rescue.toggled.connect(self._mix)
+
+    def _add(self, title: str, *widgets: QWidget) -> QWidget:
+        row = QWidget()
+        column = QVBoxLayout(row)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(4)
+        if title:
+            column.addWidget(label(tr(title), "setting"))
+        for widget in widgets:
+            column.addWidget(widget)
+        self._column.addWidget(row)
+        return row
+
+    def show_choice(self, choice: DecodingChoice, decoders: Sequence[str]) -> None:
+        """Show a choice where the present model has these decoders, its own first, without emitting ``changed``."""
+        self.choice, self._decoders = choice, tuple(decoders)
+        self._show()
+
+    def _show(self) -> None:
+        self._filling = True
+        decoders, shown = self._decoders, self.choice
+        if self._offers_own:
+            offered = tuple(dict.fromkeys(("", *decoders, shown.decoder)))
+            show_decoders(self.decoder, offered, shown.decoder, tr("The model's own"))
+            has_decoders = len(decoders) > 1 or bool(shown.decoder)
+            mixes = can_mix(decoders) or bool(shown.changes.keys() - {DECODER.name})
+        else:
+            shown = shown.among(decoders)
+            show_decoders(self.decoder, decoders, shown.decoder)
+            has_decoders, mixes = len(decoders) > 1, can_mix(decoders)
+        for declared, box, name in (
+            (THOUGHT_DECODER, self.thought_decoder, shown.thought_decoder),
+            (ANSWER_DECODER, self.answer_decoder, shown.answer_decoder),
+        ):
+            show_decoders(box, ("", *MIXABLE), name, tr("As under Decoding"))
+            box.setAccessibleDescription(tr(declared.explanation))
+        self.rescue.setChecked(self.choice.rescue)
+        self._choosing.setVisible(has_decoders)
+        for row in self._mixing:
+            row.setVisible(mixes)
+        self._rescuing.setVisible(mixes and shown.denoises)
+        self.about_decoder.setText(self.decoder.toolTip())
+        self.setVisible(has_decoders or mixes)
+        self._filling = False
+
+    @Slot()
+    def _choose(self) -> None:
+        chosen = self.decoder.currentData()
+        is_own = not self._offers_own and self._decoders[:1] == (chosen,)
+        self._take(replace(self.choice, decoder="" if is_own else chosen))
+
+    @Slot()
+    def _mix(self) -> None:
+        thought, answer = self.thought_decoder.currentData(), self.answer_decoder.currentData()
+        rescue = self.rescue.isChecked()
+        self._take(replace(self.choice, thought_decoder=thought, answer_decoder=answer, rescue=rescue))
+
+    def _take(self, choice: DecodingChoice) -> None:
+        if not self._filling:
+            self.choice = choice
+            self._show()
+            self.changed.emit()
