@@ -181,9 +181,10 @@ class RaceController(QObject):
         except SafelightError as error:
             view.show_fault(tr(str(error)))
             return
-        told = zip(self.page.lanes.titles, map(words.changes_words, specs), strict=True)
+        changes = [words.changes_words(lane) if lane.changes else "" for lane in specs]
+        titles = [" · ".join(filter(None, parts)) for parts in zip(self.page.lanes.titles, changes, strict=True)]
         scores = self.batch.scores
-        view.begin(request, [" · ".join(filter(None, parts)) for parts in told], scores.lanes)
+        view.begin(request, titles, scores.lanes)
         view.offer_files({"csv": scores.to_csv, "json": self.batch.to_json})
         self.refresh()
 

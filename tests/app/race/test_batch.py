@@ -102,7 +102,7 @@ def test_a_batch_fills_table_and_answers(
     assert view.message.text() == "3 prompts of 3, seed 0; intervals of 95 %"
     assert [row[0] for row in view.table.texts()] == [
         "1  Safelight Skills · Block diffusion",
-        "2  Safelight Skills · Block diffusion · Denoising steps at most 2 steps",
+        "2  Safelight Skills · Block diffusion · Denoising steps at most: 2 steps",
     ]
     assert [row[1] for row in view.table.texts()] == ["0.0 % (0–66)", "0.0 % (0–66)"]  # of two that can be checked
     model = view.answers.answers
