@@ -25,6 +25,7 @@ from engine.errors import SafelightError
 from engine.events import (
     CanvasCommitted,
     CanvasStarted,
+    CanvasVerified,
     Event,
     GenerationFinished,
     Influence,
@@ -91,6 +92,7 @@ __all__ = [
     "Adapter",
     "CanvasCommitted",
     "CanvasStarted",
+    "CanvasVerified",
     "EmbeddedAdapter",
     "EmbeddedModel",
     "Entry",

@@ -24,6 +24,7 @@ MOST_HEADS, MOST_HEAD_DIM = 4_096, 16_384
 MOST_THREADS = 256  # of a processor
 MOST_NAME = 64  # characters of a decoder's
 LARGEST_SEED = 2**63 - 1  # of a run; the least is 0
+MOST_REWRITES = 16  # of a block's doubtful spans
 MOST_REAL = 1e30  # what is a float on a graphics card, too
 BLOCK_DIFFUSION = "block_diffusion"  # the decoder whose blocks begin as uniform noise
 DENSE_EXPERTS = 8  # up to this many experts, computing all of them is faster than sorting tokens
@@ -148,6 +149,11 @@ class GenerationConfig:
             is stable and causally likely, and is written autoregressively from there on. Formats, infills and decisions
             do without; runs with it cannot be forked.
         rescue_probability: causal probability from which on a stable token is kept by it.
+        verify: whether the finished blocks of block diffusion are read causally, and each token's probability by the
+            text before it is told. Formats, forks, infills and decisions do without. See ``decoding.verifying``.
+        verify_probability: causal probability under which a token is doubtful.
+        verify_rewrites: how many times doubtful spans of a block may be written anew; 0 only looks. Runs that may do it
+            cannot be forked.
         sampling_temperature, sampling_top_k, sampling_top_p: how a token is drawn where decoding is not by uniform
             noise. Temperature 0 takes the likeliest; top_k 0 and top_p 1 leave the distribution as it is.
         window: masks ahead of the text in causal parallel decoding.
@@ -178,6 +184,9 @@ class GenerationConfig:
     answer_decoder: str = ""
     rescue: bool = False
     rescue_probability: float = 0.5
+    verify: bool = False
+    verify_probability: float = 0.1
+    verify_rewrites: int = 0
     sampling_temperature: float = 0.0
     sampling_top_k: int = 0
     sampling_top_p: float = 1.0
@@ -200,11 +209,14 @@ class GenerationConfig:
                 raise SafelightError(
                     f"{name} must be a name of at most {MOST_NAME} characters, not {quoted(getattr(self, name))}"
                 )
-        if not isinstance(self.rescue, bool):
-            raise SafelightError(f"rescue must be true or false, not {quoted(self.rescue)}")
-        check_real("rescue_probability", self.rescue_probability, 0.0)
-        if self.rescue_probability > 1.0:
-            raise SafelightError(f"rescue_probability must be at most 1, not {self.rescue_probability}")
+        for name in ("rescue", "verify"):
+            if not isinstance(getattr(self, name), bool):
+                raise SafelightError(f"{name} must be true or false, not {quoted(getattr(self, name))}")
+        for name in ("rescue_probability", "verify_probability"):
+            check_real(name, getattr(self, name), 0.0)
+            if getattr(self, name) > 1.0:
+                raise SafelightError(f"{name} must be at most 1, not {getattr(self, name)}")
+        check_whole("verify_rewrites", self.verify_rewrites, 0, MOST_REWRITES)
         check_whole("sampling_top_k", self.sampling_top_k, 0, MOST_TOKENS)
         check_whole("window", self.window, 1, 1024)
         check_real("sampling_temperature", self.sampling_temperature, 0.0)

@@ -13,6 +13,9 @@ predictions there; what was accepted behind it no longer is, but for pinned toke
 Where nothing is written yet the last step's argmax, entropy and likeliest tokens stand, not accepted. CanvasCommitted
 then has the reason "step_cap", and more ``steps`` than the cap.
 
+A *verified* block has CanvasVerified behind its last step. Where doubtful spans of it are written anew, further
+StepFinished follow, and another CanvasVerified behind each such rewrite.
+
 In a run whose answer must fit a format PrefixPinned comes between two steps of a block, and before its first. A
 decision has one step a block, and SlotsRead after it; a backend that reports no steps has one SlotsRead alone.
 """
@@ -91,6 +94,23 @@ class PrefixPinned:
 
 
 @dataclass(frozen=True, eq=False)
+class CanvasVerified:
+    """The argmax canvas of the last step was read causally: how likely each token is by the text before it alone.
+
+    ``probabilities`` is NaN behind the end token, and at the first position where the model's state before it is not
+    known: behind a prompt that was in the cache as a whole.
+    """
+
+    block_index: int
+    step: int  # of the block, its last so far
+    rewrite: int  # of the block's canvas, from 1; 0: the canvas as it was first finished
+    probabilities: NDArray[np.float32]  # (C,)
+    is_kept: bool  # whether this canvas stands; else, or where its text is the same, the one before the rewrite does
+    canvas: Tokens  # (C,) what stands from here on, with noise where it is doubtful
+    doubtful: NDArray[np.bool_]  # (C,) written anew by the next steps, all else pinned; nowhere: no rewrite follows
+
+
+@dataclass(frozen=True, eq=False)
 class SlotsRead:
     """What the slots of a decision's canvas came to, one a question. All log-probabilities are finite, in nats."""
 
@@ -140,6 +160,7 @@ Event = (
     | CanvasStarted
     | StepFinished
     | PrefixPinned
+    | CanvasVerified
     | SlotsRead
     | CanvasCommitted
     | TextArrived

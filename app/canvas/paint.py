@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from PySide6.QtCore import QPointF, QRect, QRectF, Qt
@@ -25,7 +25,8 @@ from app.design.tokens import Theme, color, entropy_color, readable_on
 from app.state.run.canvas import BlockState, CellState
 from app.system.i18n import tr
 
-Layer = Literal["state", "entropy"]
+Layer = Literal["state", "entropy", "causal"]
+LAYERS: tuple[Layer, ...] = get_args(Layer)
 
 SLOT: Literal["slot"] = "slot"
 LegendKey = CellState | Literal["slot"]
@@ -97,6 +98,8 @@ def _shares(block: BlockState, options: PaintOptions) -> list[int] | None:
     """Where every cell lies on the ramp; None where no layer colours them."""
     if options.heat is not None:
         return options.heat.places(_RAMP_STEPS) if len(options.heat.shares) == block.length else None
+    if options.layer == "causal":
+        return None if block.causal is None else places(1 - block.causal, _RAMP_STEPS)
     entropy = block.known_entropy
     if options.layer != "entropy" or entropy is None:
         return None

@@ -16,7 +16,16 @@ from app.canvas.geometry import MARGIN, Geometry
 from app.canvas.glyphs import CellGlyphs, Glyph, glyph_of
 from app.canvas.grid_view import GridView
 from app.canvas.heat import Heat
-from app.canvas.paint import Layer, LegendKey, PaintOptions, legend_entries, legend_widths, paint_block, paint_legend
+from app.canvas.paint import (
+    LAYERS,
+    Layer,
+    LegendKey,
+    PaintOptions,
+    legend_entries,
+    legend_widths,
+    paint_block,
+    paint_legend,
+)
 from app.design.focus_rings import is_ringed
 from app.design.fonts import TEXT_BODY, canvas_font, px, ui_font
 from app.design.tokens import FADE_MS, color
@@ -91,9 +100,9 @@ class CanvasView(GridView):
             self.update()
 
     def set_layer(self, layer: Layer) -> None:
-        """``"state"``, or ``"entropy"`` for a coloured background."""
-        if layer not in ("state", "entropy"):
-            raise ValueError(f"layer must be 'state' or 'entropy', not {layer!r}")
+        """``"state"``, or a coloured background: ``"entropy"``, ``"causal"`` for the doubt of a causal reading."""
+        if layer not in LAYERS:
+            raise ValueError(f"layer must be one of {LAYERS}, not {layer!r}")
         if layer != self._layer:
             self._layer = layer
             self._stop_fade()
@@ -205,6 +214,8 @@ class CanvasView(GridView):
         if before.step != now.step or before.committed != now.committed:
             # The summary for assistive technology holds the step.
             return True
+        if before.causal is not now.causal:
+            return True
         return not (
             np.array_equal(before.tokens(calm=self._calm), now.tokens(calm=self._calm))
             and np.array_equal(before.states(calm=self._calm), now.states(calm=self._calm))
@@ -212,7 +223,7 @@ class CanvasView(GridView):
 
     def _fade_changes(self, before: BlockState, now: BlockState) -> None:
         """Tint what a step has locked or melted."""
-        if self._reduced_motion or self._layer == "entropy" or self._heat is not None:
+        if self._reduced_motion or self._layer != "state" or self._heat is not None:
             return
         old, new = before.states(calm=self._calm), now.states(calm=self._calm)
         melted = new == CellState.REMELTED
@@ -263,7 +274,7 @@ class CanvasView(GridView):
             least_rows=0 if count else EMPTY_ROWS,
             legend_widths=legend_widths(self._glyphs, self._legend()),
             legend_height=max(LEGEND_HEIGHT, self._glyphs.cell_height() - 4),  # its samples are as large as cells
-            bar_height=px(BAR_HEIGHT) if self._layer == "entropy" or self._heat is not None else 0,
+            bar_height=px(BAR_HEIGHT) if self._layer != "state" or self._heat is not None else 0,
         )
 
     def _relayout(self) -> None:
@@ -309,8 +320,10 @@ class CanvasView(GridView):
     def _bar_text(self) -> tuple[str, str] | None:
         if self._heat is not None:
             return f"{self._heat.name}  {self._heat.low}".rstrip(), self._heat.high
-        if self._layer != "entropy":
+        if self._layer == "state":
             return None
+        if self._layer == "causal":
+            return tr("causal probability") + "  100 %", "0 %"
         limit = self._entropy_limit()
         meaning = f"ln {self._vocab_size}" if self._vocab_size else tr("most so far")
         return tr("entropy") + "  0", tr("{limit} nats ({meaning})", limit=f"{limit:.2f}", meaning=meaning)

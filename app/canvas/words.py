@@ -127,6 +127,8 @@ def heading(cell: Cell, text: str, index: int) -> list[str]:
 def details(cell: Cell) -> list[str]:
     """What else is known of a cell, a line for each fact."""
     lines = [] if cell.entropy is None else [tr("Entropy: {entropy} nats", entropy=f"{cell.entropy:.3f}")]
+    if cell.causal is not None:
+        lines.append(tr("Causal probability: {share}", share=f"{cell.causal:.1%}"))
     return [*lines, tr("Accepted at {steps}", steps=_steps(cell.accepted_steps)), _remelts(cell.remelts)]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from app.canvas.paint import LAYERS
 from app.design.fonts import canvas_font, text_percent
 from app.design.tokens import Theme
 
@@ -32,5 +33,5 @@ class ViewOptions:
         view.set_theme(self.theme)
         view.set_font(canvas_font())
         view.set_calm(self.calm)
-        view.set_layer("entropy" if self.layer == "entropy" else "state")
+        view.set_layer(next((layer for layer in LAYERS if layer == self.layer), "state"))
         view.set_reduced_motion(self.reduced_motion)

@@ -86,8 +86,13 @@ def _result(answer: Answer) -> str:
     if figures.blocks > 1:
         blocks = trn("{count} block", "{count} blocks", figures.blocks)
         steps = tr("{steps} over {blocks}", steps=steps, blocks=blocks)
-    ended = tr(_ENDS.get(answer.status, "Failed after {steps}"), steps=steps)
-    return ended if figures.seconds is None else f"{ended} · {_seconds(figures.seconds)}"
+    parts = [tr(_ENDS.get(answer.status, "Failed after {steps}"), steps=steps)]
+    if figures.rewrites:
+        rewrites = trn("{count} rewrite", "{count} rewrites", figures.rewrites)
+        parts.append(tr("{rewrites}, {kept} kept", rewrites=rewrites, kept=figures.kept_rewrites))
+    if figures.seconds is not None:
+        parts.append(_seconds(figures.seconds))
+    return " · ".join(parts)
 
 
 def figures_line(answer: Answer) -> str:

@@ -71,6 +71,7 @@ def run(args: argparse.Namespace) -> int:
                 "load_seconds": model.load_seconds,
                 "seed": seed,
                 **({} if wanted is None else {"format": wanted.kind, "rounds": outcome.rounds}),
+                **(_verified(outcome) if config.verify and wanted is None else {}),
                 **running.model_names(model),
                 "device": str(model.device),
             }
@@ -80,8 +81,22 @@ def run(args: argparse.Namespace) -> int:
     if outcome.stopped:
         terminal.say("stopped; the last canvas is an unfinished draft" if outcome.text else "stopped")
         return 130
+    known = [share for share in outcome.causal if share is not None]
+    if known and not args.json:
+        doubtful = sum(share < config.verify_probability for share in known)
+        least = f"{config.verify_probability:g}"
+        terminal.say(
+            f"verified: {doubtful} of {len(known)} tokens have a causal probability under {least}; "
+            f"{outcome.rewrites} rewrites, {outcome.kept_rewrites} kept"
+        )
     if wanted is not None and outcome.reason == "length":
         terminal.say("the answer was cut before it was whole; allow more with --max-new-tokens, or ask for less")
     elif not outcome.text.strip():
         terminal.say("the answer is empty: the model ended the text at once; try another seed or a longer question")
     return 0
+
+
+def _verified(outcome: running.Outcome) -> dict[str, object]:
+    """What reading the blocks causally came to; null where a token's probability is not known."""
+    rewrites = {"rewrites": outcome.rewrites, "kept_rewrites": outcome.kept_rewrites}
+    return {"causal_probabilities": [None if one is None else round(one, 6) for one in outcome.causal], **rewrites}

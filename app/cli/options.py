@@ -102,6 +102,8 @@ DECODING = (
     Knob(
         "--rescue-probability", "rescue_probability", float, "causal probability from which on --rescue keeps a token"
     ),
+    Knob("--verify-probability", "verify_probability", float, "causal probability under which --verify doubts a token"),
+    Knob("--verify-rewrites", "verify_rewrites", int, "how often --verify may write doubtful spans of a block anew"),
     Knob("--temperature", "sampling_temperature", float, "how freely tokens are drawn; 0 takes the likeliest"),
     Knob("--top-k", "sampling_top_k", int, "draw among so many of the likeliest tokens; 0 allows all"),
     Knob("--top-p", "sampling_top_p", float, "draw among the likeliest tokens that come to this probability"),
@@ -112,6 +114,8 @@ DECODING = (
     ),
     Knob("--accept-probability", "accept_probability", float, "from which on a mask is written (masked diffusion)"),
 )
+
+SWITCHES = ("rescue", "verify")  # options without a value, by the fields of GenerationConfig
 
 
 def add_model(parser: argparse.ArgumentParser, default: str) -> None:
@@ -172,6 +176,12 @@ def add_decoding(parser: argparse.ArgumentParser) -> None:
         const=True,
         help="write a block on autoregressively where block diffusion does not converge",
     )
+    group.add_argument(
+        "--verify",
+        action="store_const",
+        const=True,
+        help="read each block of block diffusion causally, for a second opinion",
+    )
 
 
 def add_sampler(parser: argparse.ArgumentParser) -> None:
@@ -207,8 +217,7 @@ def sampler_changes(args: argparse.Namespace) -> dict[str, int | float | str]:
     """
     knobs = (*KNOBS, *DECODING) if hasattr(args, "decoder") else KNOBS
     changes = {knob.field: value for knob in knobs if (value := getattr(args, knob.field)) is not None}
-    if getattr(args, "rescue", None):
-        changes["rescue"] = True
+    changes |= {name: True for name in SWITCHES if getattr(args, name, None)}
     probe = dict(changes)
     for one, other in (("t_min", "t_max"), ("t_max", "t_min")):
         if one in probe:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.cli.options import DECODING, KNOBS, settings
+from app.cli.options import DECODING, KNOBS, SWITCHES, settings
 from app.state.race.lanes import LaneSpec
 from engine import GenerationConfig, SafelightError
 from engine.config import is_decoder
@@ -53,13 +53,14 @@ def read_lane(text: str, default: str) -> LaneSpec:
 
 
 def _change(name: str, value: str) -> dict[str, Any]:
-    if name == "rescue":
+    if name in SWITCHES:
         if value not in _SWITCH:
-            raise SafelightError(f"rescue must be true or false, not {quoted(value)}")
-        return {"rescue": _SWITCH[value]}
+            raise SafelightError(f"{name} must be true or false, not {quoted(value)}")
+        return {name: _SWITCH[value]}
     knob = _KNOBS.get(name.replace("_", "-"))
     if knob is None:
-        raise SafelightError(f"{quoted(name)} is no setting of a lane; it has rescue, adapter, {', '.join(_KNOBS)}")
+        known = ", ".join((*SWITCHES, ADAPTER, *_KNOBS))
+        raise SafelightError(f"{quoted(name)} is no setting of a lane; it has {known}")
     try:
         return {knob.field: knob.read(value)}
     except ValueError:

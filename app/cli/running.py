@@ -13,6 +13,7 @@ import engine
 from app.cli import terminal
 from engine import (
     CanvasCommitted,
+    CanvasVerified,
     Event,
     GenerationConfig,
     GenerationFinished,
@@ -39,6 +40,9 @@ class Outcome:
     tokens: list[int] = field(default_factory=list)  # before the end token
     blocks: int = 0  # committed
     steps: int = 0
+    causal: list[float | None] = field(default_factory=list)  # probability of each committed token, where it was read
+    rewrites: int = 0  # of doubtful spans
+    kept_rewrites: int = 0  # of these, those that stand
     rounds: int = 0  # how often a prefix was pinned, where the answer had a format
     canvas_steps: list[int] = field(default_factory=list)  # of each committed canvas
     prefill_seconds: float = 0.0
@@ -86,7 +90,7 @@ def run(
 ) -> Outcome:
     """Run a generation to its end, or to Ctrl+C, which takes effect within a step."""
     outcome = Outcome()
-    draft = Draft(config.eos_token_ids)
+    draft, causal = Draft(config.eos_token_ids), list[float | None]()  # of the block under way
     try:
         for event in engine.generate(model, ids, config, seed, output_format=output_format):
             draft.fold(event)
@@ -98,7 +102,14 @@ def run(
                     outcome.seconds += event.seconds
                 case PrefixPinned():
                     outcome.rounds += 1
+                case CanvasVerified():
+                    outcome.rewrites += event.rewrite > 0
+                    outcome.kept_rewrites += event.rewrite > 0 and event.is_kept
+                    if event.is_kept:
+                        causal = [None if share != share else share for share in event.probabilities.tolist()]  # NaN
                 case CanvasCommitted():
+                    outcome.causal += (causal or [None] * event.text_length)[: event.text_length]
+                    causal = []
                     outcome.blocks += 1
                     outcome.canvas_steps.append(event.steps)
                 case GenerationFinished():

@@ -31,6 +31,7 @@ from app.export.run import Share, header_of
 from engine import (
     CanvasCommitted,
     CanvasStarted,
+    CanvasVerified,
     Event,
     GenerationFinished,
     PrefillFinished,
@@ -63,14 +64,15 @@ KINDS: dict[str, type[Any]] = {
         CanvasStarted,
         StepFinished,
         PrefixPinned,
+        CanvasVerified,
         SlotsRead,
         CanvasCommitted,
         TextArrived,
         GenerationFinished,
     )
 }
-MASKS = {"pinned_mask", "accepted_mask"}
-FLOATS = {"entropy", "top_probabilities"}
+MASKS = {"pinned_mask", "accepted_mask", "doubtful"}
+FLOATS = {"entropy", "top_probabilities", "probabilities"}
 LABELS: dict[str, Callable[[Any], Any]] = {  # one a question
     "logprobs": lambda value: np.array(_floats(value), dtype=np.float32),
     "argmax_is_label": bool,
@@ -210,7 +212,7 @@ def _check(events: Sequence[Event], header: TraceHeader) -> None:
             raise ValueError("its events are in no order that a run has")
         if isinstance(event, CanvasCommitted) and event.text_length > length:
             raise ValueError("its text is longer than its canvas")
-        if isinstance(event, CanvasStarted | PrefixPinned | SlotsRead):
+        if isinstance(event, CanvasStarted | PrefixPinned | CanvasVerified | SlotsRead):
             codec.decode(kind, payload, block, step)  # which looks closely
         for tokens in tokens_of(event):
             if tokens.size and not 0 <= int(tokens.min()) <= int(tokens.max()) < (codec.vocab_size or MOST_TOKENS):

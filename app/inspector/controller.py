@@ -181,7 +181,7 @@ class InspectorController(QObject):
     def export(self, run: Recording) -> None:
         """Ask how to export a run, which need not be the one that is open."""
         if not self._refuse_text(run):
-            player = Player(self)
+            player = Player()
             player.open(run)
             self.page.export_run(player)
 

@@ -182,6 +182,11 @@ def history_in_words(bio: History, piece: Piece) -> str:
     else:
         said.append(tr("settled at step {step} as {text}", step=step_number(bio.settled_at), text=settled))
     sentence = tr("{facts}.", facts=", ".join(said))
+    if bio.causal:
+        read = [
+            tr("{share} at step {step}", share=probability(share), step=step_number(step)) for step, share in bio.causal
+        ]
+        sentence += " " + tr("Causal probability: {list}.", list=tr(", ").join(read))
     if bio.padding:
         sentence += " " + tr("It is padding behind the end of the text.")
     return sentence

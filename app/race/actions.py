@@ -35,7 +35,7 @@ def actions(_context: AppContext, page: Lazy[RaceController]) -> list[Action]:
         RACE,
         tr("On the page"),
         lambda: page().enter(),
-        (tr("Start the race"), ("Return",)),
+        (tr("All lanes answer"), ("Return",)),
         (tr("Play the race that is over"), ("Space",)),
         (tr("The step before or after of any lane"), ("Left", "Right")),
     )

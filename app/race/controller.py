@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+from collections.abc import Sequence
 
 from PySide6.QtCore import QObject, Slot
 
@@ -25,6 +27,7 @@ from engine.catalog import Traits
 from engine.service import ServiceReply
 
 MOST_RACES = 12  # of the session that can be shown again
+MOST_FRAMES = 20_000  # of all of them, each some kilobytes in memory
 
 
 class RaceController(QObject):
@@ -143,7 +146,7 @@ class RaceController(QObject):
     def _began(self, run: RaceRun) -> None:
         lanes = self.lanes.specs
         race = ShownRace(run, lanes, [self._traits(lane).canvas_columns for lane in lanes])
-        self._races = [race, *self._races][:MOST_RACES]
+        self._races = _recent([race, *self._races])
         self.page.one.begin(race)
         self._show_history()
         self.refresh()
@@ -241,6 +244,12 @@ class RaceController(QObject):
         """Go to the page, and there to a part."""
         self._context.show_page(RACE)
         self.page.show_part(part)
+
+
+def _recent(races: Sequence[ShownRace]) -> list[ShownRace]:
+    """The races, the latest first, that are kept to be shown again."""
+    frames = itertools.accumulate(sum(len(lane.moments) for lane in race.run.lanes) for race in races)
+    return [race for race, count in zip(races[:MOST_RACES], frames, strict=False) if count <= MOST_FRAMES]
 
 
 def build(context: AppContext) -> RaceController:

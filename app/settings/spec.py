@@ -208,8 +208,9 @@ RESCUE_EXPLANATION = (
 LAYER = Choice(
     "layer",
     "Canvas layer",
-    "State marks accepted and remelted tokens; entropy colours each place by its doubt, in nats.",
-    (("state", "State"), ("entropy", "Entropy")),
+    "State marks accepted and remelted tokens; entropy colours each place by its doubt, in nats; causal probability by "
+    "how unlikely it is behind the text before it alone, where a run is verified.",
+    (("state", "State"), ("entropy", "Entropy"), ("causal", "Causal probability")),
 )
 PACE = Choice(
     "pace",

@@ -29,6 +29,7 @@ from engine.decoding.protocols import (
     Pass,
     Passes,
     Prefill,
+    ScoreTokens,
     T,
 )
 from engine.decoding.self_speculation import self_speculation
@@ -217,6 +218,8 @@ def forking(
     require_block_diffusion(model, config, "a fork")
     if config.rescue:
         raise SafelightError("a run that rescues blocks cannot be forked; run it with rescue off, and fork that")
+    if config.verify and config.verify_rewrites:
+        raise SafelightError("a run that rewrites doubtful spans cannot be forked; run it without, and fork that")
     prompt, cache = checked_prompt(prompt_ids), bound(model, cache)
     check_seed(seed)
     last = changes[-1] if changes else None
@@ -268,7 +271,7 @@ def decoder_of(model: BlockDenoiser, config: GenerationConfig, prompt: Tensor) -
         SafelightError: the model's family does not have it, or cannot change between the two that are asked for.
     """
     thought, answer = decoder_names(model, config)
-    if thought == answer and not (config.rescue and answer == BLOCK_DIFFUSION):
+    if thought == answer and not ((config.rescue or config.verify) and answer == BLOCK_DIFFUSION):
         return DECODERS[answer]
     for name in (thought, answer):
         if name not in MIXABLE:
@@ -326,6 +329,8 @@ def perform(model: BlockDenoiser, wanted: Pass) -> None:
     match wanted:
         case Prefill():
             model.prefill(wanted.ids, wanted.cache)
+        case ScoreTokens():
+            _score(model, wanted)
         case Denoise():
             before = wanted.cache.length
             if wanted.text is not None:
@@ -342,6 +347,17 @@ def perform(model: BlockDenoiser, wanted: Pass) -> None:
                 )
         case LaunchStep():
             wanted.program.launch(wanted.index)
+
+
+def _score(model: BlockDenoiser, wanted: ScoreTokens) -> None:
+    hidden = model.prefill(wanted.ids, wanted.cache)
+    before = hidden[:0] if wanted.before is None else wanted.before[None]
+    states, wanted.last = torch.cat((before, hidden[:-1])), hidden[-1].clone()
+    asked = min(len(states), len(wanted.ids) - wanted.first)
+    found = torch.full((len(wanted.ids) - wanted.first,), torch.nan, device=hidden.device)
+    if asked:
+        found[-asked:] = model.log_probabilities(states[-asked:], wanted.ids[-asked:])
+    wanted.log_probabilities = found
 
 
 # --- what is asked for -------------------------------------------------------------------------------------------

@@ -8,6 +8,9 @@ the prompt asks for one. Without a tokenizer there are no thoughts.
 prefix of tokens that have been the argmax for ``stability_threshold`` steps before the last, and have a causal
 probability of at least ``rescue_probability``, is kept; pinned tokens always are. The pass that reads it predicts the
 token behind the prefix, too. From there on the block is written autoregressively.
+
+*Verify*: all other canvases are read causally when they are finished, and doubtful spans may be written anew; see
+``verifying``.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from engine.decoding.fork_schedule import ForkSchedule
 from engine.decoding.prefill import commit, prefill, reuse_prefix
 from engine.decoding.protocols import BlockDenoiser, Decode, Decoding, Passes
 from engine.decoding.sampler import Sampler
+from engine.decoding.verifying import CausalReader, Verifier
 from engine.decoding.written_run import blocks_of
 from engine.errors import SafelightError
 from engine.events import PrefillFinished
@@ -83,9 +87,9 @@ def mixed(
 ) -> Decoding[None]:
     """Generate text after ``prompt`` (T,), by the first of two ``names.MIXABLE`` decoders in thoughts, else the second.
 
-    Where no block is written autoregressively the run is block diffusion's, bit for bit. Both have ``seed`` for
-    streams of their own. A block that is denoised or rescued has all its positions; one that is written
-    autoregressively ends with ``max_new_tokens``.
+    Where no block is written autoregressively and none is rewritten the run is block diffusion's, bit for bit. Both
+    have ``seed`` for streams of their own. A block that is denoised or rescued has all its positions; one that is
+    written autoregressively ends with ``max_new_tokens``.
     """
     run = _Run(model, prompt, config, seed, cancel, cache)
     in_thought, length = thoughts.expected(prompt), run.blocks.length
@@ -94,7 +98,7 @@ def mixed(
     started, text = time.perf_counter(), prompt if denoises[not in_thought] else prompt[:-1]
     kept = reuse_prefix(cache, [text])
     cache.reserve(len(prompt) + count * length)
-    is_read = yield from prefill([text], cache, cancel)
+    is_read = yield from run.reader.prefill(text, cancel) if config.verify else prefill([text], cache, cancel)
     if not is_read:
         yield from run.blocks.finish("cancelled", 0)
         return
@@ -126,11 +130,14 @@ class _Run:
         cache: KVCache,
     ) -> None:
         sampler = Sampler.of(model.config, config, model.device, seed)
-        if config.rescue and sampler.length >= SLACK + model.config.canvas_length:
+        if (config.rescue or config.verify) and sampler.length >= SLACK + model.config.canvas_length:
             most = SLACK + model.config.canvas_length - 1  # the window before the canvas stays whole, and one more
-            raise SafelightError(f"rescue takes canvases of at most {most} tokens, not {sampler.length}; switch it off")
+            name = "rescue" if config.rescue else "verify"
+            raise SafelightError(f"{name} takes canvases of at most {most} tokens, not {sampler.length}; switch it off")
         self.config, self.cancel, self.cache = config, cancel, cache
         self.schedule = ForkSchedule(stepper_for(model, cache, sampler))
+        self.reader = CausalReader(cache)
+        self.verifier = Verifier(self.schedule, self.reader, config, cancel)
         self.drawing = Drawing(config, model.config.vocab_size, model.device, seed)
         self.blocks = blocks_of(model.config, config)
         self.writer = Writer(cache, self.drawing, self.blocks, [])
@@ -142,15 +149,20 @@ class _Run:
         yield from self._read_pending()
         usage.seconds = time.perf_counter() - clock
         canvas = yield from denoise_block(self.schedule, block, (), self.cancel, usage)
+        is_rescued = canvas is not None and self.config.rescue and not canvas.last.converged
+        if self.config.verify and canvas is not None and not is_rescued:
+            canvas = yield from self.verifier.verify(block, canvas, usage)
         self.blocks.passes, self.blocks.seconds = self.blocks.passes + usage.steps, self.blocks.seconds + usage.seconds
         if canvas is None:
             return "cancelled"
-        if self.config.rescue and not canvas.last.converged:
+        if is_rescued:
             return (yield from self._rescue(block, canvas))
         tokens, text_length = cut_at_eos(canvas.last.argmax, self.config)
         committed = canvas.committed(block, tokens, text_length)
         self.blocks.add(committed)
         self.writer.take(tokens.tolist())
+        if self.verifier.is_held:
+            self.writer.pending = []
         yield committed
         return "eos" if self.writer.has_ended else None
 
@@ -160,8 +172,10 @@ class _Run:
         if pending:
             self.newest = pending[-1]
             ids = torch.tensor(pending)
-            is_canvas = len(pending) == self.blocks.length
-            yield from stepper.commit(ids) if is_canvas else commit(ids, self.cache)
+            if len(pending) == self.blocks.length:
+                yield from stepper.commit(ids)
+            else:
+                yield from self.reader.read(ids) if self.config.verify else commit(ids, self.cache)
             self.writer.pending = []
 
     def _rescue(self, block: int, canvas: FinishedCanvas) -> Decoding[Reason | None]:

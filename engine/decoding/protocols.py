@@ -55,6 +55,9 @@ class BlockDenoiser(CausalModel, Protocol):
     def denoise(self, canvas: Tensor, cache: KVCache, self_conditioning_logits: Tensor | None = None) -> Tensor:
         """Bidirectional: canvas (C,), logits of the step before (C, V) or None -> (C, V) fp32; the cache stays."""
 
+    def log_probabilities(self, hidden: Tensor, ids: Tensor) -> Tensor:
+        """Hidden states (T, H) of ``prefill`` and the token ids (T,) behind each -> log-probabilities (T,) fp32."""
+
 
 @dataclass(frozen=True, eq=False)
 class Prefill:
@@ -62,6 +65,18 @@ class Prefill:
 
     ids: Tensor
     cache: KVCache
+
+
+@dataclass(eq=False)
+class ScoreTokens:
+    """Append token ids (T,) to a cache, causally, and tell how likely each is behind the text before it."""
+
+    ids: Tensor
+    cache: KVCache
+    before: Tensor | None = None  # hidden state (H,) of the token before them; None: not known
+    first: int = 0  # how many of them are not asked about, from the first
+    log_probabilities: Tensor | None = None  # (T - first,) fp32, NaN where not known; put here by whoever performs
+    last: Tensor | None = None  # hidden state (H,) of the last of them; likewise
 
 
 @dataclass(eq=False)
@@ -116,7 +131,7 @@ class LaunchStep:
     index: int  # of the step in its canvas
 
 
-Pass: TypeAlias = Prefill | Denoise | Decode | LaunchStep
+Pass: TypeAlias = Prefill | ScoreTokens | Denoise | Decode | LaunchStep
 Passes: TypeAlias = Generator[Pass, None, T]
 """Asks for passes, and comes to a ``T``."""
 

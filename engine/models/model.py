@@ -121,6 +121,17 @@ class Model:
         self.take_threads()
         return self.network.denoise(torch.as_tensor(canvas), cache, self_conditioning_logits)
 
+    def log_probabilities(self, hidden: Tensor, ids: Tensor) -> Tensor:
+        """Hidden states (T, H) of ``prefill`` and the token ids (T,) behind each -> log-probabilities (T,) fp32.
+
+        Raises:
+            SafelightError: the family has no blocks to verify.
+        """
+        if not isinstance(self.network, DiffusionGemma):
+            raise SafelightError(f"{self.name} writes causally; there is nothing to verify")
+        self.take_threads()
+        return self.network.log_probabilities(hidden, ids)
+
     def decode(
         self,
         ids: Tensor | Sequence[int],

@@ -59,6 +59,7 @@ def reading_config(config: GenerationConfig, width: int) -> GenerationConfig:
         thought_decoder="",
         answer_decoder="",
         rescue=False,
+        verify=False,
         canvas_length=width,
         max_new_tokens=width,
         max_denoising_steps=1,

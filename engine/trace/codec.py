@@ -9,6 +9,7 @@ which packs better. Masks are bits, the first position in the highest. Tokens ar
            next_canvas ^ candidates (C), entropy f32 (C), accepted_mask (C), top_tokens (K, C),
            top_probabilities f32 (K, C)
     PINS   round u32, pinned u32, written u32, canvas (C)
+    VRFY   rewrite u32, whether it is kept u32, canvas (C), probabilities f32 (C), doubtful (C)
     SLOT   questions u16, of each its options u16 and whether the argmax is a label u16; log-probabilities f32 (all)
     COMM   text_length u32, steps u32, reason u32 (0 converged, 1 step cap), tokens (C)
     PART   tokens that came with it u32, whether it is thinking u32, text in UTF-8
@@ -27,9 +28,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.config import MOST_REWRITES
 from engine.events import (
     CanvasCommitted,
     CanvasStarted,
+    CanvasVerified,
     Event,
     GenerationFinished,
     PrefillFinished,
@@ -62,7 +65,7 @@ FINISHED: tuple[Finished, ...] = get_args(Finished)
 
 PREF, STEP, COMM, DONE = struct.Struct("<QQd"), struct.Struct("<ddHH"), struct.Struct("<III"), struct.Struct("<IIIId")
 PART, PINS, COUNT, OPTIONS = struct.Struct("<II"), struct.Struct("<III"), struct.Struct("<H"), struct.Struct("<HH")
-FILLER = struct.Struct("<i")
+FILLER, VRFY = struct.Struct("<i"), struct.Struct("<II")
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,7 @@ class Codec:
             b"CANV": 4 * self.length + mask + FILLER.size,
             b"STEP": min(STEP.size + 16 * self.length + mask + 8 * self.length * MOST_TOP, MOST_STEP),
             b"PINS": PINS.size + 4 * self.length,
+            b"VRFY": VRFY.size + 8 * self.length + mask,
             b"SLOT": COUNT.size + MOST_QUESTIONS * (OPTIONS.size + 4 * MOST_OPTIONS),
             b"TEXT": MOST_TEXT,
             b"COMM": COMM.size + 4 * self.length,
@@ -121,6 +125,8 @@ class Codec:
             case PrefixPinned():
                 figures = PINS.pack(event.round, event.pinned, event.written)
                 return b"PINS", figures + _planes(self._sized(event.canvas)), event.block_index, event.step
+            case CanvasVerified():
+                return b"VRFY", self._encode_verified(event), event.block_index, event.step
             case SlotsRead():
                 return b"SLOT", _encode_slots(event), event.block_index, -1
             case CanvasCommitted():
@@ -156,6 +162,16 @@ class Codec:
             )
         )
 
+    def _encode_verified(self, event: CanvasVerified) -> bytes:
+        return b"".join(
+            (
+                VRFY.pack(event.rewrite, event.is_kept),
+                _planes(self._sized(event.canvas)),
+                _planes(self._sized(event.probabilities)),
+                _bits(self._sized(event.doubtful)),
+            )
+        )
+
     def _sized(self, array: NDArray[Any]) -> NDArray[Any]:
         if array.shape != (self.length,):
             raise ValueError(f"an array of shape {array.shape} on a canvas of {self.length}")
@@ -186,6 +202,12 @@ class Codec:
                 if not written <= pinned <= self.length or number > self.length:
                     raise PayloadError("it contradicts itself")
                 event = PrefixPinned(block, step, number, reading.tokens(self.length), pinned, written)
+            case b"VRFY":
+                rewrite, is_kept = reading.figures(VRFY)
+                if rewrite > MOST_REWRITES or is_kept > 1:
+                    raise PayloadError("it contradicts itself")
+                canvas, shares = reading.tokens(self.length), reading.shares(self.length)
+                event = CanvasVerified(block, step, rewrite, shares, bool(is_kept), canvas, reading.mask(self.length))
             case b"SLOT":
                 event = _decode_slots(reading, block, self.options)
             case b"COMM":
@@ -285,6 +307,13 @@ class _Reading:
         found = _whole(self._take(4 * count), "<f4").astype(np.float32, copy=False)
         if not (np.abs(found) <= MOST_NUMBER).all():  # nor is NaN
             raise PayloadError("it has a number that is out of bounds")
+        return _fixed(found)
+
+    def shares(self, count: int) -> NDArray[np.float32]:
+        """Probabilities (count,), NaN where one is not known."""
+        found = _whole(self._take(4 * count), "<f4").astype(np.float32, copy=False)
+        if ((found < 0) | (found > 1)).any():
+            raise PayloadError("it has a probability out of bounds")
         return _fixed(found)
 
     def mask(self, count: int) -> NDArray[np.bool_]:

@@ -9,6 +9,7 @@ import numpy as np
 from engine.events import (
     CanvasCommitted,
     CanvasStarted,
+    CanvasVerified,
     Event,
     GenerationFinished,
     PrefixPinned,
@@ -53,6 +54,9 @@ class Draft:
         elif isinstance(event, PrefixPinned):
             behind = () if self._argmax is None else self._argmax[event.pinned :]
             self._argmax = np.concatenate([event.canvas[: event.pinned], np.asarray(behind, dtype=np.int32)])
+        elif isinstance(event, CanvasVerified):
+            guess = event.canvas if self._argmax is None else self._argmax
+            self._argmax = np.where(event.doubtful, guess, event.canvas)  # which has noise there
         elif isinstance(event, SlotsRead):
             self._is_read = True
         elif isinstance(event, CanvasCommitted):

@@ -20,6 +20,7 @@ the order of a run (``header``, ``texts`` and ``codec`` say what is in them; C p
     CANV   a block's noise, or what was written of it before and its filler, and its pinned positions
     STEP   a denoising step
     PINS   the canvas was read under the format of the answer, and its beginning pinned
+    VRFY   the argmax canvas was read causally; maybe spans of it are written anew by further steps
     SLOT   what the slots of a decision's canvas came to
     TEXT   the answer as it reads with the next record (COMM, DONE or FAIL), JSON
     COMM   a block's final tokens

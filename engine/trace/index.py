@@ -23,6 +23,7 @@ KINDS: dict[bytes, Kind] = {
     b"CANV": "canvas",
     b"STEP": "step",
     b"PINS": "pins",
+    b"VRFY": "verify",
     b"SLOT": "slots",
     b"COMM": "commit",
     b"PART": "text",
@@ -157,7 +158,7 @@ class Order:
         self._is_fork = is_fork
         self._block, self._step = -1, -1
         self._is_open = self._is_read = self._is_text = False
-        self._is_marked = False  # since its last step, or its beginning, the block has a PINS or a SLOT
+        self._is_marked = False  # since its last step, or its beginning, the block has a PINS, a VRFY or a SLOT
         self.is_over = False
 
     def allows(self, kind: bytes, block: int, step: int) -> bool:
@@ -171,6 +172,9 @@ class Order:
             self._step, self._is_marked = step, False
         elif kind == b"PINS":  # one between two steps
             fits = self._is_open and block == self._block and step == self._step + 1 and not self._is_marked
+            self._is_marked = True
+        elif kind == b"VRFY":  # one behind a step
+            fits = self._is_open and block == self._block and step == self._step >= 0 and not self._is_marked
             self._is_marked = True
         elif kind == b"SLOT" and self._is_open:  # one of a block
             fits = block == self._block and step == -1 and self._step >= 0 and not self._is_marked
@@ -227,6 +231,8 @@ def where(entry: Entry) -> str:
             return f"at the beginning of block {entry.block + 1}"
         case "pins":
             return f"before step {step_number(entry.step)} of block {entry.block + 1}"
+        case "verify":
+            return f"where block {entry.block + 1} is verified"
         case "slots":
             return f"at read {entry.block + 1}"
         case "commit":

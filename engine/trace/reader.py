@@ -270,7 +270,7 @@ class TraceFile(Recording):
 def _open_end(entries: Sequence[Entry]) -> range:
     """The places of the events at the end from which the draft of a block cut short is read: its last step, and on."""
     first = len(entries)
-    while first and entries[first - 1].kind in ("step", "pins", "slots"):
+    while first and entries[first - 1].kind in ("step", "pins", "verify", "slots"):
         first -= 1
         if entries[first].kind == "step":
             break

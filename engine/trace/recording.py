@@ -11,6 +11,7 @@ from engine.config import GenerationConfig
 from engine.events import (
     CanvasCommitted,
     CanvasStarted,
+    CanvasVerified,
     Event,
     GenerationFinished,
     PrefillFinished,
@@ -23,7 +24,7 @@ from engine.text.reply import Reply
 from engine.trace.header import TraceHeader
 from engine.types import Tokens
 
-Kind = Literal["prefill", "canvas", "step", "pins", "slots", "commit", "text", "end"]
+Kind = Literal["prefill", "canvas", "step", "pins", "verify", "slots", "commit", "text", "end"]
 
 
 class Entry(NamedTuple):
@@ -44,6 +45,8 @@ def entry_of(event: Event) -> Entry:
             return Entry("step", event.block_index, event.step)
         case PrefixPinned():
             return Entry("pins", event.block_index, event.step)
+        case CanvasVerified():
+            return Entry("verify", event.block_index, event.step)
         case SlotsRead():
             return Entry("slots", event.block_index)
         case CanvasCommitted():

@@ -18,7 +18,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.events import CanvasCommitted, CanvasStarted, Event, GenerationFinished, PrefixPinned, StepFinished
+from engine.events import (
+    CanvasCommitted,
+    CanvasStarted,
+    CanvasVerified,
+    Event,
+    GenerationFinished,
+    PrefixPinned,
+    StepFinished,
+)
 from engine.text.reply import Reply
 from engine.trace.format import MOST_TOKENS, PayloadError
 from engine.trace.header import read_object, text
@@ -36,7 +44,7 @@ def tokens_of(event: Event) -> list[NDArray[Any]]:
     match event:
         case CanvasStarted(filler=int() as filler):
             return [event.canvas, np.array([filler])]
-        case CanvasStarted() | PrefixPinned():
+        case CanvasStarted() | PrefixPinned() | CanvasVerified():
             return [event.canvas]
         case StepFinished():
             named = [event.argmax_canvas, event.candidates, event.next_canvas]

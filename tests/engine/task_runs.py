@@ -1,4 +1,4 @@
-"""Runs of decisions, and of answers that fit a format, that no model made."""
+"""Runs of decisions, of answers that fit a format, and of blocks that are verified, that no model made."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from engine import (
     CanvasCommitted,
     CanvasStarted,
+    CanvasVerified,
     Event,
     GenerationFinished,
     PrefillFinished,
@@ -103,3 +104,35 @@ def structured(length: int = 16, vocabulary: int = 50, seed: int = 0) -> Iterato
         yield StepFinished(0, step, 0.5, guess, guess, np.full(length, 0.2, np.float32), accepted, canvas, 0.01)
     yield CanvasCommitted(0, final, 14, 3, "converged")
     yield GenerationFinished("eos", final[:14], 1, 3, 1 / 3)
+
+
+def verified(length: int = 16, vocabulary: int = 50, seed: int = 0) -> Iterator[Event]:
+    """A run that no model made, with a block of 3 steps whose positions 4, 5 and 9 are rewritten twice.
+
+    The first rewrite takes 2 steps and stands, the second takes 1 and does not; 14 positions hold text.
+    """
+    draw = np.random.default_rng(seed)
+    final = _odd(draw, 4, vocabulary, length)
+    first, second = final.copy(), final.copy()
+    first[[4, 5, 9]] ^= 2
+    second[9] ^= 2
+    doubtful = np.isin(np.arange(length), (4, 5, 9))
+    plans = ((first, 3, True, doubtful), (final, 2, True, np.arange(length) == 9), (second, 1, False, doubtful & False))
+    yield PrefillFinished(5, 0, 0.1)
+    canvas, step, stands = _odd(draw, 4, vocabulary, length), 0, first
+    yield CanvasStarted(0, canvas, np.arange(length) == 1)
+    free = np.ones(length, dtype=np.bool_)
+    for rewrite, (guess, steps, is_kept, next_free) in enumerate(plans):
+        for left in reversed(range(steps)):
+            accepted = ~free | (np.arange(length) % (left + 1) == 0)
+            canvas = np.where(accepted, guess, _odd(draw, 4, vocabulary, length))
+            entropy = np.where(free, 0.2, 0.0).astype(np.float32)
+            yield StepFinished(0, step, 0.5, guess, guess, entropy, accepted, canvas, 0.01)
+            step += 1
+        shares = draw.random(length).astype(np.float32)
+        shares[[0, 15]] = np.nan
+        stands, free = guess if is_kept else stands, next_free
+        canvas = np.where(free, _odd(draw, 4, vocabulary, length), stands).astype(np.int32)
+        yield CanvasVerified(0, step - 1, rewrite, shares, is_kept, canvas, free)
+    yield CanvasCommitted(0, final, 14, step, "converged")
+    yield GenerationFinished("eos", final[:14], 1, step, 1 / 3)

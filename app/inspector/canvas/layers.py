@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,8 @@ from app.state.run.replay import NOISE, BlockRecord
 from app.system.i18n import tr, trn
 from engine import step_number
 
-LayerName = Literal["state", "entropy", "confidence", "settling", "remelts", "change"]
-LAYERS: tuple[LayerName, ...] = ("state", "entropy", "confidence", "settling", "remelts", "change")
+LayerName = Literal["state", "entropy", "confidence", "causal", "settling", "remelts", "change"]
+LAYERS: tuple[LayerName, ...] = get_args(LayerName)
 _OTHER_STATE, _OTHER_TOKEN = 0.45, 0.85  # on the scale of changes
 
 Shares = NDArray[np.float32]
@@ -27,6 +27,7 @@ def title(layer: LayerName) -> str:
         "state": tr("State"),
         "entropy": tr("Entropy"),
         "confidence": tr("Confidence"),
+        "causal": tr("Causal probability"),
         "settling": tr("Step of settling"),
         "remelts": tr("Remelts"),
         "change": tr("Change since the last step"),
@@ -53,6 +54,8 @@ def heat(layer: LayerName, seen: Seen) -> Heat | None:
             found = _entropy(seen)
         case "confidence":
             found = _confidence(seen)
+        case "causal":
+            found = _causal(seen)
         case "settling":
             found = _settling(seen)
         case "remelts":
@@ -108,6 +111,14 @@ def _confidence(seen: Seen) -> Heat:
         return tr("Confidence: not known") if np.isnan(share) else tr("Confidence: {share}", share=f"{1 - share:.1%}")
 
     return Heat(doubt, name, "100 %", "0 %", words=words)
+
+
+def _causal(seen: Seen) -> Heat:
+    """A scale of doubt, as that of confidence."""
+    causal = seen.now.causal
+    shares = _nothing(seen) if causal is None else (1 - causal).astype(np.float32)
+    name = tr("causal probability") if seen.record.readings else tr("causal probability (this block was not verified)")
+    return Heat(shares, name, "100 %", "0 %", words=None if causal is not None else lambda _: tr("Not read causally"))
 
 
 def _settling(seen: Seen) -> Heat:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from PySide6.QtCore import Slot
+from PySide6.QtCore import QEvent, Slot
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFileDialog, QVBoxLayout, QWidget
 
 from app.context import AppContext
-from app.design.controls import label
+from app.design.controls import label, scroller
 from app.race import words
 from app.race.lanes.bar import LaneBar
 from app.race.lanes.editor import LaneEditor
@@ -19,6 +20,8 @@ from app.state.race.lanes import LaneSpec
 from app.system.i18n import tr
 from engine import EMBEDDED, SafelightError
 from engine.service import is_remote
+
+LEAST_FIELDS = 160  # pixels
 
 
 class LaneChooser(QWidget):
@@ -35,7 +38,8 @@ class LaneChooser(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(16, 12, 16, 8)
         column.setSpacing(8)
-        for part in (self.bar, self.editor, self.note):
+        self._area = scroller(self.editor)
+        for part in (self.bar, self._area, self.note):
             column.addWidget(part)
         self.bar.chosen.connect(self.open)
         self.bar.add_asked.connect(self._add)
@@ -127,12 +131,28 @@ class LaneChooser(QWidget):
             self._open = -1
         tips = [words.changes_words(lane) for lane in specs]
         self.bar.show_lanes(self.titles, tips, self._open, can_add=self._keeper.can_add and not self._is_busy)
-        self.editor.setVisible(self._open >= 0)
+        self._area.setVisible(self._open >= 0)
         if self._open >= 0:
             self._show_fields(specs[self._open])
+            self._fit()
         note = self.problem or self._beside()
         self.note.setText(note)
         self.note.setVisible(bool(note))
+
+    def _fit(self) -> None:
+        """The fields are seen whole, as far as that leaves half of the page."""
+        page = self.parentWidget()
+        needed = self.editor.heightForWidth(self._area.width())
+        self._area.setFixedHeight(min(needed, max(LEAST_FIELDS, (page or self).height() // 2)))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._fit()
 
     def _show_fields(self, lane: LaneSpec) -> None:
         facts = self._facts.of(lane.model) or ModelFacts()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from PySide6.QtCore import Signal, Slot
+from PySide6.QtCore import QEvent, Signal, Slot
 from PySide6.QtWidgets import QCheckBox, QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.design.controls import FlowLayout, button, chain_tabs, label
@@ -51,6 +51,7 @@ class LaneEditor(QFrame):
         self.remove = button(tr("Remove"), tr("Remove this lane"))
         self.close_button = button(tr("Done"), tr("Close the fields of the lane"), role="plain")
         self._lay_out()
+        self._fit()
         self.model.activated.connect(self._choose_model)
         self.decoder.activated.connect(self._edit)
         self.adapter.activated.connect(self._choose_adapter)
@@ -97,11 +98,9 @@ class LaneEditor(QFrame):
     def _add_setting(self, setting: Setting) -> QWidget:
         tick, box = flag_box(f"own_{setting.name}", setting.label, setting.explanation), number_box(setting)
         tick.setAccessibleName(tr("Set {setting}", setting=tr(setting.label)))
-        box.setFixedWidth(px(BOX))
         tick.toggled.connect(self._tick)
         box.valueChanged.connect(self._edit)
         cell = QWidget()
-        cell.setFixedWidth(px(SETTING_WIDTH))
         row = QHBoxLayout(cell)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(4)
@@ -109,6 +108,17 @@ class LaneEditor(QFrame):
         row.addWidget(box)
         self.ticks[setting.name], self.boxes[setting.name], self._cells[setting.name] = tick, box, cell
         return cell
+
+    def _fit(self) -> None:
+        """Settings stand in columns, whatever the size of text."""
+        for name, cell in self._cells.items():
+            self.boxes[name].setFixedWidth(px(BOX))
+            cell.setFixedWidth(px(SETTING_WIDTH))
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._fit()
 
     # ---------------------------------------------------------------- what is shown
 

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from engine import (
     CanvasCommitted,
     CanvasStarted,
+    CanvasVerified,
     Event,
     GenerationConfig,
     GenerationFinished,
@@ -74,6 +75,7 @@ class Cell:
     entropy: float | None  # nats at the latest step; None before the first
     accepted_steps: int  # steps at which it was accepted
     remelts: int
+    causal: float | None = None  # its probability by the text before it alone; None where that was not read
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,9 @@ class BlockState:
 
     A pass over masks predicts some positions. ``entropy`` and the top candidates are those of the latest pass that
     predicted a position: once it is written, how it was; 0 where none did.
+
+    ``causal`` is of the argmax canvas of the step behind which it was read, then of what stands; NaN where that is
+    written anew. The step behind such a reading begins with what it makes noise of, which is not remelted.
     """
 
     block_index: int
@@ -127,6 +132,11 @@ class BlockState:
     outcome: Tokens | None = None  # (T,) the text that it comes to, where that is known: committed, or in a replay
     reason: Literal["converged", "step_cap"] | None = None
     filler: int | None = None  # stands where nothing is written; None: the block began as noise
+    verified: CanvasVerified | None = None  # what the latest step's canvas was read as
+    causal: NDArray[np.float32] | None = None  # (C,) causal probabilities, NaN where not known; None: not read yet
+    causal_kept: NDArray[np.float32] | None = None  # (C,) the same of what stands
+    rewrites: int = 0  # of doubtful spans
+    kept_rewrites: int = 0  # of these, those that stand
     predicted: Mask | None = None  # (C,) by the latest pass; None where a step predicts all
     rescue_after: int | None = None  # steps that it takes at most before it is rescued; None: it never is
 
@@ -235,6 +245,7 @@ class BlockState:
             entropy=None if entropy is None or np.isnan(entropy[position]) else float(entropy[position]),
             accepted_steps=int(self.accepted_steps[position]),
             remelts=int(self.remelts[position]),
+            causal=None if self.causal is None or np.isnan(self.causal[position]) else float(self.causal[position]),
         )
 
     def partly(self, share: float) -> BlockState:
@@ -269,6 +280,7 @@ class BlockState:
 
     def fold_step(self, event: StepFinished) -> None:
         """Take in the next denoising step."""
+        self._begin_rewrite()
         accepted = event.accepted_mask
         self._fold_predictions(event)
         if self.argmax_canvas is None:
@@ -317,8 +329,27 @@ class BlockState:
         self.kept = np.where(new, event.canvas, self.kept).astype(np.int32)
         self.shown = event.canvas
 
+    def fold_verified(self, event: CanvasVerified) -> None:
+        """Take in what the latest step's canvas was read as."""
+        self.verified, self.causal, self.rewrites = event, event.probabilities, event.rewrite
+        self.kept_rewrites += event.rewrite > 0 and event.is_kept
+        if event.is_kept:
+            self.causal_kept = event.probabilities
+
+    def _begin_rewrite(self) -> None:
+        """Make noise of what is doubtful; all else stands as it was accepted."""
+        if self.verified is None or self.argmax_canvas is None or self.causal_kept is None:
+            return
+        doubtful, canvas = self.verified.doubtful, self.verified.canvas
+        self.argmax_canvas = np.where(doubtful, self.argmax_canvas, canvas)
+        self.kept = np.where(doubtful, self.kept, canvas).astype(np.int32)
+        self.causal = np.where(doubtful, np.float32(np.nan), self.causal_kept)
+        self.agreed_steps = np.where(doubtful, 0, self.agreed_steps).astype(np.int32)
+        self.accepted_mask, self.shown, self.verified = ~doubtful, canvas, None
+
     def fold_commit(self, event: CanvasCommitted) -> None:
         """Take in the end of the block."""
+        self.verified, self.causal = None, self.causal_kept
         self.shown = event.tokens
         self.text_length = event.text_length
         self.reason = event.reason
@@ -369,6 +400,8 @@ class CanvasState:
                 self._developing(event.block_index).fold_step(event)
             case PrefixPinned():
                 self._developing(event.block_index).fold_pins(event)
+            case CanvasVerified():
+                self._developing(event.block_index).fold_verified(event)
             case SlotsRead() if self.blocks:  # else a server told of it without a canvas
                 self._developing(event.block_index).read = event
             case CanvasCommitted():

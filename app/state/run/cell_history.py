@@ -82,6 +82,7 @@ class History:
     padding: bool  # behind the end of the text
     final: int | None  # None where the block was not committed
     has_masks: bool = False  # see ``BlockRecord``
+    causal: tuple[tuple[int, float], ...] = ()  # steps whose canvas was read causally, and the probability; where known
 
     @property
     def steps(self) -> int:
@@ -187,6 +188,11 @@ def history_of(record: BlockRecord, position: int) -> History:
         padding=record.text_length is not None and position >= record.text_length,
         final=None if record.final is None else int(record.final[position]),
         has_masks=record.has_masks,
+        causal=tuple(
+            (step, float(event.probabilities[position]))
+            for step, event in record.readings.items()
+            if not np.isnan(event.probabilities[position])
+        ),
     )
 
 

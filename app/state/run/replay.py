@@ -21,6 +21,7 @@ from app.system.i18n import tr
 from engine import (
     CanvasCommitted,
     CanvasStarted,
+    CanvasVerified,
     Event,
     Fork,
     PrefixPinned,
@@ -42,7 +43,8 @@ BLOCK_STEPS = 1_000  # of a block that are read, which happens while the window 
 class Frame(NamedTuple):
     """Something to be seen: a block's noise (step ``NOISE``), one of its steps, or its commit (step = its steps).
 
-    What is pinned before a step, or the commit, is seen with it. A decision's reads are blocks of noise and a step;
+    What is pinned before a step, or the commit, is seen with it; what a step's canvas was read as, with the step. A
+    decision's reads are blocks of noise and a step;
     what the slots came to is seen with the step, and the commit changes nothing.
     """
 
@@ -107,9 +109,10 @@ class BlockRecord:
 
     @cached_property
     def remelted(self) -> Mask:
-        """(S, C) accepted at the step before and re-noised at this one; not where a round made noise of it."""
+        """(S, C) accepted at the step before and re-noised at this one; not where a round or rewrite made it noise."""
         before = np.vstack([np.zeros((1, self.length), dtype=np.bool_), self.accepted[:-1]])[: self.steps]
         before[[one.step for one in self.rounds if one.step < self.steps]] = False
+        before[[step + 1 for step in self.readings if step + 1 < self.steps]] = False
         return before & ~self.accepted
 
     @property
@@ -117,6 +120,12 @@ class BlockRecord:
         """(C,) what the model wrote: pinned neither by anybody, nor by a format that forced or chose it."""
         pinned = self.pinned | self.held.any(axis=0) | self.snapshots[-1].pinned_mask
         return ~pinned | self.snapshots[-1].fitting_mask
+
+    @cached_property
+    def readings(self) -> dict[int, CanvasVerified]:
+        """The steps whose argmax canvas was read causally."""
+        shown = (snapshot.verified for snapshot in self.snapshots)
+        return {event.step: event for event in shown if event is not None}
 
     def round_at(self, step: int) -> PinnedRound | None:
         """The round with which a step, or the commit, begins."""
@@ -283,7 +292,7 @@ class Replay:
             if kind == "canvas":
                 self._ranges.append(range(place, place + 1))
                 self._add(Frame(self.blocks - 1, NOISE), place)
-            elif kind in ("step", "commit", "slots") and self._ranges:
+            elif kind in ("step", "commit", "verify", "slots") and self._ranges:
                 self._ranges[-1] = range(self._ranges[-1].start, place + 1)
                 self._records.pop(self.blocks - 1, None)
                 if kind == "step":
@@ -533,7 +542,7 @@ def _snapshots(
             canvases.blocks[-1].pinned_mask = held[step]
             step += 1
         canvases.fold(event)
-        if isinstance(event, SlotsRead):
+        if isinstance(event, SlotsRead | CanvasVerified):
             found.pop()  # it is seen with the step before it
         if not isinstance(event, PrefixPinned):  # which is seen with what comes next
             found.append(copy.copy(canvases.blocks[-1]))

@@ -23,7 +23,7 @@ from engine import (
 from engine.files import parse_json
 
 LARGEST = 2**53  # beyond it, numbers are no longer told apart
-COUNTS = ("steps", "blocks", "capped_blocks")
+COUNTS = ("steps", "blocks", "capped_blocks", "rewrites", "kept_rewrites")
 MEASURES = ("seconds", "tokens_per_forward", "tokens_per_second")
 
 
@@ -37,6 +37,8 @@ class RunFigures:
     seconds: float | None = None  # without prefill
     tokens_per_forward: float | None = None
     tokens_per_second: float | None = None
+    rewrites: int = 0  # of doubtful spans, where the run was verified
+    kept_rewrites: int = 0  # of these, those that stand
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -103,6 +105,7 @@ class RunStats:
             self.seconds,
             self.tokens_per_forward,
             self.tokens_per_second,
+            *self.rewrites,
         )
 
     @property
@@ -137,6 +140,12 @@ class RunStats:
     def remelts(self) -> int:
         """Remelts of the whole run."""
         return sum(block.remelt_total for block in self.canvases.blocks)
+
+    @property
+    def rewrites(self) -> tuple[int, int]:
+        """How often doubtful spans were written anew in the whole run, and how many of these rewrites stand."""
+        blocks = self.canvases.blocks
+        return sum(block.rewrites for block in blocks), sum(block.kept_rewrites for block in blocks)
 
     @property
     def blocks(self) -> int:

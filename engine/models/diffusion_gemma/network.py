@@ -35,6 +35,8 @@ from engine.models.network import Network
 if TYPE_CHECKING:
     from engine.models.diffusion_gemma.fused import FusedLayers
 
+MOST_LOGITS = 2**23  # that are held at once where only some tokens' probabilities are asked for: 32 MiB
+
 
 class DiffusionGemma(Network):
     """The network. ``prefill`` and ``denoise`` serve inference; ``run`` is the part that training shares with them."""
@@ -168,6 +170,20 @@ class DiffusionGemma(Network):
         cap = self.config.final_logit_softcapping
         logits: Tensor = self.embed_tokens.logits(hidden)
         return torch.tanh(logits.float() / cap) * cap
+
+    @torch.inference_mode()
+    def log_probabilities(self, hidden: Tensor, ids: Tensor) -> Tensor:
+        """How likely tokens (T,), T >= 1, are by hidden states (T, H); the logits of a few are held at once.
+
+        Returns:
+            Log-probabilities (T,) in fp32.
+        """
+        ids, count = ids.to(self.device), max(1, MOST_LOGITS // self.config.vocab_size)
+        found = list[Tensor]()
+        for states, tokens in zip(torch.split(hidden, count), torch.split(ids, count), strict=True):
+            logits = self.head(states)
+            found.append(logits.gather(-1, tokens[:, None])[:, 0] - logits.logsumexp(dim=-1))
+        return torch.cat(found)
 
     def run(
         self,

@@ -1,7 +1,7 @@
 """The replies of a run as a stream of bytes: records as in a trace file (``engine.trace.format``), one after another.
 
     HEAD   the run began; its header, JSON (``engine.trace.header``); first
-    PREF, CANV, STEP, PINS, SLOT, COMM, PART, DONE   the run's events (``engine.trace.codec``), in order, as they happen
+    PREF, CANV, STEP, PINS, VRFY, SLOT, COMM, PART, DONE   the run's events (``engine.trace.codec``), in order
     IDLE   nothing: the run waits, or a step takes long
     ENDS   the run is over, JSON: {"message": why it failed, or ""}; last, also of a run that never began
 

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import random
+import re
 import socket
 import subprocess
 import sys
@@ -103,6 +104,18 @@ def test_generate_json_has_these_keys(capsys: Capture) -> None:
     assert record["reason"] in ("eos", "length")
     assert record["tokens_per_forward"] == pytest.approx(record["tokens"] / record["steps"])
     assert min(record["seconds"], record["prefill_seconds"], record["load_seconds"]) > 0
+
+
+def test_a_verified_run_tells_causal_probabilities(capsys: Capture) -> None:
+    asked = ("generate", "Reverse the word stone.", "--seed", "3")
+    _, plain, _ = run(capsys, *asked)
+    code, out, err = run(capsys, *asked, "--verify", "--verify-probability", "1")
+    assert (code, out) == (0, plain)
+    assert re.search(r"verified: (\d+) of \1 tokens have a causal probability under 1; 0 rewrites, 0 kept\n$", err)
+    record = json.loads(run(capsys, *asked, "--verify", "--verify-rewrites", "2", "--json")[1])
+    assert (record["text"], record["rewrites"], record["kept_rewrites"]) == (plain.rstrip("\n"), 0, 0)
+    assert len(record["causal_probabilities"]) == record["tokens"]
+    assert all(0 <= share <= 1 for share in record["causal_probabilities"])
 
 
 def test_a_seed_repeats_a_run_and_another_differs(capsys: Capture) -> None:

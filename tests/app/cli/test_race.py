@@ -88,7 +88,10 @@ def test_ctrl_c_leaves_the_table_of_what_was_run(capsys: Capture, monkeypatch: p
         (("hi", "--lane", "a"), "a race has 2 to 4 lanes, not 1"),
         (("hi", *["--lane", "a"] * 2), "two lanes are a;"),
         (("hi", "--lane", "a,b", "--lane", "c"), "'b' is no setting of a lane; write it as name=value"),
-        (("hi", "--lane", "a,speed=2", "--lane", "c"), "'speed' is no setting of a lane; it has rescue, adapter"),
+        (
+            ("hi", "--lane", "a,speed=2", "--lane", "c"),
+            "'speed' is no setting of a lane; it has rescue, verify",
+        ),
         (("hi", "--lane", "a,top-k=x", "--lane", "c"), "top-k of a lane must be a whole number, not 'x'"),
         (("hi", "--lane", "a,t-max=0", "--lane", "c"), "--t-min must be above 0"),
         (("hi", "--lane", "a,rescue=1", "--lane", "c"), "rescue must be true or false"),

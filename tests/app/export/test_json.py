@@ -26,13 +26,13 @@ def same(one: Event, other: Event) -> bool:
         for value, back in pairs:
             if isinstance(value, np.ndarray):
                 assert value.dtype == back.dtype, field.name
-                assert np.array_equal(value, back), field.name
+                assert np.array_equal(value, back, equal_nan=value.dtype == np.float32), field.name
             else:
                 assert (value, type(value)) == (back, type(back)), field.name
     return True
 
 
-@pytest.mark.parametrize("name", ["real", "several", "hostile", "large", "decision", "fitting"])
+@pytest.mark.parametrize("name", ["real", "several", "hostile", "large", "decision", "fitting", "verifying"])
 def test_nothing_is_lost(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     run: Trace = request.getfixturevalue(name)
     back = run_json.read(whole(run, tmp_path / "run.json", Options("json")))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 
 import numpy as np
 import pytest
@@ -24,15 +25,19 @@ from app.design.stylesheet import chrome
 from app.design.tokens import DARKROOM, PAPER
 from app.inspector.canvas.canvas import InspectorCanvas
 from app.inspector.canvas.layers import LAYERS, Seen, heat
+from app.inspector.cell.history import Biography
 from app.inspector.page import InspectorPage
 from app.player.player import NOTHING
 from app.state.run.canvas import CellState
 from app.state.run.replay import NOISE, Frame
 from app.system.i18n import use
-from engine import SKILLS, generate, load_model
+from engine import SKILLS, CanvasVerified, generate, load_model
 from engine.trace import Trace
 from tests.app.inspector.made_up import LENGTH, STEPS, Recorded, run
+from tests.app.inspector.test_decisions_and_formats import trace_of
 from tests.app.marked import Brackets, unmarked
+from tests.engine.task_runs import verified
+from tests.engine.traces import header
 
 THEMES = pytest.mark.parametrize("theme", [DARKROOM, PAPER], ids=lambda theme: theme.name)
 
@@ -245,6 +250,23 @@ def test_confidence_is_the_top_probability_or_from_the_entropy(page):
     assert by_most.shares[-1] == pytest.approx(1.0)
     assert "most in this block" in by_most.name
     assert heat("confidence", seen_at(page, 0)).words(0) == "Confidence: not known"
+
+
+def test_a_verified_block_has_its_causal_probabilities_in_layer_tip_and_history(page):
+    page.open_trace(trace_of(header(16, 50), verified()))
+    page.player.select(9)
+    page.canvas.set_layer("causal")
+    shown = heat("causal", seen_at(page, 3))
+    wanted = next(event.probabilities for event in verified() if isinstance(event, CanvasVerified))
+    np.testing.assert_array_equal(shown.shares, 1 - wanted)
+    assert (shown.low, shown.high) == ("100 %", "0 %")
+    assert f"Causal probability: {wanted[9]:.1%}" in page.canvas.view.cell_text(9)
+    assert not any("Causal" in line for line in page.canvas.view.cell_text(0))
+    told = page.findChild(Biography).sentence.text()
+    assert re.search(r"Causal probability: [\d.]+ % at step 3, [\d.]+ % at step 5, [\d.]+ % at step 6\.", told), told
+    again = heat("causal", seen_at(page, 4))
+    assert np.flatnonzero(np.isnan(again.shares)).tolist() == [0, 4, 5, 9, 15]
+    assert heat("causal", seen_at(page, 2)).words(3) == "Not read causally"
 
 
 def test_settling_appears_when_it_is_reached(page):

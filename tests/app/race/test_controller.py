@@ -76,7 +76,9 @@ def test_lanes_are_added_changed_removed_and_remembered(qtbot: QtBot, page: Race
     assert again.lanes.specs == page.lanes.specs
 
 
-def test_a_race_fills_its_lanes_and_earlier_ones_are_shown_again(qtbot: QtBot, page: RaceController) -> None:
+def test_a_race_fills_its_lanes_and_earlier_ones_are_shown_again(
+    qtbot: QtBot, page: RaceController, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one = page.page.one
     page.lanes.change(1, SHORT)
     for prompt in ("first", "second"):
@@ -96,6 +98,11 @@ def test_a_race_fills_its_lanes_and_earlier_ones_are_shown_again(qtbot: QtBot, p
     assert one.shown is not seen
     assert one.shown is not None
     assert one.shown.prompt == "first"
+    monkeypatch.setattr("app.race.controller.MOST_FRAMES", 1)  # what is kept in memory has an end
+    page.race("third")
+    idle(qtbot, page)
+    assert one.shown.prompt == "third"
+    assert not one.prompt.history.isVisible()
     page.lanes.duplicate(0)
     assert one.shown is None
     assert one.cards[0].canvas.block is None

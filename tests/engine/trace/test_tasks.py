@@ -1,4 +1,4 @@
-"""Traces of decisions and of runs that fit a format: records and headers, whole, cut, damaged, made to harm."""
+"""Traces of decisions, and of runs that fit a format or are verified: whole, cut, damaged, made to harm."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine import Event, PrefixPinned, SlotsRead, Trace, TraceError, TraceHeader, open_trace
+from engine import CanvasVerified, Event, PrefixPinned, SlotsRead, Trace, TraceError, TraceHeader, open_trace
 from engine.service import RunAdvanced, RunEnded, RunStarted
 from engine.service.wire import ReplyReader, ReplyWriter
 from engine.trace import Entry
-from engine.trace.codec import COUNT, OPTIONS, PINS, Codec
+from engine.trace.codec import COUNT, OPTIONS, PINS, VRFY, Codec
 from engine.trace.format import PayloadError, frame, opening
-from tests.engine.task_runs import FORMAT, decided, decision_header, structured
+from tests.engine.task_runs import FORMAT, decided, decision_header, structured, verified
 from tests.engine.traces import assert_same, header, letter, letters, write
 
 DECIDED = decision_header()
@@ -30,6 +30,7 @@ RUNS = {
         (next(iter(one for one in decided(DECIDED) if isinstance(one, SlotsRead))),),
     ),
     "a run that fits a format": (STRUCTURED, tuple(structured())),
+    "a verified run": (header(16, 50), tuple(verified())),
 }
 both = pytest.mark.parametrize("name", RUNS)
 
@@ -88,6 +89,13 @@ def test_older_readers_pass_over_what_they_do_not_know(tmp_path: Path, monkeypat
     found = open_trace(path)
     assert_same(found.events, [event for event in whole if not isinstance(event, PrefixPinned)])
     assert found.notice == ""
+    told, events = RUNS["a verified run"]
+    assert told.format_version == 1
+    path = write(tmp_path / "verified.sltrace", events, told)
+    monkeypatch.setattr(Codec, "most", {k: v for k, v in Codec.of(told).most.items() if k != b"VRFY"})
+    found = open_trace(path)
+    assert_same(found.events, [event for event in events if not isinstance(event, CanvasVerified)])
+    assert found.notice == ""
 
 
 # --- made to harm ----------------------------------------------------------------------------------------------------
@@ -142,6 +150,20 @@ def test_pins_are_within_the_canvas() -> None:
             codec.decode(b"PINS", payload, 0, 1)
 
 
+def test_verified_probabilities_are_from_0_to_1_or_not_known() -> None:
+    codec = Codec.of(STRUCTURED)
+    event = next(one for one in verified() if isinstance(one, CanvasVerified))
+    _, good, *_ = codec.encode(event)
+    assert_same([codec.decode(b"VRFY", good, 0, 2)], [event])
+    for shares in (np.full(16, -0.1, np.float32), np.full(16, np.inf, np.float32), np.full(16, 1.5, np.float32)):
+        _, bad, *_ = codec.encode(dataclasses.replace(event, probabilities=shares))
+        with pytest.raises(PayloadError, match="probability"):
+            codec.decode(b"VRFY", bad, 0, 2)
+    for payload in (good[:-1], good + b"x", VRFY.pack(17, 1) + good[VRFY.size :], VRFY.pack(0, 2) + good[VRFY.size :]):
+        with pytest.raises(PayloadError):
+            codec.decode(b"VRFY", payload, 0, 2)
+
+
 def reordered(events: tuple[Event, ...], *places: int) -> list[Event]:
     return [events[place] for place in places]
 
@@ -155,6 +177,9 @@ ORDERS: dict[str, tuple[str, tuple[int, ...], int]] = {  # which events, and how
     "read before its step": ("a decision", (0, 1, 3), 2),
     "read behind its block": ("a decision", (0, 1, 2, 4, 3), 4),
     "another block's read": ("a decision", (0, 1, 2, 7), 3),
+    "verified before a step": ("a verified run", (0, 1, 5), 2),
+    "verified twice": ("a verified run", (0, 1, 2, 3, 4, 5, 5), 6),
+    "verified behind another step": ("a verified run", (0, 1, 2, 3, 5), 4),
 }
 
 

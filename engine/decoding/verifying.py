@@ -1,0 +1,169 @@
+"""Verify: a finished canvas is read causally by the same weights, as a second opinion, and doubtful spans written anew.
+
+On the plain path the reading is the pass that commits the canvas: its hidden states are there, and what is added is the
+head on them. A program of the device commits a canvas with the next one's first step and leaves no hidden states of it;
+there, the reading is a pass of its own, behind which the cache is cut back, so that the text is what it is without.
+
+*Rewrite*: positions with a causal probability under ``verify_probability`` begin as noise again, all others are pinned,
+and the canvas is denoised and read anew, up to ``verify_rewrites`` times. Pinned positions, the end token and what is
+behind it are not doubtful; nor is anything where more than half of a text would be: a model whose causal mode was never
+trained to predict has no second opinion, and a canvas begun anew is no rewrite of spans. A rewrite stands where the
+whole block is causally at least as likely as before, and ends where it did: a span alone may become likelier by what
+makes the text behind it unlikely, and a shorter text is likelier as such. One that changes nothing is the last.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from engine.config import GenerationConfig
+from engine.decoding.block_diffusion import FinishedCanvas, Usage, cut_at_eos, take_steps
+from engine.decoding.fork_schedule import ForkSchedule
+from engine.decoding.prefill import prefill
+from engine.decoding.protocols import Decoding, Passes, ScoreTokens
+from engine.decoding.sampler import to_host
+from engine.events import CanvasVerified
+from engine.layers.kv_cache import KVCache
+from engine.types import Cancel, Tokens
+
+MOST_BLOCK_STEPS = 4_000  # denoising steps of a block, behind which no rewrite begins
+LATER = 4  # a rewrite takes this part of the steps at most: most of its canvas is written
+
+
+class CausalReader:
+    """Reads text into a cache as ``prefill`` and ``commit`` do, and remembers what the newest token predicts."""
+
+    def __init__(self, cache: KVCache) -> None:
+        self.cache = cache
+        self.newest: tuple[int, Tensor] | None = None  # length of a text, and the hidden state (H,) at its end
+
+    def prefill(self, text: Tensor, cancel: Cancel | None) -> Passes[bool]:
+        """Append what the cache lacks of a text (T,), of which it holds the beginning; returns as ``prefill``."""
+        lacking, size = len(text) - self.cache.length, self.cache.piece
+        if not lacking:
+            return True
+        last = len(text) - (lacking % size or size)
+        if last > self.cache.length:
+            is_read = yield from prefill([text[:last]], self.cache, cancel)
+            if not is_read or (cancel is not None and cancel.is_set()):
+                return False
+        yield from self.read(text[last:], len(text) - last)
+        return True
+
+    def read(self, ids: Tensor, first: int = 0) -> Passes[NDArray[np.float32]]:
+        """Append tokens (T,); returns their log-probabilities from ``first`` on, NaN where not known."""
+        found = list[Tensor]()
+        for start in range(0, len(ids), self.cache.piece):
+            piece = ids[start : start + self.cache.piece]
+            is_known = self.newest is not None and self.newest[0] == self.cache.length
+            before = self.newest[1] if self.newest is not None and is_known else None
+            wanted = ScoreTokens(piece, self.cache, before, min(len(piece), max(0, first - start)))
+            yield wanted
+            self.cache.record_ids(piece.tolist())
+            assert wanted.log_probabilities is not None, "the pass was not performed"
+            assert wanted.last is not None, "the pass was not performed"
+            self.newest = self.cache.length, wanted.last
+            found.append(wanted.log_probabilities)
+        return torch.cat(found).cpu().numpy()
+
+
+@dataclass(frozen=True, eq=False)
+class _Reading:
+    """A finished canvas as it was read."""
+
+    canvas: FinishedCanvas
+    probabilities: NDArray[np.float32]  # (C,) NaN where not known
+    likelihood: float  # log-probability of the whole text, as far as it is known
+    end: int  # positions of the text, an end token among them
+    newest: tuple[int, Tensor] | None  # as the reader left it
+
+    @property
+    def tokens(self) -> Tokens:
+        """(C,)"""
+        return self.canvas.last.argmax
+
+
+class Verifier:
+    """Reads the finished canvases of a run, one after the other.
+
+    ``is_held``: whether the cache holds the one that was verified last; else it ends before it.
+    """
+
+    def __init__(
+        self, schedule: ForkSchedule, reader: CausalReader, config: GenerationConfig, cancel: Cancel | None
+    ) -> None:
+        self.schedule, self.reader, self.config, self.cancel = schedule, reader, config, cancel
+        self.is_held = False
+
+    def verify(self, block: int, canvas: FinishedCanvas, usage: Usage) -> Decoding[FinishedCanvas | None]:
+        """Read a canvas behind the cache's text, and write it anew where that is asked for.
+
+        Returns:
+            The one that stands, with the steps of all; None where it was cancelled.
+        """
+        cache, start, own = self.reader.cache, self.reader.cache.length, self.schedule.stepper.sampler
+        before = self.reader.newest
+        found = yield from self._read(canvas, usage)
+        if found is None:
+            return None
+        kept, is_kept, is_last = found, True, False
+        for rewrite in itertools.count():
+            steps, next_canvas = found.canvas.steps, kept.tokens
+            is_last |= rewrite == self.config.verify_rewrites or steps >= MOST_BLOCK_STEPS
+            doubtful = self._doubtful(kept, own.pinned_mask(block)) & (not is_last)
+            if doubtful.any():
+                next_canvas = self._noise(block, kept.tokens, doubtful)
+            yield CanvasVerified(block, steps - 1, rewrite, found.probabilities, is_kept, next_canvas, doubtful)
+            if not doubtful.any():
+                break
+            cache.truncate(start)
+            self.reader.newest = before
+            first = torch.from_numpy(next_canvas).long().to(own.generator.device)
+            rewritten = yield from take_steps(self.schedule, block, first, steps, self.cancel, usage)
+            self.schedule.stepper.adopt(own)
+            found = None if rewritten is None else (yield from self._read(rewritten, usage))
+            if found is None:
+                return None
+            is_last = np.array_equal(found.tokens[: found.end], kept.tokens[: kept.end])
+            is_kept = not is_last and found.end == kept.end and found.likelihood >= kept.likelihood
+            kept = found if is_kept else kept
+        self.is_held = kept is found and not self.schedule.stepper.commits_with_step
+        if not self.is_held:
+            cache.truncate(start)
+            self.reader.newest = kept.newest
+        return dataclasses.replace(kept.canvas, steps=steps)
+
+    def _read(self, canvas: FinishedCanvas, usage: Usage) -> Passes[_Reading | None]:
+        """Read a canvas up to its end token; None where the run was cancelled before."""
+        if self.cancel is not None and self.cancel.is_set():
+            return None
+        clock, argmax = time.perf_counter(), canvas.last.argmax
+        end = min(len(argmax), cut_at_eos(argmax, self.config)[1] + 1)
+        found = yield from self.reader.read(torch.from_numpy(argmax[:end]).long())
+        padded = np.pad(np.exp(found), (0, len(argmax) - end), constant_values=np.nan)
+        usage.seconds += time.perf_counter() - clock
+        return _Reading(canvas, padded, float(np.nansum(found, dtype=np.float64)), end, self.reader.newest)
+
+    def _doubtful(self, reading: _Reading, pinned: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Where a canvas (C,) is to be written anew."""
+        is_end = np.isin(reading.tokens, self.config.eos_token_ids)
+        is_low = reading.probabilities < self.config.verify_probability  # NaN is not
+        found: NDArray[np.bool_] = is_low & ~is_end & ~pinned
+        return found & (2 * int(found.sum()) <= reading.end)
+
+    def _noise(self, block: int, tokens: Tokens, doubtful: NDArray[np.bool_]) -> Tokens:
+        """A canvas (C,) with noise where it is doubtful; all else is pinned from here on."""
+        stepper = self.schedule.stepper
+        held = tuple((place, token) for place, token in enumerate(tokens.tolist()) if not doubtful[place])
+        most = max(1, self.config.max_denoising_steps // LATER)
+        settings = self.config.replace(pinned=held, seed_canvas=None, max_denoising_steps=most)
+        stepper.adopt(stepper.sampler.changed(settings, block))
+        return to_host(stepper.sampler.amended(stepper.sampler.noise(), block))
