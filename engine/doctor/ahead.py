@@ -10,11 +10,12 @@ import importlib.util
 import os
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from engine.doctor.machine_code import MachineCode, used, with_addresses
+from engine.doctor.machine_code import MachineCode, apart, text_of, used
 
 
 def why_not() -> str | None:
@@ -42,15 +43,13 @@ def compiled(
     capability: int,
     warps: int = 4,
     stages: int = 3,
-    disassemble: bool = True,
 ) -> MachineCode:
-    """Compile a ``@triton.jit`` kernel.
+    """Compile a ``@triton.jit`` kernel, without a disassembly.
 
     Args:
         signature: run-time argument -> Triton type, as in ``{"x_ptr": "*bf16", "count": "i32"}``.
         constants: compile-time argument -> value.
         capability: compute capability, 90 for 9.0.
-        disassemble: whether to list the instructions, which takes half a second.
 
     Raises:
         ValueError: an argument of the kernel is in neither mapping.
@@ -72,9 +71,19 @@ def compiled(
         cubin = Path(folder, "kernel.cubin")
         cubin.write_bytes(built.asm["cubin"])
         registers, spilled = used(_told("cuobjdump", "--dump-resource-usage", str(cubin)))
+    text = text_of(built.asm["cubin"], kernel.__name__)
+    return MachineCode(registers, spilled, built.metadata.shared, built.asm["ptx"], text)
+
+
+def disassembled(codes: Sequence[MachineCode], capability: int) -> list[MachineCode]:
+    """The same for one capability, all disassembled at once: to start the disassembler takes most of its time."""
+    with tempfile.TemporaryDirectory() as folder:
+        texts = Path(folder, "kernels.bin")
+        texts.write_bytes(b"".join(code.text for code in codes))
         # The flow of data, which nobody reads, takes a third of its time.
-        sass = with_addresses(_told("nvdisasm", "-c", "-ndf", str(cubin))) if disassemble else ""
-    return MachineCode(registers, spilled, built.metadata.shared, built.asm["ptx"], sass)
+        sass = _told("nvdisasm", "-b", f"SM{capability}", "-ndf", str(texts))
+    parts = apart(sass, [len(code.text) for code in codes])
+    return [replace(code, sass=part) for code, part in zip(codes, parts, strict=True)]
 
 
 def _told(tool: str, *options: str) -> str:

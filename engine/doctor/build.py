@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.doctor.ahead import compiled
+from engine.doctor.ahead import compiled, disassembled
 from engine.doctor.budgets import CodeBudget, decoding, looping, matrix_opcode
 from engine.doctor.machine_code import MachineCode
 
@@ -68,10 +68,7 @@ class Build:
 
     def compile(self) -> MachineCode:
         """Its machine code, with instructions if its budget covers them."""
-        return compiled(
-            self.kernel, self.signature, self.constants, self.capability, self.warps, self.stages,
-            self.budget.reads_loop,
-        )  # fmt: skip
+        return compile_all([self])[0]
 
     def faults(self, code: MachineCode) -> list[str]:
         """Its machine code's violations of its budget, in words."""
@@ -91,3 +88,19 @@ class Build:
             "decoding": round(decoding(code, self.decoded), 2) or None,
             "looping": round(looping(code, self.decoded), 2) or None,
         }
+
+
+def compile_all(builds: Sequence[Build]) -> list[MachineCode]:
+    """The machine code of each, in less time than by itself; see ``Build.compile``."""
+    codes = [
+        compiled(each.kernel, each.signature, each.constants, each.capability, each.warps, each.stages)
+        for each in builds
+    ]
+    listed: dict[int, list[int]] = {}  # capability -> places of those to disassemble
+    for place, each in enumerate(builds):
+        if each.budget.reads_loop:
+            listed.setdefault(each.capability, []).append(place)
+    for capability, places in listed.items():
+        for place, code in zip(places, disassembled([codes[place] for place in places], capability), strict=True):
+            codes[place] = code
+    return codes

@@ -7,16 +7,19 @@ The text is the output of NVIDIA's nvdisasm. Later versions add remarks to instr
 from __future__ import annotations
 
 import re
+import struct
+from bisect import bisect
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 
 INSTRUCTION = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)(.*?);", re.MULTILINE)
 REMARK = re.compile(r"[?&]\S+")
 RESULT = re.compile(r"(\S*)\s+R(\d+)\b")
 LEFT = re.compile(r"\S+\s+R\d+, R(\d+), gdesc")  # registers of a product whose left operand is in registers
-LABEL = re.compile(r"^(\.L_\w+):\s+/\*([0-9a-f]{4,})\*/", re.MULTILINE)
-TO_LABEL = re.compile(r"`\((\.L_\w+)\)")
+LINE = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/.*", re.MULTILINE)
 ADDRESS = re.compile(r"0x([0-9a-f]+)")
 
 
@@ -38,12 +41,14 @@ class MachineCode:
     spill_bytes: int  # stack and local memory of a thread
     shared_bytes: int  # of a program, dynamic included
     ptx: str
-    sass: str
+    text: bytes  # its instructions as the card reads them
+    sass: str = ""  # and as people do; empty until it is disassembled
 
     @cached_property
     def instructions(self) -> list[Instruction]:
         """All instructions in order."""
-        return [_instruction(*found) for found in INSTRUCTION.findall(self.sass)]
+        found = INSTRUCTION.findall(self.sass)
+        return [_instruction(int(found[0][0], 16), *each) for each in found]
 
     @property
     def opcodes(self) -> Counter[str]:
@@ -101,9 +106,9 @@ def _is_free(result: re.Match[str], groups: list[set[int]]) -> bool:
     return not any(group.intersection(written) for group in groups)
 
 
-def _instruction(at: str, opcode: str, rest: str) -> Instruction:
+def _instruction(start: int, at: str, opcode: str, rest: str) -> Instruction:
     addresses = ADDRESS.findall(REMARK.sub("", rest)) if opcode == "BRA" else []
-    return Instruction(int(at, 16), opcode, rest, int(addresses[-1], 16) if addresses else None)
+    return Instruction(int(at, 16) - start, opcode, rest, int(addresses[-1], 16) - start if addresses else None)
 
 
 def used(usage: str) -> tuple[int, int]:
@@ -118,7 +123,25 @@ def used(usage: str) -> tuple[int, int]:
     return found["REG"], found.get("STACK", 0) + found.get("LOCAL", 0)
 
 
-def with_addresses(sass: str) -> str:
-    """A disassembly whose branches name the addresses of their labels."""
-    places = dict(LABEL.findall(sass))
-    return TO_LABEL.sub(lambda found: f"0x{places[found[1]]}" if found[1] in places else found[0], sass)
+def text_of(cubin: bytes, kernel: str) -> bytes:
+    """The section of a kernel's instructions in an ELF file of 64 bits.
+
+    Raises:
+        ValueError: there is none.
+    """
+    (headers,) = struct.unpack_from("<Q", cubin, 0x28)
+    size, count, names = struct.unpack_from("<HHH", cubin, 0x3A)
+    sections = [struct.unpack_from("<IIQQQQ", cubin, headers + index * size) for index in range(count)]
+    for name, _, _, _, start, length in sections:
+        if cubin[sections[names][4] + name :].startswith(f".text.{kernel}\0".encode()):
+            return cubin[start : start + length]
+    raise ValueError(f"the binary has no code of {kernel}")
+
+
+def apart(sass: str, sizes: Sequence[int]) -> list[str]:
+    """Of the disassembly of kernels that lie one behind the other, in so many bytes, the lines of each."""
+    lines: list[list[str]] = [[] for _ in sizes]
+    ends = list(accumulate(sizes))
+    for line in LINE.finditer(sass):
+        lines[bisect(ends, int(line[1], 16))].append(line[0])
+    return ["\n".join(each) for each in lines]

@@ -61,6 +61,14 @@ def played(config: GenerationConfig = CONFIG) -> list[Event]:
     return play(Counting(_network()), config)
 
 
+@cache
+def played_with_cache() -> tuple[Counting, KVCache, list[Event]]:
+    """The same run with the cache that it filled, for what must leave both as they are."""
+    model = Counting(_network())
+    cache = model.new_cache()
+    return model, cache, play(model, cache=cache)
+
+
 def play(
     model: Any, config: GenerationConfig = CONFIG, prompt: Tensor = PROMPT, cache: KVCache | None = None
 ) -> list[Event]:
@@ -481,9 +489,8 @@ def test_a_fork_that_is_none(made: Any, message: str) -> None:
         ([Fork(3, 0), Fork(7, 0, seed=1)], "the run has no step 1 in block 8"),
     ],
 )
-def test_changes_that_cannot_be_made(model: Counting, changes: list[Fork], message: str) -> None:
-    cache = model.new_cache()
-    run = play(model, cache=cache)
+def test_changes_that_cannot_be_made(changes: list[Fork], message: str) -> None:
+    model, cache, run = played_with_cache()
     with pytest.raises(SafelightError, match=message) as error:
         go_on(model, run, *changes, cache=cache)
     assert "\n" not in str(error.value)

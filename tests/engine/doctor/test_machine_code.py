@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+import struct
 
 import pytest
 
 from engine.doctor.budgets import CodeBudget, decoding, matrix_opcode
-from engine.doctor.machine_code import MachineCode, used, with_addresses
+from engine.doctor.machine_code import MachineCode, apart, text_of, used
 
 PLAIN = """\
         Function : kernel
@@ -38,6 +40,7 @@ CODE = MachineCode(
     spill_bytes=0,
     shared_bytes=20_000,
     ptx="cp.async.wait_group 2;\nld.global.b16\ncp.async.wait_group 0;",
+    text=b"",
     sass=PLAIN,
 )
 FITTING = CodeBudget(
@@ -60,14 +63,23 @@ def test_remarks_on_instructions_are_passed_over(sass: str) -> None:
     assert [each.target for each in code.instructions if each.opcode == "BRA"] == [0x60, 0x10, 0x70]
 
 
-def test_labels_are_addresses() -> None:
-    labelled = PLAIN.replace("BRA 0x10 ;", "BRA `(.L_x_0) ;").replace("BRA 0x60 ;", "BRA `(.L_x_1) ;")
-    labelled = labelled.replace("        /*0010*/", ".L_x_0:\n        /*0010*/")
-    labelled = labelled.replace("        /*0060*/", ".L_x_1:\n        /*0060*/")
-    found, plain = (dataclasses.replace(CODE, sass=each) for each in (with_addresses(labelled), PLAIN))
-    assert [each.target for each in found.instructions] == [each.target for each in plain.instructions]
-    assert found.loop == plain.loop
-    assert "`(.L_x_9)" in with_addresses(labelled + "BRA `(.L_x_9) ;")  # of a label that stands nowhere
+def test_kernels_disassembled_at_once_are_each_as_by_itself() -> None:
+    later = re.sub(r"(?<=/\*)00(?=[0-9a-f]{2}\*/)", "01", PLAIN).replace("BRA 0x", "BRA 0x1")
+    codes = [dataclasses.replace(CODE, sass=each) for each in apart(PLAIN + later, [0x100, 0x80])]
+    facts = [[(each.at, each.opcode, each.target) for each in code.instructions] for code in (*codes, CODE)]
+    assert facts[0] == facts[1] == facts[2]
+
+
+def test_the_instructions_of_a_kernel_are_a_section_of_its_binary() -> None:
+    names = b"\0.text.other\0.text.kernel\0"
+    sections = [(0, 0, 0, 0, 0, 0), (1, 1, 6, 0, 0x40, 4), (13, 1, 6, 0, 0x44, 8), (0, 3, 0, 0, 0x4C, len(names))]
+    headers = b"".join(struct.pack("<IIQQQQ24x", *each) for each in sections)
+    start = b"\x7fELF".ljust(0x28, b"\0") + struct.pack("<Q10xHHH", 0x4C + len(names), 64, len(sections), 3)
+    binary = start + b"elseINSTRUCT" + names + headers
+    assert text_of(binary, "kernel") == b"INSTRUCT"
+    assert text_of(binary, "other") == b"else"
+    with pytest.raises(ValueError, match="the binary has no code of kern"):
+        text_of(binary, "kern")
 
 
 def test_code_without_a_loop_has_none() -> None:

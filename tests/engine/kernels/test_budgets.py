@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from engine.doctor.budgets import SHARED, TARGETS
-from engine.doctor.build import Build
+from engine.doctor.build import Build, compile_all
 from engine.doctor.kernel_table import step_kernels
+from engine.doctor.machine_code import MachineCode
 
 
 def is_told_apart(build: Build) -> bool:
@@ -22,11 +23,18 @@ def is_told_apart(build: Build) -> bool:
     return build.part != "experts" and build.name not in left_out
 
 
-@pytest.mark.parametrize(
-    "build", [each for target in TARGETS for each in step_kernels(target) if is_told_apart(each)], ids=str
-)
-def test_within_budget(build: Build) -> None:
-    assert build.faults(build.compile()) == []
+BUILDS = {str(each): each for target in TARGETS for each in step_kernels(target) if is_told_apart(each)}
+
+
+@pytest.fixture(scope="module")
+def codes() -> dict[str, MachineCode]:
+    """By name, all at once."""
+    return dict(zip(BUILDS, compile_all(list(BUILDS.values())), strict=True))
+
+
+@pytest.mark.parametrize("build", BUILDS.values(), ids=str)
+def test_within_budget(build: Build, codes: dict[str, MachineCode]) -> None:
+    assert build.faults(codes[str(build)]) == []
 
 
 @pytest.mark.parametrize("capability", TARGETS)
