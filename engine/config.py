@@ -255,6 +255,11 @@ class GenerationConfig:
         names = (self.decoder, self.thought_decoder, self.answer_decoder)
         return all(name in ("", BLOCK_DIFFUSION) for name in names)
 
+    @property
+    def rewrites(self) -> bool:
+        """Whether doubtful spans may be written anew."""
+        return self.verify and self.verify_rewrites > 0
+
     def temperature(self, step: int) -> float:
         """Temperature of a denoising step (0 upward): linear in the steps that remain."""
         remaining = self.max_denoising_steps - step

@@ -110,6 +110,8 @@ class GoingOn(QObject):
         trace = self._player.trace
         if trace is not None and trace.header.config.rescue:
             return tr("This run rescues blocks: it cannot be forked. Ask again with rescue off, and fork that.")
+        if trace is not None and trace.header.config.rewrites:
+            return tr("This run rewrites doubtful spans: it cannot be forked. Ask again without, and fork that.")
         if trace is not None and trace.header.output_format is not None:
             return tr("This answer had to fit a format; a fork of it would not. Ask again instead.")
         return self.refusal(can=can)
@@ -133,7 +135,8 @@ class GoingOn(QObject):
         model = context.model if self._has_its_model else None
         offer = "" if needed is None else context.title_of(needed.path_or_id)
         self._forks.set_encoder(None if model is None else model.encode)
-        is_fixed = trace is not None and (trace.header.output_format is not None or trace.header.config.rescue)
+        config = None if trace is None or trace.header.output_format is not None else trace.header.config
+        is_fixed = trace is not None and (config is None or config.rescue or config.rewrites)
         self._forks.block(self.refusal_to_fork(can=self._able.forks), "" if is_fixed else offer)
         self._influence.set_refusal(self.refusal(can=self._able.influence), offer)
         if self._waiting is not None and context.loading is None:

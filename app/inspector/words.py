@@ -313,6 +313,7 @@ def _name(name: str) -> str:
         "thought_decoder": tr("decoding of thoughts"),
         "answer_decoder": tr("decoding of answers"),
         "rescue": tr("rescue"),
+        "verify": tr("verify"),
     }
     return labels.get(name, name)
 

@@ -22,13 +22,14 @@ class DecodingChoice:
     thought_decoder: str = ""
     answer_decoder: str = ""
     rescue: bool = False
+    verify: bool = False
 
     @staticmethod
     def read(stored: Mapping[str, object]) -> DecodingChoice:
         """A choice as it was stored, by name; what cannot be read is as if it was not there."""
         names = {name: stored.get(name) for name in ("decoder", "thought_decoder", "answer_decoder")}
         known = {name: str(value) for name, value in names.items() if is_decoder(value)}
-        return DecodingChoice(**known, rescue=stored.get("rescue") is True)
+        return DecodingChoice(**known, rescue=stored.get("rescue") is True, verify=stored.get("verify") is True)
 
     @property
     def changes(self) -> dict[str, str | bool]:
@@ -42,14 +43,16 @@ class DecodingChoice:
 
     @property
     def denoises(self) -> bool:
-        """Whether blocks may be denoised, so that some may have to be rescued."""
+        """Whether blocks may be denoised, so that they can be verified, and some may have to be rescued."""
         return any(name in ("", BLOCK_DIFFUSION) for name in self.names)
 
     @property
     def settings(self) -> frozenset[str]:
         """The settings of the sampler that count."""
         own = frozenset[str]().union(*map(settings_of, self.names))
-        return own | settings_of("autoregressive") | {_RESCUE} if self.rescue and self.denoises else own
+        if self.rescue and self.denoises:
+            own |= settings_of("autoregressive") | {_RESCUE}
+        return own | _VERIFY if self.verify and self.denoises else own
 
     def among(self, decoders: Sequence[str]) -> DecodingChoice:
         """What comes of it with a model that has these, its own first; the decoder has a name then, if there is one."""
@@ -57,7 +60,7 @@ class DecodingChoice:
         if not can_mix(decoders):
             return DecodingChoice(decoder)
         thought, answer = (name if name in MIXABLE else "" for name in (self.thought_decoder, self.answer_decoder))
-        found = DecodingChoice(decoder, thought, answer, self.rescue)
+        found = DecodingChoice(decoder, thought, answer, self.rescue, self.verify)
         return found if found.denoises else DecodingChoice(decoder, thought, answer)
 
 
@@ -114,7 +117,8 @@ _WORDS = {
     ),
 }
 _RESCUE = "rescue_probability"
-_OF_ONE = {_RESCUE} | {name for words in _WORDS.values() for name in words.settings}
+_VERIFY = frozenset({"verify_probability", "verify_rewrites"})
+_OF_ONE = {_RESCUE, *_VERIFY} | {name for words in _WORDS.values() for name in words.settings}
 
 
 def decoder_title(name: str) -> str:

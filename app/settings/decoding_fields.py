@@ -11,7 +11,15 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from app.design.controls import label
 from app.settings.decoders import OWN_DECODING, DecodingChoice, can_mix
 from app.settings.fields import choice_box, flag_box, show_decoders
-from app.settings.spec import ANSWER_DECODER, DECODER, RESCUE, RESCUE_EXPLANATION, THOUGHT_DECODER
+from app.settings.spec import (
+    ANSWER_DECODER,
+    DECODER,
+    RESCUE,
+    RESCUE_EXPLANATION,
+    THOUGHT_DECODER,
+    VERIFY,
+    VERIFY_EXPLANATION,
+)
 from app.system.i18n import tr
 from engine.decoding.names import MIXABLE
 
@@ -37,15 +45,18 @@ class DecodingFields(QWidget):
         self.decoder, self.thought_decoder = choice_box(DECODER), choice_box(THOUGHT_DECODER)
         self.answer_decoder = choice_box(ANSWER_DECODER)
         self.rescue = flag_box("rescue", RESCUE, RESCUE_EXPLANATION)
+        self.verify = flag_box("verify", VERIFY, VERIFY_EXPLANATION)
         self.about_decoder = label("", "caption", wrap=True)
         self._choosing = self._add(DECODER.label, self.decoder, self.about_decoder)
         self._mixing: list[QWidget] = []
         for declared, box in ((THOUGHT_DECODER, self.thought_decoder), (ANSWER_DECODER, self.answer_decoder)):
             self._mixing.append(self._add(declared.label, box, label(tr(declared.explanation), "caption", wrap=True)))
             box.currentIndexChanged.connect(self._mix)
-        self._rescuing = self._add("", self.rescue, label(tr(RESCUE_EXPLANATION), "caption", wrap=True))
+        self._of_blocks: list[QWidget] = []
+        for flag, explanation in ((self.rescue, RESCUE_EXPLANATION), (self.verify, VERIFY_EXPLANATION)):
+            self._of_blocks.append(self._add("", flag, label(tr(explanation), "caption", wrap=True)))
+            flag.toggled.connect(self._mix)
         self.decoder.currentIndexChanged.connect(self._choose)
-        self.rescue.toggled.connect(self._mix)
 
     def _add(self, title: str, *widgets: QWidget) -> QWidget:
         row = QWidget()
@@ -83,10 +94,12 @@ class DecodingFields(QWidget):
             show_decoders(box, ("", *MIXABLE), name, tr("As under Decoding"))
             box.setAccessibleDescription(tr(declared.explanation))
         self.rescue.setChecked(self.choice.rescue)
+        self.verify.setChecked(self.choice.verify)
         self._choosing.setVisible(has_decoders)
         for row in self._mixing:
             row.setVisible(mixes)
-        self._rescuing.setVisible(mixes and shown.denoises)
+        for row in self._of_blocks:
+            row.setVisible(mixes and shown.denoises)
         self.about_decoder.setText(self.decoder.toolTip())
         self.setVisible(has_decoders or mixes)
         self._filling = False
@@ -100,8 +113,9 @@ class DecodingFields(QWidget):
     @Slot()
     def _mix(self) -> None:
         thought, answer = self.thought_decoder.currentData(), self.answer_decoder.currentData()
-        rescue = self.rescue.isChecked()
-        self._take(replace(self.choice, thought_decoder=thought, answer_decoder=answer, rescue=rescue))
+        rescue, verify = self.rescue.isChecked(), self.verify.isChecked()
+        changed = replace(self.choice, thought_decoder=thought, answer_decoder=answer, rescue=rescue, verify=verify)
+        self._take(changed)
 
     def _take(self, choice: DecodingChoice) -> None:
         if not self._filling:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.config import LARGEST_SEED
+from engine.config import LARGEST_SEED, MOST_REWRITES
 
 
 @dataclass(frozen=True)
@@ -163,6 +163,25 @@ SAMPLER = (
         2,
     ),
     Setting(
+        "verify_probability",
+        "Probability to doubt",
+        "",
+        "A token is doubtful where the text before it alone gives it a probability below this.",
+        0.0,
+        1.0,
+        0.01,
+        2,
+    ),
+    Setting(
+        "verify_rewrites",
+        "Rewrites of a block at most",
+        "rewrites",
+        "So often doubtful spans may be denoised anew, all else pinned; 0 only looks. A run that may cannot be forked.",
+        0,
+        MOST_REWRITES,
+        1,
+    ),
+    Setting(
         "max_new_tokens",
         "New tokens at most",
         "tokens",
@@ -204,6 +223,11 @@ RESCUE = "Rescue blocks"
 RESCUE_EXPLANATION = (
     "A block that has taken all its steps and has not converged keeps its stable beginning, and is written on from "
     "there one token after the other, which the embedded models were not trained for. Such a run cannot be forked."
+)
+VERIFY = "Verify blocks"
+VERIFY_EXPLANATION = (
+    "Each finished block is read causally by the same weights: how likely is each token by the text before it alone? "
+    "The embedded models were not trained for it: to them nearly every token is doubtful."
 )
 LAYER = Choice(
     "layer",

@@ -67,7 +67,8 @@ def read_values(settings: QSettings, reduced_motion: bool) -> SettingsValues:
         if found is not None:
             values.overrides[setting.name] = int(found) if setting.is_whole else found
     stored = {name: settings.value(f"sampler/{name}") for name in asdict(values.decoding)}
-    values.decoding = DecodingChoice.read(stored | {"rescue": _flag(settings, "sampler/rescue", False)})
+    flags = {name: _flag(settings, f"sampler/{name}", False) for name in ("rescue", "verify")}
+    values.decoding = DecodingChoice.read(stored | flags)
     values.seed = _seed(settings)
     values.calm = _flag(settings, "canvas/calm", False)
     layer = str(settings.value("canvas/layer", "state"))

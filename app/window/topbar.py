@@ -18,8 +18,8 @@ from app.window.pages import PAGES
 from engine import EMBEDDED
 
 HEIGHT = 52
-ROOM_FOR_FACTS = 1180  # pixels at 100 %
-ROOM_FOR_NAME = 1080
+ROOM_FOR_FACTS = 1330  # pixels at 100 %
+ROOM_FOR_NAME = 1160
 WIDE_GAP, NARROW_GAP = 8, 2
 OPEN_FOLDER = "open-folder"  # the chooser's last entry
 
@@ -67,7 +67,7 @@ class TopBar(QWidget):
         self.chooser.setAccessibleDescription(tr("Which model answers (Ctrl+M)"))
         self.chooser.setToolTip(tr("Which model answers (Ctrl+M)"))
         self.chooser.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-        self.chooser.setMinimumContentsLength(16)
+        self.chooser.setMinimumContentsLength(20)
         self.chooser.activated.connect(self._choose)
         self.facts = label("", "caption")
         self.strip = _tool(tr("Sampler"), tr("Sampler"), tr("Show or hide the sampler (Ctrl+Shift+S)"))

@@ -218,7 +218,7 @@ def forking(
     require_block_diffusion(model, config, "a fork")
     if config.rescue:
         raise SafelightError("a run that rescues blocks cannot be forked; run it with rescue off, and fork that")
-    if config.verify and config.verify_rewrites:
+    if config.rewrites:
         raise SafelightError("a run that rewrites doubtful spans cannot be forked; run it without, and fork that")
     prompt, cache = checked_prompt(prompt_ids), bound(model, cache)
     check_seed(seed)

@@ -214,5 +214,5 @@ def test_steps_of_a_rewrite_are_no_rescue() -> None:
     assert not block.is_rescued
     block.step = 8
     assert block.is_rescued
-    block.causal_kept = np.ones(4, dtype=np.float32)  # it had converged, and was verified
+    block.causal = np.ones(4, dtype=np.float32)  # it had converged, and was verified
     assert not block.is_rescued

@@ -157,8 +157,9 @@ class BlockState:
     @property
     def is_rescued(self) -> bool:
         """Whether it has not converged, and is written on behind what was kept of it, a token a pass."""
-        is_other = self.has_masks or self.round is not None or self.causal_kept is not None  # verified, so converged
-        return self.rescue_after is not None and self.steps > self.rescue_after and not is_other
+        is_other = self.has_masks or self.round is not None or self.causal is not None
+        may_be = self.rescue_after is not None and not is_other
+        return may_be and self.steps > (self.rescue_after or 0)
 
     @property
     def length(self) -> int:

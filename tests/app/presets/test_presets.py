@@ -344,7 +344,7 @@ def test_a_preset_names_a_decoder(store: PresetStore, qtbot: QtBot) -> None:
 
 
 def test_a_preset_mixes_decoders(store: PresetStore, qtbot: QtBot) -> None:
-    mixed = DecodingChoice("", "autoregressive", "block_diffusion", rescue=True)
+    mixed = DecodingChoice("", "autoregressive", "block_diffusion", rescue=True, verify=True)
     store.write((POET.replace(decoding=mixed), CLERK))
     assert json.loads(store.path.read_text())["version"] == 3
     assert (again(store).problem, again(store).own) == ("", store.own)
@@ -356,14 +356,16 @@ def test_a_preset_mixes_decoders(store: PresetStore, qtbot: QtBot) -> None:
         *("The model's own", "Autoregressive", "Block diffusion")
     ]
     assert not editor.form.boxes["rescue_probability"].isHidden()
+    assert not editor.form.boxes["verify_rewrites"].isHidden()
     fields.rescue.click()
+    fields.verify.click()
     fields.thought_decoder.setCurrentIndex(0)
     fields.answer_decoder.setCurrentIndex(0)
     assert editor.form.preset == POET
     assert fields.isHidden()  # nothing is left that this model could not do
 
 
-@pytest.mark.parametrize("bad", [{"thought_decoder": "a b"}, {"rescue": 1}, {"answer_decoder": 7}])
+@pytest.mark.parametrize("bad", [{"thought_decoder": "a b"}, {"rescue": 1}, {"verify": "yes"}, {"answer_decoder": 7}])
 def test_decoders_that_cannot_be_read_are_left_out(store: PresetStore, bad: dict[str, object]) -> None:
     raw = json.loads(store.path.read_text())
     raw["presets"][0] |= bad

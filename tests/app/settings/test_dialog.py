@@ -301,3 +301,22 @@ def test_the_strip_mixes_decoders_where_the_model_has_both(qtbot: QtBot, setting
     assert values.decoding == OWN_DECODING
     store.write_values(settings, values, False, keep_seed=False)
     assert not [key for key in settings.allKeys() if "decoder" in key or "rescue" in key]
+
+
+def test_the_strip_verifies_blocks_that_are_denoised(qtbot: QtBot, settings: QSettings) -> None:
+    values, defaults = SettingsValues(decoders=("block_diffusion", "autoregressive")), GenerationConfig()
+    strip = SettingsStrip(values)
+    qtbot.addWidget(strip)
+    fields, boxes = strip.decoding, [strip.boxes[name] for name in ("verify_probability", "verify_rewrites")]
+    assert all(box.parentWidget().isHidden() for box in boxes)
+    fields.verify.click()
+    assert not any(box.parentWidget().isHidden() for box in boxes)
+    boxes[0].setValue(0.25)
+    boxes[1].setValue(3)
+    assert values.config(defaults) == defaults.replace(verify=True, verify_probability=0.25, verify_rewrites=3)
+    store.write_values(settings, values, False, keep_seed=False)
+    assert store.read_values(settings, False).decoding == values.decoding
+    fields.decoder.setCurrentIndex(1)  # nothing is denoised any more
+    assert fields.verify.parentWidget().isHidden()
+    assert all(box.parentWidget().isHidden() for box in boxes)
+    assert values.config(defaults) == defaults.replace(decoder="autoregressive")

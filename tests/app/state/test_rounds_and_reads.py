@@ -228,6 +228,7 @@ def test_a_rewrite_makes_noise_of_what_is_doubtful_and_that_is_no_remelt() -> No
         assert not record.snapshots[step + 1].remelted_mask.any()
     assert (begun.tokens(calm=True)[~doubtful] == before.tokens(calm=True)[~doubtful]).all()
     assert record.free.sum() == 15  # what a rewrite pins for its own steps was given by nobody
+    assert not CanvasState.of(events, rescue_after=3).blocks[0].is_rescued  # though it takes more steps than the cap
     stats = RunStats.of(events)
     assert stats.rewrites == (2, 1)
     assert RunFigures.from_json(stats.figures.to_json()) == stats.figures
