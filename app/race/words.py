@@ -29,14 +29,19 @@ def lane_title(lane: LaneSpec, model: str, decoder: str = "") -> str:
 
 
 def changes_words(lane: LaneSpec) -> str:
-    """The settings of a lane that are not its model's, in a line."""
+    """The settings of a lane that are not its model's, in a line; empty where there are none."""
     said = []
     for setting in SAMPLER:
         if setting.name in lane.changes:
             value = f"{lane.changes[setting.name]:g}"
             shown = tr("{value} {unit}", value=value, unit=tr(setting.unit)) if setting.unit else value
             said.append(tr("{setting}: {value}", setting=tr(setting.label), value=shown))
-    return " · ".join(said) or tr("With its model's settings")
+    return " · ".join(said)
+
+
+def settings_words(lane: LaneSpec) -> str:
+    """The same, or that there are none."""
+    return changes_words(lane) or tr("With its model's settings")
 
 
 def beside_words(models: Sequence[tuple[str, int]]) -> str:

@@ -129,7 +129,7 @@ class LaneChooser(QWidget):
         specs = self._keeper.specs
         if self._open >= len(specs):
             self._open = -1
-        tips = [words.changes_words(lane) for lane in specs]
+        tips = [words.settings_words(lane) for lane in specs]
         self.bar.show_lanes(self.titles, tips, self._open, can_add=self._keeper.can_add and not self._is_busy)
         self._area.setVisible(self._open >= 0)
         if self._open >= 0:

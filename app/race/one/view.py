@@ -112,7 +112,7 @@ class OneRace(QWidget):
         self._make_cards(len(lanes))
         are_changed = any(lane.changes for lane in lanes)
         for card, lane in zip(self.cards, lanes, strict=True):
-            card.show_changes(words.changes_words(lane) if are_changed else "")
+            card.show_changes(words.settings_words(lane) if are_changed else "")
             card.set_run(None)
             card.show_reading("", None, None)
             card.show_problem("")
