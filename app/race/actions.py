@@ -20,6 +20,10 @@ def actions(_context: AppContext, page: Lazy[RaceController]) -> list[Action]:
         page().show("one")
         page().race()
 
+    def batch() -> None:
+        page().show("batch")
+        page().enter()
+
     def add() -> None:
         page().show("one")
         page().page.lanes.bar.add.click()
@@ -38,5 +42,6 @@ def actions(_context: AppContext, page: Lazy[RaceController]) -> list[Action]:
     return [
         *on_page,
         Action("race-start", tr("Start the race"), section, race, ("Ctrl+F5",), free),
+        Action("race-batch", tr("Race over many prompts"), section, batch),
         Action("race-add-lane", tr("Add a lane to the race"), section, add, enabled=free),
     ]

@@ -184,11 +184,17 @@ class RaceController(QObject):
         except SafelightError as error:
             view.show_fault(tr(str(error)))
             return
-        told = zip(self.page.lanes.titles, map(words.changes_words, specs), strict=True)
         scores = self.batch.scores
-        view.begin(request, [" · ".join(filter(None, parts)) for parts in told], scores.lanes)
+        view.begin(request, self._batch_titles(), scores.lanes)
         view.offer_files({"csv": scores.to_csv, "json": self.batch.to_json})
         self.refresh()
+
+    def _batch_titles(self) -> list[str]:
+        """What the lanes of the batch are called, with the settings that are not their models'."""
+        lanes = self.batch.specs
+        changes = [words.changes_words(lane) if lane.changes else "" for lane in lanes]
+        titles = [self.page.lanes.title(lane) for lane in lanes]
+        return [" · ".join(filter(None, parts)) for parts in zip(titles, changes, strict=True)]
 
     @Slot(str)
     def _batch_ended(self, why: str) -> None:
@@ -215,6 +221,7 @@ class RaceController(QObject):
         page.one.name_lanes([page.lanes.title(lane) for lane in (self.lanes.specs if shown is None else shown.lanes)])
         reason = "" if busy else self._reason()
         page.lanes.set_busy(busy)
+        page.batch.name_lanes(self._batch_titles())
         page.batch.show_doing(
             is_on=self.batch.is_on,
             reason=tr("A race is on; Esc stops it.") if self.racer.is_busy else reason or page.lanes.problem,

@@ -222,7 +222,7 @@ ANSWER_DECODER = Choice("answer_decoder", "Decoding of answers", "Of all other b
 RESCUE = "Rescue blocks"
 RESCUE_EXPLANATION = (
     "A block that has taken all its steps and has not converged keeps its stable beginning, and is written on from "
-    "there one token after the other. Such a run cannot be forked."
+    "there one token after the other, which the embedded models were not trained for. Such a run cannot be forked."
 )
 VERIFY = "Verify blocks"
 VERIFY_EXPLANATION = (

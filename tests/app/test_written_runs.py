@@ -18,7 +18,7 @@ from app.inspector.story_words import caption
 from app.inspector.timeline.overview import figures_of
 from app.inspector.words import facts, frame_words, moment_in_words
 from app.state.chat.conversation import Answer
-from app.state.run.canvas import CanvasState, CellState
+from app.state.run.canvas import BlockState, CanvasState, CellState
 from app.state.run.cell_history import history_of
 from app.state.run.replay import Frame, Replay
 from app.state.run.stats import RunStats
@@ -207,3 +207,12 @@ def test_a_rescue_is_told_wherever_its_run_is_shown() -> None:
     assert "rescued" not in frame_words(Frame(0, 2), record.steps, record.snapshots[3])
     assert "rescued" in frame_words(Frame(0, 3), record.steps, record.snapshots[4])
     assert facts(Frame(0, record.steps), record.steps, figures)[2].startswith("Rescued")
+
+
+def test_steps_of_a_rewrite_are_no_rescue() -> None:
+    block = BlockState(0, np.zeros(4, dtype=np.int32), np.zeros(4, dtype=np.bool_), step=7, rescue_after=8)
+    assert not block.is_rescued
+    block.step = 8
+    assert block.is_rescued
+    block.causal = np.ones(4, dtype=np.float32)  # it had converged, and was verified
+    assert not block.is_rescued

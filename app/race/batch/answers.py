@@ -46,6 +46,11 @@ class AnswersModel(QAbstractTableModel):
         self._titles, self._rows = titles, []
         self.endResetModel()
 
+    def set_titles(self, titles: Sequence[str]) -> None:
+        """The same lanes are called so."""
+        self._titles = titles
+        self.headerDataChanged.emit(Qt.Orientation.Horizontal, 1, len(titles))
+
     def add(self, rows: Sequence[Answers]) -> None:
         """Further prompts, each with an answer at least."""
         self.beginInsertRows(NOWHERE, len(self._rows), len(self._rows) + len(rows) - 1)

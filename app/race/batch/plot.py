@@ -19,6 +19,9 @@ from app.system.i18n import tr
 USUAL, LEAST_WIDTH, LEAST_HEIGHT = 320, 280, 220  # pixels at 100 %
 SHARES = (0, 50, 100)  # with a line each, per cent
 BEAM = 4  # pixels, half of a whisker's end
+NAME_GAP = 8  # pixels between a mark and its number
+NAME_SIDES = ((1, -1), (-1, -1), (1, 1), (-1, 1))
+"""Right or left of the mark, above or below it, by lane: so that numbers of lanes that come to the same can be read."""
 INSET = 10  # pixels between the frame's corners and the least and largest figures
 
 
@@ -142,7 +145,12 @@ class SpeedPlot(QWidget):
         draw_mark(painter, pen.mark, middle)
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.setPen(color(self._theme.ink))
-        painter.drawText(middle + QPointF(8, -8), str(place + 1))
+        name = str(place + 1)
+        across, down = NAME_SIDES[place % len(NAME_SIDES)]
+        metrics = painter.fontMetrics()
+        is_below = down > 0 and middle.y() + NAME_GAP + metrics.height() < area.bottom()  # not over the scale
+        x = middle.x() + (NAME_GAP if across > 0 else -NAME_GAP - metrics.horizontalAdvance(name))
+        painter.drawText(QPointF(x, middle.y() + (NAME_GAP + metrics.ascent() / 2 if is_below else -NAME_GAP)), name)
 
     @staticmethod
     def _x(area: QRectF, speed: float, top: float) -> float:

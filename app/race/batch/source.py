@@ -77,7 +77,7 @@ class PromptSource(QWidget):
 
     def _lay_out(self) -> None:
         self.controls = QWidget()
-        self.flow = FlowLayout(self.controls, gap=16)
+        self.flow = FlowLayout(self.controls, gap=16, row_gap=4)
         self._counted = group(self.count, label(tr("prompts")))
         self._bins = group(*self.bins.values())
         self._which, seeded = group(self.which), group(label(tr("Seed")), self.seed)

@@ -101,19 +101,23 @@ class BatchView(QWidget):
         self.source.flow.addWidget(group(self.run, self.stop))
         self.pages = QStackedWidget()
         self.pages.addWidget(self._teaching())
-        self.pages.addWidget(scroller(self._results()))
+        self.pages.addWidget(self._results())
         files = QHBoxLayout()
         files.setSpacing(16)
         for made in (self.csv, self.json, self.png):
             files.addWidget(made)
         files.addStretch(1)
-        column = QVBoxLayout(self)
+        inside = QWidget()  # scrolls as a whole where a window is small
+        column = QVBoxLayout(inside)
         column.setContentsMargins(16, 12, 16, 12)
         column.setSpacing(8)
         for part in (self.source, self.progress, self.reason, self.fault, self.message):
             column.addWidget(part)
         column.addWidget(self.pages, 1)
         column.addLayout(files)
+        around = QVBoxLayout(self)
+        around.setContentsMargins(0, 0, 0, 0)
+        around.addWidget(scroller(inside))
         self.setFocusProxy(self.source.source)
 
     def _teaching(self) -> QWidget:
@@ -185,6 +189,14 @@ class BatchView(QWidget):
         self.pages.setCurrentIndex(0)
         self.show_fault("")
         self._show_state()
+
+    def name_lanes(self, titles: Sequence[str]) -> None:
+        """The lanes of the batch are called so, now that more is known of their models."""
+        if len(titles) == len(self._titles) and list(titles) != list(self._titles):
+            self._titles = titles
+            self._show_legend()
+            self.answers.answers.set_titles(titles)
+            self._show_figures()
 
     def _show_legend(self) -> None:
         numbered = [tr("lane {number}", number=place) for place, _ in enumerate(self._titles, start=1)]

@@ -22,7 +22,7 @@ from app.race.controller import RaceController
 from app.state.race.lanes import LaneSpec
 from app.state.race.prompts import OWN, BatchRequest, own_prompts
 from app.state.race.scores import LaneScore, RaceResult
-from engine import SKILLS
+from engine import BASE, SKILLS
 from engine.tasks.skills import SKILLS as TASKS
 from tests.fake_engine import FakeEngine
 
@@ -194,3 +194,13 @@ def test_marks_of_an_axis_are_few_and_reach_the_largest_figure(most: float) -> N
     assert 3 <= len(found) <= 7
     assert found[0] == 0
     assert found[-2] < most <= found[-1] * (1 + 1e-9)
+
+
+def test_lanes_of_other_models_are_named_once_they_are_known(qtbot: QtBot, page: RaceController) -> None:
+    page.lanes.change(1, LaneSpec(BASE))
+    view = page.page.batch
+    view.run.click()
+    idle(qtbot, page)
+    qtbot.waitUntil(lambda: page.facts.of(BASE) is not None)
+    assert [row[0] for row in view.table.texts()][1] == "2  Safelight Base · Block diffusion"
+    assert view.legend.accessibleName().endswith("Safelight Base · Block diffusion")
