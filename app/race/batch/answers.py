@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from PySide6.QtCore import QAbstractTableModel, QEvent, QItemSelection, QModelIndex, QPersistentModelIndex, Qt, Signal
+from PySide6.QtCore import (
+    QAbstractTableModel,
+    QEvent,
+    QItemSelection,
+    QModelIndex,
+    QPersistentModelIndex,
+    QSize,
+    Qt,
+    Signal,
+)
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QLabel, QTableView, QVBoxLayout, QWidget
 
 from app.design.controls import label, scroller
@@ -17,6 +26,7 @@ from app.system.i18n import tr
 
 ROW_HEIGHT = 28  # pixels at 100 %
 VERDICT_WIDTH = 40
+LEAST_WIDTH, LEAST_HEIGHT = 240, 120
 LONGEST = 160  # characters of a prompt in its row
 LONGEST_SHOWN = 2_000  # of a text that is open
 STYLE = """
@@ -146,6 +156,12 @@ class AnswersView(QTableView):
             header.setSectionResizeMode(column, mode)
             if not is_prompt:
                 header.resizeSection(column, px(VERDICT_WIDTH))
+
+    def sizeHint(self) -> QSize:
+        return QSize(px(LEAST_WIDTH), px(LEAST_HEIGHT))
+
+    def minimumSizeHint(self) -> QSize:
+        return self.sizeHint()
 
     def selectionChanged(self, selected: QItemSelection, deselected: QItemSelection) -> None:
         super().selectionChanged(selected, deselected)

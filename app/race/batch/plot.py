@@ -16,7 +16,7 @@ from app.design.tokens import DARKROOM, Theme, color
 from app.state.race.scores import Interval, LaneScore
 from app.system.i18n import tr
 
-USUAL, LEAST_WIDTH, LEAST_HEIGHT = 320, 280, 220  # pixels at 100 %
+LEAST_WIDTH, LEAST_HEIGHT = 280, 256  # pixels at 100 %
 SHARES = (0, 50, 100)  # with a line each, per cent
 BEAM = 4  # pixels, half of a whisker's end
 NAME_GAP = 8  # pixels between a mark and its number
@@ -84,10 +84,10 @@ class SpeedPlot(QWidget):
         self.update()
 
     def sizeHint(self) -> QSize:
-        return QSize(px(USUAL), px(USUAL))
+        return QSize(px(LEAST_WIDTH), px(LEAST_HEIGHT))
 
     def minimumSizeHint(self) -> QSize:
-        return QSize(px(LEAST_WIDTH), px(LEAST_HEIGHT))
+        return self.sizeHint()
 
     # ---------------------------------------------------------------- drawing
 

@@ -29,7 +29,7 @@ from engine import SafelightError
 from engine.files import write_text
 
 NARROW = 720  # pixels at 100 %; below it plot and answers stand under each other
-LEAST_LIST, LEAST_PLOT, DETAIL = 120, 260, 168
+DETAIL = 168
 SPEED = Choice(
     "speed",
     "Speed",
@@ -156,8 +156,6 @@ class BatchView(QWidget):
         right.setSpacing(8)
         right.addWidget(self.answers, 1)
         right.addWidget(self.detail)
-        self.answers.setMinimumHeight(px(LEAST_LIST))
-        self.plot.setMinimumHeight(px(LEAST_PLOT))
         self.detail.setFixedHeight(px(DETAIL))
         self._halves = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         self._halves.setSpacing(16)
