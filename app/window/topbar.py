@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QSizePolicy, QToolButton, QWidget
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QMenu, QSizePolicy, QToolButton, QWidget
 
 from app.context import CHAT
 from app.design.controls import label
@@ -20,6 +20,7 @@ from engine import EMBEDDED
 HEIGHT = 52
 ROOM_FOR_FACTS = 1330  # pixels at 100 %
 ROOM_FOR_NAME = 1160
+ROOM_FOR_PAGES = 980  # below it they are a menu
 WIDE_GAP, NARROW_GAP = 8, 2
 OPEN_FOLDER = "open-folder"  # the chooser's last entry
 
@@ -61,13 +62,19 @@ class TopBar(QWidget):
         }
         for page, tool in self.pages.items():  # not a button group, of which Tab reaches only one button
             tool.clicked.connect(functools.partial(self._choose_page, page))
+        self.page_menu = _tool("", tr("Page"), tr("Choose a page"), checkable=False)
+        self.page_menu.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        menu = QMenu(self.page_menu)
+        for entry in PAGES:
+            menu.addAction(tr(entry.title), functools.partial(self._choose_page, entry.name))
+        self.page_menu.setMenu(menu)
         self.chooser = ChoiceBox()
         self.chooser.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.chooser.setAccessibleName(tr("Model"))
         self.chooser.setAccessibleDescription(tr("Which model answers (Ctrl+M)"))
         self.chooser.setToolTip(tr("Which model answers (Ctrl+M)"))
         self.chooser.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-        self.chooser.setMinimumContentsLength(20)
+        self.chooser.setMinimumContentsLength(16)
         self.chooser.activated.connect(self._choose)
         self.facts = label("", "caption")
         self.strip = _tool(tr("Sampler"), tr("Sampler"), tr("Show or hide the sampler (Ctrl+Shift+S)"))
@@ -86,6 +93,7 @@ class TopBar(QWidget):
         row.addSpacing(8)
         for tool in self.pages.values():
             row.addWidget(tool)
+        row.addWidget(self.page_menu)
         row.addSpacing(8)
         row.addWidget(self.chooser)
         row.addSpacing(4)
@@ -113,11 +121,17 @@ class TopBar(QWidget):
         for part in (self._mark, self._name):
             part.setVisible(has_room)
         self._row.setSpacing(WIDE_GAP if has_room else NARROW_GAP)
+        has_room = self.width() >= px(ROOM_FOR_PAGES)
+        for tool in self.pages.values():
+            tool.setVisible(has_room)
+        self.page_menu.setVisible(not has_room)
 
     def show_page(self, page: str) -> None:
         """Show which page is current."""
         for name, tool in self.pages.items():
             tool.setChecked(name == page)
+            if name == page:
+                self.page_menu.setText(f"{tool.text()} ▾")
 
     def offer_models(self, others: Sequence[tuple[str, str]]) -> None:
         """List the embedded models and these, each a folder and a title; the selection stays."""

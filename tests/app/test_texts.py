@@ -57,7 +57,7 @@ def pages(qtbot: QtBot, open_context: Callable[..., AppContext], monkeypatch: py
     monkeypatch.setattr("shutil.disk_usage", lambda _path: SimpleNamespace(total=10**12, used=0, free=10**12))
     made = Pages(open_context(seed=5))
     qtbot.addWidget(made.stack)
-    made.stack.resize(3000, 800)  # room for all, whatever the font
+    made.stack.resize(3000, 1200)  # room for all, whatever the font
     return made
 
 
