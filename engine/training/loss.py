@@ -8,6 +8,7 @@ The causal mode is trained on the clean text as well, as it will prefill its own
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -128,6 +129,18 @@ def slot_loss(logits: Tensor, target: Tensor, slots: Tensor) -> Tensor:
     """Mean cross entropy over the whole vocabulary of logits (B, C, V) at the slots (B, C) of decisions."""
     surprise = F.cross_entropy(logits.flatten(0, 1), target.flatten(), reduction="none")
     return (surprise * slots.flatten()).sum() / slots.sum()
+
+
+def lookup_loss(attended: Tensor, slots: Tensor, ends: Tensor) -> Tensor:
+    """Mean surprise, in nats, that a slot attends to where its question ends, by the mean of all heads.
+
+    Args:
+        attended: log-probabilities (B, heads, C, P + C), from ``network.attention``.
+        slots, ends: (B, C) and (B, P), with as many slots a row as questions, in the same order.
+    """
+    rows, places = slots.nonzero(as_tuple=True)
+    found = attended[rows, :, places, ends.nonzero(as_tuple=True)[1]]  # (N, heads)
+    return math.log(found.shape[1]) - found.logsumexp(dim=1).mean()
 
 
 def causal_loss(network: DiffusionGemma, hidden: Tensor, target: Tensor, eos: int, recompute: bool = False) -> Tensor:

@@ -16,6 +16,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from engine.config import LayerConfig
+from engine.kernels.rope import rotate
+from engine.models.diffusion_gemma.block import Block
 from engine.models.diffusion_gemma.network import DiffusionGemma
 
 Prefix = list[tuple[Tensor, Tensor]]  # keys and values a layer, each (B, heads, P, D)
@@ -62,18 +64,19 @@ def predict(
     prefix: Prefix,
     present: Tensor | None,
     run_layer: RunLayer | None = None,
+    outputs: list[Tensor] | None = None,
 ) -> Tensor:
     """Bidirectional pass over canvases.
 
     Args:
         canvas: (B, C). soft: the previous step's probabilities (B, C, V); rows of zeros stand for none.
-        prefix: from ``encode``. present: (B, P) as there.
+        prefix: from ``encode``. present, outputs: as there, outputs of (B, C, H).
 
     Returns:
         Soft-capped logits (B, C, V), fp32.
     """
     embedded = None if soft is None else model.soft_embedding(soft)
-    return model.head(denoise(model, canvas, embedded, prefix, present, run_layer=run_layer))
+    return model.head(denoise(model, canvas, embedded, prefix, present, run_layer=run_layer, outputs=outputs))
 
 
 def denoise(
@@ -84,21 +87,57 @@ def denoise(
     present: Tensor | None,
     recompute: bool = False,
     run_layer: RunLayer | None = None,
+    outputs: list[Tensor] | None = None,
 ) -> Tensor:
     """As ``predict``, with soft embeddings (B, C, H) for ``soft``, up to the hidden states (B, C, H) under the head."""
-    batch, count = canvas.shape
-    length = prefix[0][0].shape[2]
-    masks: dict[str, Tensor | None] = {}
-    window = model.config.sliding_window - 1
-    if present is not None or length > window:
-        seen = torch.ones(batch, length, dtype=torch.bool, device=canvas.device) if present is None else present
-        near = seen & (torch.arange(length, device=canvas.device) >= length - window)
-        own = torch.ones(batch, count, dtype=torch.bool, device=canvas.device)
-        for kind, mask in (("full_attention", seen), ("sliding_attention", near)):
-            masks[kind] = torch.cat([mask, own], dim=1)[:, None, None].expand(-1, 1, count, -1)
+    count, length = canvas.shape[1], prefix[0][0].shape[2]
+    masks = _canvas_masks(model, canvas, length, present)
     positions = torch.arange(length, length + count, device=canvas.device)
     x = model.self_conditioning(model.embed(canvas), soft)
-    return _run(model, x, positions, masks, prefix, 0, recompute, run_layer)[0]
+    return _run(model, x, positions, masks, prefix, 0, recompute, run_layer, outputs)[0]
+
+
+def attention(model: DiffusionGemma, layer: int, x: Tensor, prefix: Prefix, present: Tensor | None) -> Tensor:
+    """How much a layer's queries on canvases attend to what, computed from what the layer was given.
+
+    Args:
+        x: its input, (B, C, H). prefix: from ``encode``. present: (B, P) as there.
+
+    Returns:
+        Log-probabilities (B, heads, C, P + C), fp32.
+    """
+    block, config = model.layers[layer], model.config.layers[layer]
+    assert isinstance(block, Block)
+    own, normed, before = block.self_attn, block.input_layernorm(x), prefix[layer][0]
+    batch, count, _ = x.shape
+    length = before.shape[2]
+    rope = model.ropes(torch.arange(length, length + count, device=x.device), x.dtype)[config]
+
+    def heads(projection: nn.Module, norm: nn.Module) -> Tensor:
+        return rotate(norm(projection(normed).view(batch, count, -1, own.head_dim).transpose(1, 2)), *rope)
+
+    queries = heads(own.q_proj, own.q_norm)
+    keys = torch.cat([before, heads(own.k_proj, own.k_norm)], dim=2)
+    scores = (queries @ keys.repeat_interleave(queries.shape[1] // keys.shape[1], dim=1).transpose(-1, -2)).float()
+    mask = _canvas_masks(model, x[:, :, 0], length, present).get(config.kind)
+    return torch.log_softmax(scores if mask is None else scores.masked_fill(~mask, -1e9), dim=-1)
+
+
+def _canvas_masks(
+    model: DiffusionGemma, canvas: Tensor, length: int, present: Tensor | None
+) -> Mapping[str, Tensor | None]:
+    """What canvases (B, C) see of a prefix of ``length`` and themselves, a layer kind: (B, 1, C, P + C), or all."""
+    window = model.config.sliding_window - 1
+    if present is None and length <= window:
+        return {}
+    seen = canvas.new_ones(len(canvas), length, dtype=torch.bool) if present is None else present
+    near = seen & (torch.arange(length, device=canvas.device) >= length - window)
+    own = torch.ones_like(canvas, dtype=torch.bool)
+    masks = {"full_attention": seen, "sliding_attention": near}
+    return {
+        kind: torch.cat([mask, own], dim=1)[:, None, None].expand(-1, 1, canvas.shape[1], -1)
+        for kind, mask in masks.items()
+    }
 
 
 def through_layer(

@@ -17,11 +17,13 @@ from engine.models.model import load_model
 from engine.training.data.decisions import Reads, question_ends
 from engine.training.data.rollout import Pool
 from engine.training.loop import State, TrainingLoop, has_bf16, initialise_matrices
-from engine.training.loss import canvas_loss, cross_entropy, slot_loss
-from engine.training.network import RunLayer, encode, predict, through_layer
+from engine.training.loss import canvas_loss, cross_entropy, lookup_loss, slot_loss
+from engine.training.network import RunLayer, attention, encode, predict, through_layer
 from engine.training.recipes.embedded import Recipe
 
-ASKED = (-3, -2)  # layers whose output is asked for a question's answer; the last ones look it up
+# At the end of each question the output of the first two of these layers is asked for its answer; in the last two its
+# slot is to look there.
+ASKED, LOOKING, LOOKED = (-3, -2), (-2, -1), 0.3
 
 
 def initialise(model: DiffusionGemma, generator: torch.Generator) -> None:
@@ -100,15 +102,21 @@ class Trainer(TrainingLoop):
         padded = present if self.recipe.name != "sudoku" else None
         # Without, a third is saved, where how prompts are read has been learnt.
         with torch.set_grad_enabled(not self.trained or self.recipe.name == "decisions"):
-            outputs: list[Tensor] = []
-            _, prefix = encode(self.model, ids, padded, run_layer=run_layer, outputs=outputs)
-        logits = predict(self.model, canvas, soft, prefix, padded, run_layer)
+            read: list[Tensor] = []
+            _, prefix = encode(self.model, ids, padded, run_layer=run_layer, outputs=read)
+        written: list[Tensor] = []
+        logits = predict(self.model, canvas, soft, prefix, padded, run_layer, written)
         if slots is None:
             return canvas_loss(logits, target), logits
-        # Where each question ends the prompt is asked, too, below the layers in which slots can look the answer up.
+        # Where each question ends the prompt is asked, too, below the layers in which its slot is to look there.
         ends, answers = question_ends(ids), target[slots]
-        asked = [cross_entropy(self.model, self.model.norm(outputs[layer][ends]), answers) for layer in ASKED]
-        return slot_loss(logits, target, slots) + torch.stack(asked).sum(), logits
+        loss = slot_loss(logits, target, slots)
+        for layer in ASKED:
+            loss = loss + cross_entropy(self.model, self.model.norm(read[layer][ends]), answers)
+        for layer in LOOKING:
+            attended = attention(self.model, layer, written[layer - 1], prefix, padded)
+            loss = loss + LOOKED * lookup_loss(attended, slots, ends)
+        return loss, logits
 
     def _fill_pools(self) -> list[Pool | Reads]:
         if self.ahead:

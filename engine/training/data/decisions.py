@@ -17,7 +17,8 @@ from engine.training.data.rollout import Draw, TrainingBatch
 TURN_END = SPECIAL.index("<turn|>")
 MARKS = 7  # tokens of the turn marks around a message
 QUESTION_END = "only."  # of each question's wording
-KEPT = {"weekday": 0.3}  # share of the examples about nothing else: what is learnt early gives way to what is not
+# The share of the examples about nothing else that are kept: what is learnt early gives way to what is not.
+KEPT = {"weekday": 0.15, "parity": 0.15}
 WIDTHS: dict[examples.Form, int] = {"brief": 16, "single": 16, "pair": 16, "joint": 32}
 
 

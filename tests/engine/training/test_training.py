@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch import Tensor
 
 from engine.decoding import sampling
 from engine.tasks import skills, sudoku
@@ -25,9 +26,9 @@ from engine.training.data.corpus import (
 )
 from engine.training.data.decisions import TURN_END, DecisionSource, Reads, question_ends
 from engine.training.data.rollout import Pool, TrainingBatch
-from engine.training.loss import slot_loss, weights
+from engine.training.loss import lookup_loss, slot_loss, weights
 from engine.training.minimal import minimal_puzzles
-from engine.training.network import encode, predict
+from engine.training.network import Prefix, attention, denoise, encode, predict, through_layer
 from engine.training.optim import Muon, orthogonalise
 from engine.training.producers import packed, unpacked
 from engine.training.recipes.embedded import RECIPES, Recipe
@@ -70,6 +71,47 @@ def test_left_padded_batches_equal_single_rows(lengths: tuple[int, ...], graph: 
             torch.testing.assert_close(hidden[row, width - len(prompt) :], alone, atol=TOLERANCE, rtol=0)
             expected = model.denoise(canvas[row], cache, conditioning[row] if row else None)
             torch.testing.assert_close(logits[row], expected, atol=TOLERANCE, rtol=0)
+
+
+@pytest.mark.parametrize("layer", [-2, -1])
+def test_attention_is_what_the_layer_attends_to(layer: int) -> None:
+    """Its mean of the values is what the layer's own attention gives, on both kinds of layers and with padding."""
+    model = network()
+    ids, canvas = tokens(40, 1).view(2, 20), tokens(2 * CANVAS, 2).view(2, CANVAS)
+    present = torch.ones(2, 20, dtype=torch.bool)
+    present[0, :7] = False
+    given: list[Tensor] = []
+    kept: Prefix = []
+    mixed: list[Tensor] = []
+
+    def through(*args: Any) -> Any:
+        given.append(args[1])
+        out = through_layer(*args)
+        kept.append(out[1])
+        return out
+
+    hook = model.layers[layer].self_attn.register_forward_hook(lambda *call: mixed.append(call[2]))
+    prefix = encode(model, ids, present)[1]
+    mixed.clear()
+    denoise(model, canvas, None, prefix, present, run_layer=through)
+    hook.remove()
+    found = attention(model, layer, given[layer], prefix, present)
+    assert found.shape[2:] == (CANVAS, 20 + CANVAS)
+    assert found[0, :, :, :7].max() < -1e6
+    values = torch.cat([prefix[layer][1], kept[layer][1]], dim=2)
+    values = values.repeat_interleave(found.shape[1] // values.shape[1], dim=1)
+    expected = model.layers[layer].self_attn.o_proj((found.exp() @ values).transpose(1, 2).flatten(2))
+    torch.testing.assert_close(mixed[0], expected, atol=1e-5, rtol=0)
+
+
+def test_a_slot_is_to_look_where_its_question_ends() -> None:
+    slots = torch.tensor([[False, True, True], [True, False, False]])
+    ends = torch.tensor([[True, False, True, False], [False, False, False, True]])
+    attended = torch.full((2, 4, 3, 7), 1 / 7)
+    attended[0, 0, 1, 0] = 1.0  # one of four heads
+    attended[1, :, 0, 3] = 0.5
+    expected = -torch.tensor([(1 + 3 / 7) / 4, 1 / 7, 0.5]).log().mean()
+    torch.testing.assert_close(lookup_loss(attended.log(), slots, ends), expected)
 
 
 @pytest.mark.parametrize("shape", [(16, 16), (24, 60), (60, 24), (3, 20, 32)])
@@ -257,6 +299,7 @@ def tiny(name: str) -> Recipe:
         "minutes": 0.0,
     }
     if name == "decisions":
+        changes["layers"] = 3  # two that are asked, two that look
         changes["mix"] = (Feed("brief", 1, 3), Feed("pair", 2, 2), Feed("short", 2, 2))
     return dataclasses.replace(RECIPES[name], **changes)
 
