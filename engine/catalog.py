@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -12,7 +12,7 @@ ASSETS = Path(__file__).resolve().parent.parent / "assets"
 
 
 PromptFormat = Literal["text", "sudoku"]
-Taught = Literal["anything", "skills", "puzzles"]
+Taught = Literal["anything", "skills", "puzzles", "decisions"]
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,11 @@ _PUZZLES = Traits(
     "fail.",
     placeholder="81 digits, 0 for a blank",
 )
-_DECISIONS = replace(_SKILLS, introduction="A very small model for small decisions: ask it on their page.")
+_DECISIONS = Traits(
+    taught="decisions",
+    introduction="A very small model for small decisions: ask it on their page. It writes no texts.",
+    placeholder="Decisions have a page of their own",
+)
 EMBEDDED = (
     EmbeddedModel("safelight-skills", "Safelight Skills", "small text tasks and small talk", _SKILLS),
     EmbeddedModel("safelight-sudoku", "Safelight Sudoku", "solves Sudoku puzzles", _PUZZLES),

@@ -27,8 +27,10 @@ def suggestions(traits: Traits, rng: random.Random) -> list[Suggestion]:
         case "puzzles":
             puzzles = [(label, sudoku.generate(rng, givens, givens)) for label, givens in _bins()]
             return [Suggestion(label, sudoku.to_prompt(puzzle.board)) for label, puzzle in puzzles]
+        case "decisions":  # asked on a page of their own
+            texts: Sequence[str] = ()
         case "skills":
-            texts: Sequence[str] = skills.suggestions()  # it was trained on these very words, in English
+            texts = skills.suggestions()  # it was trained on these very words, in English
         case "anything":
             texts = (
                 tr("Explain in two sentences why the sky is blue."),

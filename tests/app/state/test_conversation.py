@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from app.chat import prompts
 from app.chat.words import count, figures_line, parameters, status_line
 from app.settings.spec import SAMPLER
 from app.settings.values import SettingsValues
+from app.state.chat import prompts
 from app.state.chat.attachment import Attachment
 from app.state.chat.conversation import Answer, ChatState, Turn
 from app.state.chat.versions import Versions
 from app.state.run.stats import RunFigures
-from engine import SKILLS, SUDOKU, GenerationConfig, GenerationFinished, Reply, SafelightError, StepFinished
+from engine import DECIDER, SKILLS, SUDOKU, GenerationConfig, GenerationFinished, Reply, SafelightError, StepFinished
 from engine.catalog import traits
 from engine.tasks import sudoku
 
@@ -289,6 +289,7 @@ def test_suggestions_fit_the_model() -> None:
         assert sudoku.givens(board) == givens
         assert sudoku.is_unique(board)
     assert "What can you do?" in [suggestion.prompt for suggestion in prompts.suggestions(traits(SKILLS), rng)]
+    assert prompts.suggestions(traits(DECIDER), rng) == []  # asked on a page of their own
     assert prompts.suggestions(traits("some-other-model"), rng)
 
 
