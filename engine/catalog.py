@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -98,6 +98,7 @@ _DECISIONS = Traits(
     introduction="A very small model for small decisions: ask it on their page. It writes no texts.",
     placeholder="Decisions have a page of their own",
 )
+_WEDLM = replace(_SKILLS, introduction="A very small model for small text tasks, written several tokens at a time.")
 EMBEDDED = (
     EmbeddedModel("safelight-skills", "Safelight Skills", "small text tasks and small talk", _SKILLS),
     EmbeddedModel("safelight-sudoku", "Safelight Sudoku", "solves Sudoku puzzles", _PUZZLES),
@@ -108,6 +109,7 @@ EMBEDDED = (
         _SKILLS,
     ),
     EmbeddedModel("safelight-decisions", "Safelight Decisions", "small typed answers, read from one step", _DECISIONS),
+    EmbeddedModel("safelight-wedlm", "Safelight WeDLM", "text skills, several tokens a pass or one by one", _WEDLM),
 )
 ADAPTERS = (
     EmbeddedAdapter(
@@ -139,7 +141,7 @@ PUBLISHED = (
         is_gated=True,
     ),
 )
-SKILLS, SUDOKU, BASE, DECIDER = (model.id for model in EMBEDDED)
+SKILLS, SUDOKU, BASE, DECIDER, WEDLM = (model.id for model in EMBEDDED)
 
 
 def is_embedded(path_or_id: str) -> bool:

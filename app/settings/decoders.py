@@ -97,7 +97,8 @@ _WORDS = {
     ),
     "autoregressive": DecoderWords(
         "Autoregressive",
-        "One token after the other, from left to right, a pass each. The embedded models were not trained to write so.",
+        "One token after the other, from left to right, a pass each. The embedded DiffusionGemmas were not trained to "
+        "write so.",
         ("sampling_temperature", "sampling_top_k", "sampling_top_p"),
     ),
     "causal_parallel": DecoderWords(

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import engine
 from app.bridge.remote_access import only_text, title_of_path
 from app.state.adapters import adapters_for, title_of_adapter
 from app.state.titles import with_adapter
 from app.system.i18n import tr
-from engine import EMBEDDED, SUDOKU, GenerationConfig, SafelightError
+from engine import BASE, EMBEDDED, SUDOKU, GenerationConfig, SafelightError
 from engine.config import BLOCK_DIFFUSION
 from engine.service import LoadedModel, is_remote
 from engine.tasks import sudoku
@@ -18,6 +17,7 @@ from engine.tasks import sudoku
 ANSWER_TOKENS = 90  # 81 digits, the line breaks between nine lines, and the end
 TOP_K = 10  # candidates a position: all digits can have a pencil mark
 LINE = 10  # tokens of a line of the answer, with its line break
+WITH_BOARDS = (SUDOKU, BASE)  # the embedded models that were taught what a board looks like
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,8 @@ def contenders(others: Iterable[str] = (), chosen: Iterable[str] = ()) -> list[C
         chosen: folders of adapters that the user has opened; each may be tried on any model.
     """
     chosen = tuple(chosen)
-    here = [known.id for known in EMBEDDED if (known.folder / "config.json").is_file() and known.id != engine.SKILLS]
+    shipped = {known.id for known in EMBEDDED if (known.folder / "config.json").is_file()}
+    here = [model for model in WITH_BOARDS if model in shipped]
     found = []
     for model in dict.fromkeys((*here, *others)):
         found.append(Contender(model))
@@ -61,7 +62,7 @@ def usual_pair(offered: list[Contender]) -> tuple[Contender, Contender]:
     if tuned is not None:
         return Contender(tuned.model), tuned
     solver = Contender(SUDOKU)
-    return next((one for one in offered if one.model == engine.BASE), solver), solver
+    return next((one for one in offered if one.model == BASE), solver), solver
 
 
 # ---------------------------------------------------------------- what a puzzle asks

@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import Qwen3Config, Qwen3ForCausalLM
 
-from engine import GenerationFinished, SafelightError, generate, load_model
+from engine import EMBEDDED, WEDLM, GenerationFinished, SafelightError, generate, load_model
 from engine.decoding.generate import fork
+from engine.files import read_json
 from engine.models.causal.config import CausalConfig
 from engine.models.causal.network import CausalNetwork
 from engine.models.folder import ModelFolder, quantize
@@ -149,6 +151,26 @@ def test_a_model_is_loaded_with_template_ends_and_sampling_of_its_checkpoint(tmp
     *_, last = generate(model, ids, one_by_one)
     assert isinstance(last, GenerationFinished)
     assert last.steps >= len(last.tokens)
+
+
+def test_the_embedded_wedlm_is_a_qwen3() -> None:
+    """Its published layout, read by transformers: the same text token by token, whose logits are ours."""
+    ours = load_model(WEDLM, device="cpu", dtype="float32")
+    folder = next(model.folder for model in EMBEDDED if model.id == WEDLM)
+    raw = {key: value for key, value in read_json(folder / "config.json").items() if key not in ("model_type", "dtype")}
+    theirs = Qwen3ForCausalLM(Qwen3Config(**raw)).eval()
+    tensors = {name: tensor.float() for name, tensor in load_file(folder / "model.safetensors").items()}
+    assert theirs.load_state_dict(tensors, strict=False) == (["lm_head.weight"], [])  # tied
+    ids = torch.tensor(ours.chat_ids([{"role": "user", "content": "Count from 7 to 19."}]))
+    config = ours.generation_defaults.replace(decoder="autoregressive", max_new_tokens=60)
+    *_, last = generate(ours, ids, config)
+    assert isinstance(last, GenerationFinished)
+    whole = torch.cat([ids, torch.from_numpy(last.tokens)])
+    causal = torch.ones(len(whole), len(whole), dtype=torch.bool).tril()
+    expected = logits_of(theirs, whole, torch.arange(len(whole)), causal)
+    assert expected[len(ids) - 1 : -1].argmax(dim=-1).tolist() == last.tokens.tolist()
+    found = ours.decode(whole, ours.new_cache(), 0)
+    torch.testing.assert_close(found, expected, atol=1e-3, rtol=0)  # logits of a trained model reach 30
 
 
 def test_greedy_text_is_that_of_transformers(tmp_path: Path) -> None:
