@@ -20,8 +20,7 @@ from app.chat.first_run import FirstRun
 from app.export.gif import as_pillow
 from app.state.race.lanes import LaneSpec
 from app.window.main_window import MainWindow
-from engine import BASE, DECIDER, SKILLS
-from engine.config import BLOCK_DIFFUSION
+from engine import BASE, DECIDER, SKILLS, WEDLM
 
 FRAME_MS = 80
 FILL_FRAME_MS = 30  # of bars that fill
@@ -112,12 +111,12 @@ def decision(window: MainWindow, film: Film, _prompt: str) -> None:
 
 def race(window: MainWindow, film: Film, prompt: str) -> None:
     """Two lanes that are over, played by one clock."""
-    load(window, SKILLS)
+    load(window, WEDLM)
     window.show_page("race")
     racing = window.pages["race"]
     one = racing.page.one
-    racing.lanes.change(0, LaneSpec(SKILLS, BLOCK_DIFFUSION))
-    racing.lanes.change(1, LaneSpec(SKILLS, BLOCK_DIFFUSION, {"t_max": T_MAX}))
+    racing.lanes.change(0, LaneSpec(WEDLM, "causal_parallel"))
+    racing.lanes.change(1, LaneSpec(WEDLM, "autoregressive"))
     one.prompt.field.setPlainText(prompt)
     one.prompt.race.click()
     wait_for(lambda: not racing.is_busy and not one.is_reading, "the race")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from engine import EMBEDDED, SKILLS, SafelightError
+from engine import EMBEDDED, SKILLS, WEDLM, SafelightError
 from engine.config import BLOCK_DIFFUSION
 from engine.service import Lane
 
@@ -50,8 +50,8 @@ class LaneSpec:
 
 
 def usual_lanes() -> tuple[LaneSpec, ...]:
-    """The lanes to begin with: one model in two ways."""
-    return tuple(LaneSpec(SKILLS, decoder) for decoder in (BLOCK_DIFFUSION, "autoregressive"))
+    """The lanes to begin with: what both models were trained for, all places at once and one after the other."""
+    return LaneSpec(SKILLS, BLOCK_DIFFUSION), LaneSpec(WEDLM, "autoregressive")
 
 
 def require_different(lanes: Sequence[LaneSpec]) -> None:

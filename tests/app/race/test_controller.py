@@ -43,8 +43,9 @@ def test_lanes_are_added_changed_removed_and_remembered(qtbot: QtBot, page: Race
     bar, editor = chooser.bar, chooser.editor
     assert [chip.text() for chip in bar.chips if chip.isVisible()] == [
         "1  Safelight Skills · Block diffusion",
-        "2  Safelight Skills · Autoregressive",
+        "2  Safelight WeDLM · Autoregressive",
     ]
+    page.lanes.change(1, LaneSpec(SKILLS, "autoregressive"))
     bar.add.click()
     assert len(page.page.one.cards) == 3
     assert chooser.note.text().startswith("Lanes 2 and 3 are the same.")
