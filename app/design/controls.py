@@ -10,6 +10,7 @@ from PySide6.QtGui import QFontMetrics, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QApplication,
     QFrame,
+    QHBoxLayout,
     QLabel,
     QLayout,
     QLayoutItem,
@@ -18,6 +19,8 @@ from PySide6.QtWidgets import (
     QSizePolicy,
     QWidget,
 )
+
+from app.design.fonts import px
 
 Role = Literal["primary", "link", "chip", "plain"]
 LEAST = 40  # pixels that an elided label fills even before it has a place
@@ -212,6 +215,18 @@ class FlowLayout(QLayout):
             x += size.width() + self._gap
             row = max(row, size.height())
         return y + row - rect.y()
+
+
+def group(*parts: QWidget) -> QWidget:
+    """Parts that stay on a line together."""
+    made = QWidget()
+    made.setMinimumHeight(px(36))  # as high as a field, so that all groups have one middle
+    row = QHBoxLayout(made)
+    row.setContentsMargins(0, 0, 0, 0)
+    row.setSpacing(8)
+    for part in parts:
+        row.addWidget(part)
+    return made
 
 
 class _PagedArea(QScrollArea):

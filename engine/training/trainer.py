@@ -98,14 +98,13 @@ class Trainer(TrainingLoop):
         target: Tensor,
         slots: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
+        read, written = list[Tensor](), list[Tensor]()  # what the layers give, where slots are to look
         run_layer = through_layer if slots is None else self.run_layer  # few of a mix's rows are walks
         padded = present if self.recipe.name != "sudoku" else None
         # Without, a third is saved, where how prompts are read has been learnt.
         with torch.set_grad_enabled(not self.trained or self.recipe.name == "decisions"):
-            read: list[Tensor] = []
-            _, prefix = encode(self.model, ids, padded, run_layer=run_layer, outputs=read)
-        written: list[Tensor] = []
-        logits = predict(self.model, canvas, soft, prefix, padded, run_layer, written)
+            _, prefix = encode(self.model, ids, padded, run_layer=run_layer, outputs=None if slots is None else read)
+        logits = predict(self.model, canvas, soft, prefix, padded, run_layer, None if slots is None else written)
         if slots is None:
             return canvas_loss(logits, target), logits
         # Where each question ends the prompt is asked, too, below the layers in which its slot is to look there.

@@ -2,54 +2,36 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QItemSelection, QModelIndex, Qt, Signal, Slot
-from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView
+from PySide6.QtCore import QModelIndex, Qt, Signal, Slot
+from PySide6.QtWidgets import QAbstractItemView
 
 from app.decisions.table.model import RowsModel
-from app.design.fonts import TEXT_SMALL, px, ui_font
+from app.design.fonts import px
+from app.design.row_table import RowTable
 from app.state.decisions.board import SortKey
 from app.system.i18n import tr
 
-ROW_HEIGHT = 28  # pixels at 100 %
-LEAST_WIDTH, CELL_WIDTH, STATE_WIDTH = 64, 160, 360
+LEAST_WIDTH, CELL_WIDTH, STATE_WIDTH = 64, 160, 360  # pixels at 100 %
 MEASURED = 20  # rows, for the width of a column
-STYLE = """
-QTableView::item { padding: 0 8px; }
-QHeaderView::section:vertical { border: none; }
-QAbstractScrollArea::corner { background: transparent; border: none; }
-"""
 
 
-class RowsView(QTableView):
+class RowsView(RowTable):
     """``chosen`` gives the table's row, -1 for none; ``sort_asked`` what its rows are to be sorted by."""
 
-    chosen = Signal(int)
     sort_asked = Signal(object)  # a SortKey
 
     def __init__(self) -> None:
-        super().__init__()
         self.rows = RowsModel()
-        self.setModel(self.rows)
-        self.setAccessibleName(tr("Rows"))
-        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
-        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-        self.setShowGrid(False)
-        self.setWordWrap(False)
-        self.setTabKeyNavigation(False)
-        self.setCornerButtonEnabled(False)
+        super().__init__(self.rows, tr("Rows"))
         self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        self.setStyleSheet(STYLE)
         self.horizontalHeader().setResizeContentsPrecision(MEASURED)
-        self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
         header = self.horizontalHeader()
         header.setSectionsClickable(True)
         header.setSortIndicatorShown(True)
         header.setSortIndicatorClearable(True)  # the third click goes back to the table's own order
         header.setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
-        header.setHighlightSections(False)
         header.sectionClicked.connect(self._sort)
-        self._fit()
+        self.fit()
 
     def arrange_columns(self, state: int, own: int) -> None:
         """Of another table: the column of the states first, then answers, then the others of its ``own``."""
@@ -77,25 +59,10 @@ class RowsView(QTableView):
     def _sort(self, _column: int) -> None:
         self.sort_asked.emit(self.key)
 
-    def selectionChanged(self, selected: QItemSelection, deselected: QItemSelection) -> None:
-        super().selectionChanged(selected, deselected)
-        rows = self.selectionModel().selectedRows()
-        self.chosen.emit(self.rows.row_at(rows[0].row()) if rows else -1)
+    def row_at(self, place: int) -> int:
+        return self.rows.row_at(place)
 
     def choose(self, place: int) -> None:
         """Choose the row at a place of the view."""
         first = self.horizontalHeader().logicalIndex(0)
         self.setCurrentIndex(self.rows.index(place, first) if place >= 0 else QModelIndex())
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange:
-            self._fit()
-
-    def _fit(self) -> None:
-        font = ui_font()
-        font.setPixelSize(px(TEXT_SMALL + 1))
-        for part in (self, self.horizontalHeader(), self.verticalHeader()):
-            if part.font() != font:
-                part.setFont(font)
-        self.verticalHeader().setDefaultSectionSize(px(ROW_HEIGHT))

@@ -10,7 +10,6 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QComboBox,
     QFileDialog,
-    QHBoxLayout,
     QProgressBar,
     QStackedWidget,
     QVBoxLayout,
@@ -19,7 +18,7 @@ from PySide6.QtWidgets import (
 
 from app.decisions.table.detail import RowDetail
 from app.decisions.table.rows import RowsView
-from app.design.controls import Elided, FlowLayout, FocusGroup, button, label
+from app.design.controls import Elided, FlowLayout, FocusGroup, button, group, label
 from app.design.fonts import px
 from app.design.tokens import Theme
 from app.settings.fields import ChoiceBox
@@ -92,9 +91,9 @@ class DecisionTable(QWidget):
     def _lay_out(self) -> None:
         controls = QWidget()
         flow = FlowLayout(controls, gap=16)
-        self._about = _group(label(tr("State")), self.about)
-        self._filter = _group(label(tr("Show")), self.filter)
-        for part in (_group(self.open), self._about, _group(self.run, self.stop), self._filter, _group(self.export)):
+        self._about = group(label(tr("State")), self.about)
+        self._filter = group(label(tr("Show")), self.filter)
+        for part in (group(self.open), self._about, group(self.run, self.stop), self._filter, group(self.export)):
             flow.addWidget(part)
         policy = controls.sizePolicy()
         policy.setHeightForWidth(True)
@@ -263,15 +262,3 @@ class DecisionTable(QWidget):
 
     def set_reduced_motion(self, reduced: bool) -> None:
         self.detail.set_reduced_motion(reduced)
-
-
-def _group(*parts: QWidget) -> QWidget:
-    """Parts that stay on a line together."""
-    made = QWidget()
-    made.setMinimumHeight(px(36))
-    row = QHBoxLayout(made)
-    row.setContentsMargins(0, 0, 0, 0)
-    row.setSpacing(8)
-    for part in parts:
-        row.addWidget(part)
-    return made

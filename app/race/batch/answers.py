@@ -7,33 +7,25 @@ from typing import Any
 
 from PySide6.QtCore import (
     QAbstractTableModel,
-    QEvent,
-    QItemSelection,
     QModelIndex,
     QPersistentModelIndex,
     QSize,
     Qt,
-    Signal,
 )
-from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QLabel, QTableView, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHeaderView, QLabel, QVBoxLayout, QWidget
 
 from app.design.controls import label, scroller
-from app.design.fonts import TEXT_SMALL, px, ui_font
+from app.design.fonts import px
+from app.design.row_table import RowTable
 from app.design.tokens import DARKROOM, Theme, color
 from app.race.batch.words import VERDICTS, group_title
 from app.state.race.scores import RaceResult
 from app.system.i18n import tr
 
-ROW_HEIGHT = 28  # pixels at 100 %
-VERDICT_WIDTH = 40
+VERDICT_WIDTH = 40  # pixels at 100 %
 LEAST_WIDTH, LEAST_HEIGHT = 240, 120
 LONGEST = 160  # characters of a prompt in its row
 LONGEST_SHOWN = 2_000  # of a text that is open
-STYLE = """
-QTableView::item { padding: 0 8px; }
-QHeaderView::section:vertical { border: none; }
-QAbstractScrollArea::corner { background: transparent; border: none; }
-"""
 
 Index = QModelIndex | QPersistentModelIndex
 NOWHERE = QModelIndex()
@@ -125,28 +117,14 @@ def verdict_words(answer: RaceResult | None) -> str:
     return {True: tr("✓ right"), False: tr("✗ wrong"), None: tr("not checked")}[answer.exact]
 
 
-class AnswersView(QTableView):
+class AnswersView(RowTable):
     """``chosen`` gives the row, -1 for none."""
 
-    chosen = Signal(int)
-
     def __init__(self) -> None:
-        super().__init__()
         self.answers = AnswersModel()
-        self.setModel(self.answers)
-        self.setAccessibleName(tr("Prompts"))
-        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
-        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-        self.setShowGrid(False)
-        self.setWordWrap(False)
-        self.setTabKeyNavigation(False)
-        self.setCornerButtonEnabled(False)
-        self.setStyleSheet(STYLE)
-        self.horizontalHeader().setHighlightSections(False)
-        self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        super().__init__(self.answers, tr("Prompts"))
         self.answers.modelReset.connect(self._share_width)
-        self._fit()
+        self.fit()
 
     def _share_width(self) -> None:
         header = self.horizontalHeader()
@@ -163,23 +141,8 @@ class AnswersView(QTableView):
     def minimumSizeHint(self) -> QSize:
         return self.sizeHint()
 
-    def selectionChanged(self, selected: QItemSelection, deselected: QItemSelection) -> None:
-        super().selectionChanged(selected, deselected)
-        rows = self.selectionModel().selectedRows()
-        self.chosen.emit(rows[0].row() if rows else -1)
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange:
-            self._fit()
-
-    def _fit(self) -> None:
-        font = ui_font()
-        font.setPixelSize(px(TEXT_SMALL + 1))
-        for part in (self, self.horizontalHeader(), self.verticalHeader()):
-            if part.font() != font:
-                part.setFont(font)
-        self.verticalHeader().setDefaultSectionSize(px(ROW_HEIGHT))
+    def fit(self) -> None:
+        super().fit()
         self._share_width()
 
 

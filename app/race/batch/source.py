@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QCheckBox, QFileDialog, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.bridge.background import Background
-from app.design.controls import FlowLayout, button, label
+from app.design.controls import FlowLayout, button, group, label
 from app.design.fonts import px
 from app.design.text_field import LONGEST, TextField, refusal
 from app.race.batch.words import group_title
@@ -189,18 +189,6 @@ class PromptSource(QWidget):
         self.own.clear()
         self._fault = fault
         self._change()
-
-
-def group(*parts: QWidget) -> QWidget:
-    """Parts that stay on a line together."""
-    made = QWidget()
-    made.setMinimumHeight(px(36))  # as high as a field, so that all groups have one middle
-    row = QHBoxLayout(made)
-    row.setContentsMargins(0, 0, 0, 0)
-    row.setSpacing(8)
-    for part in parts:
-        row.addWidget(part)
-    return made
 
 
 def _ticked(boxes: dict[str, QCheckBox]) -> tuple[str, ...]:

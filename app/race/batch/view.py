@@ -10,7 +10,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QProgressBar, QStackedWidget, QVBoxLayout, QWidget
 
 from app.bridge.background import Background
-from app.design.controls import FocusGroup, button, label, scroller
+from app.design.controls import FocusGroup, button, group, label, scroller
 from app.design.figure_table import FigureTable
 from app.design.fonts import px
 from app.design.saving import ask_target
@@ -19,7 +19,7 @@ from app.design.tokens import DARKROOM, Theme
 from app.race.batch import words
 from app.race.batch.answers import AnswerDetail, AnswersView
 from app.race.batch.plot import SPEEDS, SpeedPlot
-from app.race.batch.source import PromptSource, group
+from app.race.batch.source import PromptSource
 from app.settings.fields import ChoiceBox, choice_box
 from app.settings.spec import Choice
 from app.state.race.prompts import BatchRequest

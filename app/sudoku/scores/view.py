@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.design.controls import FlowLayout, button, label
+from app.design.controls import FlowLayout, button, group, label
 from app.design.fonts import px
 from app.design.saving import ask_target
 from app.design.tokens import Theme
@@ -94,10 +94,10 @@ class ScoreboardView(QWidget):
         choice = QWidget()
         flow = FlowLayout(choice, gap=16)
         for part in (
-            _group(*self.bins.values()),
-            _group(self.count, label(tr("of each kind"))),
-            _group(label(tr("Seed")), self.seed),
-            _group(self.run, self.stop),
+            group(*self.bins.values()),
+            group(self.count, label(tr("of each kind"))),
+            group(label(tr("Seed")), self.seed),
+            group(self.run, self.stop),
         ):
             flow.addWidget(part)
         policy = choice.sizePolicy()
@@ -287,15 +287,3 @@ def _number(name: str, low: int, high: int, value: int, width: int) -> WholeBox:
     box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
     box.setFixedWidth(px(width))
     return box
-
-
-def _group(*parts: QWidget) -> QWidget:
-    """Parts that stay on a line together."""
-    made = QWidget()
-    made.setMinimumHeight(px(36))  # as high as a field, so that all groups have one middle
-    row = QHBoxLayout(made)
-    row.setContentsMargins(0, 0, 0, 0)
-    row.setSpacing(8)
-    for part in parts:
-        row.addWidget(part)
-    return made
