@@ -70,13 +70,14 @@ def read_bytes(path: Path, most: int, *, follow_links: bool = True) -> bytes:
     """
     with open_regular(path, follow_links=follow_links) as file:
         size = os.fstat(file.fileno()).st_size
-        data = b"" if size > most else _read_up_to(file, most + 1)
+        data = b"" if size > most else read_up_to(file, most + 1)
     if size > most or len(data) > most:
         raise SafelightError(f"{path} is larger than {most:,} bytes, the most that is read of such a file")
     return data
 
 
-def _read_up_to(file: BinaryIO, most: int) -> bytes:
+def read_up_to(file: BinaryIO, most: int) -> bytes:
+    """The next bytes of a file that is read unbuffered: ``most`` of them, or all that there are."""
     parts = []
     while most > 0 and (part := file.read(most)):
         parts.append(part)
