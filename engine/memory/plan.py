@@ -38,6 +38,7 @@ class Plan:
     longest: int  # tokens of context that would fit; 0 if none do
     advice: str  # in sentences: how it fits, or what to change
     notes: tuple[str, ...]  # what the numbers leave out or take for granted
+    copy_bytes: int = 0  # on disk, of the packed copy that an import writes
 
     @property
     def total_bytes(self) -> int:

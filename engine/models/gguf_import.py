@@ -34,7 +34,6 @@ from engine.weights.loader import StoredWeights
 from engine.weights.packed_store import Manifest, companions_of
 
 OWN = ("config.json", "generation_config.json")  # made from the file's keys, whatever the tokenizer's folder has
-NAME = 80  # characters of a model's name that are shown
 
 
 @dataclass(frozen=True)
@@ -91,28 +90,15 @@ class GGUFModel(ModelFolder):
         return None, ["text only: images need the original checkpoint"]
 
 
-@dataclass(frozen=True)
-class ImportPlan:
-    """What an import would come to."""
-
-    name: str  # of the model, as the file has it
-    source_bytes: int
-    packed_bytes: int  # on disk
-    memory: Plan  # of the packed model
-
-
-def plan_import(path: Path) -> ImportPlan:
-    """What an import would come to, from the header alone.
+def plan_import(path: Path) -> Plan:
+    """Count what the imported model would take, in memory and on disk, from the header alone.
 
     Raises:
         SafelightError: as ``import_gguf``, before anything is written.
     """
     opened = GGUFModel.open_file(path)
     weights = opened.weights(DEFAULT, torch.device("meta"), None)
-    name = opened.header.values.get("general.name")
-    title = "".join(sign for sign in name[:NAME] if sign.isprintable()) if isinstance(name, str) else ""
-    memory = opened.plan(quantization=DEFAULT)
-    return ImportPlan(title or path.stem, opened.header.bytes, weights.final_bytes, memory)
+    return dataclasses.replace(opened.plan(quantization=DEFAULT), copy_bytes=weights.final_bytes)
 
 
 def import_gguf(
