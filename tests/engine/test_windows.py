@@ -11,6 +11,7 @@ import torch
 from engine import SafelightError, windows
 from engine.files import open_regular, stem_of, write_text
 from engine.memory import plan
+from engine.memory.device import choose
 from engine.memory.footprint import LEAST_CUDA_CONTEXT
 
 GB = 10**9
@@ -120,3 +121,12 @@ def test_a_card_leaves_room_for_the_desktop(
     assert found == pytest.approx(max(0.0, min(free, spare - context)), abs=1e-6)
     monkeypatch.setattr(windows, "IS_WINDOWS", False)
     assert plan.spare_bytes(torch.device("cuda", 0)) / GB == pytest.approx(max(0.0, free), abs=1e-6)
+
+
+def test_a_torch_without_cuda_is_not_mistaken_for_a_missing_card(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert choose().reason == "no CUDA device is available"
+    monkeypatch.setattr(torch.version, "cuda", None)
+    assert choose().reason == "torch is here without CUDA"
+    with pytest.raises(SafelightError, match="--torch-backend auto"):
+        choose("cuda")
