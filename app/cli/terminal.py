@@ -17,6 +17,7 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
+from app.system.windows_start import enable_escape_codes
 from engine import windows
 from engine.tasks import sudoku
 
@@ -58,6 +59,8 @@ def prepare_streams() -> None:
     On Windows a console takes all characters, and a pipe or a file only those of an old code page, as cp1252: it gets
     UTF-8 as on every other system, unless PYTHONIOENCODING says otherwise.
     """
+    if not enable_escape_codes():
+        os.environ["NO_COLOR"] = "1"  # for rich, too
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # closed by the caller, or None in a windowed program

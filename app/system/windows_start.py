@@ -1,4 +1,4 @@
-"""What a process on Windows does before it loads Qt; elsewhere nothing happens. Untested on Windows itself."""
+"""What a process on Windows does as it starts; elsewhere nothing happens. Untested on Windows itself."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 from engine import windows
 
 TASKBAR_ID = "Safelight.Safelight"
+OUTPUT, ERROR, ESCAPE_CODES = -11, -12, 4  # standard streams, and a flag of a console's mode
 
 
 def load_torch_before_qt(load: Callable[[str], object] = ctypes.CDLL) -> None:
@@ -31,3 +32,14 @@ def name_in_taskbar(system: Any = ctypes) -> None:
     if windows.IS_WINDOWS:
         with contextlib.suppress(OSError, AttributeError):
             system.windll.shell32.SetCurrentProcessExplicitAppUserModelID(TASKBAR_ID)
+
+
+def enable_escape_codes(system: Any = ctypes) -> bool:
+    """Let the console read escape codes, which older ones print; False where one cannot."""
+    if not windows.IS_WINDOWS:
+        return True
+    kernel, mode = system.windll.kernel32, ctypes.c_uint32()
+    kernel.GetStdHandle.restype = ctypes.c_void_p
+    handles = [ctypes.c_void_p(kernel.GetStdHandle(stream)) for stream in (OUTPUT, ERROR)]
+    consoles = [handle for handle in handles if kernel.GetConsoleMode(handle, ctypes.byref(mode))]
+    return all(kernel.SetConsoleMode(handle, mode.value | ESCAPE_CODES) for handle in consoles)

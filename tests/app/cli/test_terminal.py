@@ -248,8 +248,11 @@ def test_no_command_fails_over_a_character_that_the_console_lacks(monkeypatch: p
 def test_a_pipe_on_windows_loses_nothing(monkeypatch: pytest.MonkeyPatch, asked: str | None, kept: bytes) -> None:
     streams = old_streams(monkeypatch)
     monkeypatch.setattr(windows, "IS_WINDOWS", True)
+    monkeypatch.setattr(terminal, "enable_escape_codes", lambda: False)
+    monkeypatch.setenv("NO_COLOR", "")
     if asked is not None:
         monkeypatch.setenv("PYTHONIOENCODING", asked)
     terminal.prepare_streams()
     print("日 → ü", end="")
     assert written(streams)[0] == kept
+    assert not terminal.can_style(Screen())
