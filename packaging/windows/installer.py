@@ -66,11 +66,14 @@ class Places:
     def link(self) -> Path:
         return self.menu / "Safelight.lnk"
 
-    @property
-    def uv_folders(self) -> dict[str, str]:
-        """uv keeps all that it makes in the program's own folder. Its cache shares its files with the environment."""
-        folders = {"UV_TOOL_DIR": "tools", "UV_TOOL_BIN_DIR": "bin", "UV_CACHE_DIR": "cache"}
-        return {name: str(self.home / folder) for name, folder in folders.items()} | {"UV_NO_CONFIG": "1"}
+    def uv_folders(self, place: Path) -> dict[str, str]:
+        """uv makes the environment in ``place``, a folder of the program's own, and links it to files of its cache."""
+        folders = {
+            "UV_TOOL_DIR": place / "tools",
+            "UV_TOOL_BIN_DIR": place / "bin",
+            "UV_CACHE_DIR": self.home / "cache",
+        }
+        return {name: str(folder) for name, folder in folders.items()} | {"UV_NO_CONFIG": "1"}
 
 
 def install(source: Path, places: Places, system: System, uv: str, backend: str) -> None:
@@ -81,16 +84,21 @@ def install(source: Path, places: Places, system: System, uv: str, backend: str)
         backend: which torch, as ``uv --torch-backend`` takes it: "auto" is the one for this machine's card and driver.
 
     Raises:
-        InstallError: something is missing, or a step failed. The program in use stays as it was until uv has
-            fetched all of the new one.
+        InstallError: something is missing, or a step failed. An older version stays until all of this one is fetched:
+            that is made beside it first.
     """
     say(1, "looking at this machine")
     wheel = find_wheel(source)
     require_room(places, system)
     say(2, "Python and the libraries: about 3 GB with CUDA, once")
     command = [uv, "tool", "install", "--force", "--python", PYTHON, "--torch-backend", backend, str(wheel)]
-    if system.run(command, places.uv_folders):
-        raise InstallError("the libraries could not be fetched; look at the lines above, then start install.cmd again")
+    trial = places.home / "next"
+    for place in (trial, places.home) if places.scripts.exists() else (places.home,):
+        if system.run(command, places.uv_folders(place)):  # which removes what is there before it fetches
+            raise InstallError(
+                "the libraries could not be fetched; look at the lines above, then start install.cmd again"
+            )
+    shutil.rmtree(trial, ignore_errors=True)
     say(3, "a first answer, by the processor, and what fits this machine")
     program = str(places.commands / "safelight.exe")
     if system.run([program, *PROMPT, "--device", "cpu"], {}):
@@ -114,7 +122,7 @@ def uninstall(places: Places, system: System) -> None:
         InstallError: a file is in use.
     """
     try:
-        for name in ("tools", "bin", "cache"):
+        for name in ("tools", "bin", "cache", "next"):
             folder, going = places.home / name, places.home / f"{name}.going"
             if folder.exists() and not going.exists():
                 folder.rename(going)  # refused as a whole while a file in it is open, so that nothing is half removed

@@ -115,7 +115,12 @@ def test_install_repair_uninstall(
     for path in unpacked.iterdir():  # the download is gone, and the installed copy repairs itself
         path.unlink()
     monkeypatch.setattr(installer, "__file__", str(home / "installer.py"))
+    monkeypatch.setattr(machine, "fails", "tool")  # no network
+    assert started(tmp_path, machine, "--torch-backend", "cpu") == 1
+    assert len(machine.commands) == 4, "made beside what is there, which stays"
+    machine.fails = ""
     assert started(tmp_path, machine, "--torch-backend", "cpu") == 0
+    assert not (home / "next").exists()
     assert machine.path == f"{before};{home / 'bin'}"
 
     assert started(tmp_path, machine, "uninstall") == 0

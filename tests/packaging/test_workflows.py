@@ -12,7 +12,6 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 SYSTEMS = {"ubuntu", "windows", "macos"}
-FIXED = re.compile(r"\$\{\{ (matrix\.\w+|github\.(workflow|ref|workspace)) \}\}")  # nothing that a stranger writes
 
 
 def jobs(path: Path) -> dict[str, Any]:
@@ -64,7 +63,7 @@ def test_the_three_systems_are_built_and_started(name: str) -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_commands_name_what_is_in_the_repository(path: Path) -> None:
     for run in runs(path):
-        assert "${{" not in FIXED.sub("", run), "what others write could become a command"
+        assert "${{" not in run, "a value could become a command; give it by the environment"
         for script, arguments in re.findall(r"(packaging/[\w/]+\.py)(.*)", run):
             source = (ROOT / script).read_text(encoding="utf-8")
             for option in re.findall(r" (--[\w-]+)", arguments):
