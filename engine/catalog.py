@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from engine import windows
 from engine.errors import SafelightError, quoted
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
@@ -219,7 +220,7 @@ def resolve_adapter(path_or_id: str | Path) -> Path:
 def _folder(path: str | Path) -> Path:
     """A path with its user's home, if it may be one at all."""
     try:
-        folder = Path(path).expanduser()
+        folder = windows.reachable(Path(path).expanduser(), windows.BENEATH)
         folder.lstat()
     except FileNotFoundError:
         pass
