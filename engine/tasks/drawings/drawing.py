@@ -1,0 +1,58 @@
+"""A scene as pixels, by Pillow."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+
+from engine.catalog import ASSETS
+from engine.tasks.drawings.scene import Number, Scene, Shape
+
+SIDE = 128  # pixels
+_FINER = 3  # times as many while it is drawn, so that edges are smooth
+_CORNERS = {"square": (4, 45.0), "triangle": (3, -90.0), "star": (5, -90.0)}  # how many, and the first one's angle
+_NOTCH = 0.42  # a star's inner radius, by its outer one
+
+
+def draw(scene: Scene, side: int = SIDE) -> NDArray[np.uint8]:
+    """The picture (side, side, 3), RGB."""
+    wide = _FINER * side
+    image = Image.new("RGB", (wide, wide), scene.ground)
+    pen = ImageDraw.Draw(image)
+    for shape in scene.shapes:
+        _draw_shape(pen, shape, wide)
+    if scene.number is not None:
+        _draw_number(pen, scene.number, wide)
+    return np.asarray(image.reduce(_FINER))
+
+
+def _draw_shape(pen: ImageDraw.ImageDraw, shape: Shape, wide: int) -> None:
+    x, y, radius = wide * shape.x, wide * shape.y, wide * shape.radius
+    if shape.kind == "circle":
+        radius *= 0.9  # as large to the eye as the others
+        pen.ellipse((x - radius, y - radius, x + radius, y + radius), fill=shape.paint)
+        return
+    corners, first = _CORNERS[shape.kind]
+    lengths = [radius]
+    if shape.kind == "star":
+        corners, lengths = 2 * corners, [radius, _NOTCH * radius]
+    points = []
+    for corner in range(corners):
+        angle = math.radians(first + shape.turn + 360 * corner / corners)
+        length = lengths[corner % len(lengths)]
+        points.append((x + length * math.cos(angle), y + length * math.sin(angle)))
+    pen.polygon(points, fill=shape.paint)
+
+
+def _draw_number(pen: ImageDraw.ImageDraw, number: Number, wide: int) -> None:
+    place = wide * number.x, wide * number.y
+    pen.text(place, number.text, font=_font(number.font, round(wide * number.height)), fill=number.paint, anchor="mm")
+
+
+@functools.lru_cache(maxsize=256)
+def _font(name: str, size: int) -> ImageFont.FreeTypeFont:
+    return ImageFont.truetype(ASSETS / "fonts" / f"{name}.ttf", size)
