@@ -133,6 +133,9 @@ def count(model: Subject, place: Placement, context: int | None, quantization: s
             "a step takes seconds" if place.device.type == "cpu" else "the plain path is slow and needs more workspace"
         )
         notes.append(f"{plain}: with packed weights {slow}")
+    if config.vision is not None and not is_cpu:
+        tower = _gb(footprint.weights(model.build, config, chosen, mode(chosen).dtype)["vision"])
+        notes.append(f"the vision tower, {tower}, is in the computer's memory, and on the card while an image is read")
     room = _Choices(total, choices, min(config.canvas_length, most), most, free)
     longest = room.longest(name)
     return Plan(

@@ -1,4 +1,4 @@
-"""DiffusionGemma's text model: one set of weights, two modes. Knows neither sampling nor files.
+"""DiffusionGemma: one set of weights, two modes, and the tower that reads images. Knows neither sampling nor files.
 
 *Prefill* is causal and appends keys and values to the cache. *Denoise* is bidirectional over the canvas, looks at
 the cache and leaves it as it was. Parameter names are the checkpoint's, under ``model.decoder.``.
@@ -31,6 +31,7 @@ from engine.layers.norm import RMSNorm
 from engine.layers.rope import cos_sin, inverse_frequencies
 from engine.models.diffusion_gemma.block import Block
 from engine.models.network import Network
+from engine.models.vision.tower import VisionTower
 
 if TYPE_CHECKING:
     from engine.models.diffusion_gemma.fused import FusedLayers
@@ -48,6 +49,7 @@ class DiffusionGemma(Network):
         self.layers = nn.ModuleList(Block(config, layer) for layer in config.layers)
         self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.self_conditioning = SelfConditioning(config)
+        self.vision = VisionTower(config.vision, config.hidden_size) if config.vision is not None else None
         self._frequencies: dict[LayerConfig, Tensor] = {}
         self._fused: tuple[FusedLayers, torch.device, torch.dtype] | None = None
         # The reference keeps sqrt(H) in the table's type, which rounds it in bf16.

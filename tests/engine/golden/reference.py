@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import DiffusionGemmaConfig, DiffusionGemmaForBlockDiffusion, DynamicCache
 from transformers.utils import logging
 
@@ -27,8 +27,10 @@ VISION = {
     "num_key_value_heads": 2,
     "head_dim": 4,
     "patch_size": 2,
-    "position_embedding_size": 8,
+    "position_embedding_size": 40,
+    "standardize": True,
 }
+IMAGE_IDS = {"boi_token_id": 120, "image_token_id": 121, "eoi_token_id": 122}
 TEXT: dict[str, Any] = {
     "vocab_size": VOCABULARY,
     "hidden_size": 32,
@@ -65,7 +67,7 @@ class Shape:
 def build(shape: Shape, seed: int) -> DiffusionGemmaForBlockDiffusion:
     """A model all of whose weights are random, with another ``layer_scalar`` a layer and a mode."""
     config = DiffusionGemmaConfig(
-        text_config={**TEXT, **shape.text}, vision_config=dict(VISION), canvas_length=shape.canvas_length
+        text_config={**TEXT, **shape.text}, vision_config=dict(VISION), canvas_length=shape.canvas_length, **IMAGE_IDS
     )
     model = DiffusionGemmaForBlockDiffusion(config).eval()
     randomise(model, seed)
@@ -78,17 +80,24 @@ def build(shape: Shape, seed: int) -> DiffusionGemmaForBlockDiffusion:
 @torch.no_grad()
 def randomise(model: DiffusionGemmaForBlockDiffusion, seed: int) -> None:
     """Matrices with variance 1 / fan-in, norms and scales around 1, layer scalars between 0.6 and 1.4."""
+    encoder = model.model.encoder
     draws = torch.Generator().manual_seed(seed)
-    for module in (model.model.encoder.language_model, model.model.decoder):
-        for name, tensor in module.state_dict(keep_vars=True).items():
-            if name.endswith("layer_scalar"):
-                tensor.uniform_(0.6, 1.4, generator=draws)
-            elif "inv_freq" in name or "embed_scale" in name:
-                continue
-            elif tensor.dim() > 1:
-                tensor.normal_(std=tensor.shape[-1] ** -0.5, generator=draws)
-            else:
-                tensor.normal_(mean=1.0, std=0.3, generator=draws)
+    for module in (encoder.language_model, model.model.decoder, encoder.vision_tower, encoder.embed_vision):
+        randomise_module(module, draws)
+
+
+@torch.no_grad()
+def randomise_module(module: nn.Module, draws: torch.Generator) -> None:
+    """As ``randomise``, of one part."""
+    for name, tensor in module.state_dict(keep_vars=True).items():
+        if name.endswith("layer_scalar"):
+            tensor.uniform_(0.6, 1.4, generator=draws)
+        elif "inv_freq" in name or "embed_scale" in name:
+            continue
+        elif tensor.dim() > 1:
+            tensor.normal_(std=tensor.shape[-1] ** -0.5, generator=draws)
+        else:
+            tensor.normal_(mean=1.0, std=0.3, generator=draws)
 
 
 def save(model: DiffusionGemmaForBlockDiffusion, folder: Path, shard_size: str = "1GB") -> Path:
