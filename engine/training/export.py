@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from engine.config import GenerationConfig, ModelConfig
+from engine.config import GenerationConfig, ModelConfig, VisionConfig
 from engine.files import write_json
 from engine.models.diffusion_gemma.layout import released_name
 from engine.models.diffusion_gemma.network import DiffusionGemma
@@ -16,12 +17,15 @@ from engine.training.checkpointing import read_state
 from engine.training.data.corpus import write_tokenizer
 from engine.training.export_causal import export_causal
 from engine.training.recipes.causal import CAUSAL_RECIPES
-from engine.training.recipes.embedded import RECIPES
+from engine.training.recipes.embedded import IMAGE_MARKS, RECIPES
 from engine.weights.saving import save_whole
+
+IMAGE_TOKENS = {"boi": "begin", "image": "image", "eoi": "end"}  # config.json's names and ours
 
 
 def config_dict(config: ModelConfig) -> dict[str, Any]:
     """``config.json`` in the layout that this engine and transformers read."""
+    vision = {} if config.vision is None else vision_dict(config.vision)
     sliding = next(layer for layer in config.layers if layer.is_sliding)
     full = next(layer for layer in config.layers if not layer.is_sliding)
     return {
@@ -64,7 +68,21 @@ def config_dict(config: ModelConfig) -> dict[str, Any]:
             "pad_token_id": 0,
             "tie_word_embeddings": True,
         },
+        **vision,
     }
+
+
+def vision_dict(vision: VisionConfig) -> dict[str, Any]:
+    """What ``config.json`` says of images; an image takes as few tokens as can be asked for, as in training."""
+    shape = dataclasses.asdict(vision)
+    tokens = {f"{short}_token_id": shape.pop(f"{name}_token_id") for short, name in IMAGE_TOKENS.items()}
+    theta = shape.pop("rope_theta")
+    shape |= {
+        "model_type": "gemma4_vision",
+        "hidden_activation": "gelu_pytorch_tanh",
+        "rope_parameters": {"rope_type": "axial", "rope_theta": theta},
+    }
+    return {**tokens, "vision_soft_tokens_per_image": 70, "vision_config": shape}
 
 
 def generation_dict(defaults: GenerationConfig, eos_token_ids: list[int]) -> dict[str, Any]:
@@ -91,7 +109,7 @@ def write_checkpoint(network: DiffusionGemma, folder: Path, defaults: Generation
     write_json(folder / "config.json", config_dict(network.config))
     ends = [1, 8]  # <eos> and <turn|>
     write_json(folder / "generation_config.json", generation_dict(defaults, ends))
-    write_tokenizer(folder)
+    write_tokenizer(folder, () if network.config.vision is None else IMAGE_MARKS)
 
 
 def main() -> None:
@@ -106,7 +124,7 @@ def main() -> None:
     recipe = RECIPES[facts["recipe"]]
     network = DiffusionGemma(recipe.model_config())
     averaged = {k.removeprefix("average."): v for k, v in tensors.items() if k.startswith("average.")}
-    network.load_state_dict(averaged)
+    network.load_state_dict({name: averaged[name] for name in network.state_dict()})  # a probe is left behind
     write_checkpoint(network, args.out, GenerationConfig(max_new_tokens=recipe.max_new_tokens))
 
 

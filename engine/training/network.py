@@ -54,7 +54,7 @@ def encode(
         own = torch.eye(length, dtype=torch.bool, device=ids.device)
         masks = {kind: (mask & present[:, None, :] | own)[:, None] for kind, mask in masks.items() if mask is not None}
     befores = [None] * len(model.layers)
-    return _run(model, model.embed(ids), place, masks, befores, length, recompute, run_layer, outputs)
+    return run_layers(model, model.embed(ids), place, masks, befores, length, recompute, run_layer, outputs)
 
 
 def predict(
@@ -94,7 +94,7 @@ def denoise(
     masks = _canvas_masks(model, canvas, length, present)
     positions = torch.arange(length, length + count, device=canvas.device)
     x = model.self_conditioning(model.embed(canvas), soft)
-    return _run(model, x, positions, masks, prefix, 0, recompute, run_layer, outputs)[0]
+    return run_layers(model, x, positions, masks, prefix, 0, recompute, run_layer, outputs)[0]
 
 
 def attention(model: DiffusionGemma, layer: int, x: Tensor, prefix: Prefix, present: Tensor | None) -> Tensor:
@@ -106,12 +106,20 @@ def attention(model: DiffusionGemma, layer: int, x: Tensor, prefix: Prefix, pres
     Returns:
         Log-probabilities (B, heads, C, P + C), fp32.
     """
+    length, count = prefix[layer][0].shape[2], x.shape[1]
+    mask = _canvas_masks(model, x[:, :, 0], length, present).get(model.config.layers[layer].kind)
+    return attention_at(model, layer, x, prefix, torch.arange(length, length + count, device=x.device), mask)
+
+
+def attention_at(
+    model: DiffusionGemma, layer: int, x: Tensor, prefix: Prefix, positions: Tensor, mask: Tensor | None
+) -> Tensor:
+    """As ``attention``, of queries at positions (C,) or (B, 1, C) that a mask lets see."""
     block, config = model.layers[layer], model.config.layers[layer]
     assert isinstance(block, Block)
     own, normed, before = block.self_attn, block.input_layernorm(x), prefix[layer][0]
     batch, count, _ = x.shape
-    length = before.shape[2]
-    rope = model.ropes(torch.arange(length, length + count, device=x.device), x.dtype)[config]
+    rope = model.ropes(positions, x.dtype)[config]
 
     def heads(projection: nn.Module, norm: nn.Module) -> Tensor:
         return rotate(norm(projection(normed).view(batch, count, -1, own.head_dim).transpose(1, 2)), *rope)
@@ -119,7 +127,6 @@ def attention(model: DiffusionGemma, layer: int, x: Tensor, prefix: Prefix, pres
     queries = heads(own.q_proj, own.q_norm)
     keys = torch.cat([before, heads(own.k_proj, own.k_norm)], dim=2)
     scores = (queries @ keys.repeat_interleave(queries.shape[1] // keys.shape[1], dim=1).transpose(-1, -2)).float()
-    mask = _canvas_masks(model, x[:, :, 0], length, present).get(config.kind)
     return torch.log_softmax(scores if mask is None else scores.masked_fill(~mask, -1e9), dim=-1)
 
 
@@ -160,7 +167,7 @@ def through_layer(
     return block(x, rope, mask, extend, text_rows), own[0]
 
 
-def _run(
+def run_layers(
     model: DiffusionGemma,
     x: Tensor,
     positions: Tensor,

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from engine.tasks.drawings.asking import KINDS, MAX_QUESTION, ask
-from engine.tasks.drawings.drawing import SIDE, draw
+from engine.tasks.drawings.drawing import CELL_KINDS, SIDE, cells, draw
 from engine.tasks.drawings.rules import solve
 from engine.tasks.drawings.scene import COLOURS, SHAPES, Number, Scene, Shape, random_scene
 
 __all__ = [
+    "CELL_KINDS",
     "COLOURS",
     "HELD_OUT_ONE_IN",
     "KINDS",
@@ -28,6 +29,7 @@ __all__ = [
     "Scene",
     "Shape",
     "Split",
+    "cells",
     "check",
     "draw",
     "is_held_out",

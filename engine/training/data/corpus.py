@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,19 +29,24 @@ CHAT_TEMPLATE = (
 )
 
 
-def build_tokenizer() -> Tokenizer:
-    """128 tokens: 9 special ones, then the characters."""
-    vocabulary = {token: index for index, token in enumerate([*SPECIAL, *CHARACTERS])}
+def build_tokenizer(more: Sequence[str] = ()) -> Tokenizer:
+    """128 tokens: 9 special ones, then the characters; behind them ``more`` special ones."""
+    vocabulary = {token: index for index, token in enumerate([*SPECIAL, *CHARACTERS, *more])}
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[], unk_token="<unk>"))
-    tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL])
+    special = [AddedToken(token, special=True, normalized=False) for token in (*SPECIAL, *more)]
+    tokenizer.add_special_tokens(special)
     tokenizer.decoder = decoders.Fuse()
     return tokenizer
 
 
-def write_tokenizer(folder: Path) -> None:
-    """Write tokenizer.json, tokenizer_config.json and chat_template.jinja as released checkpoints lay them out."""
+def write_tokenizer(folder: Path, more: Sequence[str] = ()) -> None:
+    """Write tokenizer.json, tokenizer_config.json and chat_template.jinja as released checkpoints lay them out.
+
+    Args:
+        more: special tokens of this model.
+    """
     with replacing(folder / "tokenizer.json") as beside:
-        build_tokenizer().save(str(beside))
+        build_tokenizer(more).save(str(beside))
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",  # transformers would otherwise take it for Gemma's
         "bos_token": "<bos>",
@@ -57,12 +63,12 @@ def write_tokenizer(folder: Path) -> None:
 EOS, PAD = 1, 0
 _MARK = "\0"
 _TEMPLATE = ChatTemplate(CHAT_TEMPLATE, {"bos_token": "<bos>"})
-_BEFORE, _BEHIND = _TEMPLATE.render([{"role": "user", "content": _MARK}]).split(_MARK)
+BEFORE_MESSAGE, AFTER_MESSAGE = _TEMPLATE.render([{"role": "user", "content": _MARK}]).split(_MARK)
 
 
 def prompt_text(prompt: str) -> str:
     """The prompt as the chat template renders it: the turn marks around the text."""
-    return _BEFORE + prompt + _BEHIND
+    return BEFORE_MESSAGE + prompt + AFTER_MESSAGE
 
 
 def rows_to_batch(
