@@ -27,7 +27,7 @@ LABELS = (1 + len(drawings.CELL_KINDS), 1 + len(drawings.COLOURS), 2)  # of a ce
 
 def probe(model: DiffusionGemma) -> nn.Linear:
     """What tells from a soft token what is in its cell."""
-    return nn.Linear(model.config.hidden_size, sum(LABELS))
+    return nn.Linear(model.config.hidden_size, sum(LABELS), bias=False)
 
 
 def cut(pixels: Tensor, config: VisionConfig) -> Tensor:
@@ -81,7 +81,7 @@ def sight_loss(
 def _read(
     model: DiffusionGemma, soft: Tensor, pool: PicturePool, run_layer: RunLayer
 ) -> tuple[int, Prefix, list[Tensor]]:
-    """The pictures, then their questions: tokens up to the image's end, keys and values, what the layers give on these."""
+    """Pictures, then their questions: tokens up to an image's end, keys and values, what layers give on the latter."""
     vision = model.config.vision
     assert vision is not None
     start = torch.tensor([*message_start(), vision.begin_token_id], device=soft.device)
@@ -114,7 +114,7 @@ def _read(
 
 
 def _cell_loss(scores: Tensor, cells: Tensor) -> tuple[Tensor, Tensor]:
-    """Of a probe's scores (B, cells, sum(LABELS)): cross entropy, and the share of things whose middle is told right."""
+    """Of a probe's scores (B, cells, sum(LABELS)): cross entropy, and how many of the things are told right."""
     labels = cells.view(len(cells), CELLS**2, len(LABELS)).long()
     parts = scores.float().split(LABELS, dim=-1)
     loss = sum(

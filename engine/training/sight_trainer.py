@@ -13,13 +13,14 @@ from engine.models.vision.tower import VisionTower
 from engine.training.data.decisions import Reads
 from engine.training.data.drawings import PicturePool
 from engine.training.data.rollout import Pool
+from engine.training.loop import initialise_matrices
 from engine.training.recipes.embedded import Recipe
 from engine.training.sight import cut, probe, sight_loss
 from engine.training.trainer import Trainer
 
 
 class SightTrainer(Trainer):
-    """A run of a DiffusionGemma with a tower. The tower and what it is probed by are new, and have rates of their own."""
+    """A run of a DiffusionGemma with a tower. The tower and the probe of it are new, and have rates of their own."""
 
     def __init__(
         self,
@@ -39,8 +40,10 @@ class SightTrainer(Trainer):
         self.tower: Callable[[Tensor, int, int], Tensor] = (
             torch.compile(tower, dynamic=False) if self.compiled else tower
         )
-        self.probe = probe(self.model).to(self.device)
-        named = dict(self.model.named_parameters()) | {f"probe.{n}": p for n, p in self.probe.named_parameters()}
+        self.probe = probe(self.model)
+        initialise_matrices(self.probe, generator)
+        self.probe.to(self.device)
+        named = dict(self.model.named_parameters()) | {"probe.weight": self.probe.weight}
         fresh = {name for name in named if name.startswith(("vision.", "probe."))}
         self._train(named, generator, fresh, self.recipe.tower_rates)
 
