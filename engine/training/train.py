@@ -12,6 +12,11 @@ Decisions go on from the skills; two hours of one core take them to nine of ten 
     python -m engine.training.train decisions --out runs/decisions --device cpu --compile --threads 1 \
         --start assets/models/safelight-skills
 
+So does a model that sees; its tower begins anew. Pictures of shapes and numbers, four questions about each:
+
+    python -m engine.training.train sight --out runs/sight --device cpu --compile --threads 1 \
+        --start assets/models/safelight-skills
+
 Small causal models on the same skills (``recipes.causal``). A masked one may begin with a WeDLM's weights; the draft
 goes on from the masked run:
 

@@ -107,7 +107,7 @@ def test_the_questions_of_a_picture_stay_together(pool: PicturePool) -> None:
     assert not torch.equal(pool.renewed, torch.zeros_like(pool.renewed))
 
 
-class Stopped(Exception):
+class StopError(Exception):
     pass
 
 
@@ -117,14 +117,14 @@ class Interrupted(SightTrainer):
     def save(self) -> None:
         super().save()
         if self.step == 2:
-            raise Stopped
+            raise StopError
 
 
 def test_a_run_taken_up_again_ends_in_the_same_bits(tmp_path: Path) -> None:
     recipe: Recipe = TINY
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     SightTrainer(recipe, whole, seed=3).run()
-    with pytest.raises(Stopped):
+    with pytest.raises(StopError):
         Interrupted(recipe, parts, seed=3).run(report_every=1, save_every=0.0)
     runner = SightTrainer(recipe, parts, seed=3)
     start = {name: param.detach().clone() for name, param in runner.named.items()}
