@@ -163,7 +163,7 @@ class ModelConfig:
             tokens = (self.vision.begin_token_id, self.vision.image_token_id, self.vision.end_token_id)
             if len(set(tokens)) < len(tokens) or max(tokens) >= self.vocab_size:
                 raise SafelightError(
-                    f"config.json: the tokens of images, {tokens}, must differ and be below {self.vocab_size}, vocab_size"
+                    f"config.json: the tokens of images {tokens} must differ and be below vocab_size {self.vocab_size}"
                 )
         if self.top_k_experts > self.num_experts:
             raise SafelightError(
