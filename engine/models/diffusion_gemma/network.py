@@ -246,7 +246,7 @@ class DiffusionGemma(Network):
             spans[layer.kind] = (
                 Span(bounds, count, self._window(layer))
                 if image is None
-                else ImageSpan(bounds, count, None, places[layer.kind], masks[layer.kind])
+                else ImageSpan(bounds, count, None, places[layer.kind][1], masks[layer.kind])
             )
         x = self._embedded(ids, image)
         positions = torch.arange(start, start + count, device=self.device)
