@@ -34,7 +34,11 @@ class SkillScore:
 
 
 def show(
-    args: argparse.Namespace, what: str, titles: Mapping[str, str], scores: Mapping[str, SkillScore], names: dict[str, str]
+    args: argparse.Namespace,
+    what: str,
+    titles: Mapping[str, str],
+    scores: Mapping[str, SkillScore],
+    names: dict[str, str],
 ) -> None:
     """Print the scores that count something.
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from engine.config import GenerationConfig, ModelConfig, VisionConfig
+from engine.config import IMAGE_TOKENS, GenerationConfig, ModelConfig, VisionConfig
 from engine.files import write_json
 from engine.models.diffusion_gemma.layout import released_name
 from engine.models.diffusion_gemma.network import DiffusionGemma
@@ -20,7 +20,7 @@ from engine.training.recipes.causal import CAUSAL_RECIPES
 from engine.training.recipes.embedded import IMAGE_MARKS, RECIPES
 from engine.weights.saving import save_whole
 
-IMAGE_TOKENS = {"boi": "begin", "image": "image", "eoi": "end"}  # config.json's names and ours
+MARK_NAMES = {"boi": "begin", "image": "image", "eoi": "end"}  # config.json's names and ours
 
 
 def config_dict(config: ModelConfig) -> dict[str, Any]:
@@ -75,14 +75,14 @@ def config_dict(config: ModelConfig) -> dict[str, Any]:
 def vision_dict(vision: VisionConfig) -> dict[str, Any]:
     """What ``config.json`` says of images; an image takes as few tokens as can be asked for, as in training."""
     shape = dataclasses.asdict(vision)
-    tokens = {f"{short}_token_id": shape.pop(f"{name}_token_id") for short, name in IMAGE_TOKENS.items()}
+    tokens = {f"{short}_token_id": shape.pop(f"{name}_token_id") for short, name in MARK_NAMES.items()}
     theta = shape.pop("rope_theta")
     shape |= {
         "model_type": "gemma4_vision",
         "hidden_activation": "gelu_pytorch_tanh",
         "rope_parameters": {"rope_type": "axial", "rope_theta": theta},
     }
-    return {**tokens, "vision_soft_tokens_per_image": 70, "vision_config": shape}
+    return {**tokens, "vision_soft_tokens_per_image": IMAGE_TOKENS[0], "vision_config": shape}
 
 
 def generation_dict(defaults: GenerationConfig, eos_token_ids: list[int]) -> dict[str, Any]:

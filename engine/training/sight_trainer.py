@@ -43,7 +43,7 @@ class SightTrainer(Trainer):
         self.probe = probe(self.model)
         initialise_matrices(self.probe, generator)
         self.probe.to(self.device)
-        named = dict(self.model.named_parameters()) | {"probe.weight": self.probe.weight}
+        named = dict(self.model.named_parameters()) | {f"probe.{n}": p for n, p in self.probe.named_parameters()}
         fresh = {name for name in named if name.startswith(("vision.", "probe."))}
         self._train(named, generator, fresh, self.recipe.tower_rates)
 

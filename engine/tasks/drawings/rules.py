@@ -75,8 +75,8 @@ def _side(scene: Scene, parts: Parts) -> tuple[str, Sequence[object]] | None:
         return None
     others = [shape for shape in scene.shapes if shape is not centre]
     sign = 1 if parts["side"] in ("right of", "below") else -1
-    by = (lambda shape: shape.x) if parts["side"] in ("left of", "right of") else (lambda shape: shape.y)
-    gaps = [sign * (by(shape) - by(centre)) for shape in others]
+    across = parts["side"] in ("left of", "right of")
+    gaps = [sign * (shape.x - centre.x if across else shape.y - centre.y) for shape in others]
     if any(abs(gap) < APART for gap in gaps):
         return None
     shape = _only(shape for shape, gap in zip(others, gaps, strict=True) if gap > 0)

@@ -45,7 +45,7 @@ class PictureRows:
     def unpacked(rows: Tensor) -> PictureRows:
         """What was ``packed``."""
         count = QUESTIONS * len(rows)
-        pixels, cells, questions = rows.split([_PIXELS, _LABELS, rows.shape[1] - _PIXELS - _LABELS], dim=1)
+        pixels, cells, questions = rows.tensor_split([_PIXELS, _PIXELS + _LABELS], dim=1)
         ids, present, target = questions.reshape(count, -1).tensor_split([LENGTH, 2 * LENGTH], dim=1)
         return PictureRows(pixels, cells, TrainingBatch(ids.long(), present.bool(), target.long()))
 

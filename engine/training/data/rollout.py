@@ -45,7 +45,7 @@ class Pool:
             not be read back from the device, which would wait for it.
     """
 
-    NAMES = POOL
+    NAMES: tuple[str, ...] = POOL
     slots = None  # all of a canvas is to be written
 
     def __init__(self, draw: Draw, size: int, vocab_size: int, generator: torch.Generator, ahead: bool = False) -> None:
