@@ -27,6 +27,11 @@ CHAT_TEMPLATE = (
     "{{ bos_token }}<|turn>user\n{{ messages[-1]['content'] }}<turn|>\n"
     "{%- if add_generation_prompt %}{{ '\n' }}<|turn>model\n{% endif %}"
 )
+SEEING_TEMPLATE = CHAT_TEMPLATE.replace(
+    "{{ messages[-1]['content'] }}",
+    "{% set content = messages[-1]['content'] -%}{%- if content is string -%}{{ content }}{%- else -%}"
+    "{%- for part in content -%}{{ '<|image|>' if part['type'] == 'image' else part['text'] }}{%- endfor -%}{%- endif -%}",
+)
 
 
 def build_tokenizer(more: Sequence[str] = ()) -> Tokenizer:
@@ -43,7 +48,7 @@ def write_tokenizer(folder: Path, more: Sequence[str] = ()) -> None:
     """Write tokenizer.json, tokenizer_config.json and chat_template.jinja as released checkpoints lay them out.
 
     Args:
-        more: special tokens of this model.
+        more: special tokens of images, where the model sees.
     """
     with replacing(folder / "tokenizer.json") as beside:
         build_tokenizer(more).save(str(beside))
@@ -55,7 +60,7 @@ def write_tokenizer(folder: Path, more: Sequence[str] = ()) -> None:
         "unk_token": "<unk>",
     }
     write_json(folder / "tokenizer_config.json", settings)
-    write_text(folder / "chat_template.jinja", CHAT_TEMPLATE + "\n")
+    write_text(folder / "chat_template.jinja", (SEEING_TEMPLATE if more else CHAT_TEMPLATE) + "\n")
 
 
 # --- prompts and batches ----------------------------------------------------------------------------------------------
