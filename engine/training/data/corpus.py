@@ -30,7 +30,8 @@ CHAT_TEMPLATE = (
 SEEING_TEMPLATE = CHAT_TEMPLATE.replace(
     "{{ messages[-1]['content'] }}",
     "{% set content = messages[-1]['content'] -%}{%- if content is string -%}{{ content }}{%- else -%}"
-    "{%- for part in content -%}{{ '<|image|>' if part['type'] == 'image' else part['text'] }}{%- endfor -%}{%- endif -%}",
+    "{%- for part in content -%}{{ '<|image|>' if part['type'] == 'image' else part['text'] }}{%- endfor -%}"
+    "{%- endif -%}",
 )
 
 
