@@ -21,10 +21,12 @@ MOST_TOKENS = 2**21  # of a vocabulary
 MOST_POSITIONS = 2**24
 MOST_CANVAS = 65_536
 MOST_HEADS, MOST_HEAD_DIM = 4_096, 16_384
+MOST_TILE = 128  # pixels along a side of a soft token: 1120 of them are 18 megapixels
 MOST_THREADS = 256  # of a processor
 MOST_NAME = 64  # characters of a decoder's
 LARGEST_SEED = 2**63 - 1  # of a run; the least is 0
 MOST_REWRITES = 16  # of a block's doubtful spans
+IMAGE_TOKENS = (70, 140, 280, 560, 1120)  # budgets of an image that the published model was trained with
 MOST_REAL = 1e30  # what is a float on a graphics card, too
 BLOCK_DIFFUSION = "block_diffusion"  # the decoder whose blocks begin as uniform noise
 DENSE_EXPERTS = 8  # up to this many experts, computing all of them is faster than sorting tokens
@@ -40,6 +42,17 @@ _MOST = {
     "canvas_length": MOST_CANVAS,
     "max_position_embeddings": MOST_POSITIONS,
 }  # several times what published models have
+_MOST_VISION = {
+    "hidden_size": 2**17,
+    "intermediate_size": 2**20,
+    "num_hidden_layers": MOST_LAYERS,
+    "num_attention_heads": MOST_HEADS,
+    "num_key_value_heads": MOST_HEADS,
+    "head_dim": MOST_HEAD_DIM,
+    "patch_size": MOST_TILE,
+    "pooling_kernel_size": MOST_TILE,
+    "position_embedding_size": 2**17,
+}
 _DECODER = re.compile(r"[a-z0-9_]{0,64}")
 _OF_EXPERTS = ("num_experts", "top_k_experts", "moe_intermediate_size")  # all 0: there are none
 
@@ -60,11 +73,60 @@ class LayerConfig:
 
 
 @dataclass(frozen=True)
+class VisionConfig:
+    """Shape of the tower that reads images, and the tokens of an image in a prompt.
+
+    patch_size: pixels a side. pooling_kernel_size: patches a side of one soft token. position_embedding_size: patches
+    along a side whose places are known. An image is the begin token, as many image tokens as it takes, the end token.
+    """
+
+    hidden_size: int
+    intermediate_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    head_dim: int
+    patch_size: int
+    pooling_kernel_size: int
+    position_embedding_size: int
+    begin_token_id: int
+    image_token_id: int
+    end_token_id: int
+    rope_theta: float = 100.0
+    rms_norm_eps: float = 1e-6
+    standardize: bool = True  # with the checkpoint's mean and scale
+
+    def __post_init__(self) -> None:
+        for name, most in _MOST_VISION.items():
+            check_whole(f"config.json: vision_config.{name}", getattr(self, name), 1, most)
+        for name in ("begin_token_id", "image_token_id", "end_token_id"):
+            check_whole(f"config.json: {name} of images", getattr(self, name), 0, MOST_TOKENS)
+        for name in ("rope_theta", "rms_norm_eps"):
+            check_real(f"config.json: vision_config.{name}", getattr(self, name), 0.0, exclusive=True)
+        if not isinstance(self.standardize, bool):
+            raise SafelightError(f"config.json: vision_config.standardize is {quoted(self.standardize)}, not a boolean")
+        if self.head_dim % 4:
+            raise SafelightError(f"config.json: vision_config.head_dim {self.head_dim} is no multiple of 4")
+        if self.num_attention_heads % self.num_key_value_heads:
+            raise SafelightError(
+                f"config.json: vision_config has {self.num_key_value_heads} key-value heads, which do not divide "
+                f"{self.num_attention_heads} query heads"
+            )
+        check_whole("config.json: vision_config: pixels along a side of a token", self.tile_size, 1, MOST_TILE)
+
+    @property
+    def tile_size(self) -> int:
+        """Pixels along a side of what becomes one soft token."""
+        return self.patch_size * self.pooling_kernel_size
+
+
+@dataclass(frozen=True)
 class ModelConfig:
-    """Shape of a text model, as its family reads it from the checkpoint's ``config.json``.
+    """Shape of a model, as its family reads it from the checkpoint's ``config.json``.
 
     num_experts: 0 where the MLPs are dense, and the other two of experts with it. sliding_window: of sliding layers.
-    canvas_length: positions of a block. A family may add fields in a class of its own.
+    canvas_length: positions of a block. vision: None where it reads no images. A family may add fields in a class of
+    its own.
     """
 
     denoises: ClassVar[bool] = True
@@ -86,6 +148,7 @@ class ModelConfig:
     final_logit_softcapping: float = 30.0
     bos_token_id: int = 2
     pad_token_id: int = 0
+    vision: VisionConfig | None = None
 
     def __post_init__(self) -> None:
         for name, most in _MOST.items():
@@ -97,6 +160,12 @@ class ModelConfig:
             check_real(f"config.json: {name}", getattr(self, name), 0.0, exclusive=True)
         if not self.layers:
             raise SafelightError("config.json: the model has no layers")
+        if self.vision is not None:
+            tokens = (self.vision.begin_token_id, self.vision.image_token_id, self.vision.end_token_id)
+            if len(set(tokens)) < len(tokens) or max(tokens) >= self.vocab_size:
+                raise SafelightError(
+                    f"config.json: the tokens of images {tokens} must differ and be below vocab_size {self.vocab_size}"
+                )
         if self.top_k_experts > self.num_experts:
             raise SafelightError(
                 f"config.json: top_k_experts {self.top_k_experts} is more than num_experts {self.num_experts}"
@@ -162,6 +231,7 @@ class GenerationConfig:
         accept_probability: from which on a mask is written in masked block diffusion; the likeliest always is.
         banned_tokens: token ids that never appear, though allowed; only a pinned one stays.
         top_k: how many likeliest tokens a position each step reports; 0 reports none.
+        image_tokens: the most tokens that an image of the prompt becomes, one of ``IMAGE_TOKENS``.
     """
 
     max_new_tokens: int = 256
@@ -194,6 +264,7 @@ class GenerationConfig:
     entropy_threshold: float = 0.4
     distance_penalty: float = 0.02
     accept_probability: float = 0.9
+    image_tokens: int = 280
 
     def __post_init__(self) -> None:
         check_whole("max_new_tokens", self.max_new_tokens, 1, MOST_POSITIONS)
@@ -217,6 +288,9 @@ class GenerationConfig:
             if getattr(self, name) > 1.0:
                 raise SafelightError(f"{name} must be at most 1, not {getattr(self, name)}")
         check_whole("verify_rewrites", self.verify_rewrites, 0, MOST_REWRITES)
+        if isinstance(self.image_tokens, bool) or self.image_tokens not in IMAGE_TOKENS:
+            budgets = ", ".join(map(str, IMAGE_TOKENS))
+            raise SafelightError(f"image_tokens must be one of {budgets}, not {quoted(self.image_tokens)}")
         check_whole("sampling_top_k", self.sampling_top_k, 0, MOST_TOKENS)
         check_whole("window", self.window, 1, 1024)
         check_real("sampling_temperature", self.sampling_temperature, 0.0)

@@ -39,6 +39,7 @@ from engine.events import Event
 from engine.forks import Fork, Mark, check_seed
 from engine.layers.kv_cache import KVCache
 from engine.models.model import Model
+from engine.models.prompt import Prompt
 from engine.text.output_format import OutputFormat
 from engine.types import Cancel, Row
 
@@ -69,7 +70,7 @@ def generate(
 
     Args:
         model: from ``load_model``.
-        prompt_ids: token ids (T,), T >= 1, usually from ``model.chat_ids``.
+        prompt_ids: token ids (T,), T >= 1, usually from ``model.chat_ids``; a ``Prompt`` where there are images.
         config: how it is decoded, and the settings of that; ``None`` takes DiffusionGemma's defaults. Prefer
             ``model.generation_defaults``.
         seed: the same seed, settings, machine and model repeat the run exactly.
@@ -181,7 +182,7 @@ def generating(
         answer = answer_of(model, [int(token) for token in prompt_ids], config, output_format)
         yield from fitting(model, prompt_ids, config, seed, answer, cancel, cache)
         return
-    prompt, cache = checked_prompt(prompt_ids), bound(model, cache)
+    prompt, cache = prepared(model, prompt_ids, cache)
     check_seed(seed)
     decode = decoder_of(model, config, prompt)
     yield from decode(model, prompt, config, seed, cancel, cache)
@@ -198,7 +199,7 @@ def fitting(
 ) -> Decoding[None]:
     """As ``generating``, under the format of an answer that has not begun; see ``answer_of``."""
     require_block_diffusion(model, config, "an answer in a format")
-    prompt, cache = checked_prompt(prompt_ids), bound(model, cache)
+    prompt, cache = prepared(model, prompt_ids, cache)
     check_seed(seed)
     yield from structured(model, prompt, config, seed, cancel, cache, answer)
 
@@ -220,7 +221,7 @@ def forking(
         raise SafelightError("a run that rescues blocks cannot be forked; run it with rescue off, and fork that")
     if config.rewrites:
         raise SafelightError("a run that rewrites doubtful spans cannot be forked; run it without, and fork that")
-    prompt, cache = checked_prompt(prompt_ids), bound(model, cache)
+    prompt, cache = prepared(model, prompt_ids, cache)
     check_seed(seed)
     last = changes[-1] if changes else None
     known = len(committed) if last is None else min(len(committed), last.block)
@@ -251,7 +252,7 @@ def refilling(
 ) -> Decoding[None]:
     """As ``infill``; whoever takes the items performs the passes among them."""
     require_block_diffusion(model, config, "an infill")
-    prompt, cache = checked_prompt(prompt_ids), bound(model, cache)
+    prompt, cache = prepared(model, prompt_ids, cache)
     check_seed(seed)
     if not marks:
         raise SafelightError("nothing is marked; mark a span of settled text first")
@@ -378,27 +379,24 @@ def answer_of(
     return FormattedAnswer.of(output_format, model.tokenizer, model.config.vocab_size, config.eos_token_ids, prompt)
 
 
-def checked_prompt(prompt_ids: Sequence[int] | Tensor) -> Tensor:
-    """A prompt as a tensor (T,).
+def prepared(
+    model: BlockDenoiser, prompt_ids: Sequence[int] | Tensor, cache: KVCache | None
+) -> tuple[Tensor, KVCache]:
+    """A prompt as a tensor (T,), and the cache that it is to be read into, or a new one, bound to the model.
 
     Raises:
-        SafelightError: it is empty.
+        SafelightError: the prompt is empty, or has images that this model cannot read; the cache is another model's.
     """
-    prompt = torch.as_tensor(prompt_ids, dtype=torch.long)
+    ids = prompt_ids.ids if isinstance(prompt_ids, Prompt) else prompt_ids
+    prompt, images = torch.as_tensor(ids, dtype=torch.long), prompt_ids.images if isinstance(prompt_ids, Prompt) else ()
     if prompt.dim() != 1 or prompt.numel() == 0:
         raise SafelightError("the prompt is empty; write something first")
-    return prompt
-
-
-def bound(model: BlockDenoiser, cache: KVCache | None) -> KVCache:
-    """The cache, bound to its model, or a new one.
-
-    Raises:
-        SafelightError: it is another model's.
-    """
+    if images and model.config.vision is None:
+        raise SafelightError("this model cannot see images; leave them out, or choose a model that can")
     cache = model.new_cache() if cache is None else cache
     cache.bind(model, model.config)
-    return cache
+    cache.images = images
+    return prompt, cache
 
 
 def checked_rows(model: BlockDenoiser, committed: Sequence[Row], length: int | None) -> tuple[Tensor, ...]:

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.decoding.generate import bound, checked_prompt, checked_rows, complete
+from engine.decoding.generate import checked_rows, complete, prepared
 from engine.decoding.prefill import prefill, reuse_prefix
 from engine.decoding.protocols import BlockDenoiser
 from engine.decoding.sampler import non_finite, to_host
@@ -54,7 +54,7 @@ def influence(
         SafelightError: a canvas, position or token that is none of this model's; non-finite logits; text that does
             not fit.
     """
-    prompt, cache = checked_prompt(prompt_ids), bound(model, cache)
+    prompt, cache = prepared(model, prompt_ids, cache)
     length, size = len(canvas), model.config.vocab_size
     if not length:
         raise SafelightError("the canvas is empty; give the tokens of a block")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from engine.decoding.protocols import Passes, Prefill
@@ -53,11 +54,12 @@ def commit(ids: Tensor, cache: KVCache, cancel: Cancel | None = None) -> Passes[
 
 
 def _append(texts: Sequence[Tensor], cache: KVCache, cancel: Cancel | None) -> Passes[bool]:
-    size = cache.piece
-    pieces = [text[start : start + size] for text in texts for start in range(0, len(text), size)]
-    for number, piece in enumerate(pieces):
-        if number and cancel is not None and cancel.is_set():
-            return False
-        yield Prefill(piece, cache)
-        cache.record_ids(piece.tolist())
+    is_first = True
+    for text in texts:
+        for piece in torch.split(text, cache.pieces(len(text))):
+            if not is_first and cancel is not None and cancel.is_set():
+                return False
+            yield Prefill(piece, cache)
+            cache.record_ids(piece.tolist())
+            is_first = False
     return True

@@ -20,7 +20,7 @@ from torch import Tensor
 from engine.config import GenerationConfig
 from engine.decoding import sampling
 from engine.decoding.block_diffusion import cut_at_eos, room_for_blocks
-from engine.decoding.generate import bound, checked_prompt, require_block_diffusion, run
+from engine.decoding.generate import prepared, require_block_diffusion, run
 from engine.decoding.prefill import prefill, reuse_prefix
 from engine.decoding.protocols import BlockDenoiser, Decoding, Denoise
 from engine.decoding.sampler import non_finite, to_host
@@ -88,13 +88,14 @@ def reading(
 ) -> Decoding[None]:
     """As ``read``; whoever takes the items performs the passes among them."""
     require_block_diffusion(model, config, "a decision")
-    prompt, cache = checked_prompt(prompt_ids), bound(model, cache)
+    prompt, cache = prepared(model, prompt_ids, cache)
     check_seed(seed)
     room_for_blocks(model.config, len(prompt), len(layout.canvas))
     sheet, started = _Sheet.of(layout, model.config.vocab_size), time.perf_counter()
     kept = reuse_prefix(cache, [prompt])
     cache.reserve(len(prompt) + len(layout.canvas))
-    last = prompt[max(kept, len(prompt) - cache.piece) :]  # is read in the first step's pass
+    behind_images = max((image.end for image in cache.images), default=0)
+    last = prompt[max(kept, behind_images, len(prompt) - cache.piece) :]  # is read in the first step's pass
     is_read = yield from prefill([prompt[: len(prompt) - len(last)]], cache, cancel)
     prefilled = time.perf_counter() - started
     reads, seconds = list[tuple[NDArray[np.float32], ...]](), 0.0

@@ -78,5 +78,5 @@ def _has_text(one: Prefill | Denoise) -> bool:
 
 def _fits(one: Prefill | Denoise, texts: bool, fewest: int) -> bool:
     if isinstance(one, Prefill):
-        return texts and len(one.ids) >= fewest
+        return texts and len(one.ids) >= fewest and one.cache.image is None
     return len(one.canvas) >= fewest and (one.text is None or (texts and len(one.text) >= fewest))

@@ -47,10 +47,10 @@ class CausalReader:
 
     def prefill(self, text: Tensor, cancel: Cancel | None) -> Passes[bool]:
         """Append what the cache lacks of a text (T,), of which it holds the beginning; returns as ``prefill``."""
-        lacking, size = len(text) - self.cache.length, self.cache.piece
+        lacking = self.cache.pieces(len(text) - self.cache.length)
         if not lacking:
             return True
-        last = len(text) - (lacking % size or size)
+        last = len(text) - lacking[-1]
         if last > self.cache.length:
             is_read = yield from prefill([text[:last]], self.cache, cancel)
             if not is_read or (cancel is not None and cancel.is_set()):

@@ -52,6 +52,22 @@ class Span:
         return each[0][None] if len(each) == 1 else torch.stack(each)
 
 
+@dataclass(frozen=True)
+class ImageSpan(Span):
+    """Queries of an image in place of a text's: each attends to all of them, and to text before them as text does."""
+
+    end: int = 0  # the second bound, on the host
+    mask: Tensor | None = None  # (T, S) of the S keys up to there, where there is a window
+
+    def attend(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        """As ``Span.attend``, of one sequence."""
+        if self.mask is None:
+            return kernels.attend(queries[0], keys[0], values[0], self.bounds[0], 0, None)[None]
+        seen = slice(self.end - self.mask.shape[1], self.end)
+        mixed = attend(queries, keys[:, :, seen], values[:, :, seen], self.mask)
+        return mixed.transpose(1, 2).flatten(2)
+
+
 def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
     """softmax(q k^T) v over (B, heads, T, D), unscaled; keys and values may have fewer heads; mask True where allowed.
 

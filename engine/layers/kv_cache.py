@@ -9,8 +9,8 @@ Text is appended a piece at a time, and the first row of a piece attends to a fu
 has room for both. With kernels a piece is longer, since its keys are not copied and its masks not written: 1024 tokens
 take 52 MB more of the 26B's sliding layers than the canvas and the slack do, 2048 would take 262 MB. 1024 tokens are
 64 of each expert on average, which fills a tile of its kernel; 2048 would save a sixth of the weights' decoding, and
-cost another 110 MB of activations. The cache also stores the ids of its tokens, so that a prompt that begins with them
-is not prefilled again.
+cost another 110 MB of activations. An image is a piece by itself, and whole. The cache also stores the ids of its
+tokens, so that a prompt that begins with them is not prefilled again; an image's tokens are known by its key.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from torch import Tensor
 from engine.config import LayerConfig, ModelConfig
 from engine.errors import SafelightError
 from engine.layers.attention import Extend
+from engine.layers.images import ImageRows, keyed
 
 SLACK = 512  # tokens a sliding layer keeps beyond its window
 GROWTH = 512  # buffer sizes are multiples of this many tokens
@@ -120,9 +121,10 @@ class KVCache:
 
     def __init__(self, config: ModelConfig, device: torch.device, dtype: torch.dtype, piece: int = PIECE) -> None:
         self.length = 0  # committed tokens
-        self.piece = piece  # maximum tokens of a causal pass
+        self.piece = piece  # maximum tokens of a causal pass, unless it reads an image
+        self.images: tuple[ImageRows, ...] = ()  # of the text, also of what is not read yet; in order
         self._config = config
-        self._ids: list[int] = []  # of the committed tokens
+        self._ids: list[int | str] = []  # of the committed tokens
         self._owner: weakref.ref[object] | None = None
         self._layers = [_LayerCache(config, layer, device, dtype, piece) for layer in config.layers]
         self._device = device
@@ -204,6 +206,24 @@ class KVCache:
             layer.visible is None or layer.base <= max(0, length - layer.visible) for layer in self._layers
         )
 
+    # --- images --------------------------------------------------------------------------------------------------
+
+    @property
+    def image(self) -> ImageRows | None:
+        """The image that the text goes on with."""
+        return next((image for image in self.images if image.start == self.length), None)
+
+    def pieces(self, count: int, most: int = 0) -> list[int]:
+        """The sizes in which the next ``count`` tokens are read: ``most`` or ``piece`` at most, but an image whole."""
+        found, at, end = list[int](), self.length, self.length + count
+        starts = {image.start for image in self.images}
+        edges = {end} | starts | {image.end for image in self.images}
+        for edge in sorted(edge for edge in edges if at < edge <= end):
+            size = edge - at if at in starts else most or self.piece
+            found += [min(size, edge - start) for start in range(at, edge, size)]
+            at = edge
+        return found
+
     # --- reuse ---------------------------------------------------------------------------------------------------
 
     def bind(self, model: object, config: ModelConfig) -> None:
@@ -219,19 +239,21 @@ class KVCache:
 
     def record_ids(self, ids: Sequence[int]) -> None:
         """Set the ids of the last ``len(ids)`` committed tokens; tokens without ids are never reused."""
-        self._ids[len(self._ids) - len(ids) :] = ids
+        start = len(self._ids) - len(ids)
+        self._ids[start:] = keyed(ids, self.images, start)
 
-    def shared(self, ids: Sequence[int]) -> int:
-        """Length of the text's common prefix with ``ids``."""
+    def shared(self, ids: Sequence[int | str]) -> int:
+        """Length of the text's common prefix with ``ids``, as ``keyed`` gives them where there are images."""
         pairs = zip(self._ids, ids, strict=False)
         return next((place for place, (held, new) in enumerate(pairs) if held != new), min(self.length, len(ids)))
 
     def keep_prefix(self, ids: Sequence[int]) -> int:
-        """Truncate the text to its common prefix with ``ids``.
+        """Truncate the text to its common prefix with ``ids``, between whose tokens ``images`` are.
 
         Returns:
             The length of the rest: 0 if a sliding layer no longer holds the window before the cut.
         """
-        shared = self.shared(ids)
+        shared = self.shared(keyed(ids, self.images))
+        shared = next((image.start for image in self.images if image.start < shared < image.end), shared)
         self.truncate(shared if self._can_cut(shared) else 0)
         return self.length

@@ -1,4 +1,4 @@
-"""The attention mask of text that is appended to text."""
+"""The attention masks of text, and of an image, that is appended to text."""
 
 from __future__ import annotations
 
@@ -21,3 +21,12 @@ def causal_mask(committed: int, count: int, window: int | None, device: torch.de
     key = torch.arange(prefix + count, device=device)[None, :]
     mask = key <= query
     return mask if window is None else mask & (key > query - window)
+
+
+def image_mask(committed: int, count: int, window: int | None, device: torch.device) -> Tensor | None:
+    """As ``causal_mask``, of an image's tokens, which also attend to one another; None: to everything."""
+    if window is None:
+        return None
+    mask = causal_mask(committed, count, window, device)
+    mask[:, mask.shape[1] - count :] = True
+    return mask

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from engine.config import ModelConfig
+from engine.config import ModelConfig, VisionConfig
 from engine.layers.adapted import linear
 from engine.layers.norm import RMSNorm
 
@@ -20,7 +20,7 @@ def gelu(x: Tensor) -> Tensor:
 class GatedMLP(nn.Module):
     """down(activation(gate(x)) * up(x)), (..., H) -> (..., H)."""
 
-    def __init__(self, config: ModelConfig, activation: Callable[[Tensor], Tensor] = gelu) -> None:
+    def __init__(self, config: ModelConfig | VisionConfig, activation: Callable[[Tensor], Tensor] = gelu) -> None:
         super().__init__()
         self.activation = activation
         self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)

@@ -84,7 +84,7 @@ def weights(build: Build, config: ModelConfig, precision: Precision, dtype: torc
         network = build(config)
         if precision.is_packed:
             install(network, precision, dtype)
-    parts = dict.fromkeys(("experts", "attention", "dense", "embedding", "other"), 0)
+    parts = dict.fromkeys(("experts", "attention", "dense", "embedding", "other", "vision"), 0)
     for name, parameter in network.named_parameters():
         parts[_part(name)] += parameter.numel() * dtype.itemsize
     for name, buffer in network.named_buffers():
@@ -93,6 +93,8 @@ def weights(build: Build, config: ModelConfig, precision: Precision, dtype: torc
 
 
 def _part(name: str) -> str:
+    if name.startswith("vision."):
+        return "vision"
     if ".experts." in name:
         return "experts"
     if any(projection in name for projection in PROJECTIONS):
@@ -109,13 +111,14 @@ def parts(build: Build, config: ModelConfig, mode: Mode, context: int) -> dict[s
     On a CPU alone: process, the program itself. On CUDA alone: cuda_context.
     """
     counted = weights(build, config, mode.precision, mode.dtype)
+    if not mode.on_cpu:
+        counted = counted | {"vision": 0}  # parked on the host
     if mode.has_kernels and config.denoises:
         layers, stays, stage = kernel_pass(config, mode, min(KERNEL_PIECE, context)), step_memory(config, mode), 0
     else:
         layers, (stays, stage) = layer_pass(config, mode, context), vocabulary_stage(config, mode)
     piece = PIECE if mode.on_cpu else KERNEL_PIECE
     return counted | {
-        "vision": 0,
         "kv_cache": cache_bytes(config, context + config.canvas_length, mode.dtype.itemsize, piece),
         "activations": layers,
         "workspace": stays + max(0, stage - layers),

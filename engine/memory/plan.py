@@ -137,6 +137,9 @@ def count(model: Subject, place: Placement, context: int | None, quantization: s
         notes.append(f"{plain}: with packed weights {slow}")
     if windows.IS_WINDOWS and not is_cpu:
         notes.append(f"of the card, {_gb(DESKTOP)} are left to the desktop")
+    if config.vision is not None and not is_cpu:
+        tower = _gb(footprint.weights(model.build, config, chosen, mode(chosen).dtype)["vision"])
+        notes.append(f"the vision tower, {tower}, is in the computer's memory, and on the card while an image is read")
     room = _Choices(total, choices, min(config.canvas_length, most), most, free)
     longest = room.longest(name)
     return Plan(

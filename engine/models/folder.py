@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,17 @@ class ModelFolder:
         """
         return StoredWeights.open(self.path, self.raw.get("quantization_config"))
 
+    @cached_property
+    def stored_config(self) -> ModelConfig:
+        """Its config as far as the weights have it: without the tower that reads images where that was left out.
+
+        Raises:
+            SafelightError: as ``stored``.
+        """
+        beginnings = ("vision.", *self.family.names.skipped)  # in a store and as released
+        has_tower = any(name.startswith(beginnings) for name in self.stored.checkpoint.headers)
+        return self.config if has_tower else replace(self.config, vision=None)
+
     def weights(
         self, quantization: str, device: torch.device, dtype: torch.dtype | None, unpacked: Precision | None = None
     ) -> Weights[Network]:
@@ -66,7 +77,7 @@ class ModelFolder:
         check_quantization(quantization)
         precision = self.stored.precision_for(quantization, unpacked)
         with torch.device("meta"):
-            network = self.family.build(self.config)
+            network = self.family.build(self.stored_config)
         return self.stored.fit(network, self.family.names, precision, device, dtype)
 
     def companions(self) -> dict[str, bytes]:
@@ -79,28 +90,26 @@ class ModelFolder:
         """Count what it would take; see ``plan``."""
         check_quantization(quantization)
         place = choose(device, dtype)
-        stored, notes = self._described(quantization)
-        model = Subject(self.path.name, self.config, self.family.build, stored, tuple(notes))
+        config, stored, notes = self._described(quantization)
+        model = Subject(self.path.name, config, self.family.build, stored, tuple(notes))
         return count(model, place, context, quantization, dtype)
 
-    def _described(self, quantization: str) -> tuple[Precision | None, list[str]]:
-        """How the weights are packed already (None: they are not), and what to say of the checkpoint."""
-        vision = "images are not supported yet: the vision part is skipped and counts 0"
+    def _described(self, quantization: str) -> tuple[ModelConfig, Precision | None, list[str]]:
+        """What there is of it, how the weights are packed already (None: they are not), and what to say of it."""
         is_store = packed_store.is_store(self.path) or (self.path / store_files.PARTIAL).exists()
         if is_store or any(self.path.glob("*.safetensors")):
             # On the meta device: headers are checked, and nothing is allocated.
             found = self.weights(quantization, torch.device("meta"), None)
-            return self.stored.precision, [vision] if found.skipped else []
+            skipped = ["its part for images is of a kind that is not supported: it is skipped and counts 0"]
+            return self.stored_config, self.stored.precision, skipped if found.skipped else []
         notes = ["counted from config.json; the weights are not here yet"]
-        if self.raw.get("vision_config"):
-            notes.append(vision)
         if self.raw.get("quantization_config") is None:
-            return None, notes
+            return self.config, None, notes
         scheme = compressed_tensors.read_scheme(self.raw["quantization_config"])
         if quantization != "auto" and PRECISIONS[quantization].experts != scheme:
             raise SafelightError(f"{self.path} is packed as {scheme}; use quantization auto, or a checkpoint in bf16")
         notes.append(f"experts and attention are taken to be {scheme}, the rest 8-bit")
-        return Precision(scheme, scheme, INT8, INT8), notes
+        return self.config, Precision(scheme, scheme, INT8, INT8), notes
 
 
 def plan(

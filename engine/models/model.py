@@ -51,7 +51,7 @@ class Model:
     generation_defaults: GenerationConfig
     placement: Placement
     load_seconds: float
-    skipped_vision_tensors: int
+    skipped_vision_tensors: int  # of a tower that is not of a kind that is known
     precision: Precision
     threads: int  # of the processor that a pass takes; 0 on a GPU
     most_threads: int  # that one of several runs may take

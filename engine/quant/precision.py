@@ -17,7 +17,7 @@ class Precision:
 
     Four bits suffice for experts. In attention, dense MLP, self-conditioning and the embedding table they make the
     sampler take many more steps. A model without experts takes them all the same, see ``for_dense``: most of its
-    weights are in the layers. Norms, biases, router and scalars are never packed.
+    weights are in the layers. Norms, biases, router, scalars and the tower that reads images are never packed.
     """
 
     experts: Scheme | None = None
@@ -42,6 +42,8 @@ class Precision:
     def part(module: str) -> str:
         """The part that a layer belongs to, by its path in the network; "" where it is never packed."""
         name = f".{module}."
+        if name.startswith(".vision."):
+            return None
         if ".experts." in name:
             return "experts"
         if ".self_attn." in name:

@@ -16,7 +16,7 @@ from engine.training.checkpointing import read_state
 from engine.training.data.corpus import write_tokenizer
 from engine.training.export_causal import export_causal
 from engine.training.recipes.causal import CAUSAL_RECIPES
-from engine.training.recipes.embedded import RECIPES
+from engine.training.recipes.embedded import IMAGE_MARKS, RECIPES
 from engine.weights.saving import save_whole
 
 
@@ -28,7 +28,7 @@ def write_checkpoint(network: DiffusionGemma, folder: Path, defaults: Generation
     write_json(folder / "config.json", config_dict(network.config))
     ends = [1, 8]  # <eos> and <turn|>
     write_json(folder / "generation_config.json", generation_dict(defaults, ends))
-    write_tokenizer(folder)
+    write_tokenizer(folder, () if network.config.vision is None else IMAGE_MARKS)
 
 
 def main() -> None:
@@ -43,7 +43,7 @@ def main() -> None:
     recipe = RECIPES[facts["recipe"]]
     network = DiffusionGemma(recipe.model_config())
     averaged = {k.removeprefix("average."): v for k, v in tensors.items() if k.startswith("average.")}
-    network.load_state_dict(averaged)
+    network.load_state_dict({name: averaged[name] for name in network.state_dict()})  # a probe is left behind
     write_checkpoint(network, args.out, GenerationConfig(max_new_tokens=recipe.max_new_tokens))
 
 

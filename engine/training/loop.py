@@ -14,6 +14,7 @@ import json
 import math
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -69,23 +70,36 @@ class TrainingLoop(ABC):
         folder.mkdir(parents=True, exist_ok=True)
         self.sums: dict[str, Tensor] = {}  # running means, on the device
 
-    def _train(self, named: dict[str, nn.Parameter], generator: torch.Generator) -> None:
-        """Take over the parameters to be trained, on the device, and the CPU's generator that they were drawn from."""
+    def _train(
+        self, named: dict[str, nn.Parameter], generator: torch.Generator, fresh: Collection[str] = (), pace: float = 1.0
+    ) -> None:
+        """Take over the parameters to be trained, on the device, and the CPU's generator that they were drawn from.
+
+        Args:
+            fresh: names of those that are trained at ``pace`` times the recipe's rates.
+        """
         recipe = self.recipe
         self.generator = torch.Generator(self.device) if self.ahead else generator
         self.named = named
         self.average = {name: param.detach().clone() for name, param in named.items()}
-        matrices = [p for n, p in named.items() if p.dim() > 1 and "embed" not in n and "router" not in n]
-        chosen = set(map(id, matrices))
-        self.muon = Muon(matrices, lr=recipe.muon_lr)
-        self.optimizers: dict[str, torch.optim.Optimizer] = {"muon": self.muon}
-        self.rates = {"muon": recipe.muon_lr}
-        if others := [p for p in named.values() if id(p) not in chosen]:
-            fused = True if self.ahead else None
-            self.optimizers["adam"] = torch.optim.AdamW(
-                others, lr=recipe.adam_lr, betas=(0.9, 0.98), weight_decay=0.0, fused=fused
-            )
-            self.rates["adam"] = recipe.adam_lr
+        self.optimizers: dict[str, torch.optim.Optimizer] = {}
+        self.rates: dict[str, float] = {}
+        for ending, share in (("", 1.0), ("_fresh", pace)):
+            own = {n: p for n, p in named.items() if (n in fresh) == bool(ending)}
+            matrices = {n: p for n, p in own.items() if p.dim() > 1 and "embed" not in n and "router" not in n}
+            others = [p for n, p in own.items() if n not in matrices]
+            if matrices:
+                self.rates[f"muon{ending}"] = share * recipe.muon_lr
+                self.optimizers[f"muon{ending}"] = Muon(matrices.values(), lr=share * recipe.muon_lr)
+            if others:
+                self.rates[f"adam{ending}"] = share * recipe.adam_lr
+                self.optimizers[f"adam{ending}"] = torch.optim.AdamW(
+                    others,
+                    lr=share * recipe.adam_lr,
+                    betas=(0.9, 0.98),
+                    weight_decay=0.0,
+                    fused=True if self.ahead else None,
+                )
 
     def _open(self) -> None:
         """Resume the run that is in the folder, if one is, and open its rows.

@@ -54,7 +54,7 @@ def encode(
         own = torch.eye(length, dtype=torch.bool, device=ids.device)
         masks = {kind: (mask & present[:, None, :] | own)[:, None] for kind, mask in masks.items() if mask is not None}
     befores = [None] * len(model.layers)
-    return _run(model, model.embed(ids), place, masks, befores, length, recompute, run_layer, outputs)
+    return run_layers(model, model.embed(ids), place, masks, befores, length, recompute, run_layer, outputs)
 
 
 def predict(
@@ -94,7 +94,7 @@ def denoise(
     masks = _canvas_masks(model, canvas, length, present)
     positions = torch.arange(length, length + count, device=canvas.device)
     x = model.self_conditioning(model.embed(canvas), soft)
-    return _run(model, x, positions, masks, prefix, 0, recompute, run_layer, outputs)[0]
+    return run_layers(model, x, positions, masks, prefix, 0, recompute, run_layer, outputs)[0]
 
 
 def attention(model: DiffusionGemma, layer: int, x: Tensor, prefix: Prefix, present: Tensor | None) -> Tensor:
@@ -106,12 +106,18 @@ def attention(model: DiffusionGemma, layer: int, x: Tensor, prefix: Prefix, pres
     Returns:
         Log-probabilities (B, heads, C, P + C), fp32.
     """
-    before = prefix[layer][0]
-    length = before.shape[2]
-    queries, own = _turned(model, layer, x, length)
-    keys = torch.cat([before, own], dim=2)
-    scores = (queries @ keys.repeat_interleave(queries.shape[1] // keys.shape[1], dim=1).transpose(-1, -2)).float()
+    length, count = prefix[layer][0].shape[2], x.shape[1]
     mask = _canvas_masks(model, x[:, :, 0], length, present).get(model.config.layers[layer].kind)
+    return attention_at(model, layer, x, prefix, torch.arange(length, length + count, device=x.device), mask)
+
+
+def attention_at(
+    model: DiffusionGemma, layer: int, x: Tensor, prefix: Prefix, positions: Tensor, mask: Tensor | None
+) -> Tensor:
+    """As ``attention``, of queries at positions (C,) or (B, 1, C) that a mask lets see."""
+    queries, own = _turned(model, layer, x, positions)
+    keys = torch.cat([prefix[layer][0], own], dim=2)
+    scores = (queries @ keys.repeat_interleave(queries.shape[1] // keys.shape[1], dim=1).transpose(-1, -2)).float()
     return torch.log_softmax(scores if mask is None else scores.masked_fill(~mask, -1e9), dim=-1)
 
 
@@ -128,7 +134,7 @@ def text_attention(
         Log-probabilities (N, heads, P), fp32.
     """
     rows, places = at
-    queries = _turned(model, layer, x, 0)[0][rows, :, places]  # (N, heads, D)
+    queries = _turned(model, layer, x, torch.arange(x.shape[1], device=x.device))[0][rows, :, places]  # (N, heads, D)
     keys = prefix[layer][0][rows]
     keys = keys.repeat_interleave(queries.shape[1] // keys.shape[1], dim=1)
     scores = (keys @ queries[..., None])[..., 0].float()
@@ -136,13 +142,13 @@ def text_attention(
     return torch.log_softmax(scores.masked_fill(~seen[:, None], -1e9), dim=-1)
 
 
-def _turned(model: DiffusionGemma, layer: int, x: Tensor, first: int) -> tuple[Tensor, Tensor]:
-    """Queries and keys (B, heads, N, D) of a layer's input (B, N, H), whose first token stands at ``first``."""
+def _turned(model: DiffusionGemma, layer: int, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+    """Queries and keys (B, heads, N, D) of a layer's input (B, N, H), at positions (N,) or (B, 1, N)."""
     block, config = model.layers[layer], model.config.layers[layer]
     assert isinstance(block, Block)
     own, normed = block.self_attn, block.input_layernorm(x)
     batch, count, _ = x.shape
-    rope = model.ropes(torch.arange(first, first + count, device=x.device), x.dtype)[config]
+    rope = model.ropes(positions, x.dtype)[config]
 
     def heads(projection: nn.Module, norm: nn.Module) -> Tensor:
         return rotate(norm(projection(normed).view(batch, count, -1, own.head_dim).transpose(1, 2)), *rope)
@@ -187,7 +193,7 @@ def through_layer(
     return block(x, rope, mask, extend, text_rows), own[0]
 
 
-def _run(
+def run_layers(
     model: DiffusionGemma,
     x: Tensor,
     positions: Tensor,

@@ -26,6 +26,7 @@ from torch import Tensor
 
 from engine.errors import SafelightError
 from engine.training.data.corpus import SudokuSource
+from engine.training.data.drawings import PictureRows
 from engine.training.data.rollout import TrainingBatch
 from engine.training.data.sources import Source, open_source
 from engine.training.data.text_rows import TextRows
@@ -69,7 +70,7 @@ class RowPlan:
             yield from ((i, step // feed.every + 1) for i, feed in enumerate(feeds) if step % feed.every == 0)
             step += 1
 
-    def make(self, source: Source, index: int, block: int) -> TrainingBatch | TextRows:
+    def make(self, source: Source, index: int, block: int) -> TrainingBatch | TextRows | PictureRows:
         """The rows of a feed's block."""
         feed = self.feeds()[index]
         source.reseed(block)
@@ -107,7 +108,7 @@ class Inline:
             for source in self.sources:
                 source.reseed(plan.step)
 
-    def draw(self, index: int, count: int) -> TrainingBatch | TextRows:
+    def draw(self, index: int, count: int) -> TrainingBatch | TextRows | PictureRows:
         started = time.perf_counter()
         batch = self.sources[index].draw(count)
         self.waited += time.perf_counter() - started
@@ -149,7 +150,7 @@ class Producers:
             process.start()
             theirs.close()
 
-    def draw(self, index: int, count: int) -> TrainingBatch | TextRows:
+    def draw(self, index: int, count: int) -> TrainingBatch | TextRows | PictureRows:
         """The next block, which must be of this feed."""
         turn = self.taken % len(self.pipes)
         started = time.perf_counter()
@@ -169,6 +170,8 @@ class Producers:
         rows = rows.to(self.device, non_blocking=True)
         if feed.kind == "text":
             return TextRows.unpacked(rows, self.widths[index])
+        if feed.kind == "drawings":
+            return PictureRows.unpacked(rows)
         return unpacked(rows, self.widths[index], feed.is_read)
 
     def set_step(self, step: int) -> None:
@@ -192,9 +195,9 @@ class Producers:
         self.pipes, self.processes = [], []
 
 
-def packed(batch: TrainingBatch | TextRows) -> Tensor:
+def packed(batch: TrainingBatch | TextRows | PictureRows) -> Tensor:
     """Rows as bytes (B, N): prompt ids, where they are present, target canvases, and the slots of decisions."""
-    if isinstance(batch, TextRows):
+    if isinstance(batch, TextRows | PictureRows):
         return batch.packed()
     slots = [] if batch.slots is None else [batch.slots]
     return torch.cat([batch.ids, batch.present, batch.target, *slots], dim=1).to(torch.uint8)

@@ -12,6 +12,11 @@ Decisions go on from the skills; two hours of one core take them to nine of ten 
     python -m engine.training.train decisions --out runs/decisions --device cpu --compile --threads 1 \
         --start assets/models/safelight-skills
 
+So does a model that sees; its tower begins anew. Pictures of shapes and numbers, four questions about each:
+
+    python -m engine.training.train sight --out runs/sight --device cpu --compile --threads 1 \
+        --start assets/models/safelight-skills
+
 Small causal models on the same skills (``recipes.causal``). A masked one may begin with a WeDLM's weights; the draft
 goes on from the masked run:
 
@@ -56,6 +61,7 @@ from engine.training.causal_trainer import CausalTrainer
 from engine.training.loop import TrainingLoop
 from engine.training.recipes.causal import CAUSAL_CARD_RECIPES, CAUSAL_RECIPES, CausalRecipe
 from engine.training.recipes.embedded import CARD_RECIPES, RECIPES, Recipe
+from engine.training.sight_trainer import SightTrainer
 from engine.training.trainer import Trainer
 
 ON_CPU: dict[str, Recipe | CausalRecipe] = {**RECIPES, **CAUSAL_RECIPES}
@@ -98,6 +104,15 @@ def chosen_recipe(args: argparse.Namespace, device: str) -> Recipe | CausalRecip
     return recipe
 
 
+Settings = tuple[Path, int, str, bool, Path | None]  # folder, seed, device, whether it is compiled, start
+
+
+def _open(recipe: Recipe | CausalRecipe, settings: Settings) -> TrainingLoop:
+    if isinstance(recipe, CausalRecipe):
+        return CausalTrainer(recipe, *settings)
+    return Trainer(recipe, *settings) if recipe.vision is None else SightTrainer(recipe, *settings)
+
+
 def main() -> int:
     args = arguments().parse_args()
     if args.threads:
@@ -111,10 +126,7 @@ def main() -> int:
         recipe = chosen_recipe(args, device)
         compiled = device == "cuda" if args.compile is None else args.compile
         settings = args.out, args.seed, device, compiled, args.start
-        run: TrainingLoop = (
-            CausalTrainer(recipe, *settings) if isinstance(recipe, CausalRecipe) else Trainer(recipe, *settings)
-        )
-        run.run()
+        _open(recipe, settings).run()
     except SafelightError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -61,9 +61,9 @@ class Trainer(TrainingLoop):
         self.model = DiffusionGemma(recipe.model_config())
         initialise(self.model, generator)
         if start is not None:
-            self.model.load_state_dict(load_model(start, device="cpu", dtype="float32").network.state_dict())
+            self._take_weights(start)
         self.model.to(self.device)
-        self._train(dict(self.model.named_parameters()), generator)
+        self._take_parameters(generator)
         self.forward: Callable[..., tuple[Tensor, Tensor]] = self._forward
         self.run_layer: RunLayer = through_layer
         if compiled and recipe.mix:
@@ -77,6 +77,17 @@ class Trainer(TrainingLoop):
         self.pools: list[Pool | Reads] = []
         self._open()
 
+    def _take_weights(self, start: Path) -> None:
+        """Those of a trained model; what it does not have, a tower and its tokens, stays as it was drawn."""
+        own, given = self.model.state_dict(), load_model(start, device="cpu", dtype="float32").network.state_dict()
+        table = own["embed_tokens.weight"]
+        table[: len(given["embed_tokens.weight"])] = given["embed_tokens.weight"]
+        self.model.load_state_dict(own | given | {"embed_tokens.weight": table})
+
+    def _take_parameters(self, generator: torch.Generator) -> None:
+        """Call ``_train`` with what is to be trained."""
+        self._train(dict(self.model.named_parameters()), generator)
+
     def _add_gradients(self) -> dict[str, Tensor]:
         recipe, found = self.recipe, dict[str, Tensor]()
         late = self.trained or self.done >= (1 - recipe.late_share) * recipe.whole
@@ -84,13 +95,16 @@ class Trainer(TrainingLoop):
             if self.step % feed.every:
                 continue
             with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=has_bf16(self.device)):
-                loss, logits = self.forward(
-                    pool.ids, pool.present, pool.canvas, pool.soft, pool.target, pool.slots, pool.looks
-                )
+                loss, logits, more = self._loss(pool)
             loss.backward()  # type: ignore[no-untyped-call]
             right = pool.advance(logits.detach(), recipe.retire_late if late else recipe.retire_early)
-            found |= {f"loss{index}": loss.detach(), f"right{index}": right}
+            found |= {f"loss{index}": loss.detach(), f"right{index}": right} | more
         return found
+
+    def _loss(self, pool: Pool | Reads) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+        """A pool's loss and logits, and what else is reported."""
+        found = self.forward(pool.ids, pool.present, pool.canvas, pool.soft, pool.target, pool.slots, pool.looks)
+        return *found, {}
 
     def _forward(
         self,
@@ -106,7 +120,7 @@ class Trainer(TrainingLoop):
         run_layer = through_layer if slots is None else self.run_layer  # few of a mix's rows are walks
         padded = present if self.recipe.name != "sudoku" else None
         # Without, a third is saved, where how prompts are read has been learnt.
-        with torch.set_grad_enabled(not self.trained or self.recipe.name == "decisions"):
+        with torch.set_grad_enabled(not self.trained or bool(self.recipe.mix)):
             _, prefix = encode(self.model, ids, padded, run_layer=run_layer, outputs=None if slots is None else read)
         logits = predict(self.model, canvas, soft, prefix, padded, run_layer, None if slots is None else written)
         if slots is None or looks is None:

@@ -47,6 +47,9 @@ class Expected:
     put: Callable[[Tensor], None] = field(repr=False)
 
 
+VISION = "vision."
+"""How the paths of the tower begin that reads images, in a network that has one."""
+
 Layout = dict[str, Expected]
 """Name in the checkpoint -> what is expected there."""
 
@@ -56,12 +59,15 @@ class Names:
     """What a family's released checkpoints call its tensors."""
 
     released: Callable[[str], str]  # of one of our parameters
-    skipped: tuple[str, ...] = ()  # beginnings of names that are known and not read: parts that are not supported
+    skipped: tuple[str, ...] = ()  # beginnings of the names of parts that are not read where the network lacks them
     ignored: re.Pattern[str] | None = None  # names of tensors that are left out where the network lacks them
 
 
 class State:
-    """The network's tensors as they come in, on a device; with ``dtype`` None what is not packed keeps its type."""
+    """The network's tensors as they come in, on a device; with ``dtype`` None what is not packed keeps its type.
+
+    Those of the tower that reads images stay in the computer's memory, from where they are lent to the device.
+    """
 
     def __init__(self, network: nn.Module, device: torch.device, dtype: torch.dtype | None) -> None:
         self.network, self.device, self.dtype = network, device, dtype
@@ -94,8 +100,13 @@ class State:
     def keep(self, key: str, tensor: Tensor) -> None:
         """A finished tensor. Packed ones on the CPU stay in the mapped file; the others are copied."""
         if key in self.plain:
-            tensor = tensor.to(self.device, self.dtype or tensor.dtype, copy=True)
-        self.tensors[key] = tensor.to(self.device)
+            tensor = tensor.to(self.device_of(key), self.dtype or tensor.dtype, copy=True)
+        self.tensors[key] = tensor.to(self.device_of(key))
+
+    def device_of(self, path: str) -> torch.device:
+        """Where a tensor of the network is to be."""
+        is_parked = path.startswith(VISION) and self.device.type == "cuda"
+        return torch.device("cpu") if is_parked else self.device
 
     def final_bytes(self, path: str) -> int:
         """Bytes of a weight once it is here; two a number where it is not packed."""
@@ -131,8 +142,9 @@ def check(checkpoint: TensorSource, layout: Layout, names: Names) -> int:
         SafelightError: a tensor is missing, surplus, or of another shape or type.
     """
     folder, found = checkpoint.folder, 0
+    skipped = tuple(part for part in names.skipped if not any(name.startswith(part) for name in layout))
     for name, header in checkpoint.headers.items():
-        if name.startswith(names.skipped):
+        if name.startswith(skipped):
             found += 1
         elif name not in layout:
             if names.ignored is not None and names.ignored.fullmatch(name):

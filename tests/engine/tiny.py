@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from engine import GenerationConfig, ModelConfig
-from engine.config import LayerConfig
+from engine.config import LayerConfig, VisionConfig
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.training.export import write_checkpoint
 
@@ -31,6 +31,21 @@ CONFIG = ModelConfig(
     canvas_length=CANVAS,
     max_position_embeddings=4096,
 )
+
+VISION = VisionConfig(
+    hidden_size=16,
+    intermediate_size=24,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    num_key_value_heads=2,
+    head_dim=8,
+    patch_size=2,
+    pooling_kernel_size=2,
+    position_embedding_size=2240,
+    begin_token_id=120,
+    image_token_id=121,
+    end_token_id=122,
+)  # of a model that sees; pixels in tiles of four by four
 
 
 def network(seed: int = 0, **changes: Any) -> DiffusionGemma:

@@ -6,6 +6,7 @@ from typing import Any
 
 from engine.config import MOST_LAYERS, LayerConfig, ModelConfig, check_whole
 from engine.errors import SafelightError, quoted
+from engine.models.vision.config import read_vision
 
 
 def read_config(raw: dict[str, Any]) -> ModelConfig:
@@ -49,6 +50,7 @@ def read_config(raw: dict[str, Any]) -> ModelConfig:
             final_logit_softcapping=text.get("final_logit_softcapping") or 30.0,
             bos_token_id=_first(text.get("bos_token_id"), 2),
             pad_token_id=_first(text.get("pad_token_id"), 0),
+            vision=read_vision(raw, need("vocab_size")),
         )
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
         raise SafelightError(f"config.json is malformed: {error}") from error

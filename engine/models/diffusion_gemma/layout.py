@@ -14,17 +14,29 @@ from engine.weights.layout import Names
 
 DECODER = "model.decoder."
 ENCODER = "model.encoder.language_model."
-VISION = ("model.encoder.vision_tower.", "model.encoder.embed_vision.")  # not read: images are not supported yet
+TOWER = "model.encoder.vision_tower."
+PROJECTOR = "model.encoder.embed_vision."
+_INNER = re.compile(r"(layers\.\d+\.(?:self_attn|mlp)\.\w+_proj)\.(.+)")
 
 
 def released_name(parameter: str) -> str:
     """The released name of one of our parameters."""
+    if parameter.startswith("vision."):
+        return _vision_name(parameter.removeprefix("vision."))
     if parameter.endswith(".causal_layer_scalar"):
         return ENCODER + parameter.replace("causal_layer_scalar", "layer_scalar")
     return DECODER + parameter
 
 
-NAMES = Names(released_name, VISION)
+def _vision_name(parameter: str) -> str:
+    if parameter.startswith("projection."):
+        return PROJECTOR + parameter.replace("projection", "embedding_projection")
+    if parameter.startswith("layers."):
+        return TOWER + "encoder." + _INNER.sub(r"\1.linear.\2", parameter)
+    return TOWER + parameter
+
+
+NAMES = Names(released_name, skipped=(TOWER, PROJECTOR))
 TARGETS = Targets(
     re.compile(
         r"layers\.\d+\.(self_attn\.[qkvo]_proj|mlp\.(gate|up|down)_proj)|self_conditioning\.(gate|up|down)_proj"

@@ -1,4 +1,4 @@
-"""DiffusionGemma's text model: one set of weights, two modes. Knows neither sampling nor files.
+"""DiffusionGemma: one set of weights, two modes, and the tower that reads images. Knows neither sampling nor files.
 
 *Prefill* is causal and appends keys and values to the cache. *Denoise* is bidirectional over the canvas, looks at
 the cache and leaves it as it was. Parameter names are the checkpoint's, under ``model.decoder.``.
@@ -22,15 +22,17 @@ from torch import Tensor, nn
 from engine import kernels
 from engine.config import LayerConfig, ModelConfig
 from engine.errors import SafelightError
-from engine.layers.attention import Extend, Span
+from engine.layers.attention import Extend, ImageSpan, Span
 from engine.layers.embedding import TokenTable
+from engine.layers.images import ImageRows
 from engine.layers.kv_cache import KERNEL_PIECE, PIECE, KVCache
-from engine.layers.masks import causal_mask
+from engine.layers.masks import causal_mask, image_mask
 from engine.layers.mlp import SelfConditioning
 from engine.layers.norm import RMSNorm
 from engine.layers.rope import cos_sin, inverse_frequencies
 from engine.models.diffusion_gemma.block import Block
 from engine.models.network import Network
+from engine.models.vision.tower import VisionTower
 
 if TYPE_CHECKING:
     from engine.models.diffusion_gemma.fused import FusedLayers
@@ -48,6 +50,7 @@ class DiffusionGemma(Network):
         self.layers = nn.ModuleList(Block(config, layer) for layer in config.layers)
         self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.self_conditioning = SelfConditioning(config)
+        self.vision = VisionTower(config.vision, config.hidden_size) if config.vision is not None else None
         self._frequencies: dict[LayerConfig, Tensor] = {}
         self._fused: tuple[FusedLayers, torch.device, torch.dtype] | None = None
         # The reference keeps sqrt(H) in the table's type, which rounds it in bf16.
@@ -88,7 +91,8 @@ class DiffusionGemma(Network):
     def prefill(self, ids: Tensor, cache: KVCache) -> Tensor:
         """Append tokens to the cache, causally.
 
-        By kernels where they run, in pieces: what a pass takes then does not depend on the text before it.
+        By kernels where they run, in pieces: what a pass takes then does not depend on the text before it. Where the
+        cache has an image its rows are taken for the tokens' embeddings, and its tokens attend to one another.
 
         Args:
             ids: token ids (T,), T >= 1.
@@ -101,17 +105,13 @@ class DiffusionGemma(Network):
             SafelightError: the sequence would outgrow ``max_position_embeddings``, or an id is outside the vocabulary.
         """
         ids = self.checked_text(ids, cache)
-        start, count = cache.length, ids.shape[0]
-        if kernels.run_on(self.device, self.dtype):
-            cache.reserve(start + count)
-            parts = [self._append(piece, cache) for piece in torch.split(ids, cache.piece)]
-            return parts[0] if len(parts) == 1 else torch.cat(parts)
-        positions = torch.arange(start, start + count, device=self.device)
-        extends = [cache.writer(index) for index in range(len(self.layers))]
-        masks = self.causal_masks(start, count)
-        hidden = self.run(self.embed(ids)[None], positions, masks, extends, text_rows=count)[0]
-        cache.advance(count)
-        return hidden
+        count, by_kernels = ids.shape[0], kernels.run_on(self.device, self.dtype)
+        if by_kernels:
+            cache.reserve(cache.length + count)
+        append = self._append_by_kernels if by_kernels else self._append
+        pieces = torch.split(ids, cache.pieces(count, 0 if by_kernels else count))
+        parts = [append(piece, cache) for piece in pieces]
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     @torch.inference_mode()
     def decode(
@@ -210,17 +210,46 @@ class DiffusionGemma(Network):
             for layer in dict.fromkeys(self.config.layers)
         }
 
-    def _append(self, ids: Tensor, cache: KVCache) -> Tensor:
-        """``prefill`` by kernels, of one piece: no masks, and keys and values are written and read in their buffers."""
-        count, places = ids.shape[0], cache.spans(0, ids.shape[0])
-        spans: dict[str, Span] = {
-            layer.kind: Span(
-                torch.tensor([places[layer.kind]], dtype=torch.int32).to(self.device), count, self._window(layer)
-            )
+    def image_masks(self, start: int, count: int) -> dict[str, Tensor | None]:
+        """As ``causal_masks``, of an image's tokens."""
+        return {
+            layer.kind: image_mask(start, count, self._window(layer), self.device)
             for layer in dict.fromkeys(self.config.layers)
         }
-        x = self.embed(ids)
-        positions = torch.arange(cache.length, cache.length + count, device=self.device)
+
+    def _embedded(self, ids: Tensor, image: ImageRows | None) -> Tensor:
+        """Token ids (T,) of one piece -> what goes into the layers (T, H)."""
+        if image is None:
+            return self.embed(ids)
+        if image.rows.shape != (len(ids), self.config.hidden_size):
+            wanted = f"{len(ids)} tokens of {self.config.hidden_size} numbers"
+            raise SafelightError(f"the image has rows of the shape {tuple(image.rows.shape)}; they stand for {wanted}")
+        return image.rows.to(self.device, self.dtype)
+
+    def _append(self, ids: Tensor, cache: KVCache) -> Tensor:
+        """``prefill`` of one piece (T,)."""
+        start, count, image = cache.length, ids.shape[0], cache.image
+        positions = torch.arange(start, start + count, device=self.device)
+        extends = [cache.writer(index) for index in range(len(self.layers))]
+        masks = self.causal_masks(start, count) if image is None else self.image_masks(start, count)
+        hidden = self.run(self._embedded(ids, image)[None], positions, masks, extends, text_rows=count)[0]
+        cache.advance(count)
+        return hidden
+
+    def _append_by_kernels(self, ids: Tensor, cache: KVCache) -> Tensor:
+        """The same: no masks, and keys and values are written and read in their buffers."""
+        start, count, image = cache.length, ids.shape[0], cache.image
+        places, spans = cache.spans(0, count), dict[str, Span]()
+        masks = {} if image is None else self.image_masks(start, count)
+        for layer in dict.fromkeys(self.config.layers):
+            bounds = torch.tensor([places[layer.kind]], dtype=torch.int32).to(self.device)
+            spans[layer.kind] = (
+                Span(bounds, count, self._window(layer))
+                if image is None
+                else ImageSpan(bounds, count, None, places[layer.kind][1], masks[layer.kind])
+            )
+        x = self._embedded(ids, image)
+        positions = torch.arange(start, start + count, device=self.device)
         hidden = self.fused()(x, self.ropes(positions, x.dtype), spans, cache)
         cache.advance(count)
         return hidden

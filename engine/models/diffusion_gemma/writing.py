@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
-from engine.config import GenerationConfig, ModelConfig
+from engine.config import IMAGE_TOKENS, GenerationConfig, ModelConfig, VisionConfig
+
+MARK_NAMES = {"boi": "begin", "image": "image", "eoi": "end"}  # config.json's names and ours
 
 
 def config_dict(config: ModelConfig) -> dict[str, Any]:
     """``config.json`` in the layout that this engine and transformers read."""
+    vision = {} if config.vision is None else vision_dict(config.vision)
     sliding = next(layer for layer in config.layers if layer.is_sliding)
     full = next(layer for layer in config.layers if not layer.is_sliding)
     return {
@@ -51,7 +55,21 @@ def config_dict(config: ModelConfig) -> dict[str, Any]:
             "pad_token_id": config.pad_token_id,
             "tie_word_embeddings": True,
         },
+        **vision,
     }
+
+
+def vision_dict(vision: VisionConfig) -> dict[str, Any]:
+    """What ``config.json`` says of images; an image takes as few tokens as can be asked for, as in training."""
+    shape = dataclasses.asdict(vision)
+    tokens = {f"{short}_token_id": shape.pop(f"{name}_token_id") for short, name in MARK_NAMES.items()}
+    theta = shape.pop("rope_theta")
+    shape |= {
+        "model_type": "gemma4_vision",
+        "hidden_activation": "gelu_pytorch_tanh",
+        "rope_parameters": {"rope_type": "axial", "rope_theta": theta},
+    }
+    return {**tokens, "vision_soft_tokens_per_image": IMAGE_TOKENS[0], "vision_config": shape}
 
 
 def generation_dict(defaults: GenerationConfig, eos_token_ids: list[int]) -> dict[str, Any]:

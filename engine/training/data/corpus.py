@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,21 +27,32 @@ CHAT_TEMPLATE = (
     "{{ bos_token }}<|turn>user\n{{ messages[-1]['content'] }}<turn|>\n"
     "{%- if add_generation_prompt %}{{ '\n' }}<|turn>model\n{% endif %}"
 )
+SEEING_TEMPLATE = CHAT_TEMPLATE.replace(
+    "{{ messages[-1]['content'] }}",
+    "{% set content = messages[-1]['content'] -%}{%- if content is string -%}{{ content }}{%- else -%}"
+    "{%- for part in content -%}{{ '<|image|>' if part['type'] == 'image' else part['text'] }}{%- endfor -%}"
+    "{%- endif -%}",
+)
 
 
-def build_tokenizer() -> Tokenizer:
-    """128 tokens: 9 special ones, then the characters."""
-    vocabulary = {token: index for index, token in enumerate([*SPECIAL, *CHARACTERS])}
+def build_tokenizer(more: Sequence[str] = ()) -> Tokenizer:
+    """128 tokens: 9 special ones, then the characters; behind them ``more`` special ones."""
+    vocabulary = {token: index for index, token in enumerate([*SPECIAL, *CHARACTERS, *more])}
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[], unk_token="<unk>"))
-    tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL])
+    special = [AddedToken(token, special=True, normalized=False) for token in (*SPECIAL, *more)]
+    tokenizer.add_special_tokens(special)
     tokenizer.decoder = decoders.Fuse()
     return tokenizer
 
 
-def write_tokenizer(folder: Path) -> None:
-    """Write tokenizer.json, tokenizer_config.json and chat_template.jinja as released checkpoints lay them out."""
+def write_tokenizer(folder: Path, more: Sequence[str] = ()) -> None:
+    """Write tokenizer.json, tokenizer_config.json and chat_template.jinja as released checkpoints lay them out.
+
+    Args:
+        more: special tokens of images, where the model sees.
+    """
     with replacing(folder / "tokenizer.json") as beside:
-        build_tokenizer().save(str(beside))
+        build_tokenizer(more).save(str(beside))
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",  # transformers would otherwise take it for Gemma's
         "bos_token": "<bos>",
@@ -49,7 +61,7 @@ def write_tokenizer(folder: Path) -> None:
         "unk_token": "<unk>",
     }
     write_json(folder / "tokenizer_config.json", settings)
-    write_text(folder / "chat_template.jinja", CHAT_TEMPLATE + "\n")
+    write_text(folder / "chat_template.jinja", (SEEING_TEMPLATE if more else CHAT_TEMPLATE) + "\n")
 
 
 # --- prompts and batches ----------------------------------------------------------------------------------------------
@@ -57,12 +69,12 @@ def write_tokenizer(folder: Path) -> None:
 EOS, PAD = 1, 0
 _MARK = "\0"
 _TEMPLATE = ChatTemplate(CHAT_TEMPLATE, {"bos_token": "<bos>"})
-_BEFORE, _BEHIND = _TEMPLATE.render([{"role": "user", "content": _MARK}]).split(_MARK)
+BEFORE_MESSAGE, AFTER_MESSAGE = _TEMPLATE.render([{"role": "user", "content": _MARK}]).split(_MARK)
 
 
 def prompt_text(prompt: str) -> str:
     """The prompt as the chat template renders it: the turn marks around the text."""
-    return _BEFORE + prompt + _BEHIND
+    return BEFORE_MESSAGE + prompt + AFTER_MESSAGE
 
 
 def rows_to_batch(

@@ -45,7 +45,7 @@ class Pool:
             not be read back from the device, which would wait for it.
     """
 
-    NAMES = POOL
+    NAMES: tuple[str, ...] = POOL
     slots = looks = None  # all of a canvas is to be written, and nothing is asked
 
     def __init__(self, draw: Draw, size: int, vocab_size: int, generator: torch.Generator, ahead: bool = False) -> None:
@@ -96,19 +96,23 @@ class Pool:
         drawn = (self.soft / torch.empty_like(self.soft).exponential_(generator=self.generator)).argmax(dim=-1)
         self.canvas = sampling.renoise(drawn, accepted, noise)
         self.step = self.step + 1
+        self._renew(finished, retire)
+        return right.float().mean()
+
+    def _renew(self, finished: Tensor, retire: float) -> None:  # noqa: ARG002
+        """Take new rows in place of those that are finished, (B,)."""
         self.renewed = finished
         if count := len(finished) if self.ahead else int(finished.sum()):
             fresh = self.draw(count)
-            self.ids = _placed(self.ids, finished, fresh.ids)
-            self.present = _placed(self.present, finished, fresh.present)
-            self.target = _placed(self.target, finished, fresh.target)
-            self.canvas = _placed(self.canvas, finished, self._start(fresh.target))
+            self.ids = placed(self.ids, finished, fresh.ids)
+            self.present = placed(self.present, finished, fresh.present)
+            self.target = placed(self.target, finished, fresh.target)
+            self.canvas = placed(self.canvas, finished, self._start(fresh.target))
             self.soft = self.soft.masked_fill_(finished[:, None, None], 0.0)
             self.step = self.step.masked_fill_(finished, 0)
-        return right.float().mean()
 
 
-def _placed(rows: Tensor, chosen: Tensor, fresh: Tensor) -> Tensor:
+def placed(rows: Tensor, chosen: Tensor, fresh: Tensor) -> Tensor:
     """Rows (B, ...) with the chosen ones, (B,), replaced: by their own of B fresh ones, or by as many as are chosen."""
     if len(fresh) == len(rows):
         return torch.where(chosen[:, None], fresh, rows)

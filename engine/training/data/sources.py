@@ -6,12 +6,13 @@ from pathlib import Path
 
 from engine.training.data.corpus import SkillSource, SudokuSource
 from engine.training.data.decisions import DecisionSource
+from engine.training.data.drawings import DrawingSource
 from engine.training.data.text_source import TextSource
 from engine.training.recipes.causal import CausalRecipe
 from engine.training.recipes.embedded import Recipe
 from engine.training.recipes.recipe import Feed, TrainingRecipe
 
-Source = SudokuSource | SkillSource | DecisionSource | TextSource
+Source = SudokuSource | SkillSource | DecisionSource | DrawingSource | TextSource
 
 
 def open_source(feed: Feed, recipe: TrainingRecipe, seed: int, puzzles: Path) -> Source:
@@ -23,5 +24,7 @@ def open_source(feed: Feed, recipe: TrainingRecipe, seed: int, puzzles: Path) ->
         return SudokuSource(puzzles, recipe.canvas_length, seed)
     if feed.kind == "short" or feed.kind == "long":
         return SkillSource(recipe.canvas_length, seed, long=feed.kind == "long")
+    if feed.kind == "drawings":
+        return DrawingSource(recipe.canvas_length, seed)
     assert feed.kind != "text"
     return DecisionSource(feed.kind, recipe.canvas_length, seed)

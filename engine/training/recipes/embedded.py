@@ -10,10 +10,12 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from engine.config import LayerConfig, ModelConfig
+from engine.config import LayerConfig, ModelConfig, VisionConfig
 from engine.training.recipes.recipe import Feed, TrainingRecipe
 
 HEADS = 4
+TEXT_TOKENS = 128
+IMAGE_MARKS = ("<|image>", "<|image|>", "<image|>")  # the tokens behind those: begin, soft and end of an image
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +35,8 @@ class Recipe(TrainingRecipe):
     puzzles: int = 24_000  # minimal puzzles that the Sudoku source varies
     easy_steps: int = 600  # steps at the beginning, with puzzles of many givens
     mix: tuple[Feed, ...] = ()  # its feeds, where they do not follow from its name
+    vision: VisionConfig | None = None  # its tower begins anew, where the rest begins with a trained model's weights
+    tower_rates: float = 1.0  # the tower's, by those of the rest
 
     def with_rows(self, share: float) -> Recipe:
         """So many times the rows a step, at the same rates."""
@@ -67,7 +71,7 @@ class Recipe(TrainingRecipe):
         full = LayerConfig("full_attention", head_dim, 1, 1_000_000.0, 0.25)
         kinds = [full if (i + 1) % 6 == 0 or i == self.layers - 1 else sliding for i in range(self.layers)]
         return ModelConfig(
-            vocab_size=128,
+            vocab_size=TEXT_TOKENS + (0 if self.vision is None else len(IMAGE_MARKS)),
             hidden_size=self.hidden_size,
             intermediate_size=2 * self.hidden_size,
             num_attention_heads=HEADS,
@@ -78,6 +82,7 @@ class Recipe(TrainingRecipe):
             moe_intermediate_size=self.hidden_size // 2,
             canvas_length=self.canvas_length,
             max_position_embeddings=self.max_position_embeddings,
+            vision=self.vision,
         )
 
 
@@ -111,15 +116,46 @@ DECISIONS = dataclasses.replace(
         Feed("short", 16, 8),
     ),
 )
+# After the skills: drawings, and enough of the skills to keep some. A picture of 128 x 128 takes 64 soft tokens.
+SIGHT = dataclasses.replace(
+    SKILLS,
+    name="sight",
+    steps=0,
+    minutes=75.0,
+    canvas_length=32,
+    muon_lr=0.01,
+    adam_lr=1e-3,
+    decay_share=0.5,
+    ema=0.995,
+    retire_late=0.35,
+    mix=(Feed("drawings", 1, 16), Feed("short", 4, 24)),
+    tower_rates=4.0,
+    vision=VisionConfig(
+        hidden_size=96,
+        intermediate_size=256,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        head_dim=24,
+        patch_size=8,
+        pooling_kernel_size=2,
+        position_embedding_size=140,
+        begin_token_id=TEXT_TOKENS,
+        image_token_id=TEXT_TOKENS + 1,
+        end_token_id=TEXT_TOKENS + 2,
+        standardize=False,
+    ),
+)
 # What adapters are trained on: the skills on a canvas that holds a Sudoku, of which it sees a little.
 BASE = dataclasses.replace(SUDOKU, name="base", max_new_tokens=288, steps=290)
-RECIPES = {recipe.name: recipe for recipe in (SUDOKU, SKILLS, DECISIONS, BASE)}
+RECIPES = {recipe.name: recipe for recipe in (SUDOKU, SKILLS, DECISIONS, SIGHT, BASE)}
 
 
 CARD_RECIPES = {
     "sudoku": SUDOKU.for_card(),
     "skills": SKILLS.for_card(),
     "decisions": DECISIONS.for_card(),
+    "sight": SIGHT.for_card(),
     "base": dataclasses.replace(
         BASE, producers=4
     ),  # longer, and it would learn to solve what it is to know the form of

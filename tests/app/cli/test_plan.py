@@ -62,7 +62,7 @@ def test_the_table_names_every_part_and_what_to_change(capsys: Capture) -> None:
     assert "does not fit" in total
     assert float(total.split()[1]) > 100
     assert "GB short: use quantization int4." in out
-    assert "Note: images are not supported yet" in out
+    assert "Note: counted from config.json" in out
     assert "\x1b" not in out
 
 

@@ -10,7 +10,7 @@ from transformers import DiffusionGemmaConfig, DiffusionGemmaForBlockDiffusion, 
 
 from engine import EMBEDDED, EmbeddedModel, Model, StepFinished, generate, load_model
 from engine.models.diffusion_gemma.config import read_config
-from engine.models.diffusion_gemma.layout import VISION as VISION_TENSORS
+from engine.models.diffusion_gemma.layout import PROJECTOR, TOWER
 from engine.weights.safetensors import Checkpoint
 from tests.engine.golden.reference import VISION, Reference
 
@@ -54,7 +54,7 @@ def theirs(embedded: EmbeddedModel) -> DiffusionGemmaForBlockDiffusion:
             left.pop(name).copy_(checkpoint.read(name))
     # Whatever else there is in the model is the vision tower, or tied to a tensor that was filled.
     rest = [name for name, tensor in left.items() if tensor.data_ptr() not in filled]
-    assert all(name.startswith(VISION_TENSORS) for name in rest), rest
+    assert all(name.startswith((TOWER, PROJECTOR)) for name in rest), rest
     return model
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -41,7 +41,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Shape], Pair]:
     return get
 
 
-def play(model: Model, prompt: Tensor, config: GenerationConfig, seed: int) -> Trace:
+def play(model: Model, prompt: Sequence[int] | Tensor, config: GenerationConfig, seed: int) -> Trace:
     trace = Trace(model.name, "", config, seed)
     for event in generate(model, prompt, config, seed):
         trace.append(event)

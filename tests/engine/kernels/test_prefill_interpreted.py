@@ -17,6 +17,7 @@ from engine.adapters.targets import attach
 from engine.config import GenerationConfig
 from engine.decoding.step_program import StepProgram
 from engine.kernels import attention
+from engine.layers.images import ImageRows
 from engine.layers.kv_cache import KVCache
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from tests.engine.adapting import random_adapters
@@ -114,3 +115,19 @@ def test_a_turn_cut_back_and_a_canvas_behind_it(made: DiffusionGemma) -> None:
     torch.testing.assert_close(found, want, **TOLERANCE)
     logits = made.denoise(tokens(CANVAS, seed=1), cache)
     torch.testing.assert_close(logits, made.denoise(tokens(CANVAS, seed=1), plain), **TOLERANCE)
+
+
+def test_an_image_among_text(made: DiffusionGemma, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One longer than window and piece, behind text and before it: its rows see one another in every layer."""
+    rows = torch.randn(17, made.config.hidden_size, generator=torch.Generator().manual_seed(3))
+    images, text = (ImageRows(15, rows, "an image"),), tokens(15 + 17 + 16)
+    plain = made.new_cache()
+    plain.images = images
+    want = made.prefill(text, plain)
+    monkeypatch.setattr(kernels, "run_on", lambda *_: True)
+    monkeypatch.setattr(DiffusionGemma, "run", None)
+    cache = made.new_cache()
+    cache.images = images
+    assert cache.pieces(len(text)) == [PIECE, 2, 17, PIECE, 3]
+    torch.testing.assert_close(made.prefill(text, cache), want, **TOLERANCE)
+    assert_same_text(cache, plain)

@@ -1,0 +1,62 @@
+"""From an image's pixels to the patches that the tower reads: resized to a budget, cut, with values from 0 to 1.
+
+The size keeps the image's proportions, and is the largest whose *tiles* (one soft token each, ``pooling_kernel_size``
+patches a side) are whole and within the budget. Values equal those of transformers' image processor.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from engine.config import VisionConfig
+
+
+@dataclass(frozen=True, eq=False)
+class Patches:
+    """An image's patches, row by row.
+
+    values: (rows * columns, 3 * patch_size ** 2) fp32 from 0 to 1; within a patch by y, x and channel.
+    rows, columns: multiples of ``pooling_kernel_size``.
+    """
+
+    values: Tensor
+    rows: int
+    columns: int
+
+
+def tiles(width: int, height: int, config: VisionConfig, image_tokens: int) -> tuple[int, int]:
+    """Rows and columns of soft tokens that an image of so many pixels takes; their product is at most the budget."""
+    side = config.tile_size
+    factor = math.sqrt(image_tokens * side**2 / (height * width))
+    rows, columns = (math.floor(factor * length / side) for length in (height, width))
+    # A side too short for one tile: its proportion is beyond 1 to the budget, and the other takes all there is.
+    return (rows, columns) if rows and columns else (1, image_tokens) if columns else (image_tokens, 1)
+
+
+def soft_tokens(width: int, height: int, config: VisionConfig, image_tokens: int) -> int:
+    """Tokens that an image of so many pixels takes in a prompt, without the two that it stands between."""
+    return math.prod(tiles(width, height, config, image_tokens))
+
+
+def patches(pixels: NDArray[np.uint8], config: VisionConfig, image_tokens: int) -> Patches:
+    """An image (H, W, 3), RGB, as the tower reads it.
+
+    Args:
+        image_tokens: the budget, most soft tokens that it may take.
+    """
+    height, width = pixels.shape[:2]
+    rows, columns = (count * config.pooling_kernel_size for count in tiles(width, height, config, image_tokens))
+    patch = config.patch_size
+    wanted = columns * patch, rows * patch
+    if wanted != (width, height):
+        pixels = np.asarray(Image.fromarray(pixels).resize(wanted, Image.Resampling.BICUBIC))
+    scaled = (pixels.astype(np.float64) * (1 / 255)).astype(np.float32)  # as the reference rounds
+    cut = scaled.reshape(rows, patch, columns, patch, 3).swapaxes(1, 2)
+    return Patches(torch.from_numpy(cut.reshape(rows * columns, -1).copy()), rows, columns)

@@ -1,0 +1,146 @@
+"""The vision tower: patches of an image to the soft tokens that stand for it in a prompt. Knows no files and no text.
+
+Images of one size go through it as a batch; those of several sizes in turn. All of it is differentiable.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from engine.config import VisionConfig
+from engine.errors import SafelightError
+from engine.kernels.rope import rotate
+from engine.layers.attention import attend
+from engine.layers.mlp import GatedMLP
+from engine.layers.norm import RMSNorm
+from engine.layers.rope import cos_sin
+
+
+class PatchEmbedder(nn.Module):
+    """Patches to hidden states, each with the sum of what its column and its row add."""
+
+    def __init__(self, config: VisionConfig) -> None:
+        super().__init__()
+        self.input_proj = nn.Linear(3 * config.patch_size**2, config.hidden_size, bias=False)
+        table = torch.empty(2, config.position_embedding_size, config.hidden_size)
+        self.position_embedding_table = nn.Parameter(nn.init.normal_(table, std=0.02))  # of columns, of rows
+
+    def forward(self, values: Tensor, places: Tensor) -> Tensor:
+        """Values (B, P, 3 * patch ** 2) from 0 to 1, places (P, 2) of column and row -> (B, P, H)."""
+        by_column, by_row = self.position_embedding_table
+        x: Tensor = self.input_proj((2 * (values - 0.5)).to(self.position_embedding_table.dtype))
+        return x + (by_column[places[:, 0]] + by_row[places[:, 1]])
+
+
+class VisionAttention(nn.Module):
+    """All patches attend to all. A head's first half is turned by the patch's column, its second by the row."""
+
+    def __init__(self, config: VisionConfig) -> None:
+        super().__init__()
+        self.head_dim = config.head_dim
+        queries, keys = (n * config.head_dim for n in (config.num_attention_heads, config.num_key_value_heads))
+        self.q_proj = nn.Linear(config.hidden_size, queries, bias=False)
+        self.k_proj = nn.Linear(config.hidden_size, keys, bias=False)
+        self.v_proj = nn.Linear(config.hidden_size, keys, bias=False)
+        self.o_proj = nn.Linear(queries, config.hidden_size, bias=False)
+        self.q_norm = RMSNorm(config.head_dim, config.rms_norm_eps)
+        self.k_norm = RMSNorm(config.head_dim, config.rms_norm_eps)
+        self.v_norm = RMSNorm(config.head_dim, config.rms_norm_eps, with_scale=False)
+
+    def forward(self, x: Tensor, rope: tuple[Tensor, Tensor]) -> Tensor:
+        """x (B, P, H); rope two of (P, 2, D/2) -> (B, P, H)."""
+
+        def heads(projection: nn.Module, norm: nn.Module) -> Tensor:
+            normed: Tensor = norm(projection(x).unflatten(-1, (-1, self.head_dim)))
+            return normed.transpose(1, 2)  # (B, heads, P, D)
+
+        def turned(x: Tensor) -> Tensor:
+            return rotate(x.unflatten(-1, (2, -1)), *rope).flatten(-2)
+
+        queries, keys = turned(heads(self.q_proj, self.q_norm)), turned(heads(self.k_proj, self.k_norm))
+        mixed = attend(queries, keys, heads(self.v_proj, self.v_norm), None)
+        out: Tensor = self.o_proj(mixed.transpose(1, 2).flatten(2))
+        return out
+
+
+class VisionBlock(nn.Module):
+    """Attention, then a gated MLP, each with a norm before and behind it."""
+
+    def __init__(self, config: VisionConfig) -> None:
+        super().__init__()
+        self.self_attn = VisionAttention(config)
+        self.mlp = GatedMLP(config)
+        self.input_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.post_attention_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.pre_feedforward_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.post_feedforward_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+
+    def forward(self, x: Tensor, rope: tuple[Tensor, Tensor]) -> Tensor:
+        """x (B, P, H); rope as the attention takes it -> (B, P, H)."""
+        x = x + self.post_attention_layernorm(self.self_attn(self.input_layernorm(x), rope))
+        out: Tensor = x + self.post_feedforward_layernorm(self.mlp(self.pre_feedforward_layernorm(x)))
+        return out
+
+
+class VisionTower(nn.Module):
+    """Tower and projector: patches to rows that take the place of token embeddings as they are, unscaled.
+
+    Args:
+        text_size: of the text model's hidden states.
+    """
+
+    std_bias: nn.Parameter | None
+    std_scale: nn.Parameter | None
+
+    def __init__(self, config: VisionConfig, text_size: int) -> None:
+        super().__init__()
+        self.config = config
+        self.patch_embedder = PatchEmbedder(config)
+        self.layers = nn.ModuleList(VisionBlock(config) for _ in range(config.num_hidden_layers))
+        statistics = torch.zeros(config.hidden_size), torch.ones(config.hidden_size)  # of what is pooled: not trained
+        for name, start in zip(("std_bias", "std_scale"), statistics, strict=True):
+            self.register_parameter(name, nn.Parameter(start, requires_grad=False) if config.standardize else None)
+        self.projection_norm = RMSNorm(config.hidden_size, config.rms_norm_eps, with_scale=False)
+        self.projection = nn.Linear(config.hidden_size, text_size, bias=False)
+
+    def forward(self, values: Tensor, rows: int, columns: int) -> Tensor:
+        """Images of one size to their soft tokens, row by row.
+
+        Args:
+            values: (B, rows * columns, 3 * patch_size ** 2) from 0 to 1, as ``preprocess.patches`` makes them.
+            rows, columns: of patches; multiples of ``pooling_kernel_size``.
+
+        Returns:
+            (B, rows * columns / pooling_kernel_size ** 2, text_size).
+
+        Raises:
+            SafelightError: a side is longer than the positions that the model knows.
+        """
+        if max(rows, columns) > (most := self.config.position_embedding_size):
+            raise SafelightError(
+                f"the image is {columns} x {rows} patches; this model knows {most} along a side: use fewer image tokens"
+            )
+        places = torch.cartesian_prod(torch.arange(rows), torch.arange(columns)).flip(-1).to(values.device)
+        x = self.patch_embedder(values, places)
+        rope = self._rope(places, x.dtype)
+        for block in self.layers:
+            x = block(x, rope)
+        out: Tensor = self.projection(self.projection_norm(self._pooled(x, rows, columns)))
+        return out
+
+    def _rope(self, places: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Cosines and sines (P, 2, D/2) of columns and rows (P, 2)."""
+        half = self.config.head_dim // 2
+        exponents = torch.arange(0, half, 2, dtype=torch.float32, device=places.device) / half
+        return cos_sin(places, 1.0 / self.config.rope_theta**exponents, dtype)
+
+    def _pooled(self, x: Tensor, rows: int, columns: int) -> Tensor:
+        """The mean of each tile's patches, times sqrt(H) and standardised: (B, P, H) -> (B, tiles, H)."""
+        side = self.config.pooling_kernel_size
+        cut = x.float().view(len(x), rows // side, side, columns // side, side, -1)
+        pooled = cut.mean(dim=(2, 4)).flatten(1, 2).to(x.dtype)  # the reference rounds here
+        wide = pooled.float() * self.config.hidden_size**0.5
+        if self.std_bias is not None and self.std_scale is not None:
+            wide = (wide - self.std_bias.float()) * self.std_scale.float()
+        return wide.to(x.dtype)

@@ -1,0 +1,80 @@
+"""Questions about small drawings with answers that a program can check: shapes, colours, counts, places, numbers.
+
+One question in sixteen is held out of training, by a hash of what decides it: what is asked and all that is in the
+drawing, or the number. Where things stand, and the wording, do not matter.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.tasks.drawings.asking import KINDS, MAX_QUESTION, ask
+from engine.tasks.drawings.drawing import CELL_KINDS, SIDE, cells, draw
+from engine.tasks.drawings.rules import solve
+from engine.tasks.drawings.scene import COLOURS, SHAPES, Number, Scene, Shape, random_scene
+
+__all__ = [
+    "CELL_KINDS",
+    "COLOURS",
+    "HELD_OUT_ONE_IN",
+    "KINDS",
+    "MAX_QUESTION",
+    "SHAPES",
+    "SIDE",
+    "DrawingExample",
+    "Number",
+    "Scene",
+    "Shape",
+    "Split",
+    "cells",
+    "check",
+    "draw",
+    "is_held_out",
+    "sample",
+    "solve",
+]
+
+Split = Literal["train", "test"]
+
+HELD_OUT_ONE_IN = 16
+
+_MAX_TRIES = 100_000
+
+
+@dataclass(frozen=True)
+class DrawingExample:
+    """A drawing and questions about it, each with its answer."""
+
+    scene: Scene
+    asked: tuple[tuple[str, str], ...]
+
+
+def check(scene: Scene, question: str, answer: str) -> bool:
+    """Whether an answer, apart from spaces around it, is the right one."""
+    solved = solve(scene, question)
+    return solved is not None and answer.strip() == solved.answer
+
+
+def is_held_out(scene: Scene, question: str) -> bool:
+    """Whether a question about a scene is kept for the test split."""
+    solved = solve(scene, question)
+    if solved is None:
+        return False
+    return hashlib.blake2b(solved.content.encode(), digest_size=1).digest()[0] % HELD_OUT_ONE_IN == 0
+
+
+def sample(rng: random.Random, split: Split, questions: int = 1, kind: str | None = None) -> DrawingExample:
+    """A random drawing with so many questions of a split, of the given kind or of any."""
+    for _ in range(_MAX_TRIES):
+        scene = random_scene(rng)
+        asked: list[tuple[str, str]] = []
+        for _ in range(4 * questions):
+            one = ask(rng, scene) if kind is None else KINDS[kind][0](rng, scene)
+            if one is not None and is_held_out(scene, one[0]) == (split == "test"):
+                asked.append(one)
+            if len(asked) == questions:
+                return DrawingExample(scene, tuple(asked))
+    raise RuntimeError(f"no drawing for the {split} split")

@@ -1,0 +1,106 @@
+"""Rows of drawings: a picture, what its cells hold, and several questions about it with their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.tasks import drawings
+from engine.training.data.corpus import AFTER_MESSAGE, BEFORE_MESSAGE, EOS, PAD, RowStream, build_tokenizer
+from engine.training.data.rollout import Pool, TrainingBatch, placed
+
+QUESTIONS = 4  # of a picture
+CELLS = 8  # a side; one is what a soft token stands for
+LENGTH = drawings.MAX_QUESTION + 4  # of a question with the turn marks behind it
+_PIXELS, _LABELS = 3 * drawings.SIDE**2, 3 * CELLS**2
+
+
+def message_start() -> list[int]:
+    """The tokens of a prompt before an image that its message begins with."""
+    return build_tokenizer().encode(BEFORE_MESSAGE).ids
+
+
+@dataclass(frozen=True)
+class PictureRows:
+    """Pictures (B, pixels) of 0 to 255, what their cells hold (B, 3 * cells), and their questions.
+
+    Questions are what follows the image: ids and presence (B * QUESTIONS, LENGTH), padded on the right, those of a
+    picture one after the other; so are the target canvases (B * QUESTIONS, C).
+    """
+
+    pixels: Tensor
+    cells: Tensor
+    batch: TrainingBatch
+
+    def packed(self) -> Tensor:
+        """Bytes (B, N)."""
+        questions = torch.cat([self.batch.ids, self.batch.present, self.batch.target], dim=1).to(torch.uint8)
+        return torch.cat([self.pixels, self.cells, questions.view(len(self.pixels), -1)], dim=1)
+
+    @staticmethod
+    def unpacked(rows: Tensor) -> PictureRows:
+        """What was ``packed``."""
+        count = QUESTIONS * len(rows)
+        pixels, cells, questions = rows.tensor_split([_PIXELS, _PIXELS + _LABELS], dim=1)
+        ids, present, target = questions.reshape(count, -1).tensor_split([LENGTH, 2 * LENGTH], dim=1)
+        return PictureRows(pixels, cells, TrainingBatch(ids.long(), present.bool(), target.long()))
+
+
+class DrawingSource(RowStream):
+    """Drawings with questions of the training split."""
+
+    prompt_length = LENGTH
+
+    def __init__(self, canvas_length: int, seed: int) -> None:
+        super().__init__(seed, "drawings")
+        self.canvas_length = canvas_length
+        self.tokenizer = build_tokenizer()
+
+    def draw(self, count: int) -> PictureRows:
+        """So many pictures."""
+        examples = [drawings.sample(self.rng, "train", QUESTIONS) for _ in range(count)]
+        pixels = np.stack([drawings.draw(example.scene).reshape(-1) for example in examples])
+        cells = np.stack([drawings.cells(example.scene, CELLS).reshape(-1) for example in examples])
+        asked = [one for example in examples for one in example.asked]
+        ids = np.full((len(asked), LENGTH), PAD)
+        target = np.full((len(asked), self.canvas_length), EOS)
+        for row, (question, answer) in enumerate(asked):
+            tokens = self.tokenizer.encode(question + AFTER_MESSAGE).ids
+            ids[row, : len(tokens)] = tokens
+            written = self.tokenizer.encode(answer).ids
+            target[row, : len(written)] = written
+        batch = TrainingBatch(torch.from_numpy(ids), torch.from_numpy(ids != PAD), torch.from_numpy(target))
+        return PictureRows(torch.from_numpy(pixels), torch.from_numpy(cells), batch)
+
+
+class PicturePool(Pool):
+    """Canvases about pictures on their way from noise to the answer; those of a picture are renewed together."""
+
+    NAMES = (*Pool.NAMES, "pixels", "cells")
+
+    def __init__(
+        self,
+        draw: Callable[[int], PictureRows],
+        size: int,
+        vocab_size: int,
+        generator: torch.Generator,
+        ahead: bool = False,
+    ) -> None:
+        def questions(count: int) -> TrainingBatch:
+            self.fresh = draw(count // QUESTIONS)
+            return self.fresh.batch
+
+        super().__init__(questions, QUESTIONS * size, vocab_size, generator, ahead)
+        self.pixels, self.cells = self.fresh.pixels, self.fresh.cells
+
+    def _renew(self, finished: Tensor, retire: float) -> None:
+        pictures = finished.view(-1, QUESTIONS).all(dim=1)
+        pictures |= self._random(len(pictures)) < retire
+        super()._renew(pictures.repeat_interleave(QUESTIONS), retire)
+        if self.ahead or bool(pictures.any()):
+            self.pixels = placed(self.pixels, pictures, self.fresh.pixels)
+            self.cells = placed(self.cells, pictures, self.fresh.cells)

@@ -1,0 +1,126 @@
+"""The passes over drawings with their questions, and the losses of a model that sees.
+
+A picture is read once, its questions and their canvases behind it each by itself. Besides the answers, two losses say
+early what is wanted: soft tokens tell what is in their cells, by a linear probe that is not part of the model, and the
+last tokens of the prompt tell the first characters of the answer, which the canvas is to look up there.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from engine.config import VisionConfig
+from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.tasks import drawings
+from engine.training.data.drawings import CELLS, QUESTIONS, PicturePool, message_start
+from engine.training.loss import canvas_loss, cross_entropy
+from engine.training.network import Prefix, RunLayer, attention_at, run_layers
+
+ENDS = 5  # the last tokens of a prompt: the end of the question and the turn marks
+ASKED, LOOKING, LOOKED = (-3, -2), (-2, -1), 0.3  # as of decisions
+LABELS = (1 + len(drawings.CELL_KINDS), 1 + len(drawings.COLOURS), 2)  # of a cell: thing, colour, whether its middle
+
+
+def probe(model: DiffusionGemma) -> nn.Linear:
+    """What tells from a soft token what is in its cell."""
+    return nn.Linear(model.config.hidden_size, sum(LABELS), bias=False)
+
+
+def cut(pixels: Tensor, config: VisionConfig) -> Tensor:
+    """Square pictures (B, pixels) of 0 to 255 to the patches that the tower reads, as ``preprocess.patches`` does."""
+    side, patch = drawings.SIDE, config.patch_size
+    tiles = pixels.view(len(pixels), side // patch, patch, side // patch, patch, 3).swapaxes(2, 3)
+    return tiles.reshape(len(pixels), -1, 3 * patch**2).float() / 255
+
+
+def sight_loss(
+    model: DiffusionGemma, probe: nn.Linear, soft: Tensor, pool: PicturePool, run_layer: RunLayer
+) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+    """Of a pool's canvases.
+
+    Args:
+        soft: the pictures' soft tokens (B, cells, H), with gradients.
+
+    Returns:
+        The loss; logits (B * QUESTIONS, C, V); and what is reported.
+    """
+    before, prefix, read = _read(model, soft, pool, run_layer)
+    count, length = pool.canvas.shape[1], pool.present.sum(dim=1)
+    device = pool.canvas.device
+    positions = (before + length)[:, None, None] + torch.arange(count, device=device)  # (N, 1, C)
+    others = torch.ones_like(pool.present[:, :1])
+    seen = torch.cat([others.expand(-1, before), pool.present, others.expand(-1, count)], dim=1)
+    mask = seen[:, None, None].expand(-1, 1, count, -1)
+    written = list[Tensor]()
+    x = model.self_conditioning(model.embed(pool.canvas), model.soft_embedding(pool.soft))
+    masks: dict[str, Tensor | None] = {layer.kind: mask for layer in model.config.layers}
+    hidden, _ = run_layers(model, x, positions, masks, prefix, 0, False, run_layer, written)
+    logits = model.head(hidden)
+    loss = canvas_loss(logits, pool.target)
+
+    ends = length[:, None] - ENDS + torch.arange(ENDS, device=device)  # (N, ENDS)
+    rows = torch.arange(len(ends), device=device)[:, None]
+    wanted = pool.target[:, :ENDS]
+    for layer in ASKED:
+        asked = model.norm(read[layer][rows, ends])
+        loss = loss + cross_entropy(model, asked.flatten(0, 1), wanted.flatten())
+    known = (model.head(asked.detach()).argmax(dim=-1) == wanted).all(dim=1).float().mean()
+    for layer in LOOKING:
+        attended = attention_at(model, layer, written[layer - 1], prefix, positions, mask)
+        places = (before + ends)[:, None, :, None].expand(-1, attended.shape[1], -1, -1)
+        found = attended[:, :, :ENDS].gather(3, places)[..., 0]  # (N, heads, ENDS)
+        loss = loss + LOOKED * (math.log(found.shape[1]) - found.logsumexp(dim=1).mean())
+    cell_loss, cells_right = _cell_loss(probe(soft), pool.cells)
+    return loss + cell_loss, logits, {"ends": known, "cells": cells_right, "cell_loss": cell_loss.detach()}
+
+
+def _read(
+    model: DiffusionGemma, soft: Tensor, pool: PicturePool, run_layer: RunLayer
+) -> tuple[int, Prefix, list[Tensor]]:
+    """Pictures, then their questions: tokens up to an image's end, keys and values, what layers give on the latter."""
+    vision = model.config.vision
+    assert vision is not None
+    start = torch.tensor([*message_start(), vision.begin_token_id], device=soft.device)
+    end = torch.tensor([vision.end_token_id], device=soft.device)
+    around = [model.embed(ids).expand(len(soft), -1, -1) for ids in (start, end)]
+    x = torch.cat([around[0], soft, around[1]], dim=1)
+    before, length = x.shape[1], pool.ids.shape[1]
+    assert before + length + pool.canvas.shape[1] <= model.config.sliding_window  # then all layers see the same
+    place = torch.arange(before + length, device=soft.device)
+    image = (place >= len(start)) & (place < before - 1)
+    causal = place[None, :] <= place[:, None]
+    mask = causal | (image[None, :] & image[:, None])
+
+    def masks(first: int, last: int) -> dict[str, Tensor | None]:
+        return {layer.kind: mask[first:last, :last] for layer in model.config.layers}
+
+    empty = [None] * len(model.layers)
+    _, pictures = run_layers(model, x, place[:before], masks(0, before), empty, before, False, run_layer)
+    shared = [
+        (keys.repeat_interleave(QUESTIONS, 0), values.repeat_interleave(QUESTIONS, 0)) for keys, values in pictures
+    ]
+    read = list[Tensor]()
+    x = model.embed(pool.ids)
+    _, own = run_layers(model, x, place[before:], masks(before, len(place)), shared, length, False, run_layer, read)
+    both = [
+        (torch.cat([keys, more_keys], dim=2), torch.cat([values, more_values], dim=2))
+        for (keys, values), (more_keys, more_values) in zip(shared, own, strict=True)
+    ]
+    return before, both, read
+
+
+def _cell_loss(scores: Tensor, cells: Tensor) -> tuple[Tensor, Tensor]:
+    """Of a probe's scores (B, cells, sum(LABELS)): cross entropy, and how many of the things are told right."""
+    labels = cells.view(len(cells), CELLS**2, len(LABELS)).long()
+    parts = torch.split(scores.float(), LABELS, dim=-1)
+    loss = sum(
+        (F.cross_entropy(part.flatten(0, 1), labels[..., place].flatten()) for place, part in enumerate(parts)),
+        start=scores.new_zeros(()),
+    )
+    right = torch.stack([part.argmax(dim=-1) == labels[..., place] for place, part in enumerate(parts)]).all(dim=0)
+    middles = labels[..., -1] == 1
+    return loss, (right & middles).sum() / middles.sum()

@@ -1,0 +1,96 @@
+"""Drawings: drawn answers against the rules that read them, the two splits, and the pixels."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from engine.tasks import drawings
+from engine.tasks.drawings import Number, Scene, Shape
+
+
+def shape(kind: str, colour: str, x: float, y: float) -> Shape:
+    return Shape(kind, colour, drawings.COLOURS[colour], x, y, 0.12, 0.0)
+
+
+SCENE = Scene(
+    (250, 250, 250),
+    (shape("star", "red", 0.5, 0.3), shape("circle", "red", 0.2, 0.35), shape("circle", "blue", 0.8, 0.7)),
+)
+NUMBER = Scene((250, 250, 250), number=Number("407", "blue", drawings.COLOURS["blue"], 0.5, 0.5, 0.4, "Inter-SemiBold"))
+
+
+@pytest.mark.parametrize("kind", drawings.KINDS)
+def test_the_rules_read_the_answers_that_were_drawn(kind: str) -> None:
+    rng = random.Random(3)
+    for split in ("train", "test"):
+        for _ in range(60):
+            example = drawings.sample(rng, split, 2, kind)
+            for question, answer in example.asked:
+                solved = drawings.solve(example.scene, question)
+                assert solved is not None
+                assert (solved.kind, solved.answer) == (kind, answer)
+                assert len(question) <= drawings.MAX_QUESTION
+                assert drawings.is_held_out(example.scene, question) == (split == "test")
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("How many circles are there?", "2"),
+        ("count the shapes", "3"),
+        ("How many shapes are green?", "0"),
+        ("What color is the star?", "red"),
+        ("What colour is the circle?", None),  # there are two
+        ("What shape is blue?", "circle"),
+        ("What is left of the star?", "circle"),
+        ("What is below the star?", None),  # one is hardly lower
+        ("Is there a blue star?", "no"),
+        ("Which number is written?", None),
+        ("Is it nice?", None),
+    ],
+)
+def test_a_question_has_the_answer_that_the_drawing_decides(question: str, answer: str | None) -> None:
+    solved = drawings.solve(SCENE, question)
+    assert (solved and solved.answer) == answer
+    assert drawings.check(SCENE, question, f" {answer} ") == (answer is not None)
+
+
+def test_wording_and_place_do_not_move_a_question_to_the_other_split() -> None:
+    rng = random.Random(1)
+    moved = Scene((255, 255, 255), SCENE.shapes[::-1])
+    for kind, colour in ((k, c) for k in drawings.SHAPES for c in drawings.COLOURS):
+        sides = {
+            drawings.is_held_out(scene, question)
+            for scene in (SCENE, moved)
+            for question in (f"How many {colour} shapes are there?", f"How many shapes are {colour}?")
+        }
+        assert len(sides) == 1, (kind, colour)
+    held_out = {drawings.sample(rng, "test", 1, "number").asked[0][1] for _ in range(200)}
+    learnt = {drawings.sample(rng, "train", 1, "number").asked[0][1] for _ in range(200)}
+    assert not held_out & learnt
+
+
+def test_a_scene_is_drawn_where_and_as_it_says() -> None:
+    pixels = drawings.draw(SCENE)
+    assert (pixels.shape, pixels.dtype) == ((drawings.SIDE, drawings.SIDE, 3), np.uint8)
+    assert tuple(pixels[0, 0]) == SCENE.ground
+    for one in SCENE.shapes:
+        place = int(one.y * drawings.SIDE), int(one.x * drawings.SIDE)
+        assert tuple(pixels[place]) == one.paint
+    assert np.array_equal(pixels, drawings.draw(SCENE))
+    written = np.argwhere((drawings.draw(NUMBER) != 250).any(axis=-1)) / drawings.SIDE
+    assert 0.1 < written[:, 1].min() < 0.17
+    assert 0.83 < written[:, 1].max() < 0.9  # three digits, in the middle
+
+
+def test_cells_tell_what_they_hold() -> None:
+    cells = drawings.cells(SCENE, 8).reshape(8, 8, 3)
+    assert cells[..., 2].sum() == len(SCENE.shapes)
+    assert list(cells[2, 4]) == [1 + drawings.CELL_KINDS.index("star"), 1 + list(drawings.COLOURS).index("red"), 1]
+    assert not cells[7, 0].any()
+    digits = drawings.cells(NUMBER, 8).reshape(8, 8, 3)
+    found = [drawings.CELL_KINDS[kind - 1] for kind, _, middle in digits[4] if middle]
+    assert found == ["4", "0", "7"]
