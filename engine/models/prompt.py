@@ -25,7 +25,7 @@ class Prompt(Sequence[int]):
     def __post_init__(self) -> None:
         edges = [0, *(edge for image in self.images for edge in (image.start, image.end)), len(self.ids) - 1]
         if self.images and any(first > second for first, second in pairwise(edges)):
-            raise SafelightError("the prompt's images must lie in it one behind the other, with a token behind the last")
+            raise SafelightError("images must lie in a prompt one behind the other, with a token behind the last")
 
     def __len__(self) -> int:
         return len(self.ids)
