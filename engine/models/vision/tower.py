@@ -144,4 +144,5 @@ class VisionTower(nn.Module):
         wide = pooled.float() * self.config.hidden_size**0.5
         if self.std_bias is not None and self.std_scale is not None:
             wide = (wide - self.std_bias.float()) * self.std_scale.float()
-        return wide.to(x.dtype)
+        rounded: Tensor = wide.to(x.dtype)
+        return rounded
