@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from engine import catalog
-from engine.config import GenerationConfig
+from engine.config import IMAGE_TOKENS, GenerationConfig
 from engine.files import read_json
 from engine.models.folder import ModelFolder
 from engine.text.tokenizer import Tokenizer
@@ -44,7 +44,8 @@ def generation_defaults(opened: ModelFolder, tokenizer: Tokenizer) -> Generation
     """Settings of ``generation_config.json``, and of the family where that leaves one out.
 
     End tokens are those of ``generation_config.json``, else the family's, else of ``config.json``, else the
-    tokenizer's; with them come those that end a text of the family in any case.
+    tokenizer's; with them come those that end a text of the family in any case. What an image may take is what
+    ``config.json`` says.
 
     Raises:
         SafelightError: a file is damaged, or a value in it is none.
@@ -57,6 +58,8 @@ def generation_defaults(opened: ModelFolder, tokenizer: Tokenizer) -> Generation
         base = base.replace(
             eos_token_ids=tuple(ends) if isinstance(ends, list) else (ends,), pad_token_id=opened.config.pad_token_id
         )
+    budget = opened.raw.get("vision_soft_tokens_per_image")
+    base = base.replace(image_tokens=budget) if isinstance(budget, int) and budget in IMAGE_TOKENS else base
     found = GenerationConfig.from_dict(read_json(path), base) if path.exists() else base
     written = (tokenizer.token_id(token) for token in family.ends)
     more = tuple(token for token in written if token is not None and token not in found.eos_token_ids)

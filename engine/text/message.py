@@ -34,6 +34,25 @@ def image_digests(messages: Iterable[Message]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(image["digest"] for message in messages for image in message.get("images", ())))
 
 
+def without_images(messages: Iterable[Message]) -> list[Message]:
+    """The messages for a model that reads text alone."""
+    return [{name: value for name, value in message.items() if name != "images"} for message in messages]
+
+
+def in_parts(message: Message) -> Message:
+    """A message as chat templates take it: where there are images its content is a list of texts and images."""
+    images, content = message.get("images") or (), message["content"]
+    if not images:
+        return message
+    edges = [0, *(image["at"] for image in images), len(content)]
+    texts = [content[start:end] for start, end in itertools.pairwise(edges)]
+    parts: list[dict[str, str]] = []
+    for place, text in enumerate(texts):
+        parts += [{"type": "image"}] if place else []
+        parts += [{"type": "text", "text": text}] if text else []
+    return {**without_images([message])[0], "content": parts}
+
+
 def read_images(raw: Any, content: str) -> tuple[dict[str, Any], ...]:
     """A message's "images" as they may be shown, from outside.
 
