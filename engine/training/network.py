@@ -106,21 +106,48 @@ def attention(model: DiffusionGemma, layer: int, x: Tensor, prefix: Prefix, pres
     Returns:
         Log-probabilities (B, heads, C, P + C), fp32.
     """
+    before = prefix[layer][0]
+    length = before.shape[2]
+    queries, own = _turned(model, layer, x, length)
+    keys = torch.cat([before, own], dim=2)
+    scores = (queries @ keys.repeat_interleave(queries.shape[1] // keys.shape[1], dim=1).transpose(-1, -2)).float()
+    mask = _canvas_masks(model, x[:, :, 0], length, present).get(model.config.layers[layer].kind)
+    return torch.log_softmax(scores if mask is None else scores.masked_fill(~mask, -1e9), dim=-1)
+
+
+def text_attention(
+    model: DiffusionGemma, layer: int, x: Tensor, prefix: Prefix, present: Tensor, at: tuple[Tensor, Tensor]
+) -> Tensor:
+    """The same of prompts, for a few of their tokens; prompts are within the layer's window.
+
+    Args:
+        x: the layer's input, (B, P, H). prefix, present: as for ``attention``.
+        at: the rows and the places of the tokens that attend, (N,) each.
+
+    Returns:
+        Log-probabilities (N, heads, P), fp32.
+    """
+    rows, places = at
+    queries = _turned(model, layer, x, 0)[0][rows, :, places]  # (N, heads, D)
+    keys = prefix[layer][0][rows]
+    keys = keys.repeat_interleave(queries.shape[1] // keys.shape[1], dim=1)
+    scores = (keys @ queries[..., None])[..., 0].float()
+    seen = present[rows] & (torch.arange(x.shape[1], device=x.device) <= places[:, None])
+    return torch.log_softmax(scores.masked_fill(~seen[:, None], -1e9), dim=-1)
+
+
+def _turned(model: DiffusionGemma, layer: int, x: Tensor, first: int) -> tuple[Tensor, Tensor]:
+    """Queries and keys (B, heads, N, D) of a layer's input (B, N, H), whose first token stands at ``first``."""
     block, config = model.layers[layer], model.config.layers[layer]
     assert isinstance(block, Block)
-    own, normed, before = block.self_attn, block.input_layernorm(x), prefix[layer][0]
+    own, normed = block.self_attn, block.input_layernorm(x)
     batch, count, _ = x.shape
-    length = before.shape[2]
-    rope = model.ropes(torch.arange(length, length + count, device=x.device), x.dtype)[config]
+    rope = model.ropes(torch.arange(first, first + count, device=x.device), x.dtype)[config]
 
     def heads(projection: nn.Module, norm: nn.Module) -> Tensor:
         return rotate(norm(projection(normed).view(batch, count, -1, own.head_dim).transpose(1, 2)), *rope)
 
-    queries = heads(own.q_proj, own.q_norm)
-    keys = torch.cat([before, heads(own.k_proj, own.k_norm)], dim=2)
-    scores = (queries @ keys.repeat_interleave(queries.shape[1] // keys.shape[1], dim=1).transpose(-1, -2)).float()
-    mask = _canvas_masks(model, x[:, :, 0], length, present).get(config.kind)
-    return torch.log_softmax(scores if mask is None else scores.masked_fill(~mask, -1e9), dim=-1)
+    return heads(own.q_proj, own.q_norm), heads(own.k_proj, own.k_norm)
 
 
 def _canvas_masks(
