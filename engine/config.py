@@ -25,6 +25,7 @@ MOST_THREADS = 256  # of a processor
 MOST_NAME = 64  # characters of a decoder's
 LARGEST_SEED = 2**63 - 1  # of a run; the least is 0
 MOST_REWRITES = 16  # of a block's doubtful spans
+IMAGE_TOKENS = (70, 140, 280, 560, 1120)  # budgets of an image that the published model was trained with
 MOST_REAL = 1e30  # what is a float on a graphics card, too
 BLOCK_DIFFUSION = "block_diffusion"  # the decoder whose blocks begin as uniform noise
 DENSE_EXPERTS = 8  # up to this many experts, computing all of them is faster than sorting tokens
@@ -162,6 +163,7 @@ class GenerationConfig:
         accept_probability: from which on a mask is written in masked block diffusion; the likeliest always is.
         banned_tokens: token ids that never appear, though allowed; only a pinned one stays.
         top_k: how many likeliest tokens a position each step reports; 0 reports none.
+        image_tokens: the most tokens that an image of the prompt becomes, one of ``IMAGE_TOKENS``.
     """
 
     max_new_tokens: int = 256
@@ -194,6 +196,7 @@ class GenerationConfig:
     entropy_threshold: float = 0.4
     distance_penalty: float = 0.02
     accept_probability: float = 0.9
+    image_tokens: int = 280
 
     def __post_init__(self) -> None:
         check_whole("max_new_tokens", self.max_new_tokens, 1, MOST_POSITIONS)
@@ -217,6 +220,9 @@ class GenerationConfig:
             if getattr(self, name) > 1.0:
                 raise SafelightError(f"{name} must be at most 1, not {getattr(self, name)}")
         check_whole("verify_rewrites", self.verify_rewrites, 0, MOST_REWRITES)
+        if isinstance(self.image_tokens, bool) or self.image_tokens not in IMAGE_TOKENS:
+            budgets = ", ".join(map(str, IMAGE_TOKENS))
+            raise SafelightError(f"image_tokens must be one of {budgets}, not {quoted(self.image_tokens)}")
         check_whole("sampling_top_k", self.sampling_top_k, 0, MOST_TOKENS)
         check_whole("window", self.window, 1, 1024)
         check_real("sampling_temperature", self.sampling_temperature, 0.0)

@@ -10,8 +10,9 @@ from typing import Any, Literal
 from engine.config import GenerationConfig
 from engine.errors import SafelightError
 from engine.forks import Fork, Mark
+from engine.pictures import Picture
 from engine.tasks.decisions.questions import Decision
-from engine.text.message import Message
+from engine.text.message import Message, image_digests
 from engine.text.output_format import OutputFormat
 from engine.trace.header import TraceHeader, new_id
 from engine.trace.recording import Recording
@@ -43,10 +44,11 @@ class RunRequest:
     A chat or a puzzle answers ``messages``, a completion goes on with ``text``. A fork continues ``source`` with
     ``changes``; an infill regenerates the ``marks`` in the finished text of ``source``. Those two take the prompt and
     the settings of ``source``, and a fork its seed, too: see ``RunRequest.fork`` and ``RunRequest.infill``. A decision
-    reads answers to the questions of ``decision`` from one canvas; its messages are made of them.
+    reads answers to the questions of ``decision`` from one canvas; its messages are made of them. ``pictures`` are
+    those that the messages name, each once.
 
     Raises:
-        SafelightError: ``source`` is a run that cannot be gone on from.
+        SafelightError: ``source`` is a run that cannot be gone on from, or a message shows a picture that is not there.
     """
 
     kind: RunKind
@@ -63,6 +65,7 @@ class RunRequest:
     text: str = ""  # of a completion: the prompt as it is, without a template
     decision: Decision | None = None
     output_format: OutputFormat | None = None  # of a chat or a completion: what the answer must fit
+    pictures: tuple[Picture, ...] = ()
     adapter: str | None = None  # for this run, a folder or an embedded one's id; "": none; None: the one attached
     run_id: str = field(default_factory=new_id)
     cancel: threading.Event = field(default_factory=threading.Event)
@@ -74,6 +77,8 @@ class RunRequest:
             raise ValueError("a decision has its questions; the others have none")
         if self.source is not None:
             _check_source(self.source.header)
+        if not set(image_digests(self.messages)) <= {picture.digest for picture in self.pictures}:
+            raise SafelightError("a picture of this conversation is missing or damaged; remove it, or put it in again")
 
     @property
     def departure(self) -> Fork:

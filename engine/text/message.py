@@ -1,13 +1,59 @@
-"""One message of a conversation, as chat templates take it."""
+"""One message of a conversation, as chat templates take it, and the images in it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+from engine.errors import SafelightError
+from engine.pictures import MOST_SIDE, Picture
 
 Message = Mapping[str, Any]
 """``{"role": "system" | "user" | "assistant" | "tool", "content": text}``; both are always strings.
 
 An assistant's may have "tool_calls", a list as OpenAI writes it with the arguments as an object, and
-"reasoning_content"; a tool's has "name" and "tool_call_id".
+"reasoning_content"; a tool's has "name" and "tool_call_id". A user's may have "images", in the order in which they
+stand in the content: ``{"digest", "width", "height", "at"}``, the picture by its content, its size in pixels, and
+before which character it stands.
 """
+
+MOST_IMAGES = 64  # of a message
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+def image_of(picture: Picture, at: int = 0) -> dict[str, Any]:
+    """An entry of a message's "images"."""
+    return {"digest": picture.digest, "width": picture.width, "height": picture.height, "at": at}
+
+
+def image_digests(messages: Iterable[Message]) -> tuple[str, ...]:
+    """Which pictures messages show, each once, in their order."""
+    return tuple(dict.fromkeys(image["digest"] for message in messages for image in message.get("images", ())))
+
+
+def read_images(raw: Any, content: str) -> tuple[dict[str, Any], ...]:
+    """A message's "images" as they may be shown, from outside.
+
+    Raises:
+        SafelightError: they are none, or out of bounds.
+    """
+    if not isinstance(raw, list | tuple) or len(raw) > MOST_IMAGES:
+        raise SafelightError(f"a message's images must be a list of at most {MOST_IMAGES}")
+    images = tuple(_read_image(image, len(content)) for image in raw)
+    if any(before["at"] > after["at"] for before, after in itertools.pairwise(images)):
+        raise SafelightError("a message's images must be in the order of their places")
+    return images
+
+
+def _read_image(raw: Any, length: int) -> dict[str, Any]:
+    if not isinstance(raw, dict) or raw.keys() != {"digest", "width", "height", "at"}:
+        raise SafelightError('an image of a message must have "digest", "width", "height" and "at"')
+    if not isinstance(raw["digest"], str) or not _DIGEST.fullmatch(raw["digest"]):
+        raise SafelightError("an image's digest must be 64 hexadecimal digits")
+    for name, low, high in (("width", 1, MOST_SIDE), ("height", 1, MOST_SIDE), ("at", 0, length)):
+        if type(raw[name]) is not int or not low <= raw[name] <= high:
+            raise SafelightError(f"an image's {name} must be a whole number between {low} and {high}")
+    return dict(raw)

@@ -16,7 +16,7 @@ from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signa
 from app.chat.prose import slow
 from app.chat.prose.highlight import may_be_read
 from app.chat.prose.slow import FormulaRequest, Job, Result
-from app.chat.prose.typeset import Picture, may_be_drawn
+from app.chat.prose.typeset import DrawnFormula, may_be_drawn
 
 SECONDS = 2 * slow.PATIENCE  # for a job, after which a process is ended that has not ended itself
 START_SECONDS = 30.0
@@ -203,7 +203,7 @@ def _is_worth_it(job: Job) -> bool:
 
 def _size(job: Job, result: Result | None) -> int:
     asked = len(job.source if isinstance(job, FormulaRequest) else job.text)
-    return 500 + asked + (len(result.svg) if isinstance(result, Picture) else 150 * len(result or ()))
+    return 500 + asked + (len(result.svg) if isinstance(result, DrawnFormula) else 150 * len(result or ()))
 
 
 _made: list[Aside] = []

@@ -43,7 +43,7 @@ from app.chat.prose.formula import OBJECT, Formulas
 from app.chat.prose.rows import ProseRow
 from app.chat.prose.safe import is_rtl
 from app.chat.prose.slow import Job
-from app.chat.prose.typeset import Picture
+from app.chat.prose.typeset import DrawnFormula
 from app.design.fonts import TEXT_BODY, TEXT_LEAD, canvas_font, px, text_percent, ui_font
 from app.design.tokens import Theme, color
 
@@ -125,7 +125,7 @@ class InertDocument(QTextDocument):
         """Put a formula at the cursor: its picture in ``font`` and ``ink``, or its source in ``letters``."""
         job = slow.FormulaRequest(formula.source, isinstance(formula, Math))
         picture = aside().ask(job)
-        if isinstance(picture, Picture):
+        if isinstance(picture, DrawnFormula):
             cursor.insertText(OBJECT, self._drawn(picture, formula.written, font, ink))
             return
         start = cursor.position()
@@ -137,12 +137,12 @@ class InertDocument(QTextDocument):
 
     def draw(self, jobs: Collection[Job], ink: str) -> bool:
         """Put pictures in the place of sources. Returns whether anything changed."""
-        drawn: list[tuple[_Place, Picture]] = []
+        drawn: list[tuple[_Place, DrawnFormula]] = []
         for job in [job for job in jobs if job in self._waiting]:
             picture = aside().ask(job)
             if not aside().is_pending(job):
                 places = self._waiting.pop(job)
-                drawn += [(place, picture) for place in places if isinstance(picture, Picture)]
+                drawn += [(place, picture) for place in places if isinstance(picture, DrawnFormula)]
         whole = QTextCursor(self)
         whole.beginEditBlock()
         for place, made in drawn:
@@ -152,7 +152,7 @@ class InertDocument(QTextDocument):
         whole.endEditBlock()
         return bool(drawn)
 
-    def _drawn(self, picture: Picture, written: str, font: QFont, ink: str) -> QTextCharFormat:
+    def _drawn(self, picture: DrawnFormula, written: str, font: QFont, ink: str) -> QTextCharFormat:
         self._formulas = self._formulas or Formulas(self)
         return self._formulas.format(picture.shown(font.pixelSize(), ink), written, font)
 

@@ -17,7 +17,7 @@ from PySide6.QtGui import (
     QTextFormat,
 )
 
-from app.chat.prose.typeset import Picture
+from app.chat.prose.typeset import DrawnFormula
 
 if TYPE_CHECKING:
     from PySide6.QtSvg import QSvgRenderer
@@ -33,11 +33,11 @@ class Formulas(QPyTextObject):
 
     def __init__(self, document: QTextDocument) -> None:
         super().__init__(document)
-        self._pictures: list[Picture] = []
+        self._pictures: list[DrawnFormula] = []
         self._least_ascent = QFontMetricsF(document.defaultFont()).ascent()
         document.documentLayout().registerHandler(FORMULA, self)
 
-    def format(self, picture: Picture, written: str, font: QFont) -> QTextCharFormat:
+    def format(self, picture: DrawnFormula, written: str, font: QFont) -> QTextCharFormat:
         """How to insert the picture: give this format to an ``OBJECT`` character."""
         self._pictures.append(picture)
         made = QTextCharFormat()
@@ -64,7 +64,7 @@ class Formulas(QPyTextObject):
         area = QRectF(rect.left(), top, picture.width, picture.height)
         _renderer(picture).render(painter, area)
 
-    def _ascent(self, picture: Picture) -> float:
+    def _ascent(self, picture: DrawnFormula) -> float:
         """Never less than that of letters, so that a line of nothing but formulas stands where its neighbours do."""
         return max(picture.height - picture.descent, self._least_ascent)
 
@@ -74,7 +74,7 @@ def _descent(format: QTextFormat) -> float:
 
 
 @lru_cache(maxsize=256)
-def _renderer(picture: Picture) -> QSvgRenderer:
+def _renderer(picture: DrawnFormula) -> QSvgRenderer:
     from PySide6.QtSvg import QSvgRenderer  # a library of its own, and most conversations hold no formula
 
     return QSvgRenderer(picture.svg)

@@ -15,7 +15,7 @@ from dataclasses import astuple, dataclass
 from typing import Any
 
 from app.chat.prose.highlight import Part, parts
-from app.chat.prose.typeset import Picture, typeset
+from app.chat.prose.typeset import DrawnFormula, typeset
 
 MEMORY = 1_500_000_000  # bytes of address space, where the system can hold a process to it
 SECONDS = 1.0
@@ -27,7 +27,7 @@ Parts = tuple[tuple[int, int, Part], ...]
 
 @dataclass(frozen=True)
 class FormulaRequest:
-    """LaTeX to be drawn as a ``Picture``."""
+    """LaTeX to be drawn as a ``DrawnFormula``."""
 
     source: str
     displayed: bool
@@ -42,7 +42,7 @@ class ProgramRequest:
 
 
 Job = FormulaRequest | ProgramRequest
-Result = Picture | Parts
+Result = DrawnFormula | Parts
 
 
 def written(job: Job) -> bytes:
@@ -56,7 +56,7 @@ def read(line: bytes) -> Result | None:
     if not raw:
         return None
     if isinstance(raw, dict):
-        return Picture(raw["svg"].encode(), raw["width"], raw["height"], raw["descent"])
+        return DrawnFormula(raw["svg"].encode(), raw["width"], raw["height"], raw["descent"])
     return tuple((start, length, part) for start, length, part in raw)
 
 

@@ -24,7 +24,7 @@ _OPENS = re.compile(r"\\\\|\\[{}]|([{]|\\left\b|\\begin\b)|([}]|\\right\b|\\end\
 
 
 @dataclass(frozen=True)
-class Picture:
+class DrawnFormula:
     """A formula in logical pixels; ``descent`` of its ``height`` lies under the line it stands on."""
 
     svg: bytes
@@ -32,7 +32,7 @@ class Picture:
     height: float
     descent: float
 
-    def shown(self, pixels: int, color: str) -> Picture:
+    def shown(self, pixels: int, color: str) -> DrawnFormula:
         """The picture for text of another size, in an ink."""
         scale = pixels / SIZE
         svg = self.svg.replace(INK.encode(), color.encode())
@@ -53,7 +53,7 @@ def may_be_drawn(source: str) -> bool:
     return True
 
 
-def typeset(source: str, displayed: bool) -> Picture | None:
+def typeset(source: str, displayed: bool) -> DrawnFormula | None:
     """The picture of a formula; None where the source is not understood."""
     if not may_be_drawn(source):
         return None
@@ -67,7 +67,7 @@ def typeset(source: str, displayed: bool) -> Picture | None:
     _, top, width, height = (float(number) for number in box.groups())
     if not (0 < width < 20_000 and 0 < height < 5_000):
         return None
-    return Picture(svg.encode(), width, height, max(0.0, top + height))
+    return DrawnFormula(svg.encode(), width, height, max(0.0, top + height))
 
 
 @cache

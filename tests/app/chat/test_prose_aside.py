@@ -15,7 +15,7 @@ from app.chat.prose import slow
 from app.chat.prose.aside import MOST_SENT, Aside
 from app.chat.prose.highlight import parts
 from app.chat.prose.slow import FormulaRequest, ProgramRequest
-from app.chat.prose.typeset import MOST_NESTED, Picture, typeset
+from app.chat.prose.typeset import MOST_NESTED, DrawnFormula, typeset
 
 HEADS = [
     FormulaRequest("a^2", False),
@@ -69,8 +69,8 @@ def test_a_job_that_takes_too_long_ends_the_process_and_the_others_are_done(
     for job in (FormulaRequest("a", False), slow_one, FormulaRequest("b", False)):
         helper.ask(job)
     wait(qtbot, helper)
-    assert isinstance(helper.ask(FormulaRequest("a", False)), Picture)
-    assert isinstance(helper.ask(FormulaRequest("b", False)), Picture)
+    assert isinstance(helper.ask(FormulaRequest("a", False)), DrawnFormula)
+    assert isinstance(helper.ask(FormulaRequest("b", False)), DrawnFormula)
     assert helper.ask(slow_one) is None
     assert not helper.is_pending(slow_one)  # that nothing can come of it is known, too
     assert helper.starts == 2
@@ -121,7 +121,7 @@ def test_nobody_needs_it_for_long_and_it_ends(qtbot: QtBot, helper: Aside, monke
     qtbot.waitUntil(lambda: helper._process is None, timeout=30_000)
     helper.ask(FormulaRequest("b", False))
     wait(qtbot, helper)
-    assert isinstance(helper.ask(FormulaRequest("b", False)), Picture)
+    assert isinstance(helper.ask(FormulaRequest("b", False)), DrawnFormula)
     assert helper.starts == 2
 
 
@@ -133,7 +133,7 @@ def test_the_bundle_knows_the_option_that_makes_it_the_helper() -> None:
 def test_results_are_kept_within_bounds(helper: Aside, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_KEPT", 10_000)
     for number in range(100):
-        helper._keep(FormulaRequest(str(number), False), Picture(b"x" * 1_000, 1, 1, 0))
+        helper._keep(FormulaRequest(str(number), False), DrawnFormula(b"x" * 1_000, 1, 1, 0))
     assert 1 < len(helper._known) < 10
     assert FormulaRequest("99", False) in helper._known
 

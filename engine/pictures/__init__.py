@@ -1,0 +1,7 @@
+"""Pictures that people put into a prompt: checked, bounded, named by their content. Knows neither torch nor Qt."""
+
+from __future__ import annotations
+
+from engine.pictures.picture import MOST_BYTES, MOST_SIDE, Picture, open_picture, pixels
+
+__all__ = ["MOST_BYTES", "MOST_SIDE", "Picture", "open_picture", "pixels"]

@@ -1,0 +1,162 @@
+"""A picture as the bytes of its file, and what they show.
+
+PNG, JPEG, WebP and GIF are read, and of an animation its first frame. Everything else is refused by name where it
+is known. Size and pixels are bounded before anything is decoded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from engine.errors import SafelightError, quoted
+
+MOST_BYTES = 20 * 2**20
+MOST_PIXELS = 2**26  # 67 million, 200 MB as RGB; the largest of ordinary phones have 50 million
+MOST_SIDE = 32_767
+MOST_SCANNED = 2**30  # pixels times scans: a progressive JPEG may pass over the whole picture as often as it likes
+
+_FORMATS = {
+    b"\x89PNG\r\n\x1a\n": "PNG",
+    b"\xff\xd8\xff": "JPEG",
+    b"GIF8": "GIF",
+}
+_REFUSED = {
+    b"%PDF": "a PDF",
+    b"II*\x00": "a TIFF",
+    b"MM\x00*": "a TIFF",
+    b"BM": "a BMP",
+    b"\x00\x00\x01\x00": "an icon",
+    b"8BPS": "a Photoshop file",
+}
+_MOST_NOTES = {"JPEG": (b"\xff\xe1", 512), "GIF": (b"\x21\xfe", 1024)}
+"""How often a section may begin that the decoder joins to those before it, which takes the square of their number."""
+
+_ORIENTATION = 0x0112  # EXIF's tag
+_UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+_decoding = threading.Lock()  # one at a time: a decoded picture is large, and filters of warnings are the process's
+
+
+@dataclass(frozen=True)
+class Picture:
+    """The file of a picture; ``width`` and ``height`` are in pixels, once it is turned upright."""
+
+    digest: str  # SHA-256 of ``data``, 64 hexadecimal digits
+    data: bytes = field(repr=False)
+    width: int
+    height: int
+
+
+def open_picture(data: bytes, name: str = "") -> Picture:
+    """The picture of these bytes; it is decoded once, so that ``pixels`` of it succeeds. ``name`` is for messages.
+
+    Raises:
+        SafelightError: it is too large, of a format that is not read, or damaged.
+    """
+    with _opened(data, name) as image:
+        image.load()
+        width, height = image.size if _orientation(image) < 5 else image.size[::-1]
+    return Picture(hashlib.sha256(data).hexdigest(), data, width, height)
+
+
+def pixels(picture: Picture) -> NDArray[np.uint8]:
+    """(height, width, 3), RGB, upright, on white where it is transparent; colour profiles are not applied.
+
+    Raises:
+        SafelightError: it is damaged, as one from ``open_picture`` cannot be.
+    """
+    with _opened(picture.data, "") as image:
+        turn = _UPRIGHT.get(_orientation(image))
+        colours = _colours(image)
+        return np.array(colours if turn is None else colours.transpose(turn))
+
+
+@contextmanager
+def _opened(data: bytes, name: str) -> Iterator[Image.Image]:
+    """An image whose size is within bounds; what its decoder cannot read becomes one error."""
+    called = f"the picture {quoted(name)}" if name else "the picture"
+    if len(data) > MOST_BYTES:
+        raise SafelightError(f"{called} has more than {MOST_BYTES // 2**20} MiB; make it smaller")
+    format_name = _format_of(data, called)
+    note, most = _MOST_NOTES.get(format_name, (b"", 0))
+    if note and data.count(note) > most:
+        raise SafelightError(f"{called} has more than {most:,} comments; save it as PNG")
+    with _decoding, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of size, which is checked here, and of broken EXIF, which is not needed
+        try:
+            with Image.open(io.BytesIO(data), formats=(format_name,)) as image:
+                _check_size(image, called, data.count(b"\xff\xda") if format_name == "JPEG" else 1)
+                yield image
+        except SafelightError:
+            raise
+        except Image.DecompressionBombError:
+            raise SafelightError(_too_large(called)) from None
+        except Exception:  # a decoder may fail in any way on what a stranger made
+            raise SafelightError(f"{called} is damaged and cannot be read; choose another one") from None
+
+
+def _format_of(data: bytes, called: str) -> str:
+    for start, format_name in _FORMATS.items():
+        if data.startswith(start):
+            return format_name
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "WEBP"
+    kind = next((kind for start, kind in _REFUSED.items() if data.startswith(start)), "")
+    if data[4:8] == b"ftyp":
+        kind = "a HEIF, AVIF or video file"
+    elif b"<svg" in data[:4096].lower():
+        kind = "an SVG"
+    is_what = f"is {kind}, which is not read here" if kind else "is in no format that is read here"
+    raise SafelightError(f"{called} {is_what}; save it as PNG, JPEG or WebP")
+
+
+def _check_size(image: Image.Image, called: str, scans: int) -> None:
+    width, height = image.size
+    if not (1 <= width <= MOST_SIDE and 1 <= height <= MOST_SIDE and width * height <= MOST_PIXELS):
+        raise SafelightError(_too_large(called))
+    if width * height * scans > MOST_SCANNED:
+        raise SafelightError(f"{called} would take too long to decode; save it as PNG")
+
+
+def _too_large(called: str) -> str:
+    return (
+        f"{called} has no size that is read here (at most {MOST_PIXELS // 10**6} million pixels and {MOST_SIDE:,} "
+        "a side); make it smaller"
+    )
+
+
+def _orientation(image: Image.Image) -> int:
+    """EXIF's, 1 to 8; 1 where it says none."""
+    try:
+        found = image.getexif().get(_ORIENTATION, 1)
+    except Exception:  # a camera's notes that cannot be read are no reason to refuse what it saw
+        return 1
+    return found if found in _UPRIGHT else 1
+
+
+def _colours(image: Image.Image) -> Image.Image:
+    """The first frame as RGB."""
+    image.load()
+    if image.mode.startswith("I"):  # grey in 16 bits, of which the upper eight count, as they do in colour
+        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+    return image.convert("RGB")
