@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from engine.config import GenerationConfig
 from engine.errors import Sentence
 from engine.events import Event
+from engine.pictures import Picture
 from engine.service.replies import TraceNotKept
 from engine.service.requests import RunRequest
 from engine.tasks.decisions.layout import Slot
@@ -42,6 +43,11 @@ def reporting_candidates(config: GenerationConfig) -> GenerationConfig:
 def _question(messages: Sequence[Message]) -> str:
     """What the user said last; the last message where no user said anything."""
     return str(next((each for each in reversed(messages) if each["role"] == "user"), messages[-1])["content"])
+
+
+def _kept(message: Message) -> Message:
+    """What a trace's header has of a message."""
+    return {name: message[name] for name in ("role", "content", "images") if name in message}
 
 
 class Recorder:
@@ -86,14 +92,14 @@ class Recorder:
                 prompt=_question(messages) if messages else request.text,
                 config=reporting_candidates(request.config),
                 seed=request.seed,
-                messages=tuple({"role": message["role"], "content": message["content"]} for message in messages),
+                messages=tuple(map(_kept, messages)),
                 prompt_ids=prompt_ids,
                 think=request.think,
                 decision=request.decision,
                 slots=slots,
                 output_format=request.output_format,
             )
-            return self._of_model(header, tokenizer, keep=request.keep)
+            return self._of_model(header, tokenizer, request)
         departure = request.departure if request.changes else None
         block = departure.block if departure is not None else min(mark.block for mark in request.marks)
         before = request.source.header
@@ -106,24 +112,31 @@ class Recorder:
             marks=request.marks,
             **TraceHeader.fresh(),
         )
-        record = self._of_model(header, tokenizer, keep=request.keep)
+        record = self._of_model(header, tokenizer, request)
         if departure is not None:
             record.copy(request.source, block)
         return record
 
-    def _of_model(self, header: TraceHeader, tokenizer: Tokenizer, *, keep: bool) -> RunRecord:
-        decode = functools.partial(read_reply, tokenizer)
-        return self.open(header, tokenizer.piece, tokenizer.is_special, decode, keep=keep)
+    def _of_model(self, header: TraceHeader, tokenizer: Tokenizer, request: RunRequest) -> RunRecord:
+        texts = tokenizer.piece, tokenizer.is_special, functools.partial(read_reply, tokenizer)
+        return self.open(header, *texts, request.pictures, keep=request.keep)
 
     def open(
-        self, header: TraceHeader, piece: Piece, is_special: IsSpecial, decode: Decode, *, keep: bool
+        self,
+        header: TraceHeader,
+        piece: Piece,
+        is_special: IsSpecial,
+        decode: Decode,
+        pictures: tuple[Picture, ...] = (),
+        *,
+        keep: bool,
     ) -> RunRecord:
         """Begin recording a run whose header is known; the functions write its tokens."""
-        trace = Trace(header=header, piece=piece, is_special=is_special, decode=decode)
+        trace = Trace(header=header, piece=piece, is_special=is_special, decode=decode, pictures=pictures)
         writer = None
         if self.folder is not None and keep:
             path = self.folder / f"{header.id}{SUFFIX}"
-            writer = TraceWriter(path, header, piece, is_special, decode)
+            writer = TraceWriter(path, header, piece, is_special, decode, pictures)
             trace.path = path
         return RunRecord(self, trace, writer)
 

@@ -92,14 +92,30 @@ class RunRequest:
         """Continue a recorded run with all its changes, the new ones last."""
         header = source.header
         return RunRequest(
-            "fork", header.messages, header.config, header.seed, header.think, source=source, changes=changes
+            "fork",
+            header.messages,
+            header.config,
+            header.seed,
+            header.think,
+            source=source,
+            changes=changes,
+            pictures=source.pictures,
         )
 
     @staticmethod
     def infill(source: Recording, marks: tuple[Mark, ...], seed: int) -> RunRequest:
         """Regenerate spans of a recorded run's finished text, with a new seed."""
         header = source.header
-        return RunRequest("infill", header.messages, header.config, seed, header.think, source=source, marks=marks)
+        return RunRequest(
+            "infill",
+            header.messages,
+            header.config,
+            seed,
+            header.think,
+            source=source,
+            marks=marks,
+            pictures=source.pictures,
+        )
 
 
 def _check_source(header: TraceHeader) -> None:

@@ -41,6 +41,7 @@ from engine.events import (
     StepFinished,
     TextArrived,
 )
+from engine.pictures import MOST_BYTES
 from engine.tasks.decisions.questions import MOST_OPTIONS, MOST_QUESTIONS
 from engine.trace.format import (
     MOST_ANSWER,
@@ -91,6 +92,7 @@ class Codec:
         """The most bytes that a payload of each kind behind the header can have."""
         mask = -(-self.length // 8)
         return {
+            b"IMAG": MOST_BYTES,
             b"PIEC": MOST_TEXTS,
             b"PREF": PREF.size,
             b"CANV": 4 * self.length + mask + FILLER.size,

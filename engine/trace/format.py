@@ -15,6 +15,7 @@ A reader needs the heads alone to find all records, and a file that was cut or d
 the order of a run (``header``, ``texts`` and ``codec`` say what is in them; C positions, K top candidates):
 
     HEAD   model, prompt, settings and seed, JSON; first, once
+    IMAG   the file of a picture that the messages show, as it is; before the first event
     PIEC   texts of tokens that the next record names and none before did
     PREF   the prompt was prefilled
     CANV   a block's noise, or what was written of it before and its filler, and its pinned positions
@@ -43,7 +44,7 @@ from engine.errors import SafelightError
 
 SUFFIX = ".sltrace"
 SIGNATURE = b"\x89SLT\r\n\x1a\n"  # a byte over 127, line ends and an end-of-file: transfers as text are found out
-VERSION = 2  # of runs in which shares were set, or that are not block diffusion; all others are still written as 1
+VERSION = 3  # of runs with pictures; 2: in which shares were set, or that are not block diffusion; others: 1
 OPENING = struct.Struct("<8sII")
 HEAD = struct.Struct("<4sIIiiII")
 
@@ -61,9 +62,11 @@ MOST_VALUES = 10**6  # in the header's JSON
 MOST_TEXT = 4 * 2**20  # bytes of one TEXT, unpacked
 MOST_WHY = 64 * 2**10  # bytes of a FAIL, unpacked
 MOST_TEXTS = 16 * 2**20  # bytes of all texts of tokens, and of all texts of the answer
+MOST_PICTURED = 256 * 2**20  # bytes of all pictures
 MOST_PIECES = 16_384  # of texts of tokens
 MOST_NUMBER = 1e9  # temperatures, nats, seconds: what is larger is none, and overflows where such are added up
 LEVEL = 1  # of zlib: by planes it finds all but a hundredth of what higher ones do, in half the time
+PACKED = 0  # of zlib, for what is packed already
 
 
 class TraceError(SafelightError):
@@ -96,16 +99,17 @@ class RecordBudget:
 
     def __init__(self) -> None:
         self._records = self._unpacked = self._pieces = 0
-        self._texts = {b"PIEC": 0, b"TEXT": 0}
+        self._of_kind = {b"PIEC": 0, b"TEXT": 0, b"IMAG": 0}
 
     def allows(self, kind: bytes, size: int, block: int, step: int) -> bool:
         """Whether a record of ``size`` bytes unpacked may come next; if so it has come."""
         self._records += 1
         self._unpacked += size
-        if kind in self._texts:
-            self._texts[kind] += size
+        if kind in self._of_kind:
+            self._of_kind[kind] += size
             self._pieces += kind == b"PIEC"
-            if self._texts[kind] > MOST_TEXTS or self._pieces > MOST_PIECES:
+            most = MOST_PICTURED if kind == b"IMAG" else MOST_TEXTS
+            if self._of_kind[kind] > most or self._pieces > MOST_PIECES:
                 return False
         is_placed = block < MOST_BLOCKS and step < MOST_STEPS
         return is_placed and self._records <= MOST_RECORDS and self._unpacked <= MOST_UNPACKED
@@ -119,7 +123,7 @@ def opening(version: int = 1) -> bytes:
 
 def frame(kind: bytes, payload: bytes, block: int = -1, step: int = -1) -> bytes:
     """A whole record."""
-    stored = zlib.compress(payload, LEVEL)
+    stored = zlib.compress(payload, PACKED if kind == b"IMAG" else LEVEL)
     head = struct.pack("<4sIIiiI", kind, len(stored), len(payload), block, step, zlib.crc32(stored))
     return head + struct.pack("<I", zlib.crc32(head)) + stored
 

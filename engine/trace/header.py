@@ -20,6 +20,7 @@ from engine.forks import Fork, Mark
 from engine.tasks.decisions.forms import decision_from_json, decision_to_json
 from engine.tasks.decisions.layout import Slot
 from engine.tasks.decisions.questions import Decision
+from engine.text.message import Message, image_digests, read_images
 from engine.text.output_format import OutputFormat
 from engine.trace.format import (
     MOST_ANSWER,
@@ -93,7 +94,7 @@ class TraceHeader:
     prompt: str  # the last message
     config: GenerationConfig
     seed: int
-    messages: tuple[Mapping[str, str], ...] = ()  # role and content, as they were sent to the model
+    messages: tuple[Message, ...] = ()  # role, content and images, as they were sent to the model
     prompt_ids: tuple[int, ...] = ()  # the messages as token ids
     think: bool = False
     parent: Parent | None = None
@@ -127,6 +128,8 @@ class TraceHeader:
 
         So a header names its decoder, unless that is block diffusion.
         """
+        if image_digests(self.messages):
+            return 3
         is_first = self.config.is_block_diffusion and not any(change.mixed for change in self.changes)
         return 1 if is_first else 2
 
@@ -285,14 +288,24 @@ def _read_slots(raw: Any, decision: Decision, canvas_length: int) -> tuple[Slot,
     return tuple(slots)
 
 
-def _plain(messages: tuple[Mapping[str, str], ...]) -> tuple[dict[str, str], ...]:
+def _plain(messages: tuple[Message, ...]) -> tuple[dict[str, Any], ...]:
     return tuple(dict(message) for message in messages)
 
 
-def _read_messages(raw: Any) -> tuple[dict[str, str], ...]:
+def _read_messages(raw: Any) -> tuple[Message, ...]:
     if not isinstance(raw, list) or not all(isinstance(message, dict) for message in raw):
         raise PayloadError("its messages are none")
-    return tuple({"role": text(message, "role"), "content": text(message, "content")} for message in raw)
+    return tuple(map(_read_message, raw))
+
+
+def _read_message(raw: Mapping[str, Any]) -> Message:
+    message: dict[str, Any] = {"role": text(raw, "role"), "content": text(raw, "content")}
+    if raw.get("images"):
+        try:
+            message["images"] = read_images(raw["images"], message["content"])
+        except SafelightError as error:
+            raise PayloadError(str(error)) from None
+    return message
 
 
 def read_changes(raw: Any) -> tuple[Fork, ...]:

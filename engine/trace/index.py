@@ -38,6 +38,7 @@ class Index:
     header: Head
     heads: list[Head] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
+    pictures: list[Head] = field(default_factory=list)
     pieces: list[Head] = field(default_factory=list)
     texts: list[Head] = field(default_factory=list)
     failure: Head | None = None
@@ -46,7 +47,8 @@ class Index:
     @property
     def end(self) -> int:
         """Bytes of the file that are good."""
-        ends = [record.end for record in (self.header, *self.heads[-1:], *self.pieces[-1:], *self.texts[-1:])]
+        lasts = (self.header, *self.pictures[-1:], *self.heads[-1:], *self.pieces[-1:], *self.texts[-1:])
+        ends = [record.end for record in lasts]
         return max(ends if self.failure is None else (*ends, self.failure.end))
 
     def cut(self, place: int) -> Index:
@@ -56,6 +58,7 @@ class Index:
             self,
             heads=self.heads[:count],
             entries=self.entries[:count],
+            pictures=[head for head in self.pictures if head.start < place],
             pieces=[head for head in self.pieces if head.start < place],
             texts=[head for head in self.texts if head.start < place],
             failure=None,
@@ -122,6 +125,10 @@ def read_index(file: BinaryIO, header: Head, most: Mapping[bytes, int], *, is_fo
             break
         if kind == b"PIEC":
             index.pieces.append(head)
+        elif kind == b"IMAG":
+            if index.entries:
+                break
+            index.pictures.append(head)
         elif kind == b"TEXT":
             text = head
         elif largest is not None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from engine.config import GenerationConfig
 from engine.events import CanvasCommitted, CanvasStarted, Event
 from engine.files import replacing
+from engine.pictures import Picture
 from engine.text.reply import Reply
 from engine.trace.draft import Draft
 from engine.trace.header import ModelIdentity, TraceHeader
@@ -34,6 +35,7 @@ class Trace(Recording):
     Args:
         header: all that is known before the run.
         piece, is_special, decode: the model's tokenizer; without it tokens are written as numbers.
+        pictures: those that the header's messages show, each once.
     """
 
     def __init__(
@@ -47,9 +49,11 @@ class Trace(Recording):
         piece: Piece = _by_number,
         is_special: IsSpecial = _is_never_special,
         decode: Decode | None = None,
+        pictures: tuple[Picture, ...] = (),
     ) -> None:
         self._header = header or TraceHeader(ModelIdentity(model_name), prompt, config or GenerationConfig(), seed)
         self._piece, self._is_special, self._decode = piece, is_special, decode
+        self._pictures = pictures
         self._entries: list[Entry] = []
         self._events: list[Event] = []
         self._failure = ""
@@ -66,6 +70,10 @@ class Trace(Recording):
     @property
     def header(self) -> TraceHeader:
         return self._header
+
+    @property
+    def pictures(self) -> tuple[Picture, ...]:
+        return self._pictures
 
     @property
     def entries(self) -> Sequence[Entry]:
@@ -109,7 +117,7 @@ class Trace(Recording):
             length = next((len(event.canvas) for event in self._events if isinstance(event, CanvasStarted)), 0)
             header = dataclasses.replace(header, model=dataclasses.replace(header.model, canvas_length=length))
         texts = (self._piece, self._is_special, self._read)
-        with replacing(path) as beside, TraceWriter(beside, header, *texts, is_made=True) as file:
+        with replacing(path) as beside, TraceWriter(beside, header, *texts, self._pictures, is_made=True) as file:
             for event in list(self._events):
                 file.append(event)
             file.close(self._failure)

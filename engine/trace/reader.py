@@ -6,16 +6,19 @@ stranger: sizes are checked before anything is allocated, and nothing in it is r
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.errors import SafelightError
 from engine.events import Event
 from engine.files import open_regular, replacing
+from engine.pictures import Picture
 from engine.text.reply import Reply
 from engine.trace.codec import Codec
 from engine.trace.draft import Draft
@@ -122,6 +125,18 @@ class TraceFile(Recording):
     @property
     def entries(self) -> Sequence[Entry]:
         return self._index.entries
+
+    @property
+    def pictures(self) -> tuple[Picture, ...]:
+        shown = {image["digest"]: image for message in self.header.messages for image in message.get("images", ())}
+        found = {}
+        for head in self._index.pictures:
+            with suppress(PayloadError, OSError):  # without it the run can be looked at all the same
+                data = self._payload(head, self._codec.most[b"IMAG"])
+                digest = hashlib.sha256(data).hexdigest()
+                if digest in shown:
+                    found[digest] = Picture(digest, data, shown[digest]["width"], shown[digest]["height"])
+        return tuple(found.values())
 
     @property
     def failure(self) -> str:

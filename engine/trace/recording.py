@@ -20,6 +20,7 @@ from engine.events import (
     StepFinished,
     TextArrived,
 )
+from engine.pictures import Picture
 from engine.text.reply import Reply
 from engine.trace.header import TraceHeader
 from engine.types import Tokens
@@ -97,6 +98,11 @@ class Recording(ABC):
             IndexError: the block was not committed.
             TraceError: it cannot be read.
         """
+
+    @property
+    def pictures(self) -> tuple[Picture, ...]:
+        """Those of the pictures that the messages show that can be read, each once."""
+        return ()
 
     @property
     @abstractmethod

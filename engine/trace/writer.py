@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from engine.events import CanvasCommitted, Event, GenerationFinished
+from engine.pictures import Picture
 from engine.text.reply import Reply
 from engine.trace.codec import Codec
 from engine.trace.draft import Draft
@@ -35,6 +36,7 @@ class TraceWriter:
         path: where; nothing may be there. The file is for its owner alone.
         header: all that is known before the run; its ``canvas_length`` must be that of the events.
         piece, is_special, decode: the model's tokenizer.
+        pictures: those that the header's messages show, each once.
         is_made: an empty file is there, whose rights are kept.
     """
 
@@ -45,12 +47,14 @@ class TraceWriter:
         piece: Callable[[int], str],
         is_special: Callable[[int], bool],
         decode: Callable[[Iterable[int]], Reply],
+        pictures: tuple[Picture, ...] = (),
         *,
         is_made: bool = False,
     ) -> None:
         self.path = path
         self._header = header
         self._piece, self._is_special, self._decode = piece, is_special, decode
+        self._pictures = pictures
         self._codec = Codec.of(header)
         self._is_made = is_made
         self._budget = RecordBudget()
@@ -141,7 +145,8 @@ class TraceWriter:
 
     def _write(self, records: bytes) -> None:
         if self._file is None:
-            records = opening(self._header.format_version) + self._head() + records
+            pictures = [self._frame(b"IMAG", picture.data) for picture in self._pictures]
+            records = b"".join((opening(self._header.format_version), self._head(), *pictures, records))
             mode = "wb" if self._is_made else "xb"
             self._file = open(self.path, mode, buffering=0, opener=_for_its_owner)  # noqa: SIM115 - closed by close()
         left = memoryview(records)

@@ -142,7 +142,7 @@ def test_a_foreign_file_is_told_from_a_trace(opened: Opened, data: bytes) -> Non
 def test_a_newer_format_asks_for_an_update(opened: Opened) -> None:
     begin = struct.pack("<8sI", opening()[:8], VERSION + 1)
     newer = begin + struct.pack("<I", zlib.crc32(begin)) + COUNTING.read_bytes()[OPENING.size :]
-    with pytest.raises(TraceError, match=r"newer Safelight \(format 3, this one reads 2\)"):
+    with pytest.raises(TraceError, match=rf"newer Safelight \(format {VERSION + 1}, this one reads {VERSION}\)"):
         opened(newer)
 
 
