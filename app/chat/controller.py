@@ -20,12 +20,13 @@ from app.presets.picker import PresetPicker
 from app.presets.preset import Preset
 from app.presets.store import PresetStore
 from app.session.session import reserve
-from app.state.chat.attachment import Attachment, with_attachments
-from app.state.chat.conversation import Turn
+from app.state.chat.attachment import Attachment
+from app.state.chat.conversation import Turn, user_message
 from app.state.chat.prompts import prepare, prepare_with_files, reading_note, suggestions
 from app.system.i18n import tr
 from engine import SafelightError, catalog
 from engine.service import AdapterChanged, ServiceReply
+from engine.text.message import Message
 
 
 class ChatController(QObject):
@@ -184,8 +185,8 @@ class ChatController(QObject):
         self._context.busy_changed.emit()
         return True
 
-    @Slot(str, object)
-    def _give_back(self, prompt: str, files: object) -> None:
+    @Slot(str, object, object)
+    def _give_back(self, prompt: str, files: object, _pictures: object) -> None:
         composer = self.page.composer
         if not composer.text and isinstance(files, tuple):
             composer.set_attachments(files)
@@ -300,11 +301,10 @@ class ChatController(QObject):
         values, preset = self._context.values, self.presets.current
         self.presets.show_changed((values.overrides, values.decoding) != (dict(preset.overrides), preset.decoding))
 
-    def _pending(self) -> Sequence[dict[str, str]]:
+    def _pending(self) -> Sequence[Message]:
         """The conversation as it would be sent now, with what the composer holds."""
         composer, chat = self.page.composer, self._session.chat
-        draft = with_attachments(composer.text, composer.attachments)
-        return chat.messages_with(draft)
+        return chat.messages_with(user_message(composer.text, composer.attachments))
 
 
 def build(context: AppContext) -> ChatController:

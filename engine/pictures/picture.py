@@ -63,6 +63,11 @@ class Picture:
     width: int
     height: int
 
+    @property
+    def media_type(self) -> str:
+        """``image/png`` and the like."""
+        return f"image/{_format_of(self.data, 'the picture').lower()}"
+
 
 def open_picture(data: bytes, name: str = "") -> Picture:
     """The picture of these bytes; it is decoded once, so that ``pixels`` of it succeeds. ``name`` is for messages.
@@ -80,12 +85,15 @@ def pixels(picture: Picture) -> NDArray[np.uint8]:
     """(height, width, 3), RGB, upright, on white where it is transparent; colour profiles are not applied.
 
     Raises:
-        SafelightError: it is damaged, as one from ``open_picture`` cannot be.
+        SafelightError: it is damaged, or of another size than it says, as one from ``open_picture`` cannot be.
     """
     with _opened(picture.data, "") as image:
         turn = _UPRIGHT.get(_orientation(image))
         colours = _colours(image)
-        return np.array(colours if turn is None else colours.transpose(turn))
+        found = np.array(colours if turn is None else colours.transpose(turn))
+    if found.shape[:2] != (picture.height, picture.width):
+        raise SafelightError("the picture has another size than it says; put it in again")
+    return found
 
 
 @contextmanager
