@@ -28,7 +28,7 @@ from engine.models.defaults import generation_defaults
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.folder import ModelFolder
 from engine.models.network import Network
-from engine.models.prompt import with_image_tokens, with_images
+from engine.models.prompt import with_image_tokens, with_rows
 from engine.models.registry import Family
 from engine.models.vision.preprocess import soft_tokens
 from engine.models.vision.reader import ImageReader
@@ -245,7 +245,7 @@ class Model:
         self.take_threads()
         shown = [by_digest[digest] for digest in named]
         rows = [(reader.key(picture, image_tokens), reader.rows(picture, image_tokens)) for picture in shown]
-        return with_images(ids, reader.config, rows)
+        return with_rows(ids, reader.config, rows)
 
     def _vision(self) -> ImageReader:
         if self.vision is None:

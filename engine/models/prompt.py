@@ -69,7 +69,7 @@ def with_image_tokens(ids: Sequence[int], vision: VisionConfig, counts: Sequence
     return found
 
 
-def with_images(ids: Sequence[int], vision: VisionConfig, rows: Sequence[tuple[str, Tensor]]) -> Prompt:
+def with_rows(ids: Sequence[int], vision: VisionConfig, rows: Sequence[tuple[str, Tensor]]) -> Prompt:
     """A prompt's ids, in which images have their tokens, with the images.
 
     Args:

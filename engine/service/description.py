@@ -13,7 +13,7 @@ from engine.service.capabilities import Capabilities
 from engine.service.deciding import Deciding
 from engine.service.replies import LoadedModel
 from engine.service.requests import LoadRequest, RunRequest
-from engine.text.message import Message, image_digests, without_images
+from engine.text.message import Message, image_digests, with_images
 from engine.text.reply import read_reply
 from engine.text.tags import closed_thought
 from engine.trace.header import ModelIdentity
@@ -46,6 +46,7 @@ def describe(model: Model, request: LoadRequest, identity: ModelIdentity, capabi
         threads=model.threads,
         kernels=model.compute_path,
         device_reason=model.placement.reason,
+        image_cost=None if model.vision is None else model.vision.cost,
         capabilities=capabilities,
         decoders=model.family.own_first,
         traits=catalog.traits(model.name),
@@ -90,7 +91,7 @@ def count_tokens(
     if not image_digests(messages):
         return model.tokenizer.count(model.chat_template.render(messages, tools))
     if model.vision is None:
-        return count_tokens(model, without_images(messages), tools)
+        return count_tokens(model, [with_images(message, ()) for message in messages], tools)
     sizes = model.image_sizes(messages, image_tokens)  # each has two tokens around it, and one in the rendered text
     return model.tokenizer.count(model.chat_template.render(messages, tools)) + sum(sizes) + len(sizes)
 

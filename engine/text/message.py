@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from engine.errors import SafelightError
@@ -34,9 +34,13 @@ def image_digests(messages: Iterable[Message]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(image["digest"] for message in messages for image in message.get("images", ())))
 
 
-def without_images(messages: Iterable[Message]) -> list[Message]:
-    """The messages for a model that reads text alone."""
-    return [{name: value for name, value in message.items() if name != "images"} for message in messages]
+def with_images(message: Message, digests: Container[str]) -> Message:
+    """The message without the images of other pictures."""
+    if "images" not in message:
+        return message
+    images = tuple(image for image in message["images"] if image["digest"] in digests)
+    bare = {name: value for name, value in message.items() if name != "images"}
+    return bare | {"images": images} if images else bare
 
 
 def in_parts(message: Message) -> Message:
@@ -50,7 +54,7 @@ def in_parts(message: Message) -> Message:
     for place, text in enumerate(texts):
         parts += [{"type": "image"}] if place else []
         parts += [{"type": "text", "text": text}] if text else []
-    return {**without_images([message])[0], "content": parts}
+    return {**with_images(message, ()), "content": parts}
 
 
 def read_images(raw: Any, content: str) -> tuple[dict[str, Any], ...]:

@@ -10,7 +10,7 @@ from torch.func import functional_call
 
 from engine.config import VisionConfig
 from engine.memory.plan import spare_bytes
-from engine.models.vision.preprocess import patches
+from engine.models.vision.preprocess import patches, soft_tokens
 from engine.models.vision.tower import VisionTower
 from engine.pictures import Picture, pixels
 
@@ -32,6 +32,10 @@ class ImageReader:
     @property
     def config(self) -> VisionConfig:
         return self._tower.config
+
+    def cost(self, width: int, height: int, image_tokens: int) -> int:
+        """Tokens of a prompt that an image of so many pixels takes, with the two that it stands between."""
+        return soft_tokens(width, height, self.config, image_tokens) + 2
 
     @staticmethod
     def key(picture: Picture, image_tokens: int) -> str:

@@ -11,10 +11,11 @@ import pytest
 
 from engine import SKILLS, Event, Fork, GenerationConfig, GenerationFinished, Mark, PrefillFinished, SafelightError
 from engine.models.vision.reader import ImageReader
-from engine.service import InfluenceRequest, LocalBackend, RunRequest, run_alone
-from engine.service.description import count_tokens, prompt_ids
+from engine.service import InfluenceRequest, LoadRequest, LocalBackend, RunRequest, run_alone
+from engine.service.description import count_tokens, describe, prompt_ids
 from engine.tasks.decisions.questions import Decision, YesNo
 from engine.trace import Trace
+from engine.trace.identity import identify_model
 from tests.engine.seeing import message, picture, seeing
 from tests.engine.service.test_local import ended, events, loaded, trace_of
 
@@ -59,6 +60,10 @@ def test_a_second_turn_reads_neither_picture_nor_text_again(
     assert reused(first) == (0, whole)
     assert whole == count_tokens(model, [asked], image_tokens=70) < count_tokens(model, [asked], image_tokens=140)
     assert trace.pictures == (TALL, WIDE)
+    described = describe(model, LoadRequest("x", "X"), identify_model(model, "x", "X"), backend.capabilities)
+    assert described.image_cost is not None
+    text_alone = count_tokens(model, [{"role": "user", "content": "what?"}])
+    assert whole == text_alone + described.image_cost(TALL.width, TALL.height, 70)
     monkeypatch.setattr("engine.models.vision.reader.patches", None)  # nothing is read by the tower any more
     again = run(backend, chat(asked))[1]
     assert reused(again)[0] == whole
