@@ -60,13 +60,8 @@ def generation_defaults(opened: ModelFolder, tokenizer: Tokenizer) -> Generation
         base = base.replace(
             eos_token_ids=tuple(ends) if isinstance(ends, list) else (ends,), pad_token_id=opened.config.pad_token_id
         )
-<<<<<<< HEAD
-    if (tokens := opened.raw.get("vision_soft_tokens_per_image")) in IMAGE_TOKENS:
-        base = base.replace(image_tokens=tokens)
-=======
     budget = opened.raw.get("vision_soft_tokens_per_image")
     base = base.replace(image_tokens=budget) if isinstance(budget, int) and budget in IMAGE_TOKENS else base
->>>>>>> tower
     found = GenerationConfig.from_dict(read_json(path), base) if path.exists() else base
     written = (tokenizer.token_id(token) for token in family.ends)
     more = tuple(token for token in written if token is not None and token not in found.eos_token_ids)
