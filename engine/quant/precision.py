@@ -43,7 +43,7 @@ class Precision:
         """The part that a layer belongs to, by its path in the network; "" where it is never packed."""
         name = f".{module}."
         if name.startswith(".vision."):
-            return None
+            return ""
         if ".experts." in name:
             return "experts"
         if ".self_attn." in name:
