@@ -100,6 +100,7 @@ _DECISIONS = Traits(
     placeholder="Decisions have a page of their own",
 )
 _WEDLM = replace(_SKILLS, introduction="A very small model for small text tasks, written several tokens at a time.")
+_MASKED = replace(_SKILLS, introduction="A very small model for small text tasks, whose text is drafted, then checked.")
 EMBEDDED = (
     EmbeddedModel("safelight-skills", "Safelight Skills", "small text tasks and small talk", _SKILLS),
     EmbeddedModel("safelight-sudoku", "Safelight Sudoku", "solves Sudoku puzzles", _PUZZLES),
@@ -111,6 +112,7 @@ EMBEDDED = (
     ),
     EmbeddedModel("safelight-decisions", "Safelight Decisions", "small typed answers, read from one step", _DECISIONS),
     EmbeddedModel("safelight-wedlm", "Safelight WeDLM", "text skills, several tokens a pass or one by one", _WEDLM),
+    EmbeddedModel("safelight-masked", "Safelight Masked", "text skills, a block of masks at a time, or drafted", _MASKED),
 )
 ADAPTERS = (
     EmbeddedAdapter(
@@ -142,7 +144,7 @@ PUBLISHED = (
         is_gated=True,
     ),
 )
-SKILLS, SUDOKU, BASE, DECIDER, WEDLM = (model.id for model in EMBEDDED)
+SKILLS, SUDOKU, BASE, DECIDER, WEDLM, MASKED = (model.id for model in EMBEDDED)
 
 
 def is_embedded(path_or_id: str) -> bool:
