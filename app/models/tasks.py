@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from secrets import token_hex
+from typing import TYPE_CHECKING
 
 from app.models.entries import ModelEntry
 from app.models.jobs import Control
@@ -23,6 +24,9 @@ from engine.hub import download as downloads
 from engine.hub.download import DownloadProgress
 from engine.hub.names import is_token
 from engine.store_files import PARTIAL, is_of_a_conversion
+
+if TYPE_CHECKING:
+    from engine.weights.packed_store import Manifest
 
 Work = Callable[[Control], object]
 GOING = ".safelight-deleted"  # suffix of a folder that is being deleted
@@ -67,10 +71,11 @@ def convert(source: Path, destination: Path) -> Work:
         control.report(0.0, stage="starting", now=True)
         from engine.memory.device import choose  # torch
 
+        pack: Callable[..., Manifest]
         if is_gguf(source):
-            from engine.models.gguf_import import import_gguf as pack
+            from engine.models.gguf_import import import_gguf as pack  # torch
         else:
-            from engine.models.folder import quantize as pack
+            from engine.models.folder import quantize as pack  # torch
         try:
             return pack(source, destination, "auto", choose("auto").device, control.report, control).relative_error
         except SafelightError:

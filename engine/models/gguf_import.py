@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 
-from engine.config import GenerationConfig
+from engine.config import GenerationConfig, ModelConfig
 from engine.errors import SafelightError, quoted
 from engine.memory.plan import Plan
 from engine.models.diffusion_gemma import gguf
@@ -86,8 +86,8 @@ class GGUFModel(ModelFolder):
         made = {"config.json": self.raw, "generation_config.json": generation_dict(self.defaults, ends)}
         return {name: json.dumps(raw, indent=2).encode() for name, raw in made.items()} | self.tokenizer
 
-    def _described(self, _quantization: str) -> tuple[Precision | None, list[str]]:
-        return None, ["text only: images need the original checkpoint"]
+    def _described(self, _quantization: str) -> tuple[ModelConfig, Precision | None, list[str]]:
+        return self.config, None, ["text only: images need the original checkpoint"]
 
 
 def plan_import(path: Path) -> Plan:

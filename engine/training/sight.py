@@ -116,7 +116,7 @@ def _read(
 def _cell_loss(scores: Tensor, cells: Tensor) -> tuple[Tensor, Tensor]:
     """Of a probe's scores (B, cells, sum(LABELS)): cross entropy, and how many of the things are told right."""
     labels = cells.view(len(cells), CELLS**2, len(LABELS)).long()
-    parts = torch.split(scores.float(), LABELS, dim=-1)
+    parts = torch.split(scores.float(), list(LABELS), dim=-1)
     loss = sum(
         (F.cross_entropy(part.flatten(0, 1), labels[..., place].flatten()) for place, part in enumerate(parts)),
         start=scores.new_zeros(()),

@@ -33,7 +33,7 @@ def run(*there: Picture) -> Trace:
 
 
 @pytest.fixture
-def player(qtbot: QtBot) -> Player:
+def player() -> Player:
     return Player()
 
 
