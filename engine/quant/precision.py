@@ -17,13 +17,13 @@ class Precision:
 
     Four bits suffice for experts. In attention, dense MLP, self-conditioning and the embedding table they make the
     sampler take many more steps. A model without experts takes them all the same, see ``for_dense``: most of its
-    weights are in the layers. Norms, biases, router, scalars and the tower that reads images are never packed.
+    weights are in the layers. Norms, biases, router and scalars are never packed.
     """
 
     experts: Scheme | None = None
     attention: Scheme | None = None
     dense: Scheme | None = None  # MLP and self-conditioning
-    embedding: Scheme | None = None  # and the head, where that is a weight of its own
+    embedding: Scheme | None = None  # and the head, where that is a weight of its own, and the tower's layers
 
     @property
     def is_packed(self) -> bool:
@@ -43,7 +43,7 @@ class Precision:
         """The part that a layer belongs to, by its path in the network; "" where it is never packed."""
         name = f".{module}."
         if name.startswith(".vision."):
-            return ""
+            return "embedding" if ".layers." in name else ""
         if ".experts." in name:
             return "experts"
         if ".self_attn." in name:

@@ -89,7 +89,8 @@ class State:
             before, now = self.errors.get(part, (0.0, 0.0)), squared_error(tensor, made)
             self.errors[part] = before[0] + now[0], before[1] + now[1]
         if not place:
-            self.tensors |= {f"{path}.{name}": packed for name, packed in made.tensors.items()}
+            end = self.device_of(path)
+            self.tensors |= {f"{path}.{name}": packed.to(end) for name, packed in made.tensors.items()}
             return
         is_rows = isinstance(place[-1], slice)
         if is_rows and scheme.has_global_scale:
