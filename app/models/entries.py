@@ -255,7 +255,7 @@ def _size(entry: os.DirEntry[str]) -> int:
 
 
 def _is_packed(model: Path) -> bool:
-    return "quantization_config" in _json(model / "config.json")
+    return "quantization_config" in _json(model / "config.json") or (model / "hf_quant_config.json").exists()
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -30,9 +30,15 @@ def packed(*shape: int, scheme: Scheme, device: torch.device, seed: int) -> Pack
     codes = torch.empty(scheme.codes_shape(shape), dtype=scheme.codes_dtype, device=device)
     for part in codes.view(-1, *codes.shape[-2:]):  # one expert at a time: random numbers take twice the memory
         part.copy_(torch.randint(low, high, part.shape, generator=random, device=device, dtype=torch.int16))
-    factors = torch.randn(scheme.scales_shape(shape), generator=random, device=device).mul_(0.35).exp_()
-    scales = factors * (shape[-1] ** -0.5 / scheme.spread)
-    return Packed(codes, scales.to(scheme.scale_dtype), scheme)
+    *outer, rows, inputs = shape
+
+    def factors(*size: int) -> Tensor:
+        return torch.randn(size, generator=random, device=device).mul_(0.35).exp_()
+
+    scales, size = factors(*outer, inputs // (scheme.group_size or inputs), rows), inputs**-0.5 / scheme.spread
+    row_scales = factors(*outer, rows) * size if scheme.has_row_scales else None
+    stored = scheme.store_scales((scales if scheme.has_row_scales else scales * size).transpose(-1, -2))
+    return Packed(codes, stored.contiguous(), scheme, row_scales)
 
 
 def routing(tokens: int, experts: int, top_k: int, device: torch.device, seed: int) -> tuple[Tensor, Tensor]:
