@@ -49,5 +49,11 @@ def routing(tokens: int, experts: int, top_k: int, device: torch.device, seed: i
 
 
 def other_scales(weight: Packed, dim: int = -1) -> Packed:
-    """The same codes with the scales of the neighbouring rows, or, with ``dim`` -2, groups."""
+    """The same codes with the scales of the neighbouring rows, or, with ``dim`` -2, groups or words of them."""
     return replace(weight, scales=weight.scales.roll(1, dim))
+
+
+def other_row_scales(weight: Packed) -> Packed:
+    """The same with the row scales of the neighbouring rows."""
+    assert weight.row_scales is not None
+    return replace(weight, row_scales=weight.row_scales.roll(1, -1))
