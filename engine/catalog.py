@@ -77,7 +77,7 @@ class PublishedModel:
     purpose: str
     download_bytes: int  # as listed when this was written; the hub is asked before a download
     shape: str  # id of the shape to plan memory with before the weights are here
-    is_packed: bool  # loads as it is on a card of 24 GB
+    quantization: str  # to plan with: as what its experts are packed, for a card of 24 GB, or "auto"
     is_gated: bool  # its licence has to be accepted, with an account, before it can be downloaded
 
 
@@ -131,7 +131,16 @@ PUBLISHED = (
         "its experts in 4 bits, for a graphics card with 24 GB; loads as it is",
         17_220_000_000,
         "26b-a4b",
-        is_packed=True,
+        quantization="int4",
+        is_gated=False,
+    ),
+    PublishedModel(
+        "nvidia/diffusiongemma-26B-A4B-it-NVFP4",
+        "DiffusionGemma 26B-A4B, NVFP4",
+        "its experts in 4-bit floats, for a graphics card with 24 GB; loads as it is",
+        18_820_000_000,
+        "26b-a4b",
+        quantization="nvfp4",
         is_gated=False,
     ),
     PublishedModel(
@@ -140,7 +149,7 @@ PUBLISHED = (
         "the original in 16 bits; make a 4-bit copy of it for a graphics card with 24 GB",
         51_650_000_000,
         "26b-a4b",
-        is_packed=False,
+        quantization="auto",
         is_gated=True,
     ),
 )
