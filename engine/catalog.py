@@ -112,7 +112,7 @@ EMBEDDED = (
     ),
     EmbeddedModel("safelight-decisions", "Safelight Decisions", "small typed answers, read from one step", _DECISIONS),
     EmbeddedModel("safelight-wedlm", "Safelight WeDLM", "text skills, several tokens a pass or one by one", _WEDLM),
-    EmbeddedModel("safelight-masked", "Safelight Masked", "text skills, a block of masks at a time, or drafted", _MASKED),
+    EmbeddedModel("safelight-masked", "Safelight Masked", "text skills, a block at a time, or drafted", _MASKED),
 )
 ADAPTERS = (
     EmbeddedAdapter(
