@@ -290,8 +290,9 @@ class ChatController(QObject):
         self._mark_preset()
         model, values = self._context.model, self._context.values
         if model is not None and not values.problem(model.defaults):
-            room = reserve(values.config(model.defaults), model)
-            counting = PromptCount(model.count_tokens, model.image_cost, values.image_tokens)
+            config = values.config(model.defaults)
+            room = reserve(config, model)
+            counting = PromptCount(model.count_tokens, model.image_cost, config.image_tokens)
             self.page.composer.pictures.set_cost(counting.cost if model.image_cost is not None else None)
             self.page.composer.meter.set_model(counting if model.context else None, model.context, room)
 

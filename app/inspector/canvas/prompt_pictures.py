@@ -16,8 +16,8 @@ from app.system.i18n import tr
 from engine import Recording
 from engine.pictures import Picture
 
-THUMB_HEIGHT = 64  # pixels at 100 %
-WIDTH = 176
+THUMB_HEIGHT = 56  # pixels at 100 %
+WIDTH = 168
 
 
 class PromptPictures(QScrollArea):
@@ -48,7 +48,7 @@ class PromptPictures(QScrollArea):
         self._shown = shown
         source = PictureSource(_Found(trace).get)
         column = QVBoxLayout(inside := QWidget())
-        column.setContentsMargins(16, 16, 0, 16)
+        column.setContentsMargins(16, 16, 12, 16)
         self.thumbs = [PictureThumb(one, source, THUMB_HEIGHT) for one in shown]
         for thumb in self.thumbs:
             column.addWidget(thumb)
