@@ -16,13 +16,12 @@ from torch.nn import functional as F
 from engine.config import VisionConfig
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.tasks import drawings
-from engine.training.data.drawings import CELLS, QUESTIONS, PicturePool, message_start
+from engine.training.data.drawings import CELLS, LABELS, QUESTIONS, PicturePool, message_start, told_right
 from engine.training.loss import canvas_loss, cross_entropy
 from engine.training.network import Prefix, RunLayer, attention_at, run_layers
 
 ENDS = 5  # the last tokens of a prompt: the end of the question and the turn marks
 ASKED, LOOKING, LOOKED = (-3, -2), (-2, -1), 0.3  # as of decisions
-LABELS = (1 + len(drawings.CELL_KINDS), 1 + len(drawings.COLOURS), 2)  # of a cell: thing, colour, whether its middle
 
 
 def probe(model: DiffusionGemma) -> nn.Linear:
@@ -74,8 +73,8 @@ def sight_loss(
         places = (before + ends)[:, None, :, None].expand(-1, attended.shape[1], -1, -1)
         found = attended[:, :, :ENDS].gather(3, places)[..., 0]  # (N, heads, ENDS)
         loss = loss + LOOKED * (math.log(found.shape[1]) - found.logsumexp(dim=1).mean())
-    cell_loss, cells_right = _cell_loss(probe(soft), pool.cells)
-    return loss + cell_loss, logits, {"ends": known, "cells": cells_right, "cell_loss": cell_loss.detach()}
+    scores = probe(soft)
+    return loss + cell_loss(scores, pool.cells), logits, {"ends": known, "cells": told_right(scores, pool.cells)}
 
 
 def _read(
@@ -113,14 +112,11 @@ def _read(
     return before, both, read
 
 
-def _cell_loss(scores: Tensor, cells: Tensor) -> tuple[Tensor, Tensor]:
-    """Of a probe's scores (B, cells, sum(LABELS)): cross entropy, and how many of the things are told right."""
+def cell_loss(scores: Tensor, cells: Tensor) -> Tensor:
+    """Cross entropy of a probe's scores (B, cells, sum(LABELS))."""
     labels = cells.view(len(cells), CELLS**2, len(LABELS)).long()
     parts = torch.split(scores.float(), LABELS, dim=-1)
-    loss = sum(
+    return sum(
         (F.cross_entropy(part.flatten(0, 1), labels[..., place].flatten()) for place, part in enumerate(parts)),
         start=scores.new_zeros(()),
     )
-    right = torch.stack([part.argmax(dim=-1) == labels[..., place] for place, part in enumerate(parts)]).all(dim=0)
-    middles = labels[..., -1] == 1
-    return loss, (right & middles).sum() / middles.sum()

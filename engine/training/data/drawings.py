@@ -16,6 +16,7 @@ from engine.training.data.rollout import Pool, TrainingBatch, placed
 QUESTIONS = 4  # of a picture
 CELLS = 8  # a side; one is what a soft token stands for
 LENGTH = drawings.MAX_QUESTION + 4  # of a question with the turn marks behind it
+LABELS = (1 + len(drawings.CELL_KINDS), 1 + len(drawings.COLOURS), 2)  # of a cell: thing, colour, whether its middle
 _PIXELS, _LABELS = 3 * drawings.SIDE**2, 3 * CELLS**2
 
 
@@ -55,8 +56,8 @@ class DrawingSource(RowStream):
 
     prompt_length = LENGTH
 
-    def __init__(self, canvas_length: int, seed: int) -> None:
-        super().__init__(seed, "drawings")
+    def __init__(self, canvas_length: int, seed: int, name: str = "drawings") -> None:
+        super().__init__(seed, name)
         self.canvas_length = canvas_length
         self.tokenizer = build_tokenizer()
 
@@ -75,6 +76,39 @@ class DrawingSource(RowStream):
             target[row, : len(written)] = written
         batch = TrainingBatch(torch.from_numpy(ids), torch.from_numpy(ids != PAD), torch.from_numpy(target))
         return PictureRows(torch.from_numpy(pixels), torch.from_numpy(cells), batch)
+
+
+class PictureReads:
+    """``size`` pictures alone; every step takes others. Stands where canvases have a ``Pool``."""
+
+    NAMES = ("pixels", "cells")
+
+    def __init__(self, draw: Callable[[int], PictureRows], size: int) -> None:
+        self.draw, self.size = draw, size
+        self._renew()
+
+    def _renew(self) -> None:
+        rows = self.draw(self.size)
+        self.pixels, self.cells = rows.pixels, rows.cells
+
+    @torch.no_grad()
+    def advance(self, scores: Tensor, retire: float) -> Tensor:  # noqa: ARG002
+        """New pictures in place of those that a probe's scores are about.
+
+        Returns:
+            As ``told_right``.
+        """
+        right = told_right(scores, self.cells)
+        self._renew()
+        return right
+
+
+def told_right(scores: Tensor, cells: Tensor) -> Tensor:
+    """The share of things of which a probe's scores (B, cells, sum(LABELS)) tell all at their middle."""
+    labels = cells.view(len(cells), CELLS**2, len(LABELS))
+    told = torch.stack([part.argmax(dim=-1) for part in torch.split(scores, LABELS, dim=-1)], dim=-1)
+    middles = labels[..., -1] == 1
+    return ((told == labels).all(dim=-1) & middles).sum() / middles.sum()
 
 
 class PicturePool(Pool):
