@@ -130,6 +130,7 @@ class FakeEngine(LocalBackend):
             compute_path=Sentence("plain torch: the weights are not packed"),
             threads=threads or 1,
             load_seconds=0.1,
+            vision=None,
             chat_ids=self.chat_ids,
             chat_template=SimpleNamespace(render=written),
             new_cache=FakeCache,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from app.state.run.canvas import Tokens
 from engine import CanvasCommitted, Event, Recording, Reply, TraceHeader
+from engine.pictures import Picture
 from engine.trace import Entry
 
 
@@ -62,6 +63,10 @@ class RunView(Recording):
 
     def reply(self, block: int | None = None) -> Reply:
         return self.trace.reply(block)
+
+    @property
+    def pictures(self) -> tuple[Picture, ...]:
+        return self.trace.pictures
 
     @property
     def notice(self) -> str:

@@ -16,16 +16,19 @@ from app.chat.replaying import Replaying, run_of
 from app.chat.view_options import ViewOptions
 from app.context import AppContext
 from app.design.notice import Notice
+from app.pictures.source import PictureSource
 from app.presets.picker import PresetPicker
 from app.presets.preset import Preset
 from app.presets.store import PresetStore
-from app.session.session import reserve
-from app.state.chat.attachment import Attachment, with_attachments
-from app.state.chat.conversation import Turn
+from app.session.session import cannot_see, reserve
+from app.state.chat.attachment import AttachedPicture, Attachment
+from app.state.chat.conversation import Turn, user_message
+from app.state.chat.counting import PromptCount
 from app.state.chat.prompts import prepare, prepare_with_files, reading_note, suggestions
 from app.system.i18n import tr
 from engine import SafelightError, catalog
 from engine.service import AdapterChanged, ServiceReply
+from engine.text.message import Message
 
 
 class ChatController(QObject):
@@ -35,10 +38,12 @@ class ChatController(QObject):
         super().__init__()
         self._context = context
         self._session = session = context.session
+        self._pictures = PictureSource(session.library.pictures.get)
         self.widget = self.page = page = ChatPage(self._options())
         kept = PresetStore(context.folders.data)
         self.presets = PresetPicker(kept)
         page.composer.place_presets(self.presets)
+        page.composer.pictures.set_store(session.library.pictures, self._pictures)
         page.submitted.connect(self.send)
         page.picked.connect(self.pick)
         page.stop_asked.connect(session.stop)
@@ -90,7 +95,7 @@ class ChatController(QObject):
         composer = self.page.composer
         if composer.meter.problem:
             composer.say(composer.meter.problem)
-        elif self._can_ask() and self._ask(text, composer.attachments):
+        elif self._can_ask() and self._ask(text, composer.attachments, composer.pictures.pictures):
             composer.remember(text)
             composer.clear()
 
@@ -104,13 +109,18 @@ class ChatController(QObject):
             composer.remember(prompt)
         composer.edit.setFocus()
 
-    def _ask(self, text: str, files: tuple[Attachment, ...]) -> bool:
+    def _ask(self, text: str, files: tuple[Attachment, ...], pictures: tuple[AttachedPicture, ...] = ()) -> bool:
         model = self._context.model
         if model is None:
             return False
         self.page.notice.hide()
         self.page.follow()
-        return self._try(lambda: self._session.ask(*prepare_with_files(model.traits, text, files), model=model))
+
+        def ask() -> None:
+            prompt, attachments = prepare_with_files(model.traits, text, files, len(pictures))
+            self._session.ask(prompt, attachments, model, pictures)
+
+        return self._try(ask)
 
     @Slot(object)
     def again(self, turn: Turn) -> None:
@@ -184,10 +194,11 @@ class ChatController(QObject):
         self._context.busy_changed.emit()
         return True
 
-    @Slot(str, object)
-    def _give_back(self, prompt: str, files: object) -> None:
+    @Slot(str, object, object)
+    def _give_back(self, prompt: str, files: object, pictures: object) -> None:
         composer = self.page.composer
-        if not composer.text and isinstance(files, tuple):
+        if not composer.text and isinstance(files, tuple) and isinstance(pictures, tuple):
+            composer.pictures.set_pictures(pictures)
             composer.set_attachments(files)
             composer.set_text(prompt)  # may itself become a file
 
@@ -196,7 +207,7 @@ class ChatController(QObject):
     def _options(self) -> ViewOptions:
         context = self._context
         values = context.values
-        return ViewOptions(context.theme, values.calm, values.layer, values.reduced_motion, values.pace)
+        return ViewOptions(context.theme, values.calm, values.layer, values.reduced_motion, values.pace, self._pictures)
 
     @Slot()
     def _dress(self) -> None:
@@ -243,9 +254,12 @@ class ChatController(QObject):
             self.page.offer(())
             composer.meter.set_model(None)
             composer.set_token_counter(None)
+            composer.pictures.set_cost(None)
+            composer.note_blind("")
         else:
             self.page.offer(suggestions(model.traits, random.Random()))
             composer.set_token_counter(lambda text: model.count_tokens([{"role": "user", "content": text}]))
+            composer.note_blind("" if model.capabilities.images else cannot_see(model.title))
             self.presets.set_defaults(model.defaults, model.decoders)
             self._hold_back()
         self._note_reading()
@@ -277,8 +291,9 @@ class ChatController(QObject):
         model, values = self._context.model, self._context.values
         if model is not None and not values.problem(model.defaults):
             room = reserve(values.config(model.defaults), model)
-            count = model.count_tokens if model.context else None
-            self.page.composer.meter.set_model(count, model.context, room)
+            counting = PromptCount(model.count_tokens, model.image_cost, values.image_tokens)
+            self.page.composer.pictures.set_cost(counting.cost if model.image_cost is not None else None)
+            self.page.composer.meter.set_model(counting if model.context else None, model.context, room)
 
     # ---------------------------------------------------------------- presets
 
@@ -300,11 +315,10 @@ class ChatController(QObject):
         values, preset = self._context.values, self.presets.current
         self.presets.show_changed((values.overrides, values.decoding) != (dict(preset.overrides), preset.decoding))
 
-    def _pending(self) -> Sequence[dict[str, str]]:
+    def _pending(self) -> Sequence[Message]:
         """The conversation as it would be sent now, with what the composer holds."""
         composer, chat = self.page.composer, self._session.chat
-        draft = with_attachments(composer.text, composer.attachments)
-        return chat.messages_with(draft)
+        return chat.messages_with(user_message(composer.text, composer.attachments, composer.pictures.pictures))
 
 
 def build(context: AppContext) -> ChatController:

@@ -6,6 +6,7 @@ from app.design.fonts import TEXT_BODY, TEXT_LEAD, px
 from app.state.chat.conversation import Turn
 
 FIXED = 210  # speakers, buttons, the line of figures, and the space between them
+PICTURES = 136
 CODE_FRAME = 56
 GAP = 12
 
@@ -13,7 +14,8 @@ GAP = 12
 def guess_height(turn: Turn, width: int) -> int:
     """Pixels of a turn in a column so many pixels wide."""
     letters = max(20, round(width / (px(TEXT_LEAD) * 0.53)))
-    return FIXED + _text(turn.prompt, letters) + _text(turn.answer.text, letters)
+    pictures = px(PICTURES) if turn.pictures else 0  # of one row
+    return FIXED + pictures + _text(turn.prompt, letters) + _text(turn.answer.text, letters)
 
 
 def _text(text: str, letters: int) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from app.canvas.paint import LAYERS
 from app.design.fonts import canvas_font, text_percent
 from app.design.tokens import Theme
+from app.library.pictures import PictureStore
+from app.pictures.source import PictureSource
 
 if TYPE_CHECKING:
     from app.canvas.view import CanvasView
@@ -22,6 +24,7 @@ class ViewOptions:
     layer: str
     reduced_motion: bool
     pace: str = "1"  # of a replay, a value of the declared setting
+    pictures: PictureSource = field(default_factory=lambda: PictureSource(PictureStore(None).get))
     percent: int = 0  # the size of text; 0 takes the present one
 
     def __post_init__(self) -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
 from app.cli import formats, options, running, terminal
 from app.cli.watch import watcher
 from engine import SKILLS, SafelightError
-from engine.config import BLOCK_DIFFUSION
+from engine.config import BLOCK_DIFFUSION, IMAGE_TOKENS
+from engine.files import read_bytes
+from engine.pictures import MOST_BYTES, Picture, open_picture
+from engine.text.message import image_of
 from engine.text.tags import closed_thought
 
 EPILOG = """\
@@ -18,6 +22,7 @@ examples:
   echo "Sort 9 4 7 2 6." | safelight generate - --json --seed 7
   safelight generate "What is 47 + 5?" --json-schema '{"type": "object", "properties": {"sum": {"type": "integer"}}}'
   safelight generate "Is 12 even?" --choices yes no
+  safelight generate "What is in this picture?" --image photo.jpg --model DIR
   safelight generate "Sort 9 4 7 2 6." --decoder autoregressive --temperature 0.7 --watch
 """
 
@@ -27,6 +32,20 @@ def add(commands: options.Commands) -> None:
         "generate", help="write text after a prompt", description="Write text after a prompt.", epilog=EPILOG
     )
     parser.add_argument("prompt", metavar="PROMPT", help="what to answer; - reads it from standard input")
+    parser.add_argument(
+        "--image",
+        action="append",
+        type=options.place,
+        default=[],
+        metavar="FILE",
+        help="a picture that stands before the prompt, for a model that can see; may be given several times",
+    )
+    parser.add_argument(
+        "--image-tokens",
+        type=int,
+        choices=IMAGE_TOKENS,
+        help="the most tokens an image may take (default: the model's)",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the text")
     formats.add(parser)
     options.add_watch(parser)
@@ -46,14 +65,19 @@ def run(args: argparse.Namespace) -> int:
     except UnicodeEncodeError:
         raise SafelightError("the prompt is not valid UTF-8 text") from None
 
+    pictures = [_picture(Path(name)) for name in args.image]
     model = running.load(args, SKILLS)
     config = options.settings(model.generation_defaults, changes)
-    ids = model.chat_ids([{"role": "user", "content": prompt}])
+    if args.image_tokens is not None:
+        config = config.replace(image_tokens=args.image_tokens)
+    message = {"role": "user", "content": prompt, "images": [image_of(picture) for picture in pictures]}
+    ids = model.chat_ids([message], image_tokens=config.image_tokens)
     if wanted is not None:
         ids = closed_thought(ids, model.tokenizer)
+    given = model.with_images(ids, [message], pictures, config.image_tokens)
     seed = running.seed(args)
     with watcher(args, model.tokenizer, config) as watch:
-        outcome = running.run(model, ids, config, seed, watch, wanted)
+        outcome = running.run(model, given, config, seed, watch, wanted)
 
     if args.json:
         running.print_json(
@@ -70,6 +94,7 @@ def run(args: argparse.Namespace) -> int:
                 "prefill_seconds": outcome.prefill_seconds,
                 "load_seconds": model.load_seconds,
                 "seed": seed,
+                **({"images": model.image_sizes([message], config.image_tokens)} if pictures else {}),
                 **({} if wanted is None else {"format": wanted.kind, "rounds": outcome.rounds}),
                 **(_verified(outcome) if config.verify and wanted is None else {}),
                 **running.model_names(model),
@@ -94,6 +119,17 @@ def run(args: argparse.Namespace) -> int:
     elif not outcome.text.strip():
         terminal.say("the answer is empty: the model ended the text at once; try another seed or a longer question")
     return 0
+
+
+def _picture(path: Path) -> Picture:
+    """
+    Raises:
+        SafelightError: the file cannot be read, or is no picture.
+    """
+    try:
+        return open_picture(read_bytes(path, MOST_BYTES), path.name)
+    except OSError as error:
+        raise SafelightError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
 def _verified(outcome: running.Outcome) -> dict[str, object]:

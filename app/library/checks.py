@@ -80,9 +80,9 @@ class Fields:
                 return other
         raise self.wrong(name, f"must be one of {', '.join(map(str, allowed))}")
 
-    def items(self, name: str, most: int) -> list[object]:
-        """A list of at most ``most``."""
-        value = self._raw.get(name)
+    def items(self, name: str, most: int, *, is_optional: bool = False) -> list[object]:
+        """A list of at most ``most``; empty where it is missing and ``is_optional``."""
+        value = self._raw.get(name, [] if is_optional else None)
         if not isinstance(value, list):
             raise self.wrong(name, "must be a list")
         if len(value) > most:

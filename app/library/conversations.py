@@ -52,7 +52,7 @@ class Keeper:
         while pending:  # a loop, since a conversation may be deeper than Python's stack
             branch, parent = pending.pop()
             for row in children[parent]:
-                turn = Turn(row.content, row.attachments, id=row.id)
+                turn = Turn(row.content, row.attachments, row.pictures, id=row.id)
                 for reply in children[row.id]:
                     answer = _answer(reply)
                     turn.answers.items.append(answer)
@@ -145,7 +145,8 @@ class Keeper:
         if chat.id is not None:
             with contextlib.suppress(LibraryError):
                 summary = self.library.conversation(chat.id)
-        return Whole(replace(summary, system_prompt=chat.system_prompt, preset=chat.preset), messages)
+        summary = replace(summary, system_prompt=chat.system_prompt, preset=chat.preset)
+        return Whole(summary, messages, self.library.pictures.of(messages))
 
 
 def _settings(answer: Answer) -> str:
@@ -176,7 +177,7 @@ def _stored(row: NewMessage, id: int, created: float, shown: bool) -> StoredMess
 
 
 def _prompt_row(parent: int | None, turn: Turn) -> NewMessage:
-    return NewMessage(parent, "user", turn.prompt, attachments=turn.attachments)
+    return NewMessage(parent, "user", turn.prompt, attachments=turn.attachments, pictures=turn.pictures)
 
 
 def _row(parent: int, answer: Answer) -> NewMessage:

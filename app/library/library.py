@@ -17,7 +17,7 @@ from app.library.records import (
     Status,
     Summary,
     Whole,
-    insert_message,
+    named_pictures,
 )
 from app.library.store import BRANCH, GONE, GONE_MESSAGE, Store, pieces
 from app.system.i18n import tr
@@ -150,6 +150,7 @@ class Library(Store):
         before = self._clock() - UNDO_SECONDS
         with self._writing():
             execute = self._connection.execute
+            named = set() if self.pictures.is_empty else named_pictures(self._connection)
             rows = execute("SELECT id, deleted FROM conversations WHERE deleted IS NOT NULL").fetchall()
             for id in [id for id, deleted in rows if id in self._deleted or deleted < before]:
                 execute("DELETE FROM conversations WHERE id = ?", (id,))
@@ -158,6 +159,15 @@ class Library(Store):
                 execute(f"{BRANCH} DELETE FROM messages WHERE id IN branch", (root,))
         self._deleted.clear()
         self._removed.clear()
+        if not self.pictures.is_empty and not self._has_pictures_elsewhere:
+            with self._writing():  # no other window adds a message meanwhile
+                left = named_pictures(self._connection)
+                self.pictures.sweep(left, gone=named - left)
+
+    @property
+    def _has_pictures_elsewhere(self) -> bool:
+        """Whether messages may show pictures that are not in this file: those of one that was set aside as damaged."""
+        return bool(self.left) or (self.folder is not None and any(self.folder.glob(opening.ASIDE)))
 
     def duplicate(self, id: int) -> int:
         """A copy of a conversation with all its branches; returns its identity."""
@@ -170,6 +180,8 @@ class Library(Store):
 
     def take(self, whole: Whole) -> int:
         """Add a conversation from elsewhere, all of it or nothing; identities are given anew. Returns its own."""
+        for picture in whole.pictures:
+            self.pictures.keep(picture)
         with self._writing():
             conversation = self._insert(whole.summary)
             self._insert_all(conversation, whole.messages, {None: None})
@@ -178,8 +190,12 @@ class Library(Store):
     def taking(self, whole: Whole) -> Generator[None, None, int]:
         """As ``take``, in pieces of a few hundredths of a second, so that a window can do other things between them.
 
-        Until the last piece the conversation counts as deleted: what is left half done is purged like one.
+        Until the last piece the conversation counts as deleted: what is left half done is purged like one. Its pictures
+        had better be kept before, in another thread.
         """
+        for picture in whole.pictures:
+            self.pictures.keep(picture)
+            yield
         with self._writing():
             conversation = self._insert(whole.summary)
             self._connection.execute("UPDATE conversations SET deleted = ? WHERE id = ?", (self._clock(), conversation))
@@ -229,7 +245,7 @@ class Library(Store):
                     "SELECT id FROM messages WHERE conversation = ? AND parent IS ? AND created = ?",
                     (conversation, message.parent, created),
                 ).fetchone()
-            id = row[0] if row is not None else insert_message(self._connection, conversation, now, message)
+            id = row[0] if row is not None else self._insert_message(conversation, now, message)
             self._put_on_show(conversation, message.parent, id)
             return int(id)
 

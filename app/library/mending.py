@@ -14,7 +14,7 @@ from app.library.records import (
     StoredMessage,
     Summary,
     Whole,
-    attachments_of,
+    attached_of,
     with_shown,
 )
 from app.system.i18n import tr
@@ -85,6 +85,7 @@ def _summary(row: Row) -> Summary:
 
 def _message(row: Row, created: float) -> StoredMessage:
     parent, role, seed = row["parent"], row["role"], row["seed"]
+    attachments, pictures = attached_of(_text(row["attachments"]))
     return StoredMessage(
         parent=_place(parent),
         role=role if role in ROLES else "user" if parent is None else "assistant",
@@ -96,7 +97,8 @@ def _message(row: Row, created: float) -> StoredMessage:
         settings=_text(row["settings"]),
         figures=_text(row["figures"]),
         error=_text(row["error"]),
-        attachments=attachments_of(_text(row["attachments"])),
+        attachments=attachments,
+        pictures=pictures,
         id=_id(row["id"]),
         created=_time(row["created"], created),
     )

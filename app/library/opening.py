@@ -15,6 +15,7 @@ from engine import SafelightError
 from engine.files import is_plain_file, open_regular, replacing
 
 NAME = "library.sqlite"
+ASIDE = "library-damaged-*.sqlite"
 BUSY_SECONDS = 0.1  # how long to wait for another window's transaction, which takes milliseconds; the GUI thread waits
 OPENING_SECONDS = 0.4  # the same for all of the opening, which another window's beginning may hold up
 COMPANIONS = ("", "-wal", "-shm", "-journal")  # SQLite's files beside the first
@@ -230,7 +231,7 @@ def _back_up(connection: sqlite3.Connection, path: Path, version: int) -> None:
 
 def put_in_place(path: Path, fresh: Path) -> Path:
     """Rename a damaged file with its companions, and another one to its name; returns where the damaged one is."""
-    aside = free_name(path.with_name(f"library-damaged-{_now()}.sqlite"))
+    aside = free_name(path.with_name(ASIDE.replace("*", _now())))
     for companion in COMPANIONS:
         with contextlib.suppress(FileNotFoundError):
             moved = path.with_name(path.name + companion).rename(aside.with_name(aside.name + companion))

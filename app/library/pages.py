@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import html
 import re
+from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from string import Template
 
 from app.library.records import StoredMessage, Whole
-from app.state.chat.attachment import with_attachments
+from app.state.chat.attachment import AttachedPicture, with_attachments
 from app.state.sudoku.placing import answered, is_puzzle, puzzle_in
 from app.state.sudoku.solve_frame import ShownCell, SolveFrame, entered, settled
 from app.system.i18n import tr
+from engine import SafelightError
+from engine.pictures import Picture
+
+LARGEST_PICTURES = 56 * 2**20  # bytes of all pictures of an export, which take a third more as text
 
 
 def path_on_show(messages: Iterable[StoredMessage]) -> list[StoredMessage]:
@@ -36,6 +41,7 @@ def to_markdown(whole: Whole) -> str:
         parts.append(f"## {_speaker(message)}")
         for file in message.attachments:
             parts += [f"**{' '.join(file.name.split())}**", _fenced(file.text)]
+        parts += [f"*{_named(picture)}*" for picture in message.pictures]
         if message.thinking:
             parts += [f"**{tr('Thinking')}**", _quoted(message.thinking)]
         parts += [message.content] if message.content else []
@@ -49,16 +55,43 @@ def to_html(whole: Whole) -> str:
     parts = [f'<h1 dir="auto">{title}</h1>', f'<p class="faint">{_shown(_day(whole.summary.created))}</p>']
     if whole.summary.system_prompt:
         parts.append(_folded(tr("System prompt"), whole.summary.system_prompt))
-    asked = ""
+    asked, pictures = "", {picture.digest: picture for picture in within(whole.pictures)}
     for message in path_on_show(whole.messages):
         inner = [f'<h2 dir="auto">{_shown(_speaker(message))}</h2>']
         inner += [_folded(tr("File: {name}", name=file.name), file.text) for file in message.attachments]
+        inner += [_pictured(shown, pictures.get(shown.digest)) for shown in message.pictures]
         inner += [_folded(tr("Thinking"), message.thinking)] if message.thinking else []
         inner += _board_of(message, asked) or _plain(message)
         asked = with_attachments(message.content, message.attachments) if message.role == "user" else asked
         inner += [f'<p class="faint" dir="auto">{_shown(remark)}</p>' for remark in _remarks(message)]
         parts.append(f'<section class="{message.role}">\n' + "\n".join(inner) + "\n</section>")
     return _PAGE.substitute(title=title, body="\n".join(parts))
+
+
+def within(pictures: Iterable[Picture]) -> list[Picture]:
+    """Those that an export takes along: the first that are ``LARGEST_PICTURES`` together."""
+    found, left = [], LARGEST_PICTURES
+    for picture in pictures:
+        if len(picture.data) <= left:
+            found.append(picture)
+            left -= len(picture.data)
+    return found
+
+
+def _named(shown: AttachedPicture) -> str:
+    name = " ".join(shown.name.split())
+    return tr("Picture: {name}", name=name) if name else tr("Picture")
+
+
+def _pictured(shown: AttachedPicture, picture: Picture | None) -> str:
+    try:
+        kind = "" if picture is None else picture.media_type
+    except SafelightError:
+        kind = ""
+    if picture is None or not kind:
+        return f'<p class="faint" dir="auto">{_shown(_named(shown))} {_shown(tr("(missing)"))}</p>'
+    source = f"data:{kind};base64,{b64encode(picture.data).decode()}"
+    return f'<p><img alt="{_shown(_named(shown))}" src="{source}"></p>'
 
 
 def _plain(message: StoredMessage) -> list[str]:
@@ -138,7 +171,7 @@ _PAGE = Template("""<!DOCTYPE html>
 <html>
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>$title</title>
 <style>
@@ -155,6 +188,7 @@ h1 { font-size: 1.5rem; margin: 0; }
 h2 { font-size: 0.85rem; font-weight: 600; color: var(--faint); margin: 0 0 0.25rem; }
 section { border-top: 1px solid var(--line); padding: 1rem 0; }
 .said { white-space: pre-wrap; overflow-wrap: anywhere; unicode-bidi: plaintext; }
+img { max-width: 100%; max-height: 28rem; }
 .faint, summary { color: var(--faint); font-size: 0.85rem; }
 .sudoku { border-collapse: collapse; border: 2px solid var(--faint); font-variant-numeric: tabular-nums; }
 .sudoku td { border: 1px solid var(--line); width: 2rem; height: 2rem; padding: 0; text-align: center; }

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from app.library.errors import LibraryError
-from app.state.chat.attachment import Attachment
+from app.state.chat.attachment import AttachedPicture, Attachment
 from app.system.i18n import tr
 from engine import SafelightError
 from engine.files import parse_json
+from engine.pictures import Picture
 
 Role = Literal["user", "assistant"]
 Status = Literal["waiting", "developing", "done", "stopped", "failed"]
@@ -25,6 +27,7 @@ LATEST = 253402300799.0  # the last second of the year 9999
 LARGEST_ID = 2**31 - 1  # what a signal of Qt carries
 LARGEST_SEED = 2**63 - 1  # SQLite's largest whole number
 LONGEST_NAME = 1_000  # characters of a title, of a model's, a preset's and a file's name
+_DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 LONGEST_TEXT = 2 * 2**20  # characters of any other text
 LONGEST_DETAILS = 100_000  # characters of settings and of figures, which take a few hundred
 MOST_VALUES = 2_000_000  # signs of JSON values in what is parsed as a whole; prose has about one in forty characters
@@ -60,6 +63,7 @@ class NewMessage:
     figures: str = ""
     error: str = ""
     attachments: tuple[Attachment, ...] = ()
+    pictures: tuple[AttachedPicture, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,7 @@ class Whole:
 
     summary: Summary
     messages: tuple[StoredMessage, ...]
+    pictures: tuple[Picture, ...] = ()  # those that the messages show, as far as they are there, each once
 
 
 # --- rows ---------------------------------------------------------------------------------------------------------
@@ -122,6 +127,7 @@ def message_of(row: Sequence[Any]) -> StoredMessage:
         files,
         id,
     ) = row
+    attachments, pictures = attached_of(files)
     return StoredMessage(
         parent=parent,
         role=role,
@@ -133,7 +139,8 @@ def message_of(row: Sequence[Any]) -> StoredMessage:
         settings=settings,
         figures=figures,
         error=error,
-        attachments=attachments_of(files),
+        attachments=attachments,
+        pictures=pictures,
         id=id,
         conversation=conversation,
         created=created,
@@ -154,23 +161,38 @@ def details_of(text: str, name: str) -> dict[str, Any]:
     return raw
 
 
-def attachments_of(text: str) -> tuple[Attachment, ...]:
-    """The stored files of a message. What cannot be read as files is one file, so that nothing of it is lost."""
+def attached_of(text: str) -> tuple[tuple[Attachment, ...], tuple[AttachedPicture, ...]]:
+    """What is stored with a message: files as pairs of name and text, and pictures as objects.
+
+    What cannot be read as such is one file, so that nothing of it is lost.
+    """
     if not text:
-        return ()
+        return (), ()
     try:
-        pairs = parse_json(text, "attachments", values=MOST_VALUES)
-        files = tuple(Attachment(name, content) for name, content in pairs)
+        raw = parse_json(text, "attachments", values=MOST_VALUES)
+        files = tuple(Attachment(name, content) for name, content in (one for one in raw if not isinstance(one, dict)))
+        pictures = tuple(AttachedPicture.from_json(one) for one in raw if isinstance(one, dict))
         if all(isinstance(file.name, str) and isinstance(file.text, str) for file in files):
-            return files
+            return files, pictures
     except (SafelightError, TypeError, ValueError):
         pass
-    return (Attachment(tr("damaged attachments"), text),)
+    return (Attachment(tr("damaged attachments"), text),), ()
+
+
+def named_pictures(connection: sqlite3.Connection, condition: str = "1", values: Sequence[int] = ()) -> set[str]:
+    """The digests of all pictures that the messages of a condition may show, those that can be undone included."""
+    rows = connection.execute(
+        f"SELECT attachments FROM messages WHERE ({condition}) AND attachments LIKE '%\"digest\"%'", values
+    )
+    return {digest for (text,) in rows for digest in _DIGEST.findall(text)}
 
 
 def insert_message(connection: sqlite3.Connection, conversation: int, created: float, message: NewMessage) -> int:
     """Write one message; returns its identity."""
-    files = json.dumps([[storable(file.name), storable(file.text)] for file in message.attachments], ensure_ascii=False)
+    attached = [
+        *([storable(file.name), storable(file.text)] for file in message.attachments),
+        *(picture.to_json() | {"name": storable(picture.name)} for picture in message.pictures),
+    ]
     row = (
         conversation,
         message.parent,
@@ -184,7 +206,7 @@ def insert_message(connection: sqlite3.Connection, conversation: int, created: f
         storable(message.error),
         storable(message.content),
         storable(message.thinking),
-        files if message.attachments else "",
+        json.dumps(attached, ensure_ascii=False) if attached else "",
     )
     marks = ", ".join("?" * len(row))
     return connection.execute(f"INSERT INTO messages ({WRITTEN_COLUMNS}) VALUES ({marks})", row).lastrowid or 0

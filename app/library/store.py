@@ -11,6 +11,7 @@ from pathlib import Path
 
 from app.library import opening, schema
 from app.library.errors import GoneError, IndexDamagedError, LibraryError, explained
+from app.library.pictures import FOLDER, PictureStore
 from app.library.records import (
     MESSAGE_COLUMNS,
     SUMMARY_COLUMNS,
@@ -48,6 +49,7 @@ class Store:
 
     def __init__(self, connection: sqlite3.Connection, folder: Path | None, clock: Callable[[], float]) -> None:
         self.folder = folder  # None where it is forgotten at the end
+        self.pictures = PictureStore(None if folder is None else folder / FOLDER)
         self._connection = connection
         self._place = folder or "memory"
         self._patient_until: float | None = None  # on the monotonic clock
@@ -103,7 +105,7 @@ class Store:
                 piece = self._read_some(id, messages, wanted, PIECE_MESSAGES)
             yield
         summary = self.conversation(id)
-        return lambda: Whole(summary, tuple(with_shown(messages, wanted)))
+        return lambda: Whole(summary, tuple(with_shown(messages, wanted)), self.pictures.of(messages))
 
     def messages(self, conversation: int) -> list[StoredMessage]:
         """All messages of a conversation that were not removed, oldest first: a tree, since each knows its parent.
@@ -207,9 +209,15 @@ class Store:
             new["parent"] = given.get(message.parent)
             if message.status in UNFINISHED:
                 new["status"] = "stopped"
-            given[message.id] = id = insert_message(self._connection, conversation, message.created, NewMessage(**new))
+            given[message.id] = id = self._insert_message(conversation, message.created, NewMessage(**new))
             if message.shown:
                 self._put_on_show(conversation, new["parent"], id)
+
+    def _insert_message(self, conversation: int, created: float, message: NewMessage) -> int:
+        """Add a message; its pictures are there before it. Within the transaction, so that no other window sweeps."""
+        for picture in message.pictures:
+            self.pictures.renew(picture.digest)
+        return insert_message(self._connection, conversation, created, message)
 
     def _put_on_show(self, conversation: int, parent: int | None, id: int) -> None:
         if parent is None:

@@ -5,22 +5,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from base64 import b64decode, b64encode
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
 from app.library.checks import Fields
 from app.library.errors import LibraryError
-from app.library.pages import to_html, to_markdown
+from app.library.pages import to_html, to_markdown, within
 from app.library.records import MOST_VALUES, ROLES, STATUSES, UNFINISHED, StoredMessage, Summary, Whole, storable
-from app.state.chat.attachment import Attachment
+from app.state.chat.attachment import AttachedPicture, Attachment
 from engine import SafelightError
 from engine.files import parse_json, read_bytes, write_text
+from engine.pictures import MOST_BYTES, Picture
+from engine.text.message import MOST_IMAGES
 
 FORMAT = "safelight-conversation"
 VERSION = 1
-LARGEST_FILE = 48 * 2**20  # bytes; parsed it takes up to ten times as much
+LARGEST_FILE = 128 * 2**20  # bytes; parsed, what is not of pictures takes up to ten times as much
 MOST_MESSAGES = 10_000  # that one file may hold: a conversation is read as a whole when it is opened
 MOST_ATTACHMENTS = 100  # of one message; the composer takes ten
 
@@ -56,10 +60,13 @@ def to_json(whole: Whole) -> str:
                 "figures": message.figures,
                 "error": message.error,
                 "attachments": [asdict(file) for file in message.attachments],
+                **({"pictures": [picture.to_json() for picture in message.pictures]} if message.pictures else {}),
             }
             for message in whole.messages
         ],
     }
+    if whole.pictures:
+        raw["pictures"] = {picture.digest: b64encode(picture.data).decode() for picture in within(whole.pictures)}
     return json.dumps(raw, ensure_ascii=False, indent=2) + "\n"
 
 
@@ -97,7 +104,7 @@ def from_json(text: str, name: str = "this file") -> Whole:
         message = _message(Fields(item, f"{name}, message {place}"), known)
         known.add(message.id)
         messages.append(message)
-    return Whole(summary, tuple(messages))
+    return Whole(summary, tuple(messages), _pictures(raw.get("pictures", {}), messages, fields))
 
 
 def _message(fields: Fields, known: set[int]) -> StoredMessage:
@@ -123,10 +130,36 @@ def _message(fields: Fields, known: set[int]) -> StoredMessage:
             for item in fields.items("attachments", MOST_ATTACHMENTS)
             for file in [Fields(item, f"{fields.place}, attachment")]
         ),
+        pictures=_attached(fields.items("pictures", MOST_IMAGES, is_optional=True), fields),
         id=id,
         created=fields.time("created"),
         shown=fields.truth("shown"),
     )
+
+
+def _attached(raw: list[object], fields: Fields) -> tuple[AttachedPicture, ...]:
+    try:
+        return tuple(map(AttachedPicture.from_json, raw))
+    except SafelightError as error:
+        raise fields.wrong("pictures", f"holds none: {error}") from None
+
+
+def _pictures(raw: object, messages: list[StoredMessage], fields: Fields) -> tuple[Picture, ...]:
+    """The pictures that messages show, of a content that fits their name; whether they can be decoded is seen later."""
+    if not isinstance(raw, dict):
+        raise fields.wrong("pictures", "must be an object")
+    shown = {picture.digest: picture for message in messages for picture in message.pictures}
+    found = []
+    for digest, picture in shown.items():
+        try:
+            data = b64decode(raw.get(digest, ""), validate=True)
+        except (ValueError, TypeError):
+            raise fields.wrong("pictures", "must hold texts in base 64") from None
+        if data and (len(data) > MOST_BYTES or hashlib.sha256(data).hexdigest() != digest):
+            raise fields.wrong("pictures", "holds another picture than it says")
+        if data:
+            found.append(Picture(digest, data, picture.width, picture.height))
+    return tuple(found)
 
 
 def read_file(path: Path) -> Whole:

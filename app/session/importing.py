@@ -51,6 +51,8 @@ class Importing(QObject):
         found: Whole | SafelightError | None = None
         try:
             found = transfer.read_file(path)
+            for picture in found.pictures:
+                self._library.pictures.keep(picture)
         except SafelightError as error:
             found = error
         finally:

@@ -20,13 +20,15 @@ from app.presets.preset import DEFAULT
 from app.session import rescue
 from app.session.saving import Saving
 from app.settings.values import SettingsValues
-from app.state.chat.attachment import Attachment
+from app.state.chat.attachment import AttachedPicture, Attachment
 from app.state.chat.conversation import Answer, ChatState, Turn
 from app.state.chat.versions import Versions
 from app.state.titles import with_adapter
 from app.system.i18n import tr
 from engine import GenerationConfig, SafelightError
+from engine.pictures import Picture
 from engine.service import LoadedModel, RunAdvanced, RunEnded, RunRequest, RunStarted, ServiceReply
+from engine.text.message import Message, with_images
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,11 @@ class _Removed:
     branch: Versions[Any]
     item: Turn | Answer
     place: int
+
+
+def cannot_see(model: str) -> str:
+    """Why a prompt with pictures is not sent to a model."""
+    return tr("{model} reads text alone. Load a model that sees pictures, or remove the picture.", model=model)
 
 
 def reserve(config: GenerationConfig, model: LoadedModel) -> int:
@@ -73,7 +80,7 @@ class Session(QObject):
     progressed = Signal()  # the current answer, which is on show, has new events
     ended = Signal()  # a run has ended; ``progressed`` came first if it is on show
     listed = Signal()  # the library's list of conversations has changed
-    returned = Signal(str, object)  # a prompt that could not be sent, and its attachments: back into the composer
+    returned = Signal(str, object, object)  # a prompt that could not be sent, its files and pictures: to the composer
     failed = Signal(str, str)  # a sentence, and details
 
     def __init__(self, library: Library, link: EngineLink, values: SettingsValues) -> None:
@@ -149,15 +156,21 @@ class Session(QObject):
 
     # ---------------------------------------------------------------- asking
 
-    def ask(self, prompt: str, attachments: tuple[Attachment, ...], model: LoadedModel) -> None:
-        """Send a prompt at the end of the path.
+    def ask(
+        self,
+        prompt: str,
+        attachments: tuple[Attachment, ...],
+        model: LoadedModel,
+        pictures: tuple[AttachedPicture, ...] = (),
+    ) -> None:
+        """Send a prompt at the end of the path; its pictures are in the library's.
 
         Raises:
             SafelightError: the settings are inconsistent, or another window is answering the conversation. Whether it
                 fits the model is checked in the engine's thread; if it does not, the run fails and the prompt is
                 ``returned``.
         """
-        turn = self.chat.ask(prompt, self._new_answer(model), attachments)
+        turn = self.chat.ask(prompt, self._new_answer(model), attachments, pictures)
         self._start(turn, model)
 
     def ask_again(self, turn: Turn, model: LoadedModel) -> None:
@@ -176,13 +189,14 @@ class Session(QObject):
 
     def _start(self, turn: Turn, model: LoadedModel) -> None:
         chat, answer = self.chat, turn.answer
-        problem = self._claim(chat)
+        problem = self._blind(turn, model) or self._claim(chat)
         if problem:
             chat.fail(problem, model.decode)
             raise SafelightError(problem)
         self._removed = None
         room = reserve(answer.config, model)
-        request = RunRequest("chat", chat.messages(turn), answer.config, answer.seed, self.think, room)
+        messages, pictures = self._shown(chat.messages(turn), model)
+        request = RunRequest("chat", messages, answer.config, answer.seed, self.think, room, pictures=pictures)
         self._run = _Run(request.run_id, chat, turn, answer, model)
         turns = chat.turns
         path = [(earlier, earlier.answer) for earlier in turns[: turns.index(turn) + 1]]
@@ -191,10 +205,26 @@ class Session(QObject):
         self.path_changed.emit()
         self.listed.emit()
 
+    def _shown(
+        self, messages: tuple[Message, ...], model: LoadedModel
+    ) -> tuple[tuple[Message, ...], tuple[Picture, ...]]:
+        """Messages with the pictures that are there, if the model can see them; the others are left out."""
+        found: dict[str, Picture | None] = {}
+        if model.capabilities.images:
+            for image in (image for message in messages for image in message.get("images", ())):
+                get = self.library.pictures.get
+                found[image["digest"]] = get(image["digest"], image["width"], image["height"])
+        there = {digest: picture for digest, picture in found.items() if picture is not None}
+        return tuple(with_images(message, there) for message in messages), tuple(there.values())
+
     def _store(self, chat: ChatState, path: list[tuple[Turn, Answer]], model: LoadedModel) -> None:
         self._keeper.ask(chat, path, model.path_or_id)
         if self._run is not None and self._run.chat is chat:
             self._claim(chat)  # a new conversation is unknown to other windows
+
+    def _blind(self, turn: Turn, model: LoadedModel) -> str:
+        """Why the model cannot answer the turn's pictures; empty if it can, or there are none."""
+        return "" if model.capabilities.images or not turn.pictures else cannot_see(model.title)
 
     def _claim(self, chat: ChatState) -> str:
         """Lock a conversation against writes from other windows; returns why this failed, if it did."""
@@ -267,7 +297,7 @@ class Session(QObject):
             self._keep("remove", turn or run.answer, run.chat, lambda: self._keeper.remove(turn or run.answer))
         self.failed.emit(text, details)
         if turn is not None:
-            self.returned.emit(turn.prompt, turn.attachments)
+            self.returned.emit(turn.prompt, turn.attachments, turn.pictures)
         if not developing and run.chat is self.chat:
             self.path_changed.emit()
 

@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields, replace
 
-from app.settings.spec import LAYER, PACE, REDUCED_MOTION, REDUCED_MOTION_EXPLANATION, VIEW, Choice, Setting
+from app.settings.spec import (
+    IMAGE_BUDGET,
+    LAYER,
+    PACE,
+    REDUCED_MOTION,
+    REDUCED_MOTION_EXPLANATION,
+    VIEW,
+    Choice,
+    Setting,
+)
 from app.settings.values import SettingsValues
 from engine.config import MOST_THREADS
 
@@ -129,7 +138,7 @@ SECTIONS = (
         (THEME, TEXT_PERCENT, Switch("reduced_motion", REDUCED_MOTION, REDUCED_MOTION_EXPLANATION), LANGUAGE),
     ),
     PreferenceSection("Canvas", (VIEW, LAYER, PACE)),
-    PreferenceSection("Engine", (THREADS, SHOW_SERVER)),
+    PreferenceSection("Engine", (THREADS, IMAGE_BUDGET, SHOW_SERVER)),
     PreferenceSection("Storage and privacy", (DATA_FOLDER, OFFLINE)),
     PreferenceSection("Help", (SHOW_SHORTCUTS, OPEN_LOGS, COPY_DIAGNOSTICS)),
 )

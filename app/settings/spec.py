@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.config import LARGEST_SEED, MOST_REWRITES
+from engine.config import IMAGE_TOKENS, LARGEST_SEED, MOST_REWRITES
 
 
 @dataclass(frozen=True)
@@ -249,6 +249,12 @@ PACE = Choice(
         ("4", "4×"),
         ("inf", "Full speed"),
     ),
+)
+IMAGE_BUDGET = Choice(
+    "image_budget",
+    "Tokens of a picture at most",
+    "More show a model finer detail, and take more of its context and longer to read. For models that see pictures.",
+    tuple((str(count), f"{count:,}") for count in IMAGE_TOKENS),
 )
 REDUCED_MOTION = "Reduced motion"
 REDUCED_MOTION_EXPLANATION = "Changes appear at once, without fading."

@@ -30,6 +30,7 @@ class SettingsValues:
     calm: bool = False
     layer: str = "state"
     reduced_motion: bool = False
+    image_tokens: int = 280  # that a picture of a prompt may take
     decoding: DecodingChoice = OWN_DECODING
     decoders: tuple[str, ...] = field(default=(), compare=False)  # that the loaded model has, its own first
     speed: float = 1.0  # of a block on show; ``FULL_SPEED`` waits for nothing
@@ -47,6 +48,15 @@ class SettingsValues:
     @view.setter
     def view(self, value: str) -> None:
         self.calm = value == "calm"
+
+    @property
+    def image_budget(self) -> str:
+        """``image_tokens`` as a value of the declared choice."""
+        return str(self.image_tokens)
+
+    @image_budget.setter
+    def image_budget(self, value: str) -> None:
+        self.image_tokens = int(value)
 
     @property
     def pace(self) -> str:
@@ -87,7 +97,7 @@ class SettingsValues:
         changes: dict[str, Any] = {name: value for name, value in self.overrides.items() if name in own}
         if present.decoder == BLOCK_DIFFUSION != self.decoding.decoder:
             present = replace(present, decoder="")  # the model's own is not named
-        return changes | present.changes
+        return changes | present.changes | {"image_tokens": self.image_tokens}
 
     def problem(self, defaults: GenerationConfig) -> str:
         """Why the values are inconsistent, in a sentence; empty if they are not."""

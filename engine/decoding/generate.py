@@ -379,9 +379,7 @@ def answer_of(
     return FormattedAnswer.of(output_format, model.tokenizer, model.config.vocab_size, config.eos_token_ids, prompt)
 
 
-def prepared(
-    model: BlockDenoiser, prompt_ids: Sequence[int] | Tensor, cache: KVCache | None
-) -> tuple[Tensor, KVCache]:
+def prepared(model: BlockDenoiser, prompt_ids: Sequence[int] | Tensor, cache: KVCache | None) -> tuple[Tensor, KVCache]:
     """A prompt as a tensor (T,), and the cache that it is to be read into, or a new one, bound to the model.
 
     Raises:

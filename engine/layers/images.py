@@ -1,11 +1,16 @@
-"""Images in a text: what stands in place of their tokens' embeddings, and what a cache knows those tokens by."""
+"""Images in a text: what stands in place of their tokens' embeddings, and what a cache knows those tokens by.
+
+Needs no torch at run time.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False)

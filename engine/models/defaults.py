@@ -43,10 +43,9 @@ def run_settings(path_or_id: str | Path) -> RunSettings:
 def generation_defaults(opened: ModelFolder, tokenizer: Tokenizer) -> GenerationConfig:
     """Settings of ``generation_config.json``, and of the family where that leaves one out.
 
-    What an image takes is in ``config.json``.
-
     End tokens are those of ``generation_config.json``, else the family's, else of ``config.json``, else the
-    tokenizer's; with them come those that end a text of the family in any case.
+    tokenizer's; with them come those that end a text of the family in any case. What an image may take is what
+    ``config.json`` says.
 
     Raises:
         SafelightError: a file is damaged, or a value in it is none.
@@ -59,8 +58,8 @@ def generation_defaults(opened: ModelFolder, tokenizer: Tokenizer) -> Generation
         base = base.replace(
             eos_token_ids=tuple(ends) if isinstance(ends, list) else (ends,), pad_token_id=opened.config.pad_token_id
         )
-    if (tokens := opened.raw.get("vision_soft_tokens_per_image")) in IMAGE_TOKENS:
-        base = base.replace(image_tokens=tokens)
+    budget = opened.raw.get("vision_soft_tokens_per_image")
+    base = base.replace(image_tokens=budget) if isinstance(budget, int) and budget in IMAGE_TOKENS else base
     found = GenerationConfig.from_dict(read_json(path), base) if path.exists() else base
     written = (tokenizer.token_id(token) for token in family.ends)
     more = tuple(token for token in written if token is not None and token not in found.eos_token_ids)

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,11 @@ from engine.models.defaults import generation_defaults
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.folder import ModelFolder
 from engine.models.network import Network
+from engine.models.prompt import with_image_tokens, with_rows
 from engine.models.registry import Family
+from engine.models.vision.preprocess import soft_tokens
+from engine.models.vision.reader import ImageReader
+from engine.pictures import Picture
 from engine.quant import Precision
 from engine.text.chat_template import ChatTemplate
 from engine.text.message import Message
@@ -183,18 +188,69 @@ class Model:
         why = kernels.why_plain(self.device) or "the kernels compute in bfloat16"
         return Sentence("plain torch: {reason}", reason=why)
 
+    @cached_property
+    def vision(self) -> ImageReader | None:
+        """What reads images; None where the model has none."""
+        tower = self.network.vision if isinstance(self.network, DiffusionGemma) else None
+        return None if tower is None else ImageReader(tower, self.device)
+
     def chat_ids(
-        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = (), **options: Any
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Mapping[str, Any]] = (),
+        image_tokens: int = GenerationConfig.image_tokens,
+        **options: Any,
     ) -> list[int]:
-        """Token ids of a conversation up to where the model's answer begins.
+        """Token ids of a conversation up to where the model's answer begins; images are in it by their tokens alone.
+
+        Args:
+            image_tokens: the most tokens that an image may take.
 
         Raises:
-            SafelightError: there is no message, the last one is blank and no tool's result, or the chat template
-                refuses them.
+            SafelightError: there is no message, the last one is blank and no tool's result, the chat template refuses
+                them, or there are images and the model cannot see.
         """
-        if not messages or not (messages[-1]["content"].strip() or messages[-1]["role"] == "tool"):
+        last = messages[-1] if messages else {"content": "", "role": ""}
+        if not (last["content"].strip() or last["role"] == "tool" or last.get("images")):
             raise SafelightError("the prompt is empty; write something first")
-        return self.tokenizer.encode(self.chat_template.render(messages, tools, **options))
+        ids = self.tokenizer.encode(self.chat_template.render(messages, tools, **options))
+        counts = self.image_sizes(messages, image_tokens)
+        return with_image_tokens(ids, self._vision().config, counts) if counts else ids
+
+    def image_sizes(self, messages: Sequence[Message], image_tokens: int) -> list[int]:
+        """The tokens that each image of a conversation takes, without the two that it stands between.
+
+        Raises:
+            SafelightError: there are some, and the model cannot see.
+        """
+        images = [image for message in messages for image in message.get("images") or ()]
+        return [soft_tokens(image["width"], image["height"], self._vision().config, image_tokens) for image in images]
+
+    def with_images(
+        self, ids: Sequence[int], messages: Sequence[Message], pictures: Sequence[Picture], image_tokens: int
+    ) -> Sequence[int]:
+        """What ``chat_ids`` gives of messages, with the images in them: a ``Prompt`` where there are any.
+
+        Raises:
+            SafelightError: a picture is missing, or another one than the ids were made for; the model cannot see.
+        """
+        by_digest = {picture.digest: picture for picture in pictures}
+        named = [image["digest"] for message in messages for image in message.get("images") or ()]
+        if not named:
+            return ids
+        missing = next((digest for digest in named if digest not in by_digest), None)
+        if missing is not None:
+            raise SafelightError(f"the picture {missing[:12]}… of this conversation is missing; put it in again")
+        reader = self._vision()
+        self.take_threads()
+        shown = [by_digest[digest] for digest in named]
+        rows = [(reader.key(picture, image_tokens), reader.rows(picture, image_tokens)) for picture in shown]
+        return with_rows(ids, reader.config, rows)
+
+    def _vision(self) -> ImageReader:
+        if self.vision is None:
+            raise SafelightError(f"{self.name} cannot see images; remove them, or choose a model that can")
+        return self.vision
 
 
 def load_model(

@@ -1,14 +1,18 @@
-"""A prompt: token ids, and the images among them."""
+"""A prompt: token ids, and the images among them. Needs no torch at run time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
+from engine.config import VisionConfig
 from engine.errors import SafelightError
 from engine.layers.images import ImageRows, keyed
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +29,7 @@ class Prompt(Sequence[int]):
     def __post_init__(self) -> None:
         edges = [0, *(edge for image in self.images for edge in (image.start, image.end)), len(self.ids) - 1]
         if self.images and any(first > second for first, second in pairwise(edges)):
-            raise SafelightError("the prompt's images must lie in it one behind the other, with a token behind the last")
+            raise SafelightError("images must lie in a prompt one behind the other, with a token behind the last")
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -41,3 +45,42 @@ class Prompt(Sequence[int]):
     def keys(self) -> list[int | str]:
         """What a cache knows its tokens by."""
         return keyed(self.ids, self.images)
+
+
+def with_image_tokens(ids: Sequence[int], vision: VisionConfig, counts: Sequence[int]) -> list[int]:
+    """A rendered prompt, in which each image is one image token, with as many as its images take.
+
+    Args:
+        counts: of the images' tokens, without the two that each stands between.
+
+    Raises:
+        SafelightError: there are more places for images or fewer than images.
+    """
+    places = ids.count(vision.image_token_id)
+    if places != len(counts):
+        raise SafelightError(
+            f"the prompt has {places} places for {len(counts)} images: its text names the token of images, or the chat "
+            "template does not place them. Take that out of the text"
+        )
+    found, left = list[int](), iter(counts)
+    for token in ids:
+        whole = token == vision.image_token_id
+        found += [vision.begin_token_id, *[token] * next(left), vision.end_token_id] if whole else [token]
+    return found
+
+
+def with_rows(ids: Sequence[int], vision: VisionConfig, rows: Sequence[tuple[str, Tensor]]) -> Prompt:
+    """A prompt's ids, in which images have their tokens, with the images.
+
+    Args:
+        rows: the key and the rows (n, H) of each image.
+
+    Raises:
+        SafelightError: they are not those that the tokens stand for.
+    """
+    soft = [place for place, token in enumerate(ids) if token == vision.image_token_id]
+    starts = [place for place in soft if place == 0 or ids[place - 1] != vision.image_token_id]
+    images = tuple(ImageRows(start, part, key) for start, (key, part) in zip(starts, rows, strict=False))
+    if len(starts) != len(rows) or [place for image in images for place in range(image.start, image.end)] != soft:
+        raise SafelightError("the prompt's images are not those that it was made for; ask again with them")
+    return Prompt(tuple(ids), images)

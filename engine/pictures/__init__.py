@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from engine.pictures.picture import MOST_BYTES, MOST_SIDE, Picture, open_picture, pixels
+from engine.pictures.picture import MOST_BYTES, MOST_SIDE, Picture, is_picture, open_picture, pixels, thumbnail
 
-__all__ = ["MOST_BYTES", "MOST_SIDE", "Picture", "open_picture", "pixels"]
+__all__ = ["MOST_BYTES", "MOST_SIDE", "Picture", "is_picture", "open_picture", "pixels", "thumbnail"]

@@ -63,6 +63,17 @@ class Picture:
     width: int
     height: int
 
+    @property
+    def media_type(self) -> str:
+        """``image/png`` and the like."""
+        return f"image/{_format_of(self.data, 'the picture').lower()}"
+
+
+def is_picture(start: bytes) -> bool:
+    """Whether a file that begins like this is a picture, of a format that is read here or of another."""
+    known = [*_FORMATS, *(sign for sign in _REFUSED if len(sign) > 3)]
+    return start.startswith(tuple(known)) or start[8:12] == b"WEBP" or start[4:8] == b"ftyp"
+
 
 def open_picture(data: bytes, name: str = "") -> Picture:
     """The picture of these bytes; it is decoded once, so that ``pixels`` of it succeeds. ``name`` is for messages.
@@ -80,12 +91,23 @@ def pixels(picture: Picture) -> NDArray[np.uint8]:
     """(height, width, 3), RGB, upright, on white where it is transparent; colour profiles are not applied.
 
     Raises:
-        SafelightError: it is damaged, as one from ``open_picture`` cannot be.
+        SafelightError: it is damaged, or of another size than it says, as one from ``open_picture`` cannot be.
     """
     with _opened(picture.data, "") as image:
-        turn = _UPRIGHT.get(_orientation(image))
+        found = np.array(_upright(_colours(image), _orientation(image)))
+    if found.shape[:2] != (picture.height, picture.width):
+        raise SafelightError("the picture has another size than it says; put it in again")
+    return found
+
+
+def thumbnail(picture: Picture, side: int) -> NDArray[np.uint8]:
+    """As ``pixels``, smaller where it has more than ``side`` pixels a side. To look at: a model reads ``pixels``."""
+    with _opened(picture.data, "") as image:
+        turn = _orientation(image)
+        image.draft("RGB", (side, side))  # a JPEG is decoded at a half, a quarter or an eighth
         colours = _colours(image)
-        return np.array(colours if turn is None else colours.transpose(turn))
+        colours.thumbnail((side, side), reducing_gap=2.0)
+        return np.array(_upright(colours, turn))
 
 
 @contextmanager
@@ -149,6 +171,11 @@ def _orientation(image: Image.Image) -> int:
     except Exception:  # a camera's notes that cannot be read are no reason to refuse what it saw
         return 1
     return found if found in _UPRIGHT else 1
+
+
+def _upright(image: Image.Image, orientation: int) -> Image.Image:
+    turn = _UPRIGHT.get(orientation)
+    return image if turn is None else image.transpose(turn)
 
 
 def _colours(image: Image.Image) -> Image.Image:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from engine.models.prompt import Prompt
+
 if TYPE_CHECKING:
     from engine.layers.kv_cache import KVCache
     from engine.models.model import Model
@@ -18,11 +20,12 @@ class CachePool:
     def __init__(self) -> None:
         self._idle: list[KVCache] = []
 
-    def take(self, model: Model, ids: Sequence[int]) -> KVCache:
+    def take(self, model: Model, prompt: Sequence[int]) -> KVCache:
         """The cache that holds most of a prompt's beginning, else a new one; at most one run has it."""
         if not self._idle:
             return model.new_cache()
-        best = max(self._idle, key=lambda cache: cache.shared(ids))  # of equals the oldest
+        keys = prompt.keys if isinstance(prompt, Prompt) else prompt
+        best = max(self._idle, key=lambda cache: cache.shared(keys))  # of equals the oldest
         self._idle.remove(best)
         return best
 

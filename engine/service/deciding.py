@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from engine.config import BLOCK_DIFFUSION, GenerationConfig
 from engine.errors import SafelightError
+from engine.pictures import Picture
 from engine.tasks.decisions.layout import WIDTH, CanvasTokens, Layout, layout_of
 from engine.tasks.decisions.questions import Decision
 from engine.tasks.decisions.wording import Encode, Labels, user_text
-from engine.text.message import Message
+from engine.text.message import Message, image_of
 
 TURN_END = "<turn|>"
 NO_INSTRUCTIONS = "this model reads no system message; write the instructions into the state or the questions"
@@ -46,10 +47,11 @@ class Deciding:
         """As ``layout_of``."""
         return layout_of(decision, self.labels, self.tokens)
 
-    def messages(self, decision: Decision) -> tuple[Message, ...]:
-        """What the model is told."""
+    def messages(self, decision: Decision, pictures: Sequence[Picture] = ()) -> tuple[Message, ...]:
+        """What the model is told; pictures stand before the text."""
         system = ({"role": "system", "content": decision.instructions},) if decision.instructions else ()
-        return (*system, {"role": "user", "content": user_text(decision, self.labels)})
+        shown = {"images": [image_of(picture) for picture in pictures]} if pictures else {}
+        return (*system, {"role": "user", "content": user_text(decision, self.labels), **shown})
 
 
 def reading_config(config: GenerationConfig, width: int) -> GenerationConfig:

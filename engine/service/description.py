@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from engine import catalog
-from engine.config import BLOCK_DIFFUSION
+from engine.config import BLOCK_DIFFUSION, GenerationConfig
 from engine.errors import SafelightError
 from engine.service.capabilities import Capabilities
 from engine.service.deciding import Deciding
 from engine.service.replies import LoadedModel
 from engine.service.requests import LoadRequest, RunRequest
-from engine.text.message import Message
+from engine.text.message import Message, image_digests, with_images
 from engine.text.reply import read_reply
 from engine.text.tags import closed_thought
 from engine.trace.header import ModelIdentity
@@ -46,6 +46,7 @@ def describe(model: Model, request: LoadRequest, identity: ModelIdentity, capabi
         threads=model.threads,
         kernels=model.compute_path,
         device_reason=model.placement.reason,
+        image_cost=None if model.vision is None else model.vision.cost,
         capabilities=capabilities,
         decoders=model.family.own_first,
         traits=catalog.traits(model.name),
@@ -80,9 +81,19 @@ def _reads_tools(model: Model) -> bool:
         return False
 
 
-def count_tokens(model: Model, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> int:
-    """Number of tokens of a conversation in the model's template."""
-    return model.tokenizer.count(model.chat_template.render(messages, tools))
+def count_tokens(
+    model: Model,
+    messages: Sequence[Message],
+    tools: Sequence[Mapping[str, Any]] = (),
+    image_tokens: int = GenerationConfig.image_tokens,
+) -> int:
+    """Number of tokens of a conversation in the model's template; images count where the model can see."""
+    if not image_digests(messages):
+        return model.tokenizer.count(model.chat_template.render(messages, tools))
+    if model.vision is None:
+        return count_tokens(model, [with_images(message, ()) for message in messages], tools)
+    sizes = model.image_sizes(messages, image_tokens)  # each has two tokens around it, and one in the rendered text
+    return model.tokenizer.count(model.chat_template.render(messages, tools)) + sum(sizes) + len(sizes)
 
 
 def prompt_ids(model: Model, request: RunRequest) -> list[int]:
@@ -91,16 +102,18 @@ def prompt_ids(model: Model, request: RunRequest) -> list[int]:
     Raises:
         SafelightError: it is empty, or the model's template rejects it.
     """
+    # Only where there are images, what they may take matters.
+    images: dict[str, Any] = {"image_tokens": request.config.image_tokens} if request.pictures else {}
     if request.source is not None:
         header = request.source.header
-        return list(header.prompt_ids or model.chat_ids(header.messages, enable_thinking=header.think))
+        return list(header.prompt_ids or model.chat_ids(header.messages, enable_thinking=header.think, **images))
     if request.kind == "completion":
         ids, first = model.tokenizer.encode(request.text), model.config.bos_token_id
         return ids if ids[:1] == [first] else [first, *ids]
     if request.decision is not None:
-        messages = request.messages or deciding_of(model).messages(request.decision)
-        return closed_thought(model.chat_ids(messages, enable_thinking=False), model.tokenizer)
-    ids = model.chat_ids(request.messages, request.tools, enable_thinking=request.think)
+        messages = request.messages or deciding_of(model).messages(request.decision, request.pictures)
+        return closed_thought(model.chat_ids(messages, enable_thinking=False, **images), model.tokenizer)
+    ids = model.chat_ids(request.messages, request.tools, enable_thinking=request.think, **images)
     return closed_thought(ids, model.tokenizer) if request.output_format is not None and not request.think else ids
 
 

@@ -41,7 +41,7 @@ from engine.service.requests import AdapterRequest, InfluenceRequest, LoadReques
 from engine.tasks.decisions.layout import Layout, Slot
 from engine.tasks.decisions.questions import Decision
 from engine.text.context_window import fit
-from engine.text.message import Message
+from engine.text.message import Message, image_digests
 from engine.trace.identity import identify_model
 from engine.trace.recording import Recording, entry_of
 
@@ -246,6 +246,7 @@ class LocalBackend:
     def _steps(self, model: Model, task: _Task, record: RunRecord) -> RunSteps:
         """A run's events and passes. Its cache serves later runs, unless it fails."""
         request, config = task.request, record.trace.config
+        task = dataclasses.replace(task, ids=self._seen(model, task.ids, request))
         cache = self._caches.take(model, task.ids)
         self._admission.hold(request.run_id, cache, lambda: self.spare_bytes(model))
         is_sound = False
@@ -287,6 +288,13 @@ class LocalBackend:
         messages = self._fitting(model, request) if request.kind == "chat" else request.messages
         request = dataclasses.replace(request, messages=messages)
         return _Task(request, prompt_ids(model, request))
+
+    @staticmethod
+    def _seen(model: Model, ids: Sequence[int], request: RunRequest) -> Sequence[int]:
+        """A prompt with its images."""
+        if not request.pictures:
+            return ids
+        return model.with_images(ids, request.messages, request.pictures, request.config.image_tokens)
 
     @staticmethod
     def _decoded(model: Model, task: _Task) -> _Task:
@@ -335,7 +343,9 @@ class LocalBackend:
         layout = deciding.layout(decision)
         width = len(layout.canvas)
         request = dataclasses.replace(
-            request, messages=deciding.messages(decision), config=reading_config(request.config, width)
+            request,
+            messages=deciding.messages(decision, request.pictures),
+            config=reading_config(request.config, width),
         )
         ids, most = prompt_ids(model, request), model.config.max_position_embeddings
         if len(ids) + width > most:
@@ -354,7 +364,7 @@ class LocalBackend:
         context = model.config.max_position_embeddings
 
         def count(messages: Sequence[Message]) -> int:
-            return count_tokens(model, messages, request.tools)
+            return count_tokens(model, messages, request.tools, request.config.image_tokens)
 
         found = fit(request.messages, count, context, request.reserve)
         if found.problem:
@@ -427,7 +437,9 @@ class LocalBackend:
         self._put_adapter(model, self._chosen)
         header = request.trace.header
         require_diffusion(header.config, model.family.decoders, model.family.default_decoder, "influence")
-        ids = header.prompt_ids or model.chat_ids(header.messages, enable_thinking=header.think)
+        ids: Sequence[int] = header.prompt_ids or model.chat_ids(header.messages, enable_thinking=header.think)
+        if image_digests(header.messages):
+            ids = model.with_images(ids, header.messages, request.trace.pictures, header.config.image_tokens)
         cache = self._caches.take(model, ids)
         found = influence(
             model,
@@ -495,7 +507,7 @@ def _deciding(model: Model) -> Deciding | None:
 def _capabilities(model: Model, *, decides: bool) -> Capabilities:
     """What a model can; forks, infills, influence and formats are block diffusion's."""
     diffuses = BLOCK_DIFFUSION in model.family.decoders
-    can = dataclasses.replace(CAPABILITIES, decisions=decides)
+    can = dataclasses.replace(CAPABILITIES, decisions=decides, images=model.vision is not None)
     return can if diffuses else dataclasses.replace(can, forks=False, infill=False, influence=False, structured=False)
 
 

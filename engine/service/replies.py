@@ -40,6 +40,9 @@ class LoadedModel:
     threads: int = 0  # CPU threads that a pass takes; 0 on a GPU
     kernels: str = ""  # which kernels compute, in words
     device_reason: str = ""  # why this device, in words
+    image_cost: Callable[[int, int, int], int] | None = (
+        None  # tokens of an image by width, height and budget; None: blind
+    )
     adapter: str | None = None  # the folder or id of the adapter that is on it
     adapter_title: str = ""
     capabilities: Capabilities = field(default_factory=Capabilities)

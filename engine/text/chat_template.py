@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.errors import SafelightError
 from engine.files import read_json, read_text
-from engine.text.message import Message
+from engine.text.message import Message, in_parts
 from engine.text.template_budget import TemplateBudget
 from engine.text.template_compiling import MOST_SOURCE, compile_template, render
 from engine.text.template_values import TemplateValues
@@ -63,7 +63,7 @@ class ChatTemplate:
         The budget grows with what is handed over; a template that needs more is refused.
 
         Args:
-            messages: oldest first.
+            messages: oldest first; the template places their images.
             tools: functions that the model may call, as OpenAI describes them.
             options: passed to the template, ``enable_thinking`` for instance.
 
@@ -73,7 +73,7 @@ class ChatTemplate:
         """
         said = TemplateValues("the messages", MOST_VALUES, MOST_CHARACTERS)
         offered = TemplateValues("the tools", MOST_TOOL_VALUES, MOST_TOOL_CHARACTERS)
-        values = {"messages": said.copied(messages), "add_generation_prompt": True}
+        values = {"messages": said.copied([in_parts(message) for message in messages]), "add_generation_prompt": True}
         if tools:
             values["tools"] = offered.copied(tools)
         characters = said.characters + offered.characters

@@ -84,7 +84,7 @@ def _problem(tokens: int, limit: int, reserve: int) -> str:
         )
     return Sentence(
         "The prompt takes {tokens} tokens and the answer up to {reserve}, but the context has {limit}. "
-        "Shorten the prompt or remove a file.",
+        "Shorten the prompt, or remove a file or an image.",
         tokens=f"{tokens:,}",
         reserve=f"{reserve:,}",
         limit=f"{limit:,}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from engine.errors import SafelightError
@@ -32,6 +32,29 @@ def image_of(picture: Picture, at: int = 0) -> dict[str, Any]:
 def image_digests(messages: Iterable[Message]) -> tuple[str, ...]:
     """Which pictures messages show, each once, in their order."""
     return tuple(dict.fromkeys(image["digest"] for message in messages for image in message.get("images", ())))
+
+
+def with_images(message: Message, digests: Container[str]) -> Message:
+    """The message without the images of other pictures."""
+    if "images" not in message:
+        return message
+    images = tuple(image for image in message["images"] if image["digest"] in digests)
+    bare = {name: value for name, value in message.items() if name != "images"}
+    return bare | {"images": images} if images else bare
+
+
+def in_parts(message: Message) -> Message:
+    """A message as chat templates take it: where there are images its content is a list of texts and images."""
+    images, content = message.get("images") or (), message["content"]
+    if not images:
+        return message
+    edges = [0, *(image["at"] for image in images), len(content)]
+    texts = [content[start:end] for start, end in itertools.pairwise(edges)]
+    parts: list[dict[str, str]] = []
+    for place, text in enumerate(texts):
+        parts += [{"type": "image"}] if place else []
+        parts += [{"type": "text", "text": text}] if text else []
+    return {**with_images(message, ()), "content": parts}
 
 
 def read_images(raw: Any, content: str) -> tuple[dict[str, Any], ...]:

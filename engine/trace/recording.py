@@ -100,9 +100,9 @@ class Recording(ABC):
         """
 
     @property
+    @abstractmethod
     def pictures(self) -> tuple[Picture, ...]:
         """Those of the pictures that the messages show that can be read, each once."""
-        return ()
 
     @property
     @abstractmethod

@@ -143,6 +143,16 @@ def lookup_loss(attended: Tensor, slots: Tensor, ends: Tensor) -> Tensor:
     return math.log(found.shape[1]) - found.logsumexp(dim=1).mean()
 
 
+def evidence_loss(attended: Tensor, keys: Tensor) -> Tensor:
+    """Mean surprise, in nats, that tokens attend to where what they need stands, as far as one head would.
+
+    Args:
+        attended: log-probabilities (N, heads, P), from ``network.text_attention``. keys: the places (N,).
+    """
+    found = attended.gather(2, keys[:, None, None].expand(-1, attended.shape[1], 1))[..., 0]  # (N, heads)
+    return torch.relu(-found.logsumexp(dim=1)).mean()
+
+
 def causal_loss(network: DiffusionGemma, hidden: Tensor, target: Tensor, eos: int, recompute: bool = False) -> Tensor:
     """Mean cross entropy of the next token over the answers, each up to its first end token.
 

@@ -115,19 +115,45 @@ def attention_at(
     model: DiffusionGemma, layer: int, x: Tensor, prefix: Prefix, positions: Tensor, mask: Tensor | None
 ) -> Tensor:
     """As ``attention``, of queries at positions (C,) or (B, 1, C) that a mask lets see."""
+    queries, own = _turned(model, layer, x, positions)
+    keys = torch.cat([prefix[layer][0], own], dim=2)
+    scores = (queries @ keys.repeat_interleave(queries.shape[1] // keys.shape[1], dim=1).transpose(-1, -2)).float()
+    return torch.log_softmax(scores if mask is None else scores.masked_fill(~mask, -1e9), dim=-1)
+
+
+def text_attention(
+    model: DiffusionGemma, layer: int, x: Tensor, prefix: Prefix, present: Tensor, at: tuple[Tensor, Tensor]
+) -> Tensor:
+    """The same of prompts, for a few of their tokens; prompts are within the layer's window.
+
+    Args:
+        x: the layer's input, (B, P, H). prefix, present: as for ``attention``.
+        at: the rows and the places of the tokens that attend, (N,) each.
+
+    Returns:
+        Log-probabilities (N, heads, P), fp32.
+    """
+    rows, places = at
+    queries = _turned(model, layer, x, torch.arange(x.shape[1], device=x.device))[0][rows, :, places]  # (N, heads, D)
+    keys = prefix[layer][0][rows]
+    keys = keys.repeat_interleave(queries.shape[1] // keys.shape[1], dim=1)
+    scores = (keys @ queries[..., None])[..., 0].float()
+    seen = present[rows] & (torch.arange(x.shape[1], device=x.device) <= places[:, None])
+    return torch.log_softmax(scores.masked_fill(~seen[:, None], -1e9), dim=-1)
+
+
+def _turned(model: DiffusionGemma, layer: int, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+    """Queries and keys (B, heads, N, D) of a layer's input (B, N, H) at positions (N,) or (B, 1, N)."""
     block, config = model.layers[layer], model.config.layers[layer]
     assert isinstance(block, Block)
-    own, normed, before = block.self_attn, block.input_layernorm(x), prefix[layer][0]
+    own, normed = block.self_attn, block.input_layernorm(x)
     batch, count, _ = x.shape
     rope = model.ropes(positions, x.dtype)[config]
 
     def heads(projection: nn.Module, norm: nn.Module) -> Tensor:
         return rotate(norm(projection(normed).view(batch, count, -1, own.head_dim).transpose(1, 2)), *rope)
 
-    queries = heads(own.q_proj, own.q_norm)
-    keys = torch.cat([before, heads(own.k_proj, own.k_norm)], dim=2)
-    scores = (queries @ keys.repeat_interleave(queries.shape[1] // keys.shape[1], dim=1).transpose(-1, -2)).float()
-    return torch.log_softmax(scores if mask is None else scores.masked_fill(~mask, -1e9), dim=-1)
+    return heads(own.q_proj, own.q_norm), heads(own.k_proj, own.k_norm)
 
 
 def _canvas_masks(

@@ -18,14 +18,15 @@ from engine.training.data.decisions import Reads, question_ends
 from engine.training.data.drawings import PictureReads
 from engine.training.data.rollout import Pool
 from engine.training.loop import State, TrainingLoop, has_bf16, initialise_matrices
-from engine.training.loss import canvas_loss, cross_entropy, lookup_loss, slot_loss
-from engine.training.network import RunLayer, attention, encode, predict, through_layer
+from engine.training.loss import canvas_loss, cross_entropy, evidence_loss, lookup_loss, slot_loss
+from engine.training.network import RunLayer, attention, encode, predict, text_attention, through_layer
 from engine.training.recipes.embedded import Recipe
 from engine.training.recipes.recipe import Feed
 
 # At the end of each question the output of the first two of these layers is asked for its answer; in the last two its
-# slot is to look there.
+# slot is to look there. What a question needs is looked up one layer before its end looks at what was found.
 ASKED, LOOKING, LOOKED = (-3, -2), (-2, -1), 0.3
+LOOKS_UP, FINDS = -4, -3
 
 AnyPool = Pool | Reads | PictureReads
 
@@ -107,7 +108,8 @@ class Trainer(TrainingLoop):
     def _loss(self, pool: AnyPool) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         """A pool's loss and logits, and what else is reported."""
         assert not isinstance(pool, PictureReads)
-        return *self.forward(pool.ids, pool.present, pool.canvas, pool.soft, pool.target, pool.slots), {}
+        inputs = pool.ids, pool.present, pool.canvas, pool.soft, pool.target, pool.slots, pool.looks
+        return *self.forward(*inputs), {}
 
     def _forward(
         self,
@@ -117,6 +119,7 @@ class Trainer(TrainingLoop):
         soft: Tensor | None,
         target: Tensor,
         slots: Tensor | None,
+        looks: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
         read, written = list[Tensor](), list[Tensor]()  # what the layers give, where slots are to look
         run_layer = through_layer if slots is None else self.run_layer  # few of a mix's rows are walks
@@ -125,7 +128,7 @@ class Trainer(TrainingLoop):
         with torch.set_grad_enabled(not self.trained or bool(self.recipe.mix)):
             _, prefix = encode(self.model, ids, padded, run_layer=run_layer, outputs=None if slots is None else read)
         logits = predict(self.model, canvas, soft, prefix, padded, run_layer, None if slots is None else written)
-        if slots is None:
+        if slots is None or looks is None:
             return canvas_loss(logits, target), logits
         # Where each question ends the prompt is asked, too, below the layers in which its slot is to look there.
         ends, answers = question_ends(ids), target[slots]
@@ -135,6 +138,11 @@ class Trainer(TrainingLoop):
         for layer in LOOKING:
             attended = attention(self.model, layer, written[layer - 1], prefix, padded)
             loss = loss + LOOKED * lookup_loss(attended, slots, ends)
+        for layer, where in ((LOOKS_UP, (looks >= 0) & ~ends), (FINDS, (looks >= 0) & ends)):
+            at = where.nonzero(as_tuple=True)
+            if len(at[0]):
+                attended = text_attention(self.model, layer, read[layer - 1], prefix, present, at)
+                loss = loss + LOOKED * evidence_loss(attended, looks[at])
         return loss, logits
 
     def _fill_pools(self) -> list[AnyPool]:

@@ -49,8 +49,8 @@ class Desk(QObject):
     def note_problem(self, text: str) -> None:
         self.problems.append(text)
 
-    @Slot(str, object)
-    def give_back(self, prompt: str, files: object) -> None:
+    @Slot(str, object, object)
+    def give_back(self, prompt: str, files: object, _pictures: object) -> None:
         self.returned.append((prompt, files))
 
     @property

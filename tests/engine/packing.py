@@ -109,7 +109,7 @@ def published(source: Path, folder: Path) -> dict[str, Tensor]:
                 for expert, matrix in enumerate(tensor)
                 for half, part in zip(halves, matrix.chunk(len(halves)), strict=True)
             }
-        elif ".self_attn." in name and "_proj." in name:
+        elif ".self_attn." in name and "_proj." in name and ".vision_tower." not in name:
             matrices = {base: tensor}
         else:
             tensors[name] = tensor

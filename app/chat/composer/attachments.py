@@ -31,6 +31,11 @@ def local_files(data: QMimeData) -> tuple[str, ...]:
     return tuple(url.toLocalFile() for url in urls) if urls and all(url.isLocalFile() for url in urls) else ()
 
 
+def has_picture(data: QMimeData) -> bool:
+    """Whether a picture is pasted that is no file. A text beside it goes before, as office programs give both."""
+    return data.hasImage() and not data.hasText()
+
+
 def accept_drag(event: QDragEnterEvent | QDragMoveEvent) -> bool:
     """Accept a drag that holds files, always as a copy: a move would let the file manager delete them."""
     if not local_files(event.mimeData()):

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDragMoveEvent, QDropEvent
+from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDragMoveEvent, QDropEvent, QImage
 from PySide6.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.chat.composer.attachments import AttachmentBar, CountText, accept_drag, local_files
 from app.chat.composer.edit import PromptEdit
 from app.chat.composer.meter import ContextMeter
+from app.chat.composer.picture_files import Pasted, is_picture_file
+from app.chat.composer.pictures import PictureBar
 from app.design.controls import button, chain_tabs, label, restyle
 from app.state.chat.attachment import Attachment
 from app.system.i18n import tr, trn
@@ -25,9 +27,9 @@ def hint() -> str:
 
 
 class Composer(QWidget):
-    """Emits ``submitted(text)``; text and files stay until ``clear``.
+    """Emits ``submitted(text)``; text, files and pictures stay until ``clear``.
 
-    ``changed`` tells that the draft is another: its text or its files.
+    ``changed`` tells that the draft is another: its text, its files or its pictures.
     """
 
     submitted = Signal(str)
@@ -38,20 +40,28 @@ class Composer(QWidget):
         self._blocked = ""
         self._message = ""
         self._reading = ""
+        self._blind = ""
         self._tool: QWidget | None = None
         self.setAcceptDrops(True)
         self.edit = PromptEdit()
         self.edit.submitted.connect(self._submit)
         self.edit.textChanged.connect(self._text_changed)
         self.edit.files_pasted.connect(self.accept_files)
+        self.edit.picture_pasted.connect(self.accept_picture)
         self.edit.overlong.connect(self.attach_text)
         self.edit.walked.connect(self._tell_place)
         self.edit.focus_changed.connect(self._mark_active)
         self.files = AttachmentBar()
         self.files.changed.connect(self._files_changed)
         self.files.emptied.connect(self.edit.setFocus)
+        self.pictures = PictureBar()
+        self.pictures.changed.connect(self._files_changed)
+        self.pictures.emptied.connect(self.edit.setFocus)
+        self.pictures.refused.connect(self._say_refused)
         self.attach = button(
-            tr("Attach…"), tr("Attach text files"), tip=tr("Attach text files; they can be dropped or pasted as well")
+            tr("Attach…"),
+            tr("Attach files"),
+            tip=tr("Attach text files and pictures; they can be dropped or pasted as well"),
         )
         self.attach.clicked.connect(self.choose_files)
         self.meter = ContextMeter()
@@ -71,6 +81,7 @@ class Composer(QWidget):
         inside = QVBoxLayout(self._field)
         inside.setContentsMargins(12, 8, 8, 8)
         inside.setSpacing(8)
+        inside.addWidget(self.pictures)
         inside.addWidget(self.files)
         inside.addWidget(self.edit)
         inside.addLayout(self._tools)
@@ -98,9 +109,10 @@ class Composer(QWidget):
         self.files.set_attachments(attachments)
 
     def clear(self) -> None:
-        """Empty the field and take the files off, as after a prompt was sent."""
+        """Empty the field and take files and pictures off, as after a prompt was sent."""
         self.set_text("")
         self.set_attachments(())
+        self.pictures.set_pictures(())
 
     def remember(self, prompt: str) -> None:
         """A prompt was sent: from now on it is the first that the arrow up brings."""
@@ -131,6 +143,11 @@ class Composer(QWidget):
         self.meter.note(note)
         self._show_hint()
 
+    def note_blind(self, reason: str) -> None:
+        """Say why the model cannot see, where there are pictures; empty if it can."""
+        self._blind = reason
+        self._show_hint()
+
     def say(self, message: str) -> None:
         """Show a line under the field until the text changes."""
         self._message = message
@@ -139,7 +156,24 @@ class Composer(QWidget):
     @Slot(object)
     def accept_files(self, paths: Sequence[str]) -> None:
         """Attach files that were dropped, pasted or chosen; those that cannot be are named under the field."""
-        problems = self.files.add_files(paths)
+        pictures = [path for path in paths if is_picture_file(path)]
+        problems = self.files.add_files([path for path in paths if path not in pictures])
+        if pictures:
+            self._add_pictures(pictures)
+        if problems or not pictures:
+            self._say_refused(problems)
+
+    @Slot(object)
+    def accept_picture(self, image: QImage) -> None:
+        """Attach a picture of the clipboard."""
+        self._add_pictures([image])
+
+    def _add_pictures(self, sources: Sequence[Pasted]) -> None:
+        self.say(tr("Reading the picture…"))
+        self.pictures.add(sources)
+
+    @Slot(object)
+    def _say_refused(self, problems: Sequence[str]) -> None:
         if not problems:
             self.say("")
             return
@@ -160,7 +194,7 @@ class Composer(QWidget):
     @Slot()
     def choose_files(self) -> None:
         """Let the user choose files to attach."""
-        paths, _ = QFileDialog.getOpenFileNames(self, tr("Attach text files"))
+        paths, _ = QFileDialog.getOpenFileNames(self, tr("Attach text files and pictures"))
         if paths:
             self.accept_files(paths)
         self.edit.setFocus()
@@ -168,7 +202,7 @@ class Composer(QWidget):
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         if accept_drag(event):
             self._mark_active(True)
-            self.say(tr("Drop the files to attach them as text"))
+            self.say(tr("Drop the files to attach them"))
 
     def dragMoveEvent(self, event: QDragMoveEvent) -> None:
         accept_drag(event)
@@ -187,16 +221,18 @@ class Composer(QWidget):
         self.edit.setFocus()
 
     def _order_tabs(self) -> None:
-        """Prompt, the files' buttons, Attach, presets, Send."""
+        """Prompt, the buttons of pictures and files, Attach, presets, Send."""
         tool = [self._tool] if self._tool is not None else []
-        chain_tabs(self.edit, (*self.files.buttons, self.attach, *tool, self.send))
+        chain_tabs(self.edit, (*self.pictures.buttons, *self.files.buttons, self.attach, *tool, self.send))
 
     @Slot()
     def _show_hint(self) -> None:
         self.send.setEnabled(not self._blocked)
         self.send.setToolTip(self._blocked)
         self.send.setAccessibleDescription(self._blocked)
-        self.hint.setText(self._message or self._blocked or self.meter.remark or self._reading or hint())
+        blind = self._blind if self.pictures.chips else ""
+        said = (self._message, self._blocked, blind, self.meter.remark, self._reading, hint())
+        self.hint.setText(next(text for text in said if text))
 
     @Slot(bool)
     def _mark_active(self, active: bool) -> None:
@@ -204,7 +240,9 @@ class Composer(QWidget):
 
     @Slot()
     def _submit(self) -> None:
-        if not self._blocked:
+        if self.pictures.is_reading:
+            self.say(tr("A picture is still being read; send the prompt in a moment."))
+        elif not self._blocked:
             self.submitted.emit(self.text)
 
     @Slot()
@@ -218,6 +256,7 @@ class Composer(QWidget):
     def _files_changed(self) -> None:
         self._order_tabs()
         self.meter.touch()
+        self._show_hint()
         self.changed.emit()
 
     @Slot()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QMimeData, QSize, Qt, Signal, Slot
-from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QKeyEvent, QTextCursor
+from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QImage, QKeyEvent, QTextCursor
 
-from app.chat.composer.attachments import local_files
+from app.chat.composer.attachments import has_picture, local_files
 from app.chat.composer.history import PromptHistory
 from app.design.prompt_field import PromptField
 from app.system.i18n import tr
@@ -17,6 +17,7 @@ class PromptEdit(PromptField):
     """Files that are pasted are handed on; files that are dropped are left to the widget around it."""
 
     files_pasted = Signal(object)  # tuple[str, ...] of paths
+    picture_pasted = Signal(object)  # QImage
     walked = Signal()  # another prompt of the history is on show
 
     def __init__(self) -> None:
@@ -64,12 +65,14 @@ class PromptEdit(PromptField):
         return True
 
     def canInsertFromMimeData(self, source: QMimeData) -> bool:
-        return bool(local_files(source)) or super().canInsertFromMimeData(source)
+        return bool(local_files(source)) or has_picture(source) or super().canInsertFromMimeData(source)
 
     def insertFromMimeData(self, source: QMimeData) -> None:
         paths = local_files(source)
         if paths:
             self.files_pasted.emit(paths)
+        elif has_picture(source):
+            self.picture_pasted.emit(QImage(source.imageData()))
         else:
             super().insertFromMimeData(source)
 

@@ -17,6 +17,7 @@ from app.chat.view_options import ViewOptions
 from app.design.controls import FlowLayout, button, label
 from app.design.fonts import px
 from app.design.text_field import fits
+from app.pictures.thumb import PictureThumb
 from app.state.chat.attachment import fence_for
 from app.state.chat.conversation import Turn
 from app.state.sudoku.placing import is_puzzle, puzzle_in
@@ -24,6 +25,7 @@ from app.state.sudoku.solve_frame import entered
 from app.system.i18n import tr
 
 NAME_WIDTH = 240  # pixels
+THUMB_HEIGHT = 120  # pixels of a picture, at 100 %
 CELL = 22  # pixels of a puzzle's cell, at 100 %
 LINE = "\n"
 FOLDED, UNFOLDED = "▸", "▾"
@@ -52,6 +54,7 @@ class PromptView(QWidget):
             tr("Delete"), tr("Delete the turn"), tip=tr("Deletes the prompt, its answer and what follows")
         )
         self.editor: PromptEditor | None = None
+        self.pictures = [PictureThumb(shown, options.pictures, THUMB_HEIGHT) for shown in turn.pictures]
         self.chips: list[QPushButton] = []
         self.files: list[Prose] = []  # the texts of the files, empty until they are unfolded
 
@@ -66,6 +69,7 @@ class PromptView(QWidget):
         self.acts = ActionRow(self, self.edit, self.copy, self.delete, wraps=False)
         head.addWidget(self.acts)
         self._column.addLayout(head)
+        self._add_pictures()
         self._add_files()
         self._column.addWidget(self.prose)
         if self.board is not None:
@@ -96,6 +100,7 @@ class PromptView(QWidget):
     def tab_stops(self) -> list[QWidget]:
         """What Tab goes through, in order."""
         stops: list[QWidget] = [self.versions.before, self.versions.after, self.edit, self.copy, self.delete]
+        stops += self.pictures
         for chip, prose in zip(self.chips, self.files, strict=True):
             stops += [chip, *prose.tab_stops()]
         stops += self.prose.tab_stops()
@@ -150,6 +155,19 @@ class PromptView(QWidget):
 
     def _show_actions(self, shown: bool) -> None:
         self.acts.setVisible(shown)
+
+    def _add_pictures(self) -> None:
+        if not self.pictures:
+            return
+        host = QWidget()
+        host.setAccessibleName(tr("Pictures of the prompt"))
+        flow = FlowLayout(host, 8)
+        for thumb in self.pictures:
+            flow.addWidget(thumb)
+        row = QHBoxLayout()
+        row.setContentsMargins(PAD, 4, PAD, 4)
+        row.addWidget(host)
+        self._column.addLayout(row)
 
     def _add_files(self) -> None:
         if not self._turn.attachments:

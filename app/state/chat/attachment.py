@@ -1,12 +1,17 @@
-"""A text file that goes with a prompt, and how the two become one text. Knows neither Qt nor the disk."""
+"""What goes with a prompt: text files, which become one text with it, and pictures. Knows neither Qt nor the disk."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from engine import SafelightError
+from engine.text.message import read_images
 
 SHORTEST_FENCE = 3
+LONGEST_NAME = 1_000  # characters of a file's
 
 
 @dataclass(frozen=True)
@@ -20,6 +25,37 @@ class Attachment:
     def size(self) -> int:
         """Bytes of the text in UTF-8, which is what the model reads; a file in UTF-16 is larger on the disk."""
         return len(self.text.encode("utf-8", "replace"))
+
+
+@dataclass(frozen=True)
+class AttachedPicture:
+    """A picture by its content; its bytes are in the library's ``PictureStore``. Sizes are in pixels."""
+
+    name: str  # of its file, without the folder; empty where it came from the clipboard
+    digest: str
+    width: int
+    height: int
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is stored with its message."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(raw: Any) -> AttachedPicture:
+        """
+        Raises:
+            SafelightError: it is none, or out of bounds.
+        """
+        if not isinstance(raw, dict) or not isinstance(raw.get("name"), str) or len(raw["name"]) > LONGEST_NAME:
+            raise SafelightError("a picture must have a name")
+        image = {name: value for name, value in raw.items() if name != "name"}
+        (found,) = read_images([image | {"at": 0}], "")
+        return AttachedPicture(raw["name"], found["digest"], found["width"], found["height"])
+
+    @property
+    def image(self) -> dict[str, Any]:
+        """An entry of a message's "images", before its text."""
+        return {"digest": self.digest, "width": self.width, "height": self.height, "at": 0}
 
 
 def fence_for(text: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from app.state.chat.attachment import Attachment, with_attachments
+from app.state.chat.attachment import AttachedPicture, Attachment, with_attachments
 from app.state.chat.versions import Versions
 from app.state.run.canvas import CanvasState, rescue_cap
 from app.state.run.stats import RunFigures, RunStats
@@ -25,6 +25,7 @@ from engine import (
     Reply,
     TextArrived,
 )
+from engine.text.message import Message
 from engine.trace import Draft
 
 Status = Literal["waiting", "developing", "done", "stopped", "failed"]
@@ -161,14 +162,28 @@ class Answer:
         return said
 
 
+def user_message(
+    prompt: str, attachments: tuple[Attachment, ...] = (), pictures: tuple[AttachedPicture, ...] = ()
+) -> Message:
+    """What a prompt is to the model: its files and its text, its pictures before them."""
+    message = {"role": "user", "content": with_attachments(prompt, attachments)}
+    return message | {"images": tuple(picture.image for picture in pictures)} if pictures else message
+
+
 @dataclass(eq=False, repr=False)
 class Turn:
     """A prompt with the versions of its answer; there is always one."""
 
     prompt: str
     attachments: tuple[Attachment, ...] = ()
+    pictures: tuple[AttachedPicture, ...] = ()
     answers: Versions[Answer] = field(default_factory=Versions)
     id: int | None = None  # in the library
+
+    @property
+    def message(self) -> Message:
+        """What the model is told of it."""
+        return user_message(self.prompt, self.attachments, self.pictures)
 
     @property
     def answer(self) -> Answer:
@@ -226,10 +241,17 @@ class ChatState:
 
     # --- asking ------------------------------------------------------------------------------------------------------
 
-    def ask(self, prompt: str, answer: Answer, attachments: tuple[Attachment, ...] = ()) -> Turn:
+    def ask(
+        self,
+        prompt: str,
+        answer: Answer,
+        attachments: tuple[Attachment, ...] = (),
+        pictures: tuple[AttachedPicture, ...] = (),
+    ) -> Turn:
         """Add a turn at the end of the path, which waits for its first answer."""
         turns = self.turns
-        return self._begin(turns[-1].answer.following if turns else self.first, Turn(prompt, attachments), answer)
+        branch = turns[-1].answer.following if turns else self.first
+        return self._begin(branch, Turn(prompt, attachments, pictures), answer)
 
     def ask_again(self, turn: Turn, answer: Answer) -> None:
         """Add another version to a turn's answers and put it on show; what followed the others stays with them."""
@@ -239,7 +261,7 @@ class ChatState:
 
     def edit(self, turn: Turn, prompt: str, answer: Answer) -> Turn:
         """Ask another version of a prompt, beside it: the conversation branches there."""
-        return self._begin(self.alternatives(turn), Turn(prompt, turn.attachments), answer)
+        return self._begin(self.alternatives(turn), Turn(prompt, turn.attachments, turn.pictures), answer)
 
     def _begin(self, branch: Versions[Turn], turn: Turn, answer: Answer) -> Turn:
         self._require_idle()
@@ -277,29 +299,29 @@ class ChatState:
 
     # --- what the model is told --------------------------------------------------------------------------------------
 
-    def messages(self, turn: Turn) -> tuple[dict[str, str], ...]:
+    def messages(self, turn: Turn) -> tuple[Message, ...]:
         """What the model is told to answer a turn on the path: all before it, then its prompt."""
         turns = self.turns
         place = next(index for index, other in enumerate(turns) if other is turn)
-        return self._told(turns[:place], with_attachments(turn.prompt, turn.attachments))
+        return self._told(turns[:place], turn.message)
 
-    def messages_with(self, prompt: str) -> tuple[dict[str, str], ...]:
+    def messages_with(self, message: Message) -> tuple[Message, ...]:
         """What the model would be told if this were asked next."""
-        return self._told(self.turns, prompt)
+        return self._told(self.turns, message)
 
-    def _told(self, earlier: list[Turn], prompt: str) -> tuple[dict[str, str], ...]:
-        """The system prompt, earlier turns, the prompt.
+    def _told(self, earlier: list[Turn], asked: Message) -> tuple[Message, ...]:
+        """The system prompt, earlier turns, what is asked.
 
         Turns whose answer is empty are left out, as templates want the roles to take turns. Thinking is not told.
         """
-        told: list[dict[str, str]] = []
+        told: list[Message] = []
         if self.system_prompt.strip():
             told.append({"role": "system", "content": self.system_prompt})
         for turn in earlier:
             if turn.answer.text.strip():
-                told.append({"role": "user", "content": with_attachments(turn.prompt, turn.attachments)})
+                told.append(turn.message)
                 told.append({"role": "assistant", "content": turn.answer.text})
-        return (*told, {"role": "user", "content": prompt})
+        return (*told, asked)
 
     def _require_idle(self) -> None:
         if self.active is not None:

@@ -79,16 +79,20 @@ def prepare(traits: Traits, text: str) -> str:
 
 
 def prepare_with_files(
-    traits: Traits, text: str, attachments: Sequence[Attachment]
+    traits: Traits, text: str, attachments: Sequence[Attachment], pictures: int = 0
 ) -> tuple[str, tuple[Attachment, ...]]:
     """The prompt and the files to go with it, as the model wants to read them.
 
-    A puzzle may come as a file of its own: it becomes the prompt then.
+    A puzzle may come as a file of its own: it becomes the prompt then. ``pictures``: how many go with it.
 
     Raises:
         SafelightError: there is nothing to ask, or it is not what the model reads.
     """
     if not attachments:
+        if pictures and not text.strip():
+            raise SafelightError(
+                trn("Write what to do with the picture.", "Write what to do with the pictures.", pictures)
+            )
         return prepare(traits, text), ()
     if traits.prompt_format == "text":
         if not text.strip():

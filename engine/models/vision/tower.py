@@ -30,7 +30,8 @@ class PatchEmbedder(nn.Module):
         """Values (B, P, 3 * patch ** 2) from 0 to 1, places (P, 2) of column and row -> (B, P, H)."""
         by_column, by_row = self.position_embedding_table
         x: Tensor = self.input_proj((2 * (values - 0.5)).to(self.position_embedding_table.dtype))
-        return x + (by_column[places[:, 0]] + by_row[places[:, 1]])
+        added: Tensor = by_column[places[:, 0]] + by_row[places[:, 1]]
+        return x + added
 
 
 class VisionAttention(nn.Module):
@@ -56,7 +57,7 @@ class VisionAttention(nn.Module):
             return normed.transpose(1, 2)  # (B, heads, P, D)
 
         def turned(x: Tensor) -> Tensor:
-            return rotate(x.unflatten(-1, (2, -1)), *rope).flatten(-2)
+            return rotate(x.view(*x.shape[:-1], 2, -1), *rope).flatten(-2)
 
         queries, keys = turned(heads(self.q_proj, self.q_norm)), turned(heads(self.k_proj, self.k_norm))
         mixed = attend(queries, keys, heads(self.v_proj, self.v_norm), None)
@@ -139,8 +140,9 @@ class VisionTower(nn.Module):
         """The mean of each tile's patches, times sqrt(H) and standardised: (B, P, H) -> (B, tiles, H)."""
         side = self.config.pooling_kernel_size
         cut = x.float().view(len(x), rows // side, side, columns // side, side, -1)
-        pooled = cut.mean(dim=(2, 4)).flatten(1, 2).to(x.dtype)  # the reference rounds here
+        pooled: Tensor = cut.mean(dim=(2, 4)).flatten(1, 2).to(x.dtype)  # the reference rounds here
         wide = pooled.float() * self.config.hidden_size**0.5
         if self.std_bias is not None and self.std_scale is not None:
             wide = (wide - self.std_bias.float()) * self.std_scale.float()
-        return wide.to(x.dtype)
+        rounded: Tensor = wide.to(x.dtype)
+        return rounded

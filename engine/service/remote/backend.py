@@ -43,6 +43,9 @@ def no_key(_origin: str) -> None:
     """No server has a key."""
 
 
+NO_PICTURES = "pictures are not sent to models on other machines; remove them, or choose a model on this one"
+
+
 class RemoteBackend:
     """A ``Backend`` for load paths that are addresses (``address``). A run's passes wait for what its server sends.
 
@@ -159,6 +162,8 @@ class RemoteBackend:
         message = details = ""
         run: RemoteRun | None = None
         try:
+            if request.pictures:
+                raise SafelightError(NO_PICTURES)
             run = RemoteRun(request, self._require_model(), self._recorder, self._news)
             yield from run.steps()
         except GeneratorExit:

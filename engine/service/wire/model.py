@@ -86,7 +86,8 @@ def _capabilities(raw: Any) -> Capabilities:
     names = [field.name for field in dataclasses.fields(Capabilities)]
     known = {name: raw[name] for name in names if name in fields(raw, "capabilities", None)}
     runs = whole(known, "parallel_runs", 1, MOST_RUNS, 1)
-    return Capabilities(**{name: flag(known, name) for name in names if name != "parallel_runs"}, parallel_runs=runs)
+    flags = {name: flag(known, name) for name in names if name not in ("parallel_runs", "images")}
+    return Capabilities(**flags, parallel_runs=runs)  # pictures are not sent
 
 
 def _decoders(raw: dict[str, Any]) -> tuple[str, ...]:

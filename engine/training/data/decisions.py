@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 
 import torch
 from torch import Tensor
@@ -18,7 +19,7 @@ TURN_END = SPECIAL.index("<turn|>")
 MARKS = 7  # tokens of the turn marks around a message
 QUESTION_END = "only."  # of each question's wording
 # The share of the examples about nothing else that are kept: what is learnt early gives way to what is not.
-KEPT = {"weekday": 0.15, "parity": 0.15}
+KEPT = {"weekday": 0.05, "parity": 0.05, "membership": 0.6}
 WIDTHS: dict[examples.Form, int] = {"brief": 16, "single": 16, "pair": 16, "joint": 32}
 
 
@@ -68,10 +69,66 @@ def question_ends(ids: Tensor) -> Tensor:
     return found
 
 
+_FACTS = {
+    "member": (re.compile(r"The list is [^.]+\."), re.compile(r"Is (\w) in the list\?")),
+    "number": (re.compile(r"The number is (\d+)\."), re.compile(r"(?:than |Compared with )(\d+)[?,]")),
+}
+
+
+def evidence(text: str) -> list[tuple[int, int]]:
+    """Where in a prompt what a question needs is to be looked up, for those that need two things at once.
+
+    Of a sign, the same sign in the list, or the list's end if it is not there; of a number, digit by digit, the number
+    of the state.
+
+    Returns:
+        Pairs of places in the text: of the one that looks, and of what it looks at.
+    """
+    found: list[tuple[int, int]] = []
+    (listed, signs), (number, limits) = _FACTS["member"], _FACTS["number"]
+    if there := listed.search(text):
+        for sign in signs.finditer(text, there.end()):
+            place = text.find(f" {sign[1]}", there.start() + len("The list is"), there.end())
+            found.append((sign.start(1), there.end() - 1 if place < 0 else place + 1))
+    if there := number.search(text):
+        for limit in limits.finditer(text, there.end()):
+            if limit.end(1) - limit.start(1) > 1:
+                found.append((limit.start(1), there.start(1)))
+            found.append((limit.end(1) - 1, there.end(1) - 1))
+    return found
+
+
+def evidence_places(ids: Tensor) -> Tensor:
+    """``evidence`` of prompts (B, P): where each token is to look, (B, P), and -1 for those that need not.
+
+    The end of a question that has evidence is to look at the token that has looked it up.
+    """
+    looks = torch.full_like(ids, -1)
+    ends, signs = question_ends(ids), _characters()
+    for row, tokens in enumerate(ids.tolist()):
+        text = "".join(signs[token] for token in tokens)  # one character a token
+        pairs = evidence(text)
+        for place, key in pairs:
+            looks[row, place] = key
+        for end in ends[row].nonzero()[:, 0].tolist():
+            begins = text.rfind("Question", 0, end)
+            if looked := [place for place, _ in pairs if begins < place < end]:
+                looks[row, end] = looked[-1]
+    return looks
+
+
+@functools.cache
+def _characters() -> list[str]:
+    """What each token stands for, as one character; a space for those that are none."""
+    tokenizer = build_tokenizer()
+    written = (tokenizer.decode([token], skip_special_tokens=True) for token in range(tokenizer.get_vocab_size()))
+    return [one if len(one) == 1 else " " for one in written]
+
+
 class Reads:
     """``size`` canvases with noise at their slots; every step takes others. Stands where walks have a ``Pool``."""
 
-    NAMES = ("ids", "present", "target", "slots", "canvas")
+    NAMES = ("ids", "present", "target", "slots", "canvas", "looks")
 
     def __init__(self, draw: Draw, size: int, vocab_size: int, generator: torch.Generator) -> None:
         self.draw, self.size, self.vocab_size, self.generator = draw, size, vocab_size, generator
@@ -84,6 +141,7 @@ class Reads:
         self.ids, self.present, self.target, self.slots = batch.ids, batch.present, batch.target, batch.slots
         noise = sampling.uniform_tokens(tuple(batch.target.shape), self.vocab_size, self.generator)
         self.canvas = torch.where(batch.slots, noise, batch.target)
+        self.looks = evidence_places(self.ids)
 
     @torch.no_grad()
     def advance(self, logits: Tensor, retire: float) -> Tensor:  # noqa: ARG002

@@ -46,7 +46,7 @@ class Pool:
     """
 
     NAMES: tuple[str, ...] = POOL
-    slots = None  # all of a canvas is to be written
+    slots = looks = None  # all of a canvas is to be written, and nothing is asked
 
     def __init__(self, draw: Draw, size: int, vocab_size: int, generator: torch.Generator, ahead: bool = False) -> None:
         self.draw = draw

@@ -16,12 +16,14 @@ class TextSource(RowStream):
     def __init__(self, recipe: CausalRecipe, seed: int) -> None:
         super().__init__(seed, recipe.objective)
         self.recipe, self.noise = recipe, NOISE[recipe.objective]
+        self.weights = {name: skill.weight for name, skill in skills.SKILLS.items()} | dict(recipe.weights)
         self.tokenizer = build_tokenizer()
         self.prompt_length = recipe.row_length  # of a row, as of other sources
 
     def draw(self, count: int) -> TextRows:
         """The recipe's batch of examples in ``count`` rows."""
-        examples = [skills.sample(self.rng, "train") for _ in range(self.recipe.batch)]
+        drawn = self.rng.choices(list(self.weights), list(self.weights.values()), k=self.recipe.batch)
+        examples = [skills.sample(self.rng, "train", name) for name in drawn]
         return pack(self.noised(examples), count, self.recipe.row_length)
 
     def noised(self, examples: list[skills.Example]) -> list[Table]:

@@ -18,6 +18,19 @@ from engine.training.recipes.recipe import Feed, TrainingRecipe
 
 MASK = 4  # the tokenizer's <mask>
 HEAD_DIM = 32
+LATE = (
+    ("count_up", 5.0),
+    ("countdown", 4.0),
+    ("times_table", 2.0),
+    ("add", 2.0),
+    ("subtract", 2.0),
+    ("weekday", 2.0),
+    ("sort_letters", 2.0),
+    ("words_to_number", 1.5),
+    ("json_list", 1.5),
+    ("pattern", 1.5),
+    ("number_to_words", 1.0),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +42,7 @@ class CausalRecipe(TrainingRecipe):
         block_sizes: tokens of a block; each example draws one. The largest is the checkpoint's own.
         row_length: tokens of a row, into which examples are packed.
         fill: the part of the rows that examples fill on average; with more, some find no room.
+        weights: by which skills are drawn, where they are not the skills' own: what is learnt late comes more often.
         rank: of the draft's matrices.
     """
 
@@ -39,6 +53,7 @@ class CausalRecipe(TrainingRecipe):
     block_sizes: tuple[int, ...] = (16,)
     row_length: int = 320
     fill: float = 0.93
+    weights: tuple[tuple[str, float], ...] = LATE
     rank: int = 0
     max_position_embeddings: int = 768
     max_new_tokens: int = 256  # the checkpoint's default

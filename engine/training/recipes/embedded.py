@@ -110,9 +110,9 @@ DECISIONS = dataclasses.replace(
     sliding_window=512,
     mix=(
         Feed("brief", 1, 12),
-        Feed("single", 1, 16),
-        Feed("pair", 1, 16),
-        Feed("joint", 2, 12),
+        Feed("single", 1, 12),
+        Feed("pair", 1, 10),
+        Feed("joint", 1, 12),
         Feed("short", 16, 8),
     ),
 )

@@ -462,7 +462,7 @@ def test_the_meter_says_what_will_be_left_out(qtbot: QtBot, composer: Composer) 
     composer.block("")
     composer.set_text("word " * 990)
     qtbot.waitUntil(lambda: composer.meter.text == "Too long: 990 of 1,000 tokens")
-    assert composer.hint.text().endswith("Shorten the prompt or remove a file.")
+    assert composer.hint.text().endswith("Shorten the prompt, or remove a file or an image.")
     assert composer.meter.fit is not None
     assert composer.meter.fit.problem
     assert not composer.meter.grab().isNull()

@@ -14,7 +14,7 @@ from app.settings.spec import SAMPLER
 from app.settings.values import SettingsValues
 from app.state.chat import prompts
 from app.state.chat.attachment import Attachment
-from app.state.chat.conversation import Answer, ChatState, Turn
+from app.state.chat.conversation import Answer, ChatState, Turn, user_message
 from app.state.chat.versions import Versions
 from app.state.run.stats import RunFigures
 from engine import DECIDER, SKILLS, SUDOKU, GenerationConfig, GenerationFinished, Reply, SafelightError, StepFinished
@@ -154,7 +154,7 @@ def test_the_system_prompt_and_files_are_told_but_thinking_is_not(fake: Any) -> 
     turn = chat.ask("Sum it up.", answer(fake), (Attachment("a.md", "```\ncode\n```"),))
     finish(chat, fake)
     turn.answer.thinking = "secret"
-    system, first, reply, last = chat.messages_with("More.")
+    system, first, reply, last = chat.messages_with(user_message("More."))
     assert system == {"role": "system", "content": "Be brief."}
     assert first["content"] == "File: a.md\n\n````md\n```\ncode\n```\n````\n\nSum it up."
     assert reply == {"role": "assistant", "content": turn.answer.text}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -292,6 +293,23 @@ def test_recipes_fit_the_files_and_the_rows_that_they_promise() -> None:
         assert 1.5e6 < numbers < 1.95e6  # in bf16 below 4 MB, the draft with it
         marks = len(build_tokenizer().encode(prompt_text("")).ids)
         assert marks + skills.MAX_PROMPT + skills.MAX_ANSWER + 1 + max(recipe.block_sizes) <= recipe.row_length
+
+
+def test_what_is_learnt_late_is_drawn_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = Counter[str]()
+    sample = skills.sample
+
+    def counted(rng: random.Random, split: skills.Split, skill: str) -> skills.Example:
+        drawn[skill] += 1
+        return sample(rng, split, skill)
+
+    monkeypatch.setattr(skills, "sample", counted)
+    recipe = tiny("wedlm", batch=600)
+    TextSource(recipe, seed=1).draw(recipe.rows)
+    assert drawn.total() == 600
+    assert drawn.keys() == skills.SKILLS.keys()
+    assert drawn["count_up"] > 5 * drawn["repeat"]
+    assert {name for name, _ in recipe.weights} < skills.SKILLS.keys()
 
 
 def test_exactness_counts_every_skill() -> None:

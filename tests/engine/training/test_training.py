@@ -24,11 +24,11 @@ from engine.training.data.corpus import (
     build_tokenizer,
     prompt_text,
 )
-from engine.training.data.decisions import TURN_END, DecisionSource, Reads, question_ends
+from engine.training.data.decisions import TURN_END, DecisionSource, Reads, evidence, evidence_places, question_ends
 from engine.training.data.rollout import Pool, TrainingBatch
-from engine.training.loss import lookup_loss, slot_loss, weights
+from engine.training.loss import evidence_loss, lookup_loss, slot_loss, weights
 from engine.training.minimal import minimal_puzzles
-from engine.training.network import Prefix, attention, denoise, encode, predict, through_layer
+from engine.training.network import Prefix, attention, denoise, encode, predict, text_attention, through_layer
 from engine.training.optim import Muon, orthogonalise
 from engine.training.producers import packed, unpacked
 from engine.training.recipes.embedded import RECIPES, Recipe
@@ -102,6 +102,52 @@ def test_attention_is_what_the_layer_attends_to(layer: int) -> None:
     values = values.repeat_interleave(found.shape[1] // values.shape[1], dim=1)
     expected = model.layers[layer].self_attn.o_proj((found.exp() @ values).transpose(1, 2).flatten(2))
     torch.testing.assert_close(mixed[0], expected, atol=1e-5, rtol=0)
+
+
+def test_text_attention_is_what_the_layer_attends_to() -> None:
+    model, layer = network(), -1
+    ids, present = tokens(40, 1).view(2, 20), torch.ones(2, 20, dtype=torch.bool)
+    present[0, :7] = False
+    mixed: list[Tensor] = []
+    hook = model.layers[layer].self_attn.register_forward_hook(lambda *call: mixed.append(call[2]))
+    outputs: list[Tensor] = []
+    prefix = encode(model, ids, present, outputs=outputs)[1]
+    hook.remove()
+    rows, places = torch.tensor([0, 0, 1]), torch.tensor([8, 19, 4])
+    found = text_attention(model, layer, outputs[layer - 1], prefix, present, (rows, places))
+    assert found[:2, :, :7].max() < -1e6
+    assert found[2, :, 5:].max() < -1e6
+    values = prefix[layer][1][rows]
+    values = values.repeat_interleave(found.shape[1] // values.shape[1], dim=1)
+    expected = model.layers[layer].self_attn.o_proj((found.exp()[:, :, None] @ values)[:, :, 0].flatten(1))
+    torch.testing.assert_close(mixed[0][rows, places], expected, atol=1e-5, rtol=0)
+
+
+def test_evidence_is_found_where_one_head_finds_it() -> None:
+    attended = torch.full((2, 4, 5), 0.05)
+    attended[0, 2, 3] = 0.9  # 1.05 with the others
+    expected = -torch.tensor(4 * 0.05).log() / 2
+    torch.testing.assert_close(evidence_loss(attended.log(), torch.tensor([3, 1])), expected)
+
+
+def test_evidence_is_the_same_sign_or_the_lists_end_and_the_number_digit_by_digit() -> None:
+    text = (
+        "The list is m, p, k. The number is 58.\n\nQuestion 1: Is p in the list?\nAnswer with y or n only.\n\n"
+        "Question 2: Is i in the list?\nAnswer with y or n only.\n\nQuestion 3: Is the number larger than 7?\n"
+        "Answer with y or n only.\n\nQuestion 4: Compared with 61, how is the number?\nA: equal"
+    )
+    assert [(text[: at + 1][-8:], text[: key + 1][-4:]) for at, key in evidence(text)] == [
+        (" 1: Is p", "m, p"),
+        (" 2: Is i", ", k."),
+        ("r than 7", "s 58"),
+        ("d with 6", "is 5"),
+        (" with 61", "s 58"),
+    ]
+    ids = torch.tensor([build_tokenizer().encode(text + "\nAnswer with the letter of one option only.").ids])
+    looks = evidence_places(ids)[0]
+    ends = question_ends(ids)[0].nonzero()[:, 0].tolist()
+    assert [text[int(looks[end]) - 3 :][:4] for end in ends] == ["Is p", "Is i", "an 7", "h 61"]
+    assert int((looks >= 0).sum()) == 5 + 4
 
 
 def test_a_slot_is_to_look_where_its_question_ends() -> None:
@@ -299,7 +345,7 @@ def tiny(name: str) -> Recipe:
         "minutes": 0.0,
     }
     if name == "decisions":
-        changes["layers"] = 3  # two that are asked, two that look
+        changes["layers"] = 5  # one that looks up and those behind it, and what the first of them is given
         changes["mix"] = (Feed("brief", 1, 3), Feed("pair", 2, 2), Feed("short", 2, 2))
     return dataclasses.replace(RECIPES[name], **changes)
 

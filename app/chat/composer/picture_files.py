@@ -1,0 +1,48 @@
+"""Reads pictures that people put into a prompt, from files and from the clipboard. Needs no widget."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import QBuffer, QIODevice
+from PySide6.QtGui import QImage
+
+from app.system.i18n import tr
+from engine import SafelightError
+from engine.files import open_regular, read_bytes
+from engine.pictures import MOST_BYTES, Picture, is_picture, open_picture
+
+HEAD_BYTES = 16
+
+Pasted = str | QImage
+"""A file's path, or what the clipboard holds."""
+
+
+def is_picture_file(path: str) -> bool:
+    """Whether a file begins as a picture; what cannot be read is none."""
+    try:
+        with open_regular(Path(path)) as file:
+            return is_picture(file.read(HEAD_BYTES))
+    except (SafelightError, OSError):
+        return False
+
+
+def read_picture(source: Pasted) -> tuple[str, Picture]:
+    """The name of a picture's file, empty without one, and the picture.
+
+    Raises:
+        SafelightError: it cannot be read, is too large or damaged, in one sentence.
+    """
+    if isinstance(source, QImage):
+        buffer = QBuffer()
+        buffer.open(QIODevice.OpenModeFlag.WriteOnly)
+        if not source.save(buffer, "PNG"):
+            raise SafelightError(tr("The picture in the clipboard cannot be read."))
+        return "", open_picture(buffer.data().data())
+    path = Path(source)
+    name = "".join(char if char.isprintable() else " " for char in path.name).strip()
+    try:
+        return name, open_picture(read_bytes(path, MOST_BYTES), name)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise SafelightError(tr("{name} cannot be read: {reason}.", name=name, reason=reason.lower())) from error

@@ -1,0 +1,196 @@
+"""The pictures that go with a prompt, in small, with size and tokens. Read and decoded beside the window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+
+from app.bridge.background import Background
+from app.chat.composer.picture_files import Pasted, read_picture
+from app.design.controls import FlowLayout, button, label
+from app.design.fonts import px
+from app.library.pictures import PictureStore
+from app.pictures.source import PictureSource
+from app.pictures.thumb import PictureThumb, name_of, size_of
+from app.state.chat.attachment import AttachedPicture
+from app.system.i18n import tr, trn
+from engine import SafelightError
+from engine.pictures import Picture
+
+MOST_PICTURES = 10
+NAME_WIDTH = 160  # pixels at 100 %
+THUMB_HEIGHT = 48
+GAP = 8
+
+Cost = Callable[[int, int], int]
+"""Tokens of a picture of a width and a height."""
+
+
+@dataclass
+class _Read:
+    """What reading came to. Pictures are held, so that they are there when they are sent, whatever the disk does."""
+
+    pictures: list[tuple[str, Picture]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+class PictureChip(QFrame):
+    """One picture; ``remove`` is its button."""
+
+    def __init__(self, shown: AttachedPicture, source: PictureSource) -> None:
+        super().__init__()
+        self.shown = shown
+        self.setProperty("role", "well")
+        self.thumb = PictureThumb(shown, source, THUMB_HEIGHT)
+        name = label(name_of(shown))
+        name.setText(name.fontMetrics().elidedText(name_of(shown), Qt.TextElideMode.ElideMiddle, px(NAME_WIDTH)))
+        self.facts = label("", "caption")
+        self.remove = button("×", tr("Remove {name}", name=name_of(shown)), tip=tr("Remove this picture"))
+        self.remove.setMinimumWidth(24)
+        words = QVBoxLayout()
+        words.setSpacing(0)
+        words.addStretch(1)
+        words.addWidget(name)
+        words.addWidget(self.facts)
+        words.addStretch(1)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(4, 4, 4, 4)
+        row.setSpacing(8)
+        row.addWidget(self.thumb)
+        row.addLayout(words)
+        row.addWidget(self.remove)
+        self.show_cost(None)
+
+    def show_cost(self, cost: Cost | None) -> None:
+        """Tell how many tokens the picture takes; None where the model sees none."""
+        facts = [size_of(self.shown)]
+        if cost is not None:
+            facts.append(trn("{count} token", "{count} tokens", cost(self.shown.width, self.shown.height)))
+        self.facts.setText(" · ".join(facts))
+        self.setAccessibleName(" · ".join((name_of(self.shown), *facts)))
+        self.remove.setAccessibleDescription(" · ".join(facts))
+
+
+class PictureBar(QWidget):
+    """Chips in rows; hidden without any."""
+
+    changed = Signal()  # pictures came or went
+    emptied = Signal()  # the last one was removed by its button
+    refused = Signal(object)  # list[str], a sentence for each picture that was not taken; empty where all were
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setAccessibleName(tr("Pictures of the prompt"))
+        self.chips: list[PictureChip] = []
+        self._store = PictureStore(None)
+        self._source = PictureSource(self._store.get)
+        self._cost: Cost | None = None
+        self._held: list[Picture] = []
+        self._waiting: list[Pasted] = []
+        self._host: QWidget | None = None
+        self._reading = Background(self)
+        self._reading.done.connect(self._add)
+        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
+        policy.setHeightForWidth(True)
+        self.setSizePolicy(policy)
+        self._layout = QVBoxLayout(self)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+        self.hide()
+
+    @property
+    def pictures(self) -> tuple[AttachedPicture, ...]:
+        return tuple(chip.shown for chip in self.chips)
+
+    @property
+    def buttons(self) -> list[QPushButton]:
+        """In the order Tab takes them."""
+        return [made for chip in self.chips for made in (chip.thumb, chip.remove)]
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether pictures are still on their way."""
+        return self._reading.is_busy
+
+    def set_store(self, store: PictureStore, source: PictureSource) -> None:
+        """Where pictures are kept from now on."""
+        self._store, self._source = store, source
+
+    def set_cost(self, cost: Cost | None) -> None:
+        """How tokens are counted from now on; None where the model sees none."""
+        self._cost = cost
+        for chip in self.chips:
+            chip.show_cost(cost)
+
+    def set_pictures(self, pictures: Sequence[AttachedPicture]) -> None:
+        """Show these in place of what was there."""
+        if tuple(pictures) == self.pictures:
+            return
+        if self._host is not None:
+            self._layout.removeWidget(self._host)
+            self._host.hide()
+            self._host.deleteLater()
+        self._host = QWidget()
+        flow = FlowLayout(self._host, GAP)
+        self.chips = [PictureChip(shown, self._source) for shown in pictures]
+        there = {shown.digest for shown in pictures}
+        self._held = [picture for picture in self._held if picture.digest in there]
+        for chip in self.chips:
+            chip.remove.clicked.connect(self._remove)
+            chip.show_cost(self._cost)
+            flow.addWidget(chip)
+        self._layout.addWidget(self._host)
+        self.setVisible(bool(self.chips))
+        self.changed.emit()
+
+    def add(self, sources: Sequence[Pasted]) -> None:
+        """Read pictures and add them; ``refused`` follows."""
+        self._waiting += sources
+        if not self._reading.is_busy:
+            self._read()
+
+    def _read(self) -> None:
+        sources, self._waiting = self._waiting, []
+        store = self._store
+
+        def read() -> _Read:
+            found = _Read()
+            for source in sources:
+                try:
+                    found.pictures.append(read_picture(source))
+                    store.keep(found.pictures[-1][1])
+                except SafelightError as error:  # also where it cannot be written now: it is again when it is sent
+                    found.problems.append(str(error))
+            return found
+
+        self._reading.ask(read)
+
+    @Slot(object)
+    def _add(self, found: _Read) -> None:
+        shown, problems = list(self.pictures), found.problems
+        for name, picture in found.pictures:
+            if picture.digest in {one.digest for one in shown}:
+                problems.append(tr("{name} is attached already.", name=name or tr("This picture")))
+            elif len(shown) >= MOST_PICTURES:
+                problems.append(tr("No more than {most} pictures can be sent; remove one first.", most=MOST_PICTURES))
+            else:
+                self._held.append(picture)
+                shown.append(AttachedPicture(name, picture.digest, picture.width, picture.height))
+        self.set_pictures(shown)
+        self.refused.emit(problems)
+        if self._waiting:
+            self._read()
+
+    @Slot()
+    def _remove(self) -> None:
+        sender = self.sender()
+        place = next(place for place, chip in enumerate(self.chips) if chip.remove is sender)
+        left = list(self.pictures)
+        del left[place]
+        self.set_pictures(left)
+        if self.chips:
+            self.chips[min(place, len(left) - 1)].remove.setFocus()
+        else:
+            self.emptied.emit()

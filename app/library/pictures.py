@@ -1,0 +1,123 @@
+"""Pictures as files beside the library's database, named by their content. Any thread may call it.
+
+A file is written before the first message that shows it, and removed after the last. What a crash leaves between the
+two is found by ``sweep``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import re
+import threading
+import time
+import weakref
+from collections import OrderedDict
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from app.library.errors import LibraryError
+from app.library.records import StoredMessage
+from engine import SafelightError
+from engine.files import private_folder, read_bytes, replacing
+from engine.pictures import MOST_BYTES, Picture
+
+FOLDER = "pictures"
+RECENT_BYTES = 64 * 2**20  # of those read last, which stay in memory
+UNSENT_SECONDS = 24 * 3600.0  # how long a file is kept that no message shows: it may be in a prompt not sent yet
+_OURS = re.compile(r"([0-9a-f]{64})|\.[0-9a-f]{64}\.[0-9a-f]{8}\.part")
+
+
+class PictureStore:
+    """The pictures of one library; without a folder they are kept in memory."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._recent: OrderedDict[str, Picture] = OrderedDict()
+        self._in_use: weakref.WeakValueDictionary[str, Picture] = weakref.WeakValueDictionary()
+
+    def keep(self, picture: Picture) -> None:
+        """Write a picture, unless it is there.
+
+        Raises:
+            LibraryError: it cannot be written.
+        """
+        with self._lock:
+            self._remember(picture)
+        if self._folder is None:
+            return
+        path = self._folder / picture.digest
+        try:
+            if path.is_file() and path.stat().st_size == len(picture.data):
+                os.utime(path)
+                return
+            private_folder(self._folder)
+            with replacing(path, private=True) as beside:
+                beside.write_bytes(picture.data)
+        except (OSError, SafelightError) as error:
+            raise LibraryError(str(error)) from error
+
+    def renew(self, digest: str) -> None:
+        """Write a picture again if its file is gone and it is in memory. Raises as ``keep``."""
+        with self._lock:
+            found = self._in_use.get(digest)
+        if found is not None:
+            self.keep(found)
+        elif self._folder is not None:
+            with suppress(OSError):  # it is missing, and the message says so
+                os.utime(self._folder / digest)
+
+    def of(self, messages: Iterable[StoredMessage], most: float = math.inf) -> tuple[Picture, ...]:
+        """The pictures that messages show, each once, missing ones left out; together at most ``most`` bytes."""
+        found: dict[str, Picture] = {}
+        for shown in (picture for message in messages for picture in message.pictures):
+            picture = None if shown.digest in found else self.get(shown.digest, shown.width, shown.height)
+            if picture is not None and len(picture.data) <= most:
+                found[shown.digest] = picture
+                most -= len(picture.data)
+        return tuple(found.values())
+
+    def get(self, digest: str, width: int, height: int) -> Picture | None:
+        """The picture of that content; None where its file is missing or damaged."""
+        with self._lock:
+            found = self._in_use.get(digest)
+        if found is None and self._folder is not None:
+            with suppress(OSError, SafelightError):
+                data = read_bytes(self._folder / digest, MOST_BYTES, follow_links=False)
+                if hashlib.sha256(data).hexdigest() == digest:
+                    found = Picture(digest, data, width, height)
+        if found is not None:
+            with self._lock:
+                self._remember(found)
+        return found
+
+    def sweep(self, named: Collection[str], gone: Collection[str]) -> None:
+        """Remove files that are not ``named``: at once those that are ``gone``, others once they are old."""
+        if self._folder is None:
+            return
+        before = time.time() - UNSENT_SECONDS
+        with suppress(OSError), os.scandir(self._folder) as entries:
+            for entry in entries:
+                is_ours = _OURS.fullmatch(entry.name) is not None and entry.is_file(follow_symlinks=False)
+                if is_ours and entry.name not in named:
+                    with suppress(OSError):
+                        if entry.name in gone or entry.stat(follow_symlinks=False).st_mtime < before:
+                            os.unlink(entry.path)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no files."""
+        try:
+            return self._folder is None or not any(self._folder.iterdir())
+        except OSError:
+            return True
+
+    def _remember(self, picture: Picture) -> None:
+        self._in_use[picture.digest] = self._recent[picture.digest] = picture
+        self._recent.move_to_end(picture.digest)
+        size = sum(len(one.data) for one in self._recent.values())
+        while self._folder is not None and size > RECENT_BYTES and len(self._recent) > 1:
+            size -= len(self._recent.popitem(last=False)[1].data)

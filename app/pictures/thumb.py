@@ -1,0 +1,90 @@
+"""A picture in small, which opens it in a window of its own. Decoded beside the window."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QRectF, QSize, Qt, Slot
+from PySide6.QtGui import QGuiApplication, QImage, QPainter, QPaintEvent, QPalette
+from PySide6.QtWidgets import QPushButton, QSizePolicy
+
+from app.bridge.background import Background
+from app.design.fonts import px
+from app.pictures.source import PictureSource
+from app.pictures.window import PictureWindow
+from app.state.chat.attachment import AttachedPicture
+from app.system.i18n import tr
+
+NARROWEST, WIDEST = 0.5, 2.5  # widths by height; beyond it there is room beside the picture, or over it
+
+
+def name_of(shown: AttachedPicture) -> str:
+    """What a picture is called."""
+    return shown.name or tr("Picture")
+
+
+def size_of(shown: AttachedPicture) -> str:
+    """Its pixels."""
+    return f"{shown.width:,} × {shown.height:,}"
+
+
+class PictureThumb(QPushButton):
+    """``height`` is in pixels at 100 %. What is missing or damaged says so and opens nothing."""
+
+    def __init__(self, shown: AttachedPicture, source: PictureSource, height: int) -> None:
+        super().__init__()
+        self.shown, self._source, self._height = shown, source, height
+        self.image: QImage | None = source.known(shown)
+        self.is_missing = False
+        self.setProperty("role", "picture")
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        self.setAccessibleName(tr("Picture {name}, {size} pixels", name=name_of(shown), size=size_of(shown)))
+        self.setToolTip(tr("{name}, {size} pixels; opens it larger", name=name_of(shown), size=size_of(shown)))
+        self.clicked.connect(self._open)
+        self._loading = Background(self)
+        self._loading.done.connect(self._loaded)
+        if self.image is None:
+            self._loading.ask(lambda: source.small(shown))
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether it is not known yet how it looks."""
+        return self._loading.is_busy
+
+    def sizeHint(self) -> QSize:
+        height = px(self._height)
+        ratio = min(WIDEST, max(NARROWEST, self.shown.width / self.shown.height))
+        return QSize(round(height * ratio), height)
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        palette = QGuiApplication.palette()
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
+        place = QRectF(self.rect())
+        painter.fillRect(place, palette.color(QPalette.ColorRole.Light))
+        if self.image is not None:
+            size = self.image.size().scaled(self.size(), Qt.AspectRatioMode.KeepAspectRatio)
+            left, top = (self.width() - size.width()) / 2, (self.height() - size.height()) / 2
+            painter.drawImage(QRectF(left, top, max(1, size.width()), max(1, size.height())), self.image)
+        elif self.is_missing:
+            painter.setPen(palette.color(QPalette.ColorRole.PlaceholderText))
+            flags = Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap
+            painter.drawText(place.adjusted(4, 4, -4, -4), int(flags), tr("missing"))
+        has_focus = self.hasFocus()
+        painter.setPen(palette.color(QPalette.ColorRole.Highlight if has_focus else QPalette.ColorRole.Mid))
+        painter.drawRect(place.adjusted(0.5, 0.5, -0.5, -0.5))
+        painter.end()
+
+    @Slot(object)
+    def _loaded(self, image: QImage | None) -> None:
+        self.image = image
+        if image is None:
+            self.is_missing = True
+            said = tr("The picture {name} is missing or damaged.", name=name_of(self.shown))
+            self.setToolTip(said)
+            self.setAccessibleName(said)
+            self.setEnabled(False)
+        self.update()
+
+    @Slot()
+    def _open(self) -> None:
+        PictureWindow(self.shown, self._source, name_of(self.shown), self.window()).show()

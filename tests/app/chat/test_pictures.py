@@ -1,0 +1,219 @@
+"""Pictures in the chat: by every way in, sent, kept through edits, and what is said where they cannot be seen."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QMimeData, Qt, QUrl
+from PySide6.QtGui import QImage
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from app.chat.composer.composer import Composer
+from app.chat.controller import ChatController, build
+from app.context import AppContext
+from app.pictures.thumb import PictureThumb
+from app.pictures.window import PictureWindow
+from app.state.chat.counting import PromptCount
+from engine.pictures import Picture
+from engine.text.message import image_of
+from tests.engine.drawn import picture
+from tests.fake_engine import FakeEngine
+
+RED, BLUE = picture("red", 60, 20), picture("blue", 20, 60)
+
+
+@pytest.fixture
+def composer(qtbot: QtBot) -> Composer:
+    made = Composer()
+    qtbot.addWidget(made)
+    return made
+
+
+@pytest.fixture
+def red(tmp_path: Path) -> str:
+    path = tmp_path / "red.png"
+    path.write_bytes(RED.data)
+    return str(path)
+
+
+@pytest.fixture
+def chat(qtbot: QtBot, fake: FakeEngine, open_context: Callable[..., AppContext]) -> ChatController:
+    fake.able = dataclasses.replace(fake.able, images=True)
+    made = build(open_context())
+    qtbot.addWidget(made.page)
+    made.page.resize(700, 700)
+    with qtbot.waitExposed(made.page):
+        made.page.show()
+    return made
+
+
+def put(qtbot: QtBot, composer: Composer, *paths: str) -> None:
+    composer.accept_files(paths)
+    qtbot.waitUntil(lambda: not composer.pictures.is_reading)
+
+
+def sent(chat: ChatController, qtbot: QtBot, act: Callable[[], object]) -> tuple[Picture, ...]:
+    """What the model is shown next."""
+    act()
+    qtbot.waitUntil(lambda: chat._session.active is None)
+    run = chat._session.chat.turns[-1].answer.trace
+    assert run is not None
+    return run.pictures
+
+
+def thumbs(chat: ChatController) -> list[PictureThumb]:
+    return chat.page.scroller.findChildren(PictureThumb)
+
+
+def test_files_are_told_apart_and_what_is_no_picture_is_named(composer: Composer, tmp_path: Path, qtbot: QtBot) -> None:
+    (tmp_path / "a.txt").write_text("text")
+    (tmp_path / "a.pdf").write_bytes(b"%PDF-1.7 \0")
+    (tmp_path / "b.png").write_bytes(RED.data)
+    (tmp_path / "c.png").write_bytes(RED.data[:60])
+    put(qtbot, composer, *(str(tmp_path / name) for name in ("a.txt", "b.png", "a.pdf", "c.png")))
+    assert [file.name for file in composer.attachments] == ["a.txt"]
+    assert [shown.name for shown in composer.pictures.pictures] == ["b.png"]
+    assert "a.pdf" in composer.hint.text()
+    assert "1 more file" in composer.hint.text()
+
+
+def test_a_picture_is_pasted_and_removed(composer: Composer, qtbot: QtBot) -> None:
+    data = QMimeData()
+    data.setImageData(QImage(8, 4, QImage.Format.Format_RGB32))
+    assert composer.edit.canInsertFromMimeData(data)
+    composer.edit.insertFromMimeData(data)
+    composer.pictures.set_cost(lambda width, height: width * height)
+    qtbot.waitUntil(lambda: bool(composer.pictures.chips))
+    (chip,) = composer.pictures.chips
+    assert chip.facts.text() == "8 × 4 · 32 tokens"
+    assert chip.remove.accessibleName() == "Remove Picture"
+    qtbot.waitUntil(lambda: not chip.thumb.is_loading)
+    chip.remove.click()
+    assert composer.pictures.pictures == ()
+    assert composer.pictures.isHidden()
+
+
+def test_a_text_beside_a_picture_goes_before_it(composer: Composer) -> None:
+    data = QMimeData()
+    data.setImageData(QImage(8, 4, QImage.Format.Format_RGB32))
+    data.setText("cells of a table")
+    composer.edit.insertFromMimeData(data)
+    assert composer.text == "cells of a table"
+    assert not composer.pictures.is_reading
+
+
+def test_twice_the_same_and_too_many_are_refused(composer: Composer, red: str, tmp_path: Path, qtbot: QtBot) -> None:
+    put(qtbot, composer, red, red)
+    assert "red.png is attached already" in composer.hint.text()
+    for number in range(11):
+        (tmp_path / f"{number}.png").write_bytes(picture("white", 10 + number, 10).data)
+    put(qtbot, composer, *(str(tmp_path / f"{number}.png") for number in range(11)))
+    assert len(composer.pictures.chips) == 10
+    assert "No more than 10 pictures" in composer.hint.text()
+
+
+def test_a_prompt_waits_for_its_pictures(composer: Composer, red: str, qtbot: QtBot) -> None:
+    composer.set_text("What is it?")
+    composer.accept_files([red])
+    with qtbot.assertNotEmitted(composer.submitted):
+        composer.send.click()
+    assert "still being read" in composer.hint.text()
+    qtbot.waitUntil(lambda: not composer.pictures.is_reading)
+    with qtbot.waitSignal(composer.submitted):
+        composer.send.click()
+
+
+def test_the_model_is_shown_what_was_dropped(chat: ChatController, fake: FakeEngine, red: str, qtbot: QtBot) -> None:
+    composer = chat.page.composer
+    put(qtbot, composer, red)
+    composer.send.click()
+    assert composer.hint.text() == "Write what to do with the picture."
+    composer.set_text("What is it?")
+    assert sent(chat, qtbot, composer.send.click) == (RED,)
+    assert composer.pictures.pictures == ()
+    assert fake.configs[-1].image_tokens == 280
+    turn = chat._session.chat.turns[-1]
+    chat._context.values.image_tokens = 70
+    assert sent(chat, qtbot, lambda: chat.again(turn)) == (RED,)
+    assert fake.configs[-1].image_tokens == 70
+    assert sent(chat, qtbot, lambda: chat.edit(turn, "And now?")) == (RED,)
+    composer.set_text("Go on.")
+    assert sent(chat, qtbot, composer.send.click) == (RED,)
+    first, last = chat._session.chat.turns
+    assert [len(one.pictures) for one in (first, last)] == [1, 0]
+
+
+def test_a_message_shows_its_picture_and_opens_it(chat: ChatController, red: str, qtbot: QtBot) -> None:
+    put(qtbot, chat.page.composer, red)
+    chat.page.composer.set_text("What is it?")
+    sent(chat, qtbot, chat.page.composer.send.click)
+    (thumb,) = thumbs(chat)
+    qtbot.waitUntil(lambda: thumb.image is not None)
+    assert thumb.accessibleName() == "Picture red.png, 60 × 20 pixels"
+    assert thumb.image is not None
+    assert thumb.image.pixelColor(5, 5).name() == "#ff0000"
+    assert thumb.grab().toImage().pixelColor(thumb.width() // 2, thumb.height() // 2).name() == "#ff0000"
+    assert thumb in chat.page.scroller.findChildren(PictureThumb)
+    qtbot.keyClick(thumb, Qt.Key.Key_Space)
+    (window,) = (one for one in QApplication.topLevelWidgets() if isinstance(one, PictureWindow))
+    qtbot.waitUntil(lambda: not window._loading.is_busy)
+    assert window.grab().toImage().pixelColor(window.width() // 2, window.height() // 2).name() == "#ff0000"
+    qtbot.keyClick(window, Qt.Key.Key_Escape)
+    qtbot.waitUntil(lambda: not window.isVisible())
+    gc.collect()
+
+
+def test_a_missing_picture_is_said_and_left_out(chat: ChatController, red: str, qtbot: QtBot) -> None:
+    put(qtbot, chat.page.composer, red)
+    chat.page.composer.set_text("What is it?")
+    sent(chat, qtbot, chat.page.composer.send.click)
+    conversation, library = chat._session.conversation, chat._session.library
+    assert conversation is not None
+    assert library.folder is not None
+    (library.folder / "pictures" / RED.digest).write_bytes(BLUE.data)
+    library.pictures._in_use.clear()
+    library.pictures._recent.clear()
+    chat._pictures._small.clear()
+    chat._session.begin()
+    chat._session.open(conversation)
+    qtbot.waitUntil(lambda: bool(thumbs(chat)) and thumbs(chat)[-1].is_missing)
+    assert "missing or damaged" in thumbs(chat)[-1].accessibleName()
+    chat.page.composer.set_text("Go on.")
+    assert sent(chat, qtbot, chat.page.composer.send.click) == ()
+
+
+def test_a_model_that_cannot_see_says_so_and_the_draft_stays(
+    qtbot: QtBot, fake: FakeEngine, open_context: Callable[..., AppContext], red: str
+) -> None:
+    chat = build(open_context())
+    qtbot.addWidget(chat.page)
+    composer = chat.page.composer
+    put(qtbot, composer, red)
+    assert "reads text alone" in composer.hint.text()
+    composer.set_text("What is it?")
+    composer.send.click()
+    assert "reads text alone" in composer.hint.text()
+    assert (composer.text, len(composer.pictures.chips)) == ("What is it?", 1)
+    assert fake.configs == []
+    assert chat._session.chat.turns == []
+
+
+def test_pictures_count() -> None:
+    def words(messages: object) -> int:
+        assert isinstance(messages, list)
+        assert all("images" not in message for message in messages)
+        return sum(len(message["content"].split()) for message in messages)
+
+    messages = [{"role": "user", "content": "one two", "images": (image_of(RED), image_of(BLUE))}]
+    assert PromptCount(words, lambda width, height, budget: width + height + budget, 70)(messages) == 2 + 2 * 150
+    assert PromptCount(words, None, 70)(messages) == 2
+
+
+def test_a_dropped_file_is_accepted_by_the_page(chat: ChatController, red: str, qtbot: QtBot) -> None:
+    chat.page.files_dropped.emit([QUrl.fromLocalFile(red).toLocalFile()])
+    qtbot.waitUntil(lambda: bool(chat.page.composer.pictures.chips))

@@ -1,0 +1,51 @@
+"""``safelight generate --image``: pictures before the prompt, and what cannot be one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from app.cli.main import main
+from engine import SKILLS
+from tests.engine.seeing import picture, seeing
+
+FAST = ["--max-steps", "2", "--max-new-tokens", "1"]
+
+Capture = pytest.CaptureFixture[str]
+
+
+def run(capsys: Capture, *arguments: str) -> tuple[int, str, str]:
+    code = main(["generate", "what?", *arguments, *FAST])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_pictures_stand_before_the_prompt(capsys: Capture, tmp_path: Path) -> None:
+    folder, files = seeing(tmp_path / "seeing"), [tmp_path / "one.png", tmp_path / "two.png"]
+    for seed, file in enumerate(files):
+        file.write_bytes(picture(40, 9, seed).data)
+    shown = [part for file in files for part in ("--image", str(file))]
+    code, out, _ = run(capsys, "--model", str(folder), *shown, "--json")
+    record = json.loads(out)
+    assert code == 0
+    assert [0 < count <= 70 for count in record["images"]] == [True, True]
+    larger = json.loads(run(capsys, "--model", str(folder), *shown, "--json", "--image-tokens", "280")[1])
+    assert larger["images"][0] > record["images"][0]
+    plain = json.loads(run(capsys, "--model", str(folder), "--json")[1])
+    assert "images" not in plain
+
+
+def test_what_is_none_is_one_line(capsys: Capture, tmp_path: Path) -> None:
+    (tmp_path / "drawing.svg").write_text("<svg/>")
+    (tmp_path / "good.png").write_bytes(picture(5, 5).data)
+    for name, message in (
+        ("nowhere.png", "cannot be read: No such file"),
+        ("drawing.svg", "is an SVG, which is not read here"),
+        ("good.png", f"{SKILLS} cannot see images; remove them, or choose a model that can"),
+    ):
+        code, out, err = run(capsys, "--image", str(tmp_path / name))
+        assert (code, out) == (2, "")
+        assert message in err
+        assert err.count("\n") == 1

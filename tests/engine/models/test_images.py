@@ -1,0 +1,126 @@
+"""A loaded model and pictures: its tower's tensors, the prompt's tokens, rows kept, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from engine import GenerationFinished, Model, SafelightError, generate, load_model
+from engine.models.folder import quantize
+from engine.models.prompt import Prompt
+from engine.models.vision import reader
+from engine.models.vision.tower import VisionTower
+from tests.engine.packing import SHAPE, published
+from tests.engine.seeing import message, picture, seeing
+from tests.engine.tiny import VISION, change_weights, checkpoint
+
+BEGIN, SOFT, END = VISION.begin_token_id, VISION.image_token_id, VISION.end_token_id
+TALL, WIDE = picture(9, 40, 1), picture(200, 12, 2)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    return load_model(seeing(tmp_path_factory.mktemp("seeing")), device="cpu", dtype="float32")
+
+
+def test_each_image_stands_where_its_message_says(model: Model) -> None:
+    said = message("ab", TALL, at=1)
+    said["images"] += message("", WIDE, at=2)["images"]
+    plain = model.chat_ids([{"role": "user", "content": "ab"}])
+    a, b = (model.tokenizer.encode(sign)[0] for sign in "ab")
+    ids = model.chat_ids([said], image_tokens=70)
+    first, second = model.image_sizes([said], 70)
+    images = [[BEGIN, *[SOFT] * count, END] for count in (first, second)]
+    at = plain.index(a)
+    assert ids == [*plain[:at], a, *images[0], b, *images[1], *plain[at + 2 :]]
+    assert model.generation_defaults.image_tokens == 70  # as config.json says
+    assert model.chat_ids([said], image_tokens=280) != ids
+
+    prompt = model.with_images(ids, [said], (WIDE, TALL), 70)
+    assert isinstance(prompt, Prompt)
+    assert [(image.start, image.end) for image in prompt.images] == [
+        (at + 2, at + 2 + first),
+        (at + 5 + first, at + 5 + first + second),
+    ]
+    assert [image.key for image in prompt.images] == [f"{TALL.digest}/70", f"{WIDE.digest}/70"]
+    events = list(generate(model, prompt, model.generation_defaults))
+    assert isinstance(events[-1], GenerationFinished)
+    assert model.with_images(plain, [{"role": "user", "content": "ab"}], (), 70) is plain
+
+
+def test_the_tower_reads_a_picture_once(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "MOST_KEPT", 2)
+    read, forward = list[int](), VisionTower.forward
+    monkeypatch.setattr(VisionTower, "forward", lambda *given: read.append(given[3]) or forward(*given))
+    vision = model.vision
+    assert vision is not None
+    for shown, budget in ((TALL, 140), (WIDE, 140), (TALL, 140), (WIDE, 560), (TALL, 140), (WIDE, 140)):
+        rows = vision.rows(shown, budget)
+        assert rows.shape[1] == model.config.hidden_size
+        assert len(rows) <= budget
+    assert len(read) == 4  # one was let go for another, and the one unused for longest
+
+
+@pytest.mark.parametrize("kind", ["store", "compressed-tensors"])
+def test_packed_models_keep_the_tower(kind: str, tmp_path: Path) -> None:
+    source, folder = seeing(tmp_path / "source", **SHAPE), tmp_path / "packed"
+    if kind == "store":
+        quantize(source, folder, "int4", torch.device("cpu"))
+    else:
+        published(source, folder)
+    model, plain = load_model(folder, device="cpu"), load_model(source, device="cpu", dtype="bfloat16")
+    assert model.skipped_vision_tensors == 0
+    assert model.vision is not None
+    assert plain.vision is not None
+    assert torch.equal(model.vision.rows(TALL, 70), plain.vision.rows(TALL, 70))
+
+
+def test_without_a_tower_it_reads_text_alone(tmp_path: Path) -> None:
+    seeing(tmp_path)
+    with_tower = load_model(tmp_path).parameter_count
+    change_weights(tmp_path, {name: None for name in _names(tmp_path) if "vision" in name})
+    model = load_model(tmp_path)
+    assert model.vision is None
+    assert model.config.vision is None
+    assert model.parameter_count < with_tower
+    with pytest.raises(SafelightError, match="cannot see images; remove them, or choose a model that can"):
+        model.chat_ids([message("a", TALL)])
+    change_weights(tmp_path, {"model.encoder.vision_tower.std_bias": torch.zeros(16)})
+    with pytest.raises(SafelightError, match=r"tensor model.encoder.embed_vision.* is missing"):
+        load_model(tmp_path)
+
+
+def test_a_tower_of_an_unknown_kind_is_skipped(tmp_path: Path) -> None:
+    config = json.loads((seeing(tmp_path) / "config.json").read_text())
+    config["vision_config"]["use_clipped_linears"] = True
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    model = load_model(tmp_path)
+    assert model.vision is None
+    assert model.skipped_vision_tensors == len([name for name in _names(tmp_path) if "vision" in name])
+
+
+def _names(folder: Path) -> list[str]:
+    from safetensors import safe_open  # the header alone
+
+    with safe_open(folder / "model.safetensors", framework="pt") as file:
+        return list(file.keys())
+
+
+def test_what_cannot_be_is_said(model: Model, tmp_path: Path) -> None:
+    said = message("a", TALL)
+    ids = model.chat_ids([said])
+    with pytest.raises(SafelightError, match="of this conversation is missing; put it in again"):
+        model.with_images(ids, [said], (WIDE,), 280)
+    with pytest.raises(SafelightError, match="not those that it was made for"):
+        model.with_images(ids, [said], (TALL,), 70)
+    with pytest.raises(SafelightError, match="2 places for 1 images: its text names the token of images"):
+        model.chat_ids([message("a <|image|>", TALL)])
+    text_alone = load_model(checkpoint(tmp_path))
+    with pytest.raises(SafelightError, match="cannot see images"):
+        text_alone.chat_ids([said])
+    assert model.chat_ids([message("", TALL)])  # a picture alone is a question
+    with pytest.raises(SafelightError, match="the prompt is empty"):
+        model.chat_ids([message("")])

@@ -1,0 +1,146 @@
+"""Runs with pictures on a model of this machine that sees: prompts, reuse, forks, decisions, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine import SKILLS, Event, Fork, GenerationConfig, GenerationFinished, Mark, PrefillFinished, SafelightError
+from engine.models.vision.reader import ImageReader
+from engine.service import InfluenceRequest, LoadRequest, LocalBackend, RunRequest, run_alone
+from engine.service.description import count_tokens, describe, prompt_ids
+from engine.tasks.decisions.questions import Decision, YesNo
+from engine.trace import Trace
+from engine.trace.identity import identify_model
+from tests.engine.seeing import message, picture, seeing
+from tests.engine.service.test_local import ended, events, loaded, trace_of
+
+QUICK = GenerationConfig(max_new_tokens=20, max_denoising_steps=2, eos_token_ids=(8,), image_tokens=70)
+TALL, WIDE = picture(9, 40, 1), picture(120, 12, 2)
+
+
+@pytest.fixture(scope="module")
+def backend(tmp_path_factory: pytest.TempPathFactory) -> LocalBackend:
+    made = LocalBackend()
+    loaded(made, str(seeing(tmp_path_factory.mktemp("seeing"), canvas_length=16)))
+    return made
+
+
+def chat(*messages: dict[str, Any], config: GenerationConfig = QUICK, **options: Any) -> RunRequest:
+    return RunRequest("chat", messages, config, 5, pictures=(TALL, WIDE), **options)
+
+
+def run(backend: LocalBackend, request: RunRequest) -> tuple[Trace, list[Event]]:
+    replies = list(run_alone(backend, request))
+    assert replies[-1].message == ""  # type: ignore[union-attr]
+    return trace_of(replies), events(replies)
+
+
+def text(found: list[Event]) -> list[int]:
+    assert isinstance(found[-1], GenerationFinished)
+    return [int(token) for token in found[-1].tokens]
+
+
+def reused(found: list[Event]) -> tuple[int, int]:
+    first = next(event for event in found if isinstance(event, PrefillFinished))
+    return first.reused_tokens, first.prompt_tokens
+
+
+def test_a_second_turn_reads_neither_picture_nor_text_again(
+    backend: LocalBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, asked = backend._require_model(), message("what?", TALL)
+    assert backend.capabilities.images
+    trace, first = run(backend, chat(asked))
+    whole = len(trace.header.prompt_ids)
+    assert reused(first) == (0, whole)
+    assert whole == count_tokens(model, [asked], image_tokens=70) < count_tokens(model, [asked], image_tokens=140)
+    assert trace.pictures == (TALL, WIDE)
+    described = describe(model, LoadRequest("x", "X"), identify_model(model, "x", "X"), backend.capabilities)
+    assert described.image_cost is not None
+    text_alone = count_tokens(model, [{"role": "user", "content": "what?"}])
+    assert whole == text_alone + described.image_cost(TALL.width, TALL.height, 70)
+    monkeypatch.setattr("engine.models.vision.reader.patches", None)  # nothing is read by the tower any more
+    again = run(backend, chat(asked))[1]
+    assert reused(again)[0] == whole
+    assert text(again) == text(first)
+    more = run(backend, chat(asked, {"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}))[1]
+    assert 0 < reused(more)[0] <= whole
+    monkeypatch.undo()
+    other = message("what?", dataclasses.replace(WIDE))
+    assert reused(run(backend, chat(other))[1])[0] < 20  # up to where the picture begins
+    assert model.vision is not None
+    rows = [model.vision.rows(TALL, budget) for budget in (70, 140)]
+    assert len(rows[0]) < len(rows[1])
+    bigger = run(backend, chat(asked, config=QUICK.replace(image_tokens=140)))[1]
+    assert reused(bigger)[0] < 20
+
+
+def test_forks_infills_and_influence_see_the_pictures(backend: LocalBackend) -> None:
+    source, found = run(backend, chat(message("what?", WIDE)))
+    again = run(backend, RunRequest.fork(source, (Fork(0, 1),)))[1]
+    assert text(again) == text(found)
+    request = RunRequest.infill(source, (Mark(0, 1, 3),), seed=2)
+    assert request.pictures == source.pictures
+    assert run(backend, request)[1]
+    canvas = source.committed[0].tokens
+    asked = InfluenceRequest(source, 0, tuple(canvas.tolist()), 2, 30, 1.0)
+    measured = backend.measure(asked)
+    assert measured.message == ""
+    without = dataclasses.replace(source.header, messages=({"role": "user", "content": "what?"},))
+    blind = dataclasses.replace(asked, trace=Trace(header=without, piece=str, is_special=bool, decode=str))
+    for event in found:
+        blind.trace.append(event)  # type: ignore[attr-defined]
+    assert measured.found is not None
+    there = backend.measure(blind).found
+    assert there is not None
+    assert not np.array_equal(measured.found.kl, there.kl)
+
+
+def test_verified_and_autoregressive_runs_see_them(backend: LocalBackend) -> None:
+    for changes in ({"verify": True}, {"decoder": "autoregressive"}):
+        one = run(backend, chat(message("what?", TALL), config=QUICK.replace(**changes)))[1]
+        other = run(backend, chat(message("what?", WIDE), config=QUICK.replace(**changes)))[1]
+        assert text(one) != text(other)
+
+
+def test_a_decision_has_its_pictures_before_the_state(backend: LocalBackend) -> None:
+    decision = Decision("a state", (YesNo("Is it red?"),))
+    request = RunRequest("decision", (), QUICK, 0, decision=decision, pictures=(TALL,))
+    trace, found = run(backend, request)
+    (said,) = trace.header.messages
+    assert [image["digest"] for image in said["images"]] == [TALL.digest]
+    assert list(trace.header.prompt_ids) == prompt_ids(backend._require_model(), request)
+    assert reused(found)[1] > count_tokens(backend._require_model(), [{**said, "images": []}])
+
+
+def test_what_does_not_fit_or_cannot_be_seen_is_said(tmp_path: Path) -> None:
+    small = LocalBackend()
+    loaded(small, str(seeing(tmp_path, canvas_length=16, max_position_embeddings=100)))
+    sent = chat(message("what?", TALL, WIDE), config=QUICK.replace(image_tokens=1120), reserve=16)
+    assert "Shorten the prompt, or remove a file or an image." in ended(small, sent).message
+    # An old turn goes with its picture.
+    turns = (message("old", WIDE), {"role": "assistant", "content": "a"}, message("new", TALL))
+    trace, _ = run(small, chat(*turns, reserve=16))
+    assert [each["content"] for each in trace.header.messages] == ["new"]
+
+    blind = LocalBackend()
+    loaded(blind, SKILLS)
+    assert not blind.capabilities.images
+    assert (
+        "cannot see images; remove them, or choose a model that can" in ended(blind, chat(message("a", TALL))).message
+    )
+    with pytest.raises(SafelightError, match="a picture of this conversation is missing"):
+        RunRequest("chat", (message("a", picture(5, 5)),), QUICK, 0, pictures=(TALL,))
+
+
+def test_a_tower_that_fails_ends_the_run_in_words(backend: LocalBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> Any:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(ImageReader, "rows", fails)
+    assert ended(backend, chat(message("a", TALL))).message
