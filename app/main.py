@@ -8,25 +8,14 @@ import time
 STARTED = time.perf_counter()  # as close to the start of the process as this module can get
 
 import contextlib
-import ctypes
 import functools
-import importlib.util
 import os
-import sys
 import tempfile
 from pathlib import Path
 
+from app.system import windows_start
 
-def _load_torch_libraries_first() -> None:
-    """On Windows torch's c10.dll does not load after Qt (WinError 1114), so it is loaded first."""
-    spec = importlib.util.find_spec("torch")
-    if spec is not None and spec.origin is not None:
-        with contextlib.suppress(OSError):  # a damaged torch is reported when a model is loaded
-            ctypes.CDLL(str(Path(spec.origin).parent / "lib" / "c10.dll"))
-
-
-if sys.platform == "win32":
-    _load_torch_libraries_first()
+windows_start.load_torch_before_qt()
 
 from PySide6.QtCore import QSettings, QTimer
 from PySide6.QtGui import QIcon
@@ -54,6 +43,7 @@ ICON = Path(__file__).resolve().parent.parent / "assets" / "icons" / "safelight.
 
 def application() -> QApplication:
     """The process's QApplication, named and with its icon."""
+    windows_start.name_in_taskbar()
     app = QApplication.instance()
     if not isinstance(app, QApplication):
         app = QApplication([])

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from engine import windows
 from engine.errors import SafelightError, quoted
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
@@ -161,6 +162,11 @@ def traits(name: str, adapter: str | None = None) -> Traits:
     return known or next((model.traits for model in EMBEDDED if model.id == name), Traits())
 
 
+def is_gguf(path: Path) -> bool:
+    """Whether a path names a GGUF file, which is imported before it can be loaded."""
+    return path.suffix.lower() == ".gguf" and not path.is_dir()
+
+
 def shape(id: str) -> Shape:
     """
     Raises:
@@ -188,6 +194,8 @@ def resolve(path_or_id: str | Path, *, shapes: bool = False) -> Path:
         if str(path_or_id) in (model.id for model in SHAPES):
             raise SafelightError(f"{path_or_id} is a shape without weights; give the folder of a model")
         raise SafelightError(f"there is no model at {folder}; give a model folder or one of: {known}")
+    if is_gguf(folder):
+        raise SafelightError(f"{folder} is a GGUF file; import it first: safelight quantize FILE FOLDER")
     if not folder.is_dir():
         raise SafelightError(f"{folder} is a file; give the model's folder")
     if not (folder / "config.json").exists():
@@ -218,7 +226,7 @@ def resolve_adapter(path_or_id: str | Path) -> Path:
 def _folder(path: str | Path) -> Path:
     """A path with its user's home, if it may be one at all."""
     try:
-        folder = Path(path).expanduser()
+        folder = windows.reachable(Path(path).expanduser(), windows.BENEATH)
         folder.lstat()
     except FileNotFoundError:
         pass

@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, TypeGuard
 
+from engine import windows
 from engine.errors import SafelightError, quoted
 
 JSON_BYTES = 8 * 2**20  # a config is a few kB; the index of a checkpoint with 40 000 tensors about 4 MB
@@ -32,7 +33,6 @@ JSON_DIGITS = 40  # published tokenizer configs write 10^30 for "no limit"
 _SMALL = 10_000  # characters of JSON that make few objects
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _BARE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
-_RESERVED = re.compile(r"(?i)(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")  # device names on Windows
 
 
 # --- reading -----------------------------------------------------------------------------------------------------
@@ -46,10 +46,13 @@ def open_regular(path: Path, *, follow_links: bool = True) -> BinaryIO:
         OSError: it is missing or cannot be read. ValueError's cases (NUL in the path) raise OSError too.
     """
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    place = windows.reachable(path)
     if not follow_links:
         flags |= getattr(os, "O_NOFOLLOW", 0)
+        if not hasattr(os, "O_NOFOLLOW") and place.is_symlink():  # Windows
+            raise SafelightError(f"{path} is a link; choose the file itself")
     try:
-        handle = os.open(path, flags)
+        handle = os.open(place, flags)
     except ValueError as error:  # NUL in the name
         raise OSError(errno.EINVAL, str(error)) from None
     try:
@@ -70,13 +73,14 @@ def read_bytes(path: Path, most: int, *, follow_links: bool = True) -> bytes:
     """
     with open_regular(path, follow_links=follow_links) as file:
         size = os.fstat(file.fileno()).st_size
-        data = b"" if size > most else _read_up_to(file, most + 1)
+        data = b"" if size > most else read_up_to(file, most + 1)
     if size > most or len(data) > most:
         raise SafelightError(f"{path} is larger than {most:,} bytes, the most that is read of such a file")
     return data
 
 
-def _read_up_to(file: BinaryIO, most: int) -> bytes:
+def read_up_to(file: BinaryIO, most: int) -> bytes:
+    """The next bytes of a file that is read unbuffered: ``most`` of them, or all that there are."""
     parts = []
     while most > 0 and (part := file.read(most)):
         parts.append(part)
@@ -209,7 +213,13 @@ def is_bare_name(name: object) -> TypeGuard[str]:
 
     ASCII letters, digits, ``.``, ``_`` and ``-``; no leading dot, no separator, no drive, no device, 200 at most.
     """
-    return isinstance(name, str) and bool(_BARE.fullmatch(name)) and name[-1] != "." and not _RESERVED.fullmatch(name)
+    return isinstance(name, str) and bool(_BARE.fullmatch(name)) and not windows.why_refused(name)
+
+
+def stem_of(title: str, otherwise: str) -> str:
+    """The name of a file for a title, without suffix: letters, digits, ``-``, ``_`` and spaces, 60 at most."""
+    kept = "".join(ch if ch.isalnum() or ch in " -_" else " " for ch in title).strip()[:60].rstrip()
+    return f"_{kept}" if windows.why_refused(kept) else kept or otherwise
 
 
 def is_plain_file(path: Path) -> bool:
@@ -258,7 +268,7 @@ def private_folder(folder: Path) -> Path:
         OSError: it cannot be made.
     """
     missing = []
-    place = folder
+    place = folder = windows.reachable(folder)
     while not place.exists():
         missing.append(place)
         if place.parent == place:
@@ -286,8 +296,11 @@ def replacing(path: Path, *, private: bool = False) -> Iterator[Path]:
         SafelightError: the disk is full, the folder is missing or cannot be written to, or ``path`` is there and is
             not a file.
     """
-    beside = path.with_name(f".{path.name[:80]}.{secrets.token_hex(4)}.part")
+    place = windows.reachable(path)
+    beside = place.with_name(f".{path.name[:80]}.{secrets.token_hex(4)}.part")
     try:
+        if windows.IS_WINDOWS and (why := windows.why_refused(path.name)):
+            raise OSError(errno.EINVAL, why)
         if path.exists() and not path.is_file():  # a folder, or /dev/null, which a rename would put a file in place of
             raise OSError(errno.EINVAL, "it is not a file")
         try:
@@ -295,7 +308,7 @@ def replacing(path: Path, *, private: bool = False) -> Iterator[Path]:
             yield beside
             with beside.open("rb+") as file:
                 os.fsync(file.fileno())
-            os.replace(beside, path)
+            windows.retried(os.replace, beside, place)
         except BaseException:
             with contextlib.suppress(OSError):
                 beside.unlink()

@@ -239,7 +239,7 @@ def first_paint_seconds() -> float:
     launch = ["--first-paint"] if getattr(sys, "frozen", False) else ["-c", LAUNCH]  # a bundle has no interpreter
     try:
         done = subprocess.run(
-            [sys.executable, *launch], capture_output=True, text=True, timeout=LONGEST_LAUNCH, check=False
+            [sys.executable, *launch], capture_output=True, encoding="utf-8", errors="replace", timeout=LONGEST_LAUNCH
         )
     except subprocess.TimeoutExpired:
         raise SafelightError(f"the window did not come up within {LONGEST_LAUNCH:.0f} s") from None

@@ -14,6 +14,7 @@ from app.export.options import FPS_HIGH, FPS_LOW, Options, format_of, frames_of,
 from app.export.run import Share
 from app.export.writing import export
 from app.state.run.replay import Replay
+from app.system.windows_start import load_torch_before_qt
 from engine import Recording, open_trace
 from engine.errors import quoted
 
@@ -108,6 +109,7 @@ def _frames(trace: Recording, args: argparse.Namespace) -> tuple[int, ...] | Non
 
 def _painting() -> object:
     """Set Qt up to draw text without a display."""
+    load_torch_before_qt()
     from PySide6.QtGui import QGuiApplication  # Qt, which JSON and pages do without
 
     if sys.platform.startswith("linux"):

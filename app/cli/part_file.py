@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
-from engine import SafelightError, files
+from engine import SafelightError, files, windows
 
 LINE_END = b"\r\n"
 MOST_BYTES = 2**30
@@ -78,7 +78,7 @@ class PartFile:
         try:
             os.fsync(self._file.fileno())
             self._file.close()
-            os.replace(self.path, self._out)
+            windows.retried(os.replace, self.path, self._out)
             self._note.unlink(missing_ok=True)
         except OSError as error:
             raise files.explained(error, self._out) from error

@@ -17,6 +17,8 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
+from app.system.windows_start import enable_escape_codes
+from engine import windows
 from engine.tasks import sudoku
 
 CLEAR_LINE = "\r\x1b[2K"
@@ -52,13 +54,20 @@ def console(stream: TextIO) -> Console:
 
 
 def prepare_streams() -> None:
-    """Make streams replace characters that they cannot encode, and discard output if they are closed."""
+    """Make streams replace characters that they cannot encode, and discard output if they are closed.
+
+    On Windows a console takes all characters, and a pipe or a file only those of an old code page, as cp1252: it gets
+    UTF-8 as on every other system, unless PYTHONIOENCODING says otherwise.
+    """
+    if not enable_escape_codes():
+        os.environ["NO_COLOR"] = "1"  # for rich, too
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # closed by the caller, or None in a windowed program
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
         elif hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")
+            is_old = windows.IS_WINDOWS and not stream.isatty() and not os.environ.get("PYTHONIOENCODING")
+            stream.reconfigure(encoding="utf-8" if is_old else None, errors="replace")
 
 
 def say(message: str) -> None:

@@ -13,6 +13,7 @@ import html
 import json
 import unicodedata
 from collections.abc import Generator
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, cast
@@ -31,11 +32,13 @@ from app.state.run.task_words import kind_words, task_text
 from app.state.sudoku.placing import is_puzzle
 from app.state.sudoku.solve_frame import frame
 from app.system.i18n import tr
-from engine import Recording
+from engine import Recording, SafelightError
 from engine.files import replacing
+from engine.pictures import data_url
 from engine.tasks.decisions.questions import Decision
 
 VERSION = 1
+PICTURE_SIDE = 640  # pixels; one takes some 60 kB
 SCRIPTS = (
     "reading.js",
     "board.js",
@@ -90,12 +93,21 @@ def write(run: Recording, path: Path, options: Options) -> Share:
         data["decision"] = _decision(header.decision, run, replay)
     if options.prompt:
         data |= {"prompt": header.prompt, "messages": [dict(message) for message in header.messages]}
-        data |= {"task": task_text(header) if header.output_format is not None else ""}
+        data |= {"pictures": pictures_of(run), "task": task_text(header) if header.output_format is not None else ""}
     page = _page(data, text)
     with replacing(path) as beside:
         beside.write_text(page, encoding="utf-8", newline="\n")
         yield 1.0
     return notice
+
+
+def pictures_of(run: Recording) -> list[str]:
+    """The pictures of the prompt as addresses, scaled down; those that are damaged left out."""
+    found = []
+    for picture in run.pictures:
+        with suppress(SafelightError):
+            found.append(data_url(picture, PICTURE_SIDE))
+    return found
 
 
 def _decision(decision: Decision, run: Recording, replay: Replay) -> dict[str, Any]:

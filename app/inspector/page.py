@@ -22,6 +22,7 @@ from app.design.tokens import DARKROOM, Theme
 from app.inspector.answers.panel import ReadAnswers
 from app.inspector.canvas.canvas import InspectorCanvas
 from app.inspector.canvas.map import StepMap
+from app.inspector.canvas.prompt_pictures import PromptPictures
 from app.inspector.cell.history import Biography
 from app.inspector.cell.text import RenderedText
 from app.inspector.export_dialog import ExportDialog
@@ -85,6 +86,7 @@ class InspectorPage(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.addWidget(self.stack)
+        self.pictures = PromptPictures(self.player)
         self.canvas = InspectorCanvas(self.player)
         self.transport = Transport(self.player, self.overview)
         self.captions = Captions(self.player, self.overview)
@@ -134,7 +136,13 @@ class InspectorPage(QWidget):
         self.left = QSplitter(Qt.Orientation.Vertical)
         self.figures.addWidget(self.plots)
         self.figures.addWidget(self.answers)
-        self.left.addWidget(self.canvas)
+        seen = QWidget()
+        beside = QHBoxLayout(seen)
+        beside.setContentsMargins(0, 0, 0, 0)
+        beside.setSpacing(0)
+        beside.addWidget(self.pictures)
+        beside.addWidget(self.canvas, 1)
+        self.left.addWidget(seen)
         self.left.addWidget(self.figures)
         self.right = QSplitter(Qt.Orientation.Vertical)
         self.side.setDocumentMode(True)

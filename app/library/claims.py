@@ -9,10 +9,10 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import sys
 from pathlib import Path
 
 from app.system import locks
+from engine import windows
 
 ATTEMPTS = 10
 _NAME = re.compile(r"library-answering-([0-9]{1,18})\.lock")
@@ -42,7 +42,7 @@ class Claims:
             if not locks.take(handle):
                 os.close(handle)
                 return False
-            if sys.platform == "win32" or self._is_at(path, handle):
+            if windows.IS_WINDOWS or self._is_at(path, handle):
                 self._held[conversation] = handle
                 return True
             os.close(handle)  # the one who held it before took the file away between our two calls
@@ -53,11 +53,11 @@ class Claims:
         handle = self._held.pop(conversation, None)
         if handle is None:
             return
-        if sys.platform == "win32":  # which removes no open file
+        if windows.IS_WINDOWS:  # which removes no open file
             os.close(handle)
         with contextlib.suppress(OSError):
             self._path(conversation).unlink()
-        if sys.platform != "win32":  # which would let another lock the file first, and then lose it
+        if not windows.IS_WINDOWS:  # which would let another lock the file first, and then lose it
             os.close(handle)
 
     def of_others(self) -> list[int]:

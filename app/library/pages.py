@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import html
 import re
-from base64 import b64encode
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from string import Template
 
@@ -15,9 +15,9 @@ from app.state.sudoku.placing import answered, is_puzzle, puzzle_in
 from app.state.sudoku.solve_frame import ShownCell, SolveFrame, entered, settled
 from app.system.i18n import tr
 from engine import SafelightError
-from engine.pictures import Picture
+from engine.pictures import Picture, data_url
 
-LARGEST_PICTURES = 56 * 2**20  # bytes of all pictures of an export, which take a third more as text
+PICTURE_SIDE = 1280  # pixels of one in a page; it takes some 200 kB
 
 
 def path_on_show(messages: Iterable[StoredMessage]) -> list[StoredMessage]:
@@ -55,7 +55,7 @@ def to_html(whole: Whole) -> str:
     parts = [f'<h1 dir="auto">{title}</h1>', f'<p class="faint">{_shown(_day(whole.summary.created))}</p>']
     if whole.summary.system_prompt:
         parts.append(_folded(tr("System prompt"), whole.summary.system_prompt))
-    asked, pictures = "", {picture.digest: picture for picture in within(whole.pictures)}
+    asked, pictures = "", {picture.digest: picture for picture in whole.pictures}
     for message in path_on_show(whole.messages):
         inner = [f'<h2 dir="auto">{_shown(_speaker(message))}</h2>']
         inner += [_folded(tr("File: {name}", name=file.name), file.text) for file in message.attachments]
@@ -68,30 +68,16 @@ def to_html(whole: Whole) -> str:
     return _PAGE.substitute(title=title, body="\n".join(parts))
 
 
-def within(pictures: Iterable[Picture]) -> list[Picture]:
-    """Those that an export takes along: the first that are ``LARGEST_PICTURES`` together."""
-    found, left = [], LARGEST_PICTURES
-    for picture in pictures:
-        if len(picture.data) <= left:
-            found.append(picture)
-            left -= len(picture.data)
-    return found
-
-
 def _named(shown: AttachedPicture) -> str:
     name = " ".join(shown.name.split())
     return tr("Picture: {name}", name=name) if name else tr("Picture")
 
 
 def _pictured(shown: AttachedPicture, picture: Picture | None) -> str:
-    try:
-        kind = "" if picture is None else picture.media_type
-    except SafelightError:
-        kind = ""
-    if picture is None or not kind:
-        return f'<p class="faint" dir="auto">{_shown(_named(shown))} {_shown(tr("(missing)"))}</p>'
-    source = f"data:{kind};base64,{b64encode(picture.data).decode()}"
-    return f'<p><img alt="{_shown(_named(shown))}" src="{source}"></p>'
+    if picture is not None:
+        with suppress(SafelightError):
+            return f'<p><img alt="{_shown(_named(shown))}" src="{data_url(picture, PICTURE_SIDE)}"></p>'
+    return f'<p class="faint" dir="auto">{_shown(_named(shown))} {_shown(tr("(missing)"))}</p>'
 
 
 def _plain(message: StoredMessage) -> list[str]:

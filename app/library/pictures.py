@@ -7,7 +7,6 @@ two is found by ``sweep``.
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import re
 import threading
@@ -26,6 +25,7 @@ from engine.pictures import MOST_BYTES, Picture
 
 FOLDER = "pictures"
 RECENT_BYTES = 64 * 2**20  # of those read last, which stay in memory
+TAKEN_BYTES = 512 * 2**20  # of those of a conversation that is exported, which are in memory at once
 UNSENT_SECONDS = 24 * 3600.0  # how long a file is kept that no message shows: it may be in a prompt not sent yet
 _OURS = re.compile(r"([0-9a-f]{64})|\.[0-9a-f]{64}\.[0-9a-f]{8}\.part")
 
@@ -70,7 +70,7 @@ class PictureStore:
             with suppress(OSError):  # it is missing, and the message says so
                 os.utime(self._folder / digest)
 
-    def of(self, messages: Iterable[StoredMessage], most: float = math.inf) -> tuple[Picture, ...]:
+    def of(self, messages: Iterable[StoredMessage], most: int = TAKEN_BYTES) -> tuple[Picture, ...]:
         """The pictures that messages show, each once, missing ones left out; together at most ``most`` bytes."""
         found: dict[str, Picture] = {}
         for shown in (picture for message in messages for picture in message.pictures):

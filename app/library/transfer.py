@@ -14,7 +14,7 @@ from pathlib import Path
 
 from app.library.checks import Fields
 from app.library.errors import LibraryError
-from app.library.pages import to_html, to_markdown, within
+from app.library.pages import to_html, to_markdown
 from app.library.records import MOST_VALUES, ROLES, STATUSES, UNFINISHED, StoredMessage, Summary, Whole, storable
 from app.state.chat.attachment import AttachedPicture, Attachment
 from engine import SafelightError
@@ -24,13 +24,18 @@ from engine.text.message import MOST_IMAGES
 
 FORMAT = "safelight-conversation"
 VERSION = 1
+LARGEST_PICTURES = 56 * 2**20  # bytes of all pictures, which take a third more as text
 LARGEST_FILE = 128 * 2**20  # bytes; parsed, what is not of pictures takes up to ten times as much
 MOST_MESSAGES = 10_000  # that one file may hold: a conversation is read as a whole when it is opened
 MOST_ATTACHMENTS = 100  # of one message; the composer takes ten
 
 
 def to_json(whole: Whole) -> str:
-    """All of a conversation. Messages are numbered from 1 and know their parent's number."""
+    """All of a conversation. Messages are numbered from 1 and know their parent's number.
+
+    Raises:
+        LibraryError: its pictures are more than a file takes.
+    """
     summary = whole.summary
     numbers: dict[int | None, int | None] = {None: None}
     numbers |= {message.id: place for place, message in enumerate(whole.messages, start=1)}
@@ -65,8 +70,13 @@ def to_json(whole: Whole) -> str:
             for message in whole.messages
         ],
     }
+    if sum(len(picture.data) for picture in whole.pictures) > LARGEST_PICTURES:
+        raise LibraryError(
+            f"the pictures of this conversation have more than {LARGEST_PICTURES // 2**20} MiB, the most that a JSON "
+            "file takes. Export it as HTML or Markdown, or delete some of them"
+        )
     if whole.pictures:
-        raw["pictures"] = {picture.digest: b64encode(picture.data).decode() for picture in within(whole.pictures)}
+        raw["pictures"] = {picture.digest: b64encode(picture.data).decode() for picture in whole.pictures}
     return json.dumps(raw, ensure_ascii=False, indent=2) + "\n"
 
 

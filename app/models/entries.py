@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from app.system.i18n import tr
 from engine import EMBEDDED, PUBLISHED, PublishedModel, SafelightError
+from engine.catalog import is_gguf
 from engine.files import read_json
 from engine.hub import download
 from engine.hub.record import Record
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from app.models.jobs import JobKind, Phase
 
 Group = Literal["embedded", "published", "stored", "local"]
-State = Literal["ready", "absent", "unfinished", "unpacked", "missing"]
+State = Literal["ready", "absent", "unfinished", "unpacked", "missing", "gguf"]
 Action = Literal["load", "unload", "download", "resume", "pause", "cancel", "verify", "convert", "delete", "remove"]
 ACTIONS: tuple[Action, ...] = (
     "load", "unload", "download", "resume", "pause", "cancel", "convert", "verify", "delete", "remove",
@@ -38,7 +39,8 @@ JSON_BYTES = 2**18  # of a file that is parsed
 
 @dataclass(frozen=True)
 class ModelEntry:
-    """One model. ``unpacked`` is an unfinished conversion; ``missing`` a folder that no longer exists."""
+    """One model. ``unpacked`` is an unfinished conversion; ``missing`` a folder or file that no longer exists;
+    ``gguf`` a file to import, which stands for its folder."""
 
     key: str
     group: Group
@@ -54,7 +56,7 @@ class ModelEntry:
     is_packed: bool = False  # already in 4 bits
     is_gated: bool = False
     can_verify: bool = False
-    source: str = ""  # name of the folder that an unfinished conversion reads
+    source: str = ""  # name of the folder or file that an unfinished conversion reads
 
     @property
     def is_ready(self) -> bool:
@@ -83,6 +85,8 @@ def actions(
         return ("resume", "cancel")
     if entry.state == "missing":
         return ("remove",)
+    if entry.state == "gguf":
+        return ("convert", "remove") if can_convert else ("remove",)
     found: list[Action] = ["unload" if loaded else "load"]
     if entry.group != "embedded":
         if not entry.is_packed and can_convert:
@@ -100,7 +104,7 @@ def entries(
 
     Args:
         folder: the data folder of models; may be missing.
-        local: folders that the user added.
+        local: folders and files that the user added.
     """
     sizes = _Sizes()
     found = [_embedded(model.id, model.title, tr(model.purpose), model.folder, sizes) for model in EMBEDDED]
@@ -198,6 +202,12 @@ def _stored(path: Path, sizes: _Sizes) -> ModelEntry | None:
 
 
 def _local(path: Path, sizes: _Sizes) -> ModelEntry:
+    if is_gguf(path):
+        is_there = os.path.isfile(path)
+        return ModelEntry(
+            str(path), "local", "gguf" if is_there else "missing", path.stem, tr("a GGUF file, to be imported"), path,
+            bytes_here=os.path.getsize(path) if is_there else 0,
+        )  # fmt: skip
     if not os.path.isfile(path / "config.json"):
         return ModelEntry(str(path), "local", "missing", path.name, tr("a model folder of your own"), path)
     return _folder_entry(path, "local", sizes)

@@ -23,7 +23,7 @@ def group_title(group: Group) -> str:
         "embedded": tr("Comes with Safelight"),
         "published": tr("DiffusionGemma"),
         "stored": tr("In the data folder"),
-        "local": tr("Your folders"),
+        "local": tr("Your folders and files"),
     }[group]
 
 
@@ -31,6 +31,7 @@ class PageFrame(ColumnPage):
     """Shows rows under the headings of their groups; a group without rows is hidden. ``servers`` come last."""
 
     folder_chosen = Signal(str)
+    file_chosen = Signal(str)
 
     def __init__(self, servers: RemoteSection) -> None:
         super().__init__()
@@ -41,6 +42,9 @@ class PageFrame(ColumnPage):
         self.add_server.clicked.connect(self._show_servers)
         self.add = button(tr("Add a folder…"), role="plain", tip=tr("Lists a model folder where it is; copies nothing"))
         self.add.clicked.connect(self._ask_folder)
+        tip = tr("Lists a file in llama.cpp's format, and what its import would take")
+        self.add_file = button(tr("Import a GGUF…"), role="plain", tip=tip)
+        self.add_file.clicked.connect(self._ask_file)
         self.place = label("", "fact", wrap=True, selectable=True)
         self.place.setAccessibleName(tr("Where models are kept"))
         self.notice = Notice()
@@ -49,6 +53,7 @@ class PageFrame(ColumnPage):
         heading.addStretch(1)
         heading.setSpacing(8)
         heading.addWidget(self.add_server)
+        heading.addWidget(self.add_file)
         heading.addWidget(self.add)
         column = self.column
         column.addLayout(heading)
@@ -92,3 +97,10 @@ class PageFrame(ColumnPage):
         chosen = QFileDialog.getExistingDirectory(self, tr("Add a model folder"))
         if chosen:
             self.folder_chosen.emit(chosen)
+
+    @Slot()
+    def _ask_file(self) -> None:
+        kinds = tr("GGUF files") + " (*.gguf *.GGUF)"
+        chosen, _ = QFileDialog.getOpenFileName(self, tr("Import a GGUF file"), "", kinds)
+        if chosen:
+            self.file_chosen.emit(chosen)

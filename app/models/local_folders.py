@@ -1,4 +1,4 @@
-"""The model folders that the user listed, kept in the settings. Knows no widgets and touches no files in them."""
+"""The model folders and GGUF files that the user listed, kept in the settings. Knows no widgets."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from PySide6.QtCore import QSettings
 
 from app.system.i18n import tr
 from engine import SafelightError
+from engine.catalog import is_gguf
 
 KEY = "models/folders"
 
@@ -19,7 +20,7 @@ class LocalFolders:
         self._settings = settings
 
     def all(self) -> list[Path]:
-        """Every folder on the list, including missing ones."""
+        """Every folder and file on the list, including missing ones."""
         raw = self._settings.value(KEY, [])
         listed = (
             [raw] if isinstance(raw, str) else raw if isinstance(raw, list) else []
@@ -27,12 +28,12 @@ class LocalFolders:
         return [Path(str(path)) for path in listed if path]
 
     def add(self, folder: Path) -> None:
-        """Put a folder on the list.
+        """Put a folder or a GGUF file on the list.
 
         Raises:
             SafelightError: the folder holds no model.
         """
-        if not (folder / "config.json").is_file():
+        if not is_gguf(folder) and not (folder / "config.json").is_file():
             raise SafelightError(
                 tr(
                     "{folder} is not a model folder: it has no config.json. Choose the folder with the weights.",
@@ -42,7 +43,7 @@ class LocalFolders:
         self._write([*(path for path in self.all() if path != folder), folder])
 
     def remove(self, folder: Path) -> None:
-        """Take a folder off the list; its files stay."""
+        """Take a folder or a file off the list; files stay."""
         self._write([path for path in self.all() if path != folder])
 
     def _write(self, folders: list[Path]) -> None:

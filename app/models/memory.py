@@ -25,9 +25,10 @@ class MemoryPlans:
         return key in self._plans
 
     def count(self, entries: Iterable[ModelEntry]) -> None:
-        """Plan again with the memory that is free now."""
+        """Plan again with the memory that is free now; a GGUF file, whose header takes seconds to read, once."""
         for entry in entries:
-            if _countable(entry):
+            is_known = entry.state == "gguf" and not isinstance(self._plans.get(entry.key, ""), str)
+            if _countable(entry) and not is_known:
                 self._jobs.submit(ModelJob(entry.key, "plan", tasks.plan(entry)))
 
     def take(self, ended: JobEnded) -> None:
@@ -37,6 +38,11 @@ class MemoryPlans:
     def forget(self, key: str) -> None:
         """Drop a removed entry's plan."""
         self._plans.pop(key, None)
+
+    def copy_bytes(self, key: str) -> int:
+        """What the copy takes on disk that an import would write; 0 where that is not known."""
+        plan = self._plans.get(key)
+        return 0 if plan is None or isinstance(plan, str) else plan.copy_bytes
 
     def words(self, entry: ModelEntry, holder: ModelEntry | None) -> tuple[str, str]:
         """The sentence about memory, and what the plan leaves out; ``holder`` is the loaded entry."""
@@ -58,4 +64,4 @@ class MemoryPlans:
 
 
 def _countable(entry: ModelEntry) -> bool:
-    return entry.is_ready or (entry.shape != "" and entry.state in ("absent", "unfinished"))
+    return entry.state in ("ready", "gguf") or (entry.shape != "" and entry.state in ("absent", "unfinished"))

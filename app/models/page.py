@@ -27,6 +27,7 @@ from app.models.token_keeper import TokenKeeper
 from app.system.i18n import tr
 from app.system.secret import HUB_TOKEN, Secret
 from engine import PUBLISHED, PublishedModel, SafelightError
+from engine.catalog import is_gguf
 from engine.hub.download import ClosedError
 
 HUB = "https://huggingface.co"
@@ -73,6 +74,7 @@ class ModelsPage(QWidget):
         self._progress: dict[str, JobProgress] = {}
         self._said: dict[str, str] = {}  # result of the last job, until the next action
         self._wants_token: set[str] = set()
+        self._added: set[str] = set()  # files that were just chosen and not read yet
         self._ready: list[tuple[str, str]] | None = None
         self._free = 0
         self._swept = False
@@ -86,6 +88,7 @@ class ModelsPage(QWidget):
         column.addWidget(self.frame)
         self.notice = self.frame.notice
         self.frame.folder_chosen.connect(self.add_folder)
+        self.frame.file_chosen.connect(self.add_file)
         self.servers.load_asked.connect(self.load_asked)
         self.servers.unload_asked.connect(self.unload_asked)
         self.servers.changed.connect(self._offer)
@@ -226,7 +229,7 @@ class ModelsPage(QWidget):
                 words.status(entry, job, loaded=loaded, loading=loading, before=before[0] if before else ""),
                 memory,
                 tip,
-                "" if text else words.disk_line(entry, self._free, self._folder),
+                "" if text else self._disk_line(entry),
                 can,
                 self._blocked(entry, loaded=loaded or loading),
                 loaded,
@@ -240,6 +243,10 @@ class ModelsPage(QWidget):
         if row.token is not None:
             row.token.setEnabled(job is None)
             row.token.say(self._keeper.words, has_token=bool(self._keeper.words))
+
+    def _disk_line(self, entry: ModelEntry) -> str:
+        copy = self._plans.copy_bytes(entry.key) if self._can_convert(entry) else 0
+        return words.disk_line(entry, self._free, self._folder, copy)
 
     def _blocked(self, entry: ModelEntry, *, loaded: bool) -> dict[Action, str]:
         found: dict[Action, str] = {}
@@ -303,7 +310,8 @@ class ModelsPage(QWidget):
         self._show_all()
 
     def _packed_folder(self, entry: ModelEntry) -> Path:
-        return self._folder / (entry.folder.name + PACKED)
+        name = entry.folder.stem if entry.state == "gguf" else entry.folder.name
+        return self._folder / (name + PACKED)
 
     def _can_convert(self, entry: ModelEntry) -> bool:
         destination = self._packed_folder(entry)
@@ -317,7 +325,8 @@ class ModelsPage(QWidget):
 
     def _source_of(self, entry: ModelEntry) -> ModelEntry | None:
         """The source of an unfinished conversion, if it still exists."""
-        return next((e for e in self._entries.values() if e.is_ready and e.folder.name == entry.source), None)
+        sources = (e for e in self._entries.values() if e.state in ("ready", "gguf"))
+        return next((e for e in sources if e.folder.name == entry.source), None)
 
     def _cancel(self, entry: ModelEntry) -> None:
         job = self._jobs.heavy_of(entry.key)
@@ -366,6 +375,11 @@ class ModelsPage(QWidget):
             return
         if ended.kind == "plan":
             self._plans.take(ended)
+            if ended.key in self._added:
+                self._added.discard(ended.key)
+                if ended.failure is not None:
+                    self._unlist(ended.key, ended.failure)
+                    return
             loaded = self._loaded_entry()
             self._show_all() if loaded is not None and ended.key == loaded.key else self._show(ended.key)
             return
@@ -381,6 +395,9 @@ class ModelsPage(QWidget):
             (row.notice if row is not None else self.notice).show_message(problem, ended.details)
         elif row is not None and ended.kind == "verify" and ended.result:
             self._said[ended.key] = tr("✓ Checked: every file is as it was written")
+            self._show(ended.key)
+        elif row is not None and ended.kind == "convert" and isinstance(ended.result, dict) and ended.result:
+            self._said[ended.key] = words.packed_line(ended.result)
             self._show(ended.key)
 
     def _loaded_entry(self) -> ModelEntry | None:
@@ -416,3 +433,20 @@ class ModelsPage(QWidget):
             known = str(folder)
         if known in self.rows:
             self.frame.ensureWidgetVisible(self.rows[known])
+
+    @Slot(str)
+    def add_file(self, file: str | Path) -> None:
+        """Add a GGUF file to the list and read its header; one that cannot be imported is taken off again."""
+        file = Path(file)
+        if not is_gguf(file):
+            self.notice.show_message(tr("{file} is not a GGUF file. Choose one that ends in .gguf.", file=file))
+            return
+        if str(file) not in self._entries:
+            self._added.add(str(file))
+        self.add_folder(file)
+        self._plans.count(entry for entry in self._entries.values() if entry.key == str(file))
+
+    def _unlist(self, key: str, why: Exception) -> None:
+        self._local.remove(Path(key))
+        self.refresh()
+        self.notice.show_message(words.sentence(str(why)))

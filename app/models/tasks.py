@@ -11,17 +11,22 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from secrets import token_hex
+from typing import TYPE_CHECKING
 
 from app.models.entries import ModelEntry
 from app.models.jobs import Control
 from app.system.i18n import tr
 from app.system.secret import Secret
 from engine import SafelightError
+from engine.catalog import is_gguf
 from engine.files import clear, is_plain_file
 from engine.hub import download as downloads
 from engine.hub.download import DownloadProgress
 from engine.hub.names import is_token
 from engine.store_files import PARTIAL, is_of_a_conversion
+
+if TYPE_CHECKING:
+    from engine.weights.packed_store import Manifest
 
 Work = Callable[[Control], object]
 GOING = ".safelight-deleted"  # suffix of a folder that is being deleted
@@ -57,15 +62,22 @@ def verify(entry: ModelEntry) -> Work:
 
 
 def convert(source: Path, destination: Path) -> Work:
-    """Pack a model into 4 bits; cancelling deletes what was written, pausing keeps it."""
+    """Pack a model folder or a GGUF file into 4 bits; cancelling deletes what was written, pausing keeps it.
+
+    The result is what packing changed, by part; None where it was stopped.
+    """
 
     def work(control: Control) -> object:
-        from engine.memory.device import choose  # torch
-        from engine.models.folder import quantize
-
         control.report(0.0, stage="starting", now=True)
+        from engine.memory.device import choose  # torch
+
+        pack: Callable[..., Manifest]
+        if is_gguf(source):
+            from engine.models.gguf_import import import_gguf as pack  # torch
+        else:
+            from engine.models.folder import quantize as pack  # torch
         try:
-            quantize(source, destination, "auto", choose("auto").device, control.report, control)
+            return pack(source, destination, "auto", choose("auto").device, control.report, control).relative_error
         except SafelightError:
             if not control.stopped:
                 raise
@@ -105,6 +117,10 @@ def plan(entry: ModelEntry) -> Work:
     """Plan the memory that a model needs."""
 
     def work(_control: Control) -> object:
+        if entry.state == "gguf":
+            from engine.models.gguf_import import plan_import  # torch
+
+            return plan_import(entry.folder)
         from engine.models.folder import plan as count  # torch
 
         if entry.is_ready:

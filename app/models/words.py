@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from app.models.entries import Action, ModelEntry
 from app.models.jobs import JobKind, JobProgress, Phase
 from app.system.folders import shortened
 from app.system.i18n import tr, trn
+from engine.catalog import is_gguf
 
 if TYPE_CHECKING:
     from engine.memory.plan import Plan
@@ -48,7 +50,7 @@ def action_text(action: Action, entry: ModelEntry, job: JobKind | None = None, *
         "pause": tr("Pause"),
         "cancel": cancel,
         "verify": tr("Check the files"),
-        "convert": tr("Make a 4-bit copy"),
+        "convert": tr("Import") if entry.state == "gguf" else tr("Make a 4-bit copy"),
         "delete": tr("Delete from disk…"),
         "remove": tr("Remove from the list"),
     }[action]
@@ -91,7 +93,7 @@ def status(
     if entry.state == "unpacked":
         return tr("Conversion paused")
     if entry.state == "missing":
-        return tr("The folder is gone")
+        return tr("The file is gone") if is_gguf(entry.folder) else tr("The folder is gone")
     if loading:
         return tr("○ Loading…")
     if loaded:
@@ -134,14 +136,14 @@ def place_line(folder: Path, free: int, offline: bool) -> str:
     return tr("Downloads go to {folder}, which has {free} free.", folder=place, free=amount(free))
 
 
-def disk_line(entry: ModelEntry, free: int, folder: Path) -> str:
-    """Where a model is; of a download what is still to be written, and the free disk space."""
+def disk_line(entry: ModelEntry, free: int, folder: Path, copy: int = 0) -> str:
+    """Where a model is; of a download or an import (``copy`` bytes) what is to be written, and the free disk space."""
     if entry.group == "embedded":
         return ""
-    if entry.state not in ("absent", "unfinished"):
+    if entry.state not in ("absent", "unfinished") and not copy:
         return tr("In {folder}", folder=shortened(str(entry.folder)))
-    missing = max(entry.bytes_total - entry.bytes_here, 0)
-    if not entry.bytes_total:
+    missing = copy or max(entry.bytes_total - entry.bytes_here, 0)
+    if not (copy or entry.bytes_total):
         return tr("Disk: {here} are here, and {free} free", here=amount(entry.bytes_here), free=amount(free))
     known = {"missing": amount(missing), "free": amount(free), "here": amount(entry.bytes_here)}
     if missing > free:
@@ -152,9 +154,17 @@ def disk_line(entry: ModelEntry, free: int, folder: Path) -> str:
             folder=folder,
             **known,
         )
-    if entry.bytes_here:
+    if entry.bytes_here and not copy:
         return tr("✓ Disk: {here} are here; the other {missing} fit into {free} free", **known)
     return tr("✓ Disk: needs {missing} of {free} free", **known)
+
+
+def packed_line(errors: Mapping[str, float]) -> str:
+    """What a conversion changed, by part of the model."""
+    names = {"experts": tr("experts"), "attention": tr("attention"), "dense": tr("dense layers")}
+    names |= {"embedding": tr("token table")}
+    parts = (f"{names[part]} {error:.1%}" for part, error in errors.items() if part in names)
+    return tr("✓ Packed. Relative error of the weights (RMS): {parts}", parts=", ".join(parts))
 
 
 def memory_line(plan: Plan, *, loaded: bool, here: bool, held: int) -> str:

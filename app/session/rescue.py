@@ -11,6 +11,7 @@ import tempfile
 import time
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from app.library import Library, Whole, transfer
@@ -30,7 +31,10 @@ def write(library: Library, whole: Whole) -> Path:
     Raises:
         SafelightError: it could not be written anywhere.
     """
-    text = storable(transfer.to_json(whole))
+    try:
+        text = storable(transfer.to_json(whole))
+    except SafelightError:  # what was said matters more than what was shown
+        text = storable(transfer.to_json(replace(whole, pictures=())))
     failure: SafelightError | None = None
     for folder in _folders(library):
         path = free_name(folder / f"{_prefix(library)}{time.strftime('%Y%m%d-%H%M%S')}.json")

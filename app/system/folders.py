@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine import SafelightError
+from engine import SafelightError, windows
 from engine.files import private_folder
 
 APP = "Safelight"
@@ -50,6 +50,8 @@ def ensure(folder: Path) -> Path:
     Raises:
         SafelightError: it cannot be created or written to; says what to do.
     """
+    if windows.reachable(folder, windows.BENEATH) != folder:
+        raise SafelightError(f"{folder} is too long for Windows with the names below it; choose a shorter path")
     try:
         private_folder(folder)
         with tempfile.TemporaryFile(dir=folder):

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import os
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from app.system.i18n import tr
-from engine import SafelightError
+from engine import SafelightError, windows
 
 PAUSE = 0.01  # seconds between two tries
 _HELD = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)  # other errors: the file system has no locks, so do not wait
@@ -38,24 +39,22 @@ def locked(path: Path, seconds: float = 0.2) -> Iterator[None]:
         os.close(handle)  # also releases the lock
 
 
-if sys.platform == "win32":
-    import msvcrt
+def take(handle: int) -> bool:
+    """Lock an open file unless another process holds it; closing it releases it."""
+    try:
+        (_lock_byte if windows.IS_WINDOWS else _flock)(handle)
+    except OSError as fault:
+        return fault.errno not in _HELD
+    return True
 
-    def take(handle: int) -> bool:
-        """Lock an open file unless another process holds it; closing it releases it."""
-        try:
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-        except OSError as fault:
-            return fault.errno not in _HELD
-        return True
 
-else:
-    import fcntl
+def _flock(handle: int) -> None:
+    fcntl: Any = importlib.import_module("fcntl")  # not on Windows
+    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
-    def take(handle: int) -> bool:
-        """Lock an open file unless another process holds it; closing it releases it."""
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as fault:
-            return fault.errno not in _HELD
-        return True
+
+def _lock_byte(handle: int) -> None:
+    """The first byte, which need not be there. Nobody else can read it, so nothing is written in such a file."""
+    msvcrt: Any = importlib.import_module("msvcrt")  # on Windows alone
+    os.lseek(handle, 0, os.SEEK_SET)
+    msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)

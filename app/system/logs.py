@@ -5,6 +5,7 @@ An exception's message may quote a prompt, so only types whose messages are abou
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import traceback
@@ -38,6 +39,11 @@ class _File(RotatingFileHandler):
         file = open(self.baseFilename, self.mode, encoding=self.encoding, opener=opener)  # noqa: SIM115
         assert isinstance(file, TextIOWrapper)
         return file
+
+    def rotate(self, source: str, dest: str) -> None:
+        # Windows renames no file that another window has open: this one is then written on, past its size.
+        with contextlib.suppress(PermissionError):
+            super().rotate(source, dest)
 
     def handleError(self, record: logging.LogRecord) -> None:
         pass

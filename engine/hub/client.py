@@ -21,6 +21,7 @@ from urllib.request import getproxies
 import httpx2
 from huggingface_hub import constants
 
+from engine import windows
 from engine.errors import SafelightError
 from engine.files import JSON_BYTES, parse_json
 from engine.hub import errors
@@ -226,7 +227,7 @@ def opened(part: Path) -> BinaryIO:
     flags = os.O_WRONLY | os.O_CREAT
     for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
         flags |= getattr(os, name, 0)
-    handle = os.open(part, flags, 0o666)
+    handle = os.open(windows.reachable(part), flags, 0o666)
     found = os.fstat(handle)
     if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
         os.close(handle)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from engine import windows
 from engine.errors import SafelightError
 from engine.files import clear, private_folder, read_json
 from engine.hub.names import UNFINISHED, folder_name, repo_of
@@ -123,9 +124,9 @@ def download(
         hub = Hub(repo, endpoint, token, patience or Patience())
         hub.require_network()
         if begun is not None:  # a file of it was removed
-            os.rename(target, work)
+            windows.retried(os.rename, target, work)
         _fetch_missing(hub, work, progress, flags)
-        os.rename(work, target)
+        windows.retried(os.rename, work, target)
     except StoppedError:
         if cancel is not None and cancel.is_set():
             discard(repo, folder)
@@ -202,7 +203,7 @@ def verify(model: Path, progress: Report | None = None, cancel: Cancel | None = 
     if os.path.lexists(work):
         raise SafelightError(f"{model} is damaged ({names}), and {work} is in the way; move that away, then try again")
     try:
-        os.rename(model, work)
+        windows.retried(os.rename, model, work)
         for name in damaged:
             if size_of(work / name) is not None:  # what is no file is none of ours
                 (work / name).unlink()
@@ -245,7 +246,7 @@ def _fetch_file(hub: Hub, file: RemoteFile, revision: str, work: Path, counter: 
         hub.fetch(file, revision, part, counter)
         counter.enter("checking", file.name)
         if matches(part, file, lambda _count: counter.check()):
-            os.replace(part, work / file.name)
+            windows.retried(os.replace, part, work / file.name)
             return
         part.unlink()
         counter.add(-file.bytes)

@@ -31,7 +31,8 @@ def choose(device: str = "auto", dtype: str = "auto") -> Placement:
             name = torch.cuda.get_device_name(0)
             chosen, reason = torch.device("cuda", 0), Sentence("{name} is available", name=name)
         else:
-            chosen, reason = torch.device("cpu"), Sentence("no CUDA device is available")
+            chosen = torch.device("cpu")
+            reason = Sentence("no CUDA device is available") if _has_cuda() else Sentence("torch is here without CUDA")
     else:
         try:
             chosen, reason = torch.device(device), Sentence("asked for")
@@ -40,6 +41,9 @@ def choose(device: str = "auto", dtype: str = "auto") -> Placement:
         if chosen.type not in ("cpu", "cuda"):
             raise SafelightError(f"device {device!r} is not supported; use auto, cpu, cuda or cuda:N")
         if chosen.type == "cuda" and not torch.cuda.is_available():
+            if not _has_cuda():
+                get = "uv pip install --reinstall torch --torch-backend auto"
+                raise SafelightError(f"device {device!r} was asked for, but torch is here without CUDA; run: {get}")
             raise SafelightError(f"device {device!r} was asked for, but no CUDA device is available; use cpu or auto")
         if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
             raise SafelightError(f"device {device!r} does not exist; this machine has {torch.cuda.device_count()}")
@@ -50,3 +54,8 @@ def choose(device: str = "auto", dtype: str = "auto") -> Placement:
     else:
         raise SafelightError(f"unknown number type {dtype!r}; use auto, float32 or bfloat16")
     return Placement(chosen, number, reason)
+
+
+def _has_cuda() -> bool:
+    """Whether this torch could use a card at all; the one that Windows gets without further ado could not."""
+    return torch.version.cuda is not None

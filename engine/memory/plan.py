@@ -12,13 +12,14 @@ from typing import Any
 import psutil
 import torch
 
-from engine import kernels
+from engine import kernels, windows
 from engine.config import ModelConfig
 from engine.errors import SafelightError, quoted
 from engine.memory import footprint
 from engine.memory.device import Placement
 from engine.quant import DEFAULT, PRECISIONS, Precision
 
+DESKTOP = 2_000_000_000  # bytes of a card that Windows' desktop and a browser take sooner or later
 CONTEXT = 32_768  # tokens planned for where nothing else is asked, or fewer where the model has fewer positions
 
 
@@ -38,6 +39,7 @@ class Plan:
     longest: int  # tokens of context that would fit; 0 if none do
     advice: str  # in sentences: how it fits, or what to change
     notes: tuple[str, ...]  # what the numbers leave out or take for granted
+    copy_bytes: int = 0  # on disk, of the packed copy that an import writes
 
     @property
     def total_bytes(self) -> int:
@@ -133,6 +135,8 @@ def count(model: Subject, place: Placement, context: int | None, quantization: s
             "a step takes seconds" if place.device.type == "cpu" else "the plain path is slow and needs more workspace"
         )
         notes.append(f"{plain}: with packed weights {slow}")
+    if windows.IS_WINDOWS and not is_cpu:
+        notes.append(f"of the card, {_gb(DESKTOP)} are left to the desktop")
     if config.vision is not None and not is_cpu:
         tower = _gb(footprint.weights(model.build, config, chosen, mode(chosen).dtype)["vision"])
         notes.append(f"the vision tower, {tower}, is in the computer's memory, and on the card while an image is read")
@@ -179,10 +183,20 @@ def free_bytes(device: torch.device) -> int:
 def spare_bytes(device: torch.device) -> int:
     """Memory that this process could take now beside what it has: of a CUDA device, or of the machine."""
     if device.type == "cuda":
-        idle = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)  # torch's own, taken and unused
-        return torch.cuda.mem_get_info(device)[0] + idle
+        (free, total), own = torch.cuda.mem_get_info(device), torch.cuda.memory_reserved(device)
+        idle = own - torch.cuda.memory_allocated(device)  # torch's own, taken and unused
+        return max(0, free + idle - kept_for_desktop(free, total, own + footprint.LEAST_CUDA_CONTEXT))
     available: int = psutil.virtual_memory().available  # type: ignore[no-untyped-call, unused-ignore]
     return available
+
+
+def kept_for_desktop(free: int, total: int, own: int) -> int:
+    """Bytes of a card's free memory that are not planned with: on Windows ``DESKTOP``, less what others have already.
+
+    When a card is full, Windows moves a program's memory to the machine's instead of refusing it, and the program goes
+    on many times slower.
+    """
+    return max(0, DESKTOP - (total - free - own)) if windows.IS_WINDOWS else 0
 
 
 def total_bytes(device: torch.device) -> int:

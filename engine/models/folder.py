@@ -80,6 +80,10 @@ class ModelFolder:
             network = self.family.build(self.stored_config)
         return self.stored.fit(network, self.family.names, precision, device, dtype)
 
+    def companions(self) -> dict[str, bytes]:
+        """Its small files, as a store has them; see ``packed_store.companions_of``."""
+        return packed_store.companions_of(self.path)
+
     def plan(
         self, context: int | None = None, quantization: str = "auto", device: str = "auto", dtype: str = "auto"
     ) -> Plan:
@@ -149,12 +153,25 @@ def quantize(
     Raises:
         SafelightError: the source is no model, or is a store already; the destination cannot be used.
     """
+    return convert(ModelFolder.open(source), destination, quantization, device, progress, cancel)
+
+
+def convert(
+    source: ModelFolder,
+    destination: Path,
+    quantization: str,
+    device: torch.device,
+    progress: Progress | None = None,
+    cancel: Cancel | None = None,
+) -> packed_store.Manifest:
+    """As ``quantize``, of a model that is open."""
     if quantization == "none":
         known = ", ".join(name for name in PRECISIONS if name != "none")
         raise SafelightError(f"a packed store needs a quantization; use auto, {known}")
-    weights = ModelFolder.open(source).weights(quantization, device, None, PRECISIONS[DEFAULT])
+    weights = source.weights(quantization, device, None, PRECISIONS[DEFAULT])
     if weights.manifest is not None:
-        raise SafelightError(f"{source} is packed already; load it as it is")
+        raise SafelightError(f"{source.path} is packed already; load it as it is")
+    companions = source.companions()
     return packed_store.write_store(
-        weights.checkpoint, weights.layout, weights.state, weights.precision, destination, progress, cancel
+        weights.checkpoint, weights.layout, weights.state, weights.precision, companions, destination, progress, cancel
     )

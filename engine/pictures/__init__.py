@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
-from engine.pictures.picture import MOST_BYTES, MOST_SIDE, Picture, is_picture, open_picture, pixels, thumbnail
+from engine.pictures.picture import (
+    MOST_BYTES,
+    MOST_SIDE,
+    Picture,
+    data_url,
+    is_picture,
+    open_picture,
+    pixels,
+    thumbnail,
+)
 
-__all__ = ["MOST_BYTES", "MOST_SIDE", "Picture", "is_picture", "open_picture", "pixels", "thumbnail"]
+__all__ = ["MOST_BYTES", "MOST_SIDE", "Picture", "data_url", "is_picture", "open_picture", "pixels", "thumbnail"]

@@ -6,6 +6,7 @@ is known. Size and pixels are bounded before anything is decoded.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import io
 import threading
@@ -63,11 +64,6 @@ class Picture:
     width: int
     height: int
 
-    @property
-    def media_type(self) -> str:
-        """``image/png`` and the like."""
-        return f"image/{_format_of(self.data, 'the picture').lower()}"
-
 
 def is_picture(start: bytes) -> bool:
     """Whether a file that begins like this is a picture, of a format that is read here or of another."""
@@ -108,6 +104,17 @@ def thumbnail(picture: Picture, side: int) -> NDArray[np.uint8]:
         colours = _colours(image)
         colours.thumbnail((side, side), reducing_gap=2.0)
         return np.array(_upright(colours, turn))
+
+
+def data_url(picture: Picture, side: int) -> str:
+    """A ``thumbnail`` as a JPEG in a URL, for a page; without what a camera noted of place and time.
+
+    Raises:
+        SafelightError: it is damaged.
+    """
+    file = io.BytesIO()
+    Image.fromarray(thumbnail(picture, side)).save(file, "JPEG", quality=90)
+    return f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
 @contextmanager

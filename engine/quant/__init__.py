@@ -10,7 +10,7 @@ from engine.quant.int8 import INT8
 from engine.quant.nf4 import NF4, NF4_VALUES
 from engine.quant.nibbles import TILE, join_nibbles, split_nibbles, to_blocks
 from engine.quant.precision import BF16, DEFAULT, PRECISIONS, Activations, Precision
-from engine.quant.scheme import AT_ONCE, SCHEMES, Packed, Scheme, TensorSpec, pack, register, unpack
+from engine.quant.scheme import AT_ONCE, SCHEMES, Packed, Scheme, TensorSpec, pack, register, squared_error, unpack
 
 __all__ = [
     "AT_ONCE",
@@ -33,6 +33,7 @@ __all__ = [
     "pack",
     "register",
     "split_nibbles",
+    "squared_error",
     "to_blocks",
     "unpack",
 ]

@@ -38,18 +38,25 @@ class Precision:
         """The same for a model without experts: attention and MLP take the experts' scheme, which no other part has."""
         return self if self.experts is None else Precision(None, self.experts, self.experts, self.embedding)
 
-    def scheme(self, module: str) -> Scheme | None:
-        """The scheme of a layer, by its path in the network."""
+    @staticmethod
+    def part(module: str) -> str:
+        """The part that a layer belongs to, by its path in the network; "" where it is never packed."""
         name = f".{module}."
         if name.startswith(".vision."):
-            return None
+            return ""
         if ".experts." in name:
-            return self.experts
+            return "experts"
         if ".self_attn." in name:
-            return self.attention
+            return "attention"
         if ".mlp." in name or ".self_conditioning." in name:
-            return self.dense
-        return self.embedding if ".embed_tokens." in name or ".lm_head." in name else None
+            return "dense"
+        return "embedding" if ".embed_tokens." in name or ".lm_head." in name else ""
+
+    def scheme(self, module: str) -> Scheme | None:
+        """The scheme of a layer, by its path in the network."""
+        part = self.part(module)
+        found: Scheme | None = getattr(self, part) if part else None
+        return found
 
     def as_dict(self) -> dict[str, str | None]:
         """Part -> scheme, by name."""

@@ -143,7 +143,7 @@ def text_attention(
 
 
 def _turned(model: DiffusionGemma, layer: int, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-    """Queries and keys (B, heads, N, D) of a layer's input (B, N, H) at positions (N,) or (B, 1, N)."""
+    """Queries and keys (B, heads, N, D) of a layer's input (B, N, H), at positions (N,) or (B, 1, N)."""
     block, config = model.layers[layer], model.config.layers[layer]
     assert isinstance(block, Block)
     own, normed = block.self_attn, block.input_layernorm(x)

@@ -131,7 +131,7 @@ def _asking(model: DiffusionGemma, layer: int, x: Tensor, shared: Prefix, before
 def cell_loss(scores: Tensor, cells: Tensor) -> Tensor:
     """Cross entropy of a probe's scores (B, cells, sum(LABELS))."""
     labels = cells.view(len(cells), CELLS**2, len(LABELS)).long()
-    parts = torch.split(scores.float(), LABELS, dim=-1)
+    parts = torch.split(scores.float(), list(LABELS), dim=-1)
     return sum(
         (F.cross_entropy(part.flatten(0, 1), labels[..., place].flatten()) for place, part in enumerate(parts)),
         start=scores.new_zeros(()),

@@ -139,10 +139,10 @@ class Trainer(TrainingLoop):
             attended = attention(self.model, layer, written[layer - 1], prefix, padded)
             loss = loss + LOOKED * lookup_loss(attended, slots, ends)
         for layer, where in ((LOOKS_UP, (looks >= 0) & ~ends), (FINDS, (looks >= 0) & ends)):
-            at = where.nonzero(as_tuple=True)
-            if len(at[0]):
-                attended = text_attention(self.model, layer, read[layer - 1], prefix, present, at)
-                loss = loss + LOOKED * evidence_loss(attended, looks[at])
+            rows, places = where.nonzero(as_tuple=True)
+            if len(rows):
+                attended = text_attention(self.model, layer, read[layer - 1], prefix, present, (rows, places))
+                loss = loss + LOOKED * evidence_loss(attended, looks[rows, places])
         return loss, logits
 
     def _fill_pools(self) -> list[AnyPool]:

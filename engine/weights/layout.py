@@ -1,26 +1,40 @@
 """Which tensors a checkpoint must hold, and where in a network each goes.
 
 Every tensor of a *layout* must be there once, with the right shape and type; anything left over is an error that names
-it. Three layouts are known: as released (here), int4 as published in the compressed-tensors format
-(``compressed_tensors``), and our own store (``packed_store``).
+it. Four layouts are known: as released (here), int4 as published in the compressed-tensors format
+(``compressed_tensors``), our own store (``packed_store``), and GGUF (``gguf``).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from engine.errors import SafelightError
 from engine.layers.packed_linear import PackedWeight
-from engine.quant import pack
+from engine.quant import Precision, pack, squared_error
 from engine.types import Cancel, Progress
-from engine.weights.safetensors import FLOATING, Checkpoint
+from engine.weights.safetensors import FLOATING, Header
+
+Place: TypeAlias = "tuple[int | slice, ...]"
+"""Which part of a weight: all of it (), a matrix of a stack (index,), or rows (slice,)."""
+
+
+class TensorSource(Protocol):
+    """The tensors of a checkpoint: ``safetensors.Checkpoint``, ``gguf.checkpoint.GGUFCheckpoint``."""
+
+    @property
+    def folder(self) -> Path: ...
+    @property
+    def headers(self) -> Mapping[str, Header]: ...
+    def read(self, name: str) -> Tensor: ...
 
 
 @dataclass(frozen=True)
@@ -60,14 +74,28 @@ class State:
         self.tensors: dict[str, Tensor] = {}
         self.packed = {path: m for path, m in network.named_modules() if isinstance(m, PackedWeight)}
         self.plain = dict(network.named_parameters())
+        self.errors: dict[str, tuple[float, float]] | None = None
+        """Part of the precision -> sums of squares of what packing changed and of what was packed; None: not counted"""
 
-    def put(self, path: str, tensor: Tensor) -> None:
-        """A plain parameter as it is, or a weight to be packed."""
+    def put(self, path: str, tensor: Tensor, place: Place = ()) -> None:
+        """A plain parameter as it is, or a weight to be packed, or the part of it at ``place``."""
         if path not in self.packed:
             self.keep(path, tensor)
             return
-        made = pack(tensor.to(self.device), self.packed[path].scheme, path)
-        self.tensors |= {f"{path}.{part}": packed for part, packed in made.tensors.items()}
+        scheme, tensor = self.packed[path].scheme, tensor.to(self.device)
+        made = pack(tensor, scheme, path)
+        if self.errors is not None:
+            part = Precision.part(path)
+            before, now = self.errors.get(part, (0.0, 0.0)), squared_error(tensor, made)
+            self.errors[part] = before[0] + now[0], before[1] + now[1]
+        if not place:
+            self.tensors |= {f"{path}.{name}": packed for name, packed in made.tensors.items()}
+            return
+        is_rows = isinstance(place[-1], slice)
+        if is_rows and scheme.has_global_scale:
+            raise SafelightError(f"{path} is too large to be packed as {scheme} by rows; use another quantization")
+        for name, packed in made.tensors.items():
+            self.put_into(path, name, (slice(None), *place) if is_rows and name == "scales" else place, packed)
 
     def keep(self, key: str, tensor: Tensor) -> None:
         """A finished tensor. Packed ones on the CPU stay in the mapped file; the others are copied."""
@@ -104,7 +132,7 @@ def released(state: State, names: Names) -> Layout:
     }
 
 
-def check(checkpoint: Checkpoint, layout: Layout, names: Names) -> int:
+def check(checkpoint: TensorSource, layout: Layout, names: Names) -> int:
     """Compare a checkpoint's headers with a layout, before anything is read.
 
     Returns:
@@ -137,7 +165,7 @@ def check(checkpoint: Checkpoint, layout: Layout, names: Names) -> int:
 
 
 def fill(
-    checkpoint: Checkpoint, layout: Layout, progress: Progress | None = None, cancel: Cancel | None = None
+    checkpoint: TensorSource, layout: Layout, progress: Progress | None = None, cancel: Cancel | None = None
 ) -> None:
     """Read every tensor of a checked layout, in the order of the files, and put it in its place.
 

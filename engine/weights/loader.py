@@ -1,12 +1,13 @@
 """From a model folder to a network with its weights: finds the layout, packs what is to be packed, fills.
 
-The three layouts are told apart by what lies in the folder: our store has a manifest, a published int4 checkpoint has
+The layouts of a folder are told apart by what lies in it: our store has a manifest, a published int4 checkpoint has
 ``quantization_config`` in its config.json, anything else is read as released. The headers are read once, in
 ``StoredWeights``; all that follows, a count of memory as well as the loading, is decided from those.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -20,7 +21,7 @@ from engine.layers.packed_linear import for_processor, install, precision_in
 from engine.quant import PRECISIONS, Precision
 from engine.types import Cancel, Progress
 from engine.weights import compressed_tensors, packed_store
-from engine.weights.layout import Layout, Names, State, check, fill, released
+from engine.weights.layout import Layout, Names, State, TensorSource, check, fill, released
 from engine.weights.safetensors import Checkpoint
 
 Network = TypeVar("Network", bound=nn.Module)
@@ -28,11 +29,12 @@ Network = TypeVar("Network", bound=nn.Module)
 
 @dataclass(frozen=True)
 class StoredWeights:
-    """The headers of a model folder's weights."""
+    """The headers of a model folder's weights, or of a GGUF file's."""
 
-    checkpoint: Checkpoint
+    checkpoint: TensorSource
     precision: Precision | None  # how they are packed; None: they are not
     manifest: packed_store.Manifest | None  # of a store
+    layout: Callable[[State, Names], Layout] = released  # where they are not packed
 
     @staticmethod
     def open(folder: Path, quantization_config: object = None) -> StoredWeights:
@@ -99,7 +101,7 @@ class StoredWeights:
         elif self.precision is not None:
             layout = compressed_tensors.compressed(state, names)
         else:
-            layout = released(state, names)
+            layout = self.layout(state, names)
         skipped = check(self.checkpoint, layout, names)
         return Weights(network, self.checkpoint, layout, state, precision, self.manifest, skipped)
 
@@ -109,12 +111,17 @@ class Weights(Generic[Network]):
     """A folder's weights, checked against their network and not read yet."""
 
     network: Network  # on the meta device
-    checkpoint: Checkpoint
+    checkpoint: TensorSource
     layout: Layout
     state: State
     precision: Precision
     manifest: packed_store.Manifest | None  # of a store
     skipped: int  # tensors that are known and not read
+
+    @property
+    def final_bytes(self) -> int:
+        """What a packed store of them takes on disk, but for its small files."""
+        return sum(self.state.final_bytes(path) for path in (*self.state.plain, *self.state.packed))
 
     def load(self, progress: Progress | None = None, cancel: Cancel | None = None) -> Network:
         """Read everything; the network is ready for inference.

@@ -9,8 +9,10 @@ written beside its place, flushed to the disk and moved.
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import shutil
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -23,7 +25,7 @@ from engine.files import explained, is_bare_name, is_plain_file, read_bytes, rea
 from engine.quant import Precision
 from engine.store_files import COMPANIONS, DRAFT_FILES, DRAFT_FOLDER, MANIFEST, PARTIAL, UNFINISHED
 from engine.types import Cancel, Progress
-from engine.weights.layout import Expected, Layout, State, fill
+from engine.weights.layout import Expected, Layout, State, TensorSource, fill
 from engine.weights.safetensors import FLOATING, MOST_FILES, Checkpoint
 from engine.weights.saving import save_whole
 
@@ -46,6 +48,7 @@ class Shard:
 
     bytes: int
     sha256: str
+    errors: dict[str, tuple[float, float]] = field(default_factory=dict)  # see ``layout.State``; of what was packed
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,14 @@ class Manifest:
     revision: str  # SHA-256 over the headers of its files: which tensors, where, how large
     precision: Precision
     files: dict[str, Shard] = field(default_factory=dict)
+
+    @property
+    def relative_error(self) -> dict[str, float]:
+        """By part, of what this conversion packed: RMS of what packing changed, by the RMS of the source."""
+        parts = list(dict.fromkeys(part for shard in self.files.values() for part in shard.errors))
+        sums = {part: [shard.errors[part] for shard in self.files.values() if part in shard.errors] for part in parts}
+        totals = {part: [math.fsum(column) for column in zip(*found, strict=True)] for part, found in sums.items()}
+        return {part: math.sqrt(error / total) if total else 0.0 for part, (error, total) in totals.items()}
 
     def write(self, path: Path) -> None:
         raw = {"format": FORMAT, "version": VERSION, "source": self.source, "revision": self.revision}
@@ -88,10 +99,19 @@ def _shard(path: Path, name: str, facts: object) -> Shard:
     """An entry of a manifest's files."""
     if not is_bare_name(name):
         raise SafelightError(f"{path} names {quoted(name)}, no file beside it; convert the model again")
-    count, told = (facts.get("bytes"), facts.get("sha256")) if isinstance(facts, dict) else (None, None)
+    known = facts if isinstance(facts, dict) else {}
+    count, told = known.get("bytes"), known.get("sha256")
     if type(count) is not int or not isinstance(told, str) or not HASH.fullmatch(told):
         raise SafelightError(f"{path} is damaged: of {name} it knows {quoted(facts)}; convert the model again")
-    return Shard(count, told)
+    return Shard(count, told, dict(_errors(known.get("errors"))))
+
+
+def _errors(raw: object) -> Iterator[tuple[str, tuple[float, float]]]:
+    """What a manifest says that packing changed; it is shown and nothing depends on it, so what is none is left out."""
+    for part, sums in raw.items() if isinstance(raw, dict) else ():
+        if part in Precision().as_dict() and isinstance(sums, list) and len(sums) == 2:
+            error, total = (float(x) if type(x) in (int, float) and 0 <= x < math.inf else 0.0 for x in sums)
+            yield part, (error, total)
 
 
 def digest(path: Path) -> str:
@@ -137,7 +157,7 @@ def open_store(folder: Path, manifest: Manifest) -> Checkpoint:
 
 
 def fill_verified(
-    checkpoint: Checkpoint,
+    checkpoint: TensorSource,
     layout: Layout,
     manifest: Manifest,
     progress: Progress | None = None,
@@ -177,17 +197,27 @@ def shard_of(part: str) -> str:
     return f"layer-{int(pieces[1]):02}.safetensors" if pieces[0] == "layers" else "rest.safetensors"
 
 
-def revision(checkpoint: Checkpoint) -> str:
+def revision(checkpoint: TensorSource) -> str:
     """SHA-256 over a checkpoint's headers: names, shapes, types and the files' sizes."""
     facts = [(n, h.file.name, h.file.stat().st_size, h.shape, h.dtype) for n, h in checkpoint.headers.items()]
     return hashlib.sha256(repr(sorted(facts)).encode()).hexdigest()
 
 
+def companions_of(folder: Path) -> dict[str, bytes]:
+    """The small files of a model folder that a store has, too.
+
+    Raises:
+        SafelightError: one cannot be read, or is out of all proportion.
+    """
+    return {name: _read(folder / name) for name in COMPANIONS if (folder / name).is_file()}
+
+
 def write_store(
-    checkpoint: Checkpoint,
+    checkpoint: TensorSource,
     layout: Layout,
     state: State,
     precision: Precision,
+    companions: Mapping[str, bytes],
     destination: Path,
     progress: Progress | None = None,
     cancel: Cancel | None = None,
@@ -196,6 +226,7 @@ def write_store(
 
     Args:
         checkpoint, layout, state: from ``loader.Weights``, with ``state.dtype`` None.
+        companions: files that are written beside the weights, by their names.
         progress: called with the share of the layers written, 0 to 1.
         cancel: looked at between layers; what is finished stays and is taken up by the next run.
 
@@ -217,13 +248,13 @@ def write_store(
         for file, group in groups.items()
     }
     _require_disk(destination, sum(size for file, size in sizes.items() if file not in manifest.files))
-    for name in COMPANIONS:
-        if (checkpoint.folder / name).is_file():
-            _copy(checkpoint.folder / name, destination / name)
+    for name, data in companions.items():
+        _write(destination / name, data)
     for done, (file, group) in enumerate(sorted(groups.items()), 1):
         if file not in manifest.files:
             if cancel is not None and cancel.is_set():
                 raise SafelightError(f"the conversion was cancelled; run it again to go on from layer file {file}")
+            state.errors = {}
             fill(checkpoint, group)
             manifest.files[file] = _save_shard(destination / file, state)
             manifest.write(destination / PARTIAL)
@@ -278,14 +309,17 @@ def _copy_draft(source: Path, destination: Path) -> None:
                 destination.mkdir(exist_ok=True)
             except OSError as error:
                 raise explained(error, destination) from error
-            _copy(source / name, destination / name)
+            _write(destination / name, _read(source / name))
 
 
-def _copy(source: Path, destination: Path) -> None:
+def _read(source: Path) -> bytes:
     try:
-        data = read_bytes(source, COMPANION_BYTES)
+        return read_bytes(source, COMPANION_BYTES)
     except OSError as error:
         raise SafelightError(f"{source} cannot be read: {error.strerror or error}") from error
+
+
+def _write(destination: Path, data: bytes) -> None:
     with replacing(destination) as beside:
         beside.write_bytes(data)
 
@@ -307,4 +341,4 @@ def _save_shard(path: Path, state: State) -> Shard:
     except SafelightError as error:
         raise SafelightError(f"{error}. Run the conversion again: it goes on from here") from error
     state.tensors.clear()
-    return Shard(path.stat().st_size, digest(path))
+    return Shard(path.stat().st_size, digest(path), state.errors or {})

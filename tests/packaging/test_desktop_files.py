@@ -152,3 +152,22 @@ def test_another_program_of_the_same_name_stays(bundle: Path, tmp_path: Path) ->
     assert "stays as it is" in done.stderr
     install(bundle, home, "--uninstall")
     assert other.read_text() == "mine"
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux's format")
+def test_an_appimage_has_what_its_tool_wants(bundle: Path, tmp_path: Path) -> None:
+    """With a tool that packs nothing but starts the folder as the one file would: through its AppRun."""
+    tool = tmp_path / "bin" / "appimagetool"
+    tool.parent.mkdir()
+    tool.write_text('#!/bin/sh\nfor last; do :; done\n(cd "$3" && ls && ./AppRun) >"$last"\n')
+    tool.chmod(0o755)
+    out = tmp_path / "Safelight.AppImage"
+    command = [LINUX / "appimage.sh", bundle, out]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={"PATH": f"{tool.parent}:/usr/bin:/bin"}, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert out.read_text().split() == ["AppRun", "safelight.desktop", "safelight.png", "usr", "started"]
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == [], "it clears up"
+    missing = subprocess.run(command, capture_output=True, text=True, env={"PATH": "/usr/bin:/bin"}, check=False)
+    assert (missing.returncode, "appimagetool is not there" in missing.stderr) == (1, True)

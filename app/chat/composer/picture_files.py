@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from PySide6.QtCore import QBuffer, QIODevice
-from PySide6.QtGui import QImage
+from PySide6.QtCore import QBuffer, QByteArray, QIODevice
+from PySide6.QtGui import QImage, QImageWriter
 
 from app.system.i18n import tr
 from engine import SafelightError
@@ -36,9 +36,9 @@ def read_picture(source: Pasted) -> tuple[str, Picture]:
     if isinstance(source, QImage):
         buffer = QBuffer()
         buffer.open(QIODevice.OpenModeFlag.WriteOnly)
-        if not source.save(buffer, "PNG"):
+        if not QImageWriter(buffer, QByteArray(b"png")).write(source):
             raise SafelightError(tr("The picture in the clipboard cannot be read."))
-        return "", open_picture(buffer.data().data())
+        return "", open_picture(bytes(buffer.data().data()))
     path = Path(source)
     name = "".join(char if char.isprintable() else " " for char in path.name).strip()
     try:

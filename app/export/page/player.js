@@ -218,6 +218,8 @@ async function start() {
   byId("task").hidden = !told.task;
   byId("format").textContent = told.task || "";
   byId("prompt").textContent = told.prompt || "";
+  byId("pictures").replaceChildren(...(told.pictures || []).map((src, place) =>
+    element("img", { src, alt: `Picture ${place + 1} of the prompt` })));
   if (told.notice) {
     byId("notice").hidden = false;
     byId("notice").textContent = told.notice;

@@ -15,6 +15,7 @@ from app.session.session import Session
 from app.system.i18n import tr
 from app.window.sidebar import Sidebar
 from engine import SafelightError
+from engine.files import stem_of
 
 SUFFIXES = {"markdown": ".md", "json": ".json", "html": ".html"}
 AskSave = Callable[[str], str]
@@ -114,8 +115,7 @@ class SidebarController(QObject):
         try:
             self._session.saving.require_saved()
             title = library.conversation(conversation).title
-            name = "".join(ch if ch.isalnum() or ch in " -_" else " " for ch in title).strip()[:60] or "conversation"
-            path = self.ask_save(name + SUFFIXES[form])
+            path = self.ask_save(stem_of(title, "conversation") + SUFFIXES[form])
             if path:
                 self._exporting.begin(conversation, form, Path(path))
         except SafelightError as error:

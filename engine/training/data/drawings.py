@@ -113,7 +113,7 @@ class PictureReads:
 def told_right(scores: Tensor, cells: Tensor) -> Tensor:
     """The share of things of which a probe's scores (B, cells, sum(LABELS)) tell all at their middle."""
     labels = cells.view(len(cells), CELLS**2, len(LABELS))
-    told = torch.stack([part.argmax(dim=-1) for part in torch.split(scores, LABELS, dim=-1)], dim=-1)
+    told = torch.stack([part.argmax(dim=-1) for part in torch.split(scores, list(LABELS), dim=-1)], dim=-1)
     middles = labels[..., -1] == 1
     return ((told == labels).all(dim=-1) & middles).sum() / middles.sum()
 

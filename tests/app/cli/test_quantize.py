@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from app.cli.main import main
-from engine import SKILLS
-from engine.training.export import config_dict
+from engine import SKILLS, catalog
+from engine.models.diffusion_gemma.writing import config_dict
+from tests.engine.gguf_files import tiny
 from tests.engine.packing import packable
 
 Capture = pytest.CaptureFixture[str]
@@ -28,6 +30,7 @@ def test_quantize_and_use(tmp_path: Path, capsys: Capture) -> None:
     assert (code, err) == (0, "")
     assert record["precision"]["experts"] == "nf4-g64"
     assert record["bytes"] == sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+    assert record["relative_error"]["experts"] == pytest.approx(0.08, abs=0.02)
     assert record["files"] == len(list(folder.glob("*.safetensors"))) == 7
     code, out, err = run(capsys, "generate", "Spell cat.", "--model", folder, "--device", "cpu", "--json")
     assert (code, err) == (0, "")
@@ -43,9 +46,25 @@ def test_quantize_says_what_it_did(tmp_path: Path, capsys: Capture) -> None:
     assert "packed holds safelight-skills with experts in int4-g32: 1.4 MB in" in out
 
 
+def test_a_gguf_file_is_imported(tmp_path: Path, capsys: Capture) -> None:
+    file, folder = tiny(tmp_path / "tiny.gguf", catalog.resolve(SKILLS)), tmp_path / "packed"
+    code, out, err = run(capsys, "quantize", file, folder, "--tokenizer", SKILLS)
+    first, second, third = out.splitlines()
+    assert (code, err) == (0, "")
+    assert "packed holds tiny.gguf with experts in int4-g32: 0.6 MB in" in first
+    parts = r"attention 0\.\d\d%, dense 0\.\d\d%, experts \d+\.\d\d%, embedding 0\.\d\d%"
+    assert re.fullmatch(f"relative error of packing: {parts}", second)
+    assert third == "text only: images need the original checkpoint"
+    code, out, err = run(capsys, "generate", "hello", "--model", file)
+    assert (code, out) == (2, "")
+    assert "is a GGUF file; import it first: safelight quantize FILE FOLDER" in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["quantize", "nowhere.gguf", "packed"], "there is no file nowhere.gguf"),
+        (["quantize", SKILLS, "packed", "--tokenizer", SKILLS], "--tokenizer is for GGUF files"),
         (["quantize", "nowhere", "packed"], "there is no model at nowhere"),
         (["quantize", SKILLS], "the following arguments are required: DST"),
         (["quantize", SKILLS, "packed", "--to", "q3"], "invalid choice: 'q3'"),

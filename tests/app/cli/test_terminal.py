@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import io
+import sys
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 
 import numpy as np
 import pytest
 
+from app.cli import main as command_line
 from app.cli import terminal, watch
 from app.state.run.canvas import BlockState, CanvasState, CellState
 from engine import (
@@ -20,6 +22,7 @@ from engine import (
     GenerationFinished,
     PrefixPinned,
     StepFinished,
+    windows,
 )
 from engine.tasks import sudoku
 
@@ -207,3 +210,49 @@ def test_boards_mark_what_is_wrong_with_a_sign() -> None:
     assert terminal.boards(puzzle, "." + SOLUTION[1:]).plain.count("!") == 0
     assert terminal.boards(puzzle, SOLUTION[1] + SOLUTION[1:]).plain.count("!") > 1
     assert terminal.boards(SOLUTION, "." + SOLUTION[1:]).plain.count("!") == 1
+
+
+# ------------------------------------------------------------------ old code pages
+
+
+def old_streams(monkeypatch: pytest.MonkeyPatch) -> list[io.TextIOWrapper]:
+    """Standard output and error as a pipe has them on Windows, and older Linux: cp1252, in which → and 日 are not."""
+    made = [io.TextIOWrapper(io.BytesIO(), encoding="cp1252", write_through=True) for _ in range(2)]
+    monkeypatch.setattr("sys.stdout", made[0])
+    monkeypatch.setattr("sys.stderr", made[1])
+    monkeypatch.delenv("PYTHONIOENCODING", raising=False)
+    return made
+
+
+def written(streams: list[io.TextIOWrapper]) -> list[bytes]:
+    return [stream.buffer.getvalue() for stream in streams]  # type: ignore[attr-defined]
+
+
+def test_no_command_fails_over_a_character_that_the_console_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    streams = old_streams(monkeypatch)
+    for command in command_line.COMMANDS:
+        assert command_line.main([command.__name__.rpartition(".")[2], "--help"]) == 0
+    assert command_line.main(["sudoku", SOLUTION[:80] + "日"]) == 2
+    terminal.console(sys.stdout).print(terminal.boards("0" + SOLUTION[1:], SOLUTION))
+    with terminal.note("日本 …"), terminal.progress("日本"):
+        pass
+    out, error = written(streams)
+    assert b"   ?   " in out, "the arrow between the boards"
+    assert error.startswith(b"safelight: ")
+    assert b"Traceback" not in error
+
+
+@pytest.mark.parametrize(
+    ("asked", "kept"), [(None, "日 → ü".encode()), ("cp1252", b"? ? \xfc")], ids=["UTF-8", "as PYTHONIOENCODING says"]
+)
+def test_a_pipe_on_windows_loses_nothing(monkeypatch: pytest.MonkeyPatch, asked: str | None, kept: bytes) -> None:
+    streams = old_streams(monkeypatch)
+    monkeypatch.setattr(windows, "IS_WINDOWS", True)
+    monkeypatch.setattr(terminal, "enable_escape_codes", lambda: False)
+    monkeypatch.setenv("NO_COLOR", "")
+    if asked is not None:
+        monkeypatch.setenv("PYTHONIOENCODING", asked)
+    terminal.prepare_streams()
+    print("日 → ü", end="")
+    assert written(streams)[0] == kept
+    assert not terminal.can_style(Screen())

@@ -151,7 +151,7 @@ def test_an_export_takes_its_pictures_along(library: Library, tmp_path: Path) ->
     assert found(other, RED) == RED
     other.close()
     page = to_html(whole)
-    assert page.count('<img alt="Picture: a.png" src="data:image/png;base64,') == 1  # of the path on show
+    assert page.count('<img alt="Picture: a.png" src="data:image/jpeg;base64,') == 1  # of the path on show
     assert "Picture: a.png" in to_markdown(whole)
 
 

@@ -23,8 +23,8 @@ from engine.decoding.step_program import StepProgram
 from engine.layers.packed_linear import PackedLinear, packed_weights
 from engine.memory.device import Placement, choose
 from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.models.diffusion_gemma.writing import config_dict
 from engine.quant import BF16, PRECISIONS, Activations, Packed, unpack
-from engine.training.export import config_dict
 from tests.engine.packing import packable
 
 CONFIG = packable().config

@@ -1,0 +1,71 @@
+"""The pictures of a run's prompt, in small beside its canvas; hidden where it has none. Follows the player."""
+
+from __future__ import annotations
+
+import threading
+
+from PySide6.QtCore import Qt, Slot
+from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
+
+from app.design.fonts import px
+from app.pictures.source import PictureSource
+from app.pictures.thumb import PictureThumb
+from app.player.player import Player
+from app.state.chat.attachment import AttachedPicture
+from app.system.i18n import tr
+from engine import Recording
+from engine.pictures import Picture
+
+THUMB_HEIGHT = 64  # pixels at 100 %
+WIDTH = 176
+
+
+class PromptPictures(QScrollArea):
+    """``thumbs`` are those of the run that is open, in the order of the prompt."""
+
+    def __init__(self, player: Player) -> None:
+        super().__init__()
+        self._player = player
+        self.thumbs: list[PictureThumb] = []
+        self._shown: tuple[AttachedPicture, ...] = ()
+        self.setAccessibleName(tr("Pictures of the prompt"))
+        self.setWidgetResizable(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        player.opened.connect(self._open)
+        self.hide()
+
+    @Slot()
+    def _open(self) -> None:
+        trace = self._player.trace
+        images = () if trace is None else [image for one in trace.header.messages for image in one.get("images", ())]
+        unique = {image["digest"]: image for image in images}
+        shown = tuple(AttachedPicture("", one["digest"], one["width"], one["height"]) for one in unique.values())
+        self.setVisible(bool(shown))
+        if trace is None or shown == self._shown:
+            return
+        self._shown = shown
+        source = PictureSource(_Found(trace).get)
+        column = QVBoxLayout(inside := QWidget())
+        column.setContentsMargins(16, 16, 0, 16)
+        self.thumbs = [PictureThumb(one, source, THUMB_HEIGHT) for one in shown]
+        for thumb in self.thumbs:
+            column.addWidget(thumb)
+        column.addStretch(1)
+        self.setFixedWidth(px(WIDTH))
+        self.setWidget(inside)
+
+
+class _Found:
+    """The pictures of a recording, read at the first that is asked for; that may be in any thread."""
+
+    def __init__(self, trace: Recording) -> None:
+        self._trace, self._lock = trace, threading.Lock()
+        self._pictures: dict[str, Picture] | None = None
+
+    def get(self, digest: str, _width: int, _height: int) -> Picture | None:
+        with self._lock:
+            if self._pictures is None:
+                self._pictures = {picture.digest: picture for picture in self._trace.pictures}
+            return self._pictures.get(digest)

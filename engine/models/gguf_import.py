@@ -1,0 +1,152 @@
+"""Imports a GGUF file: its model becomes a packed store, dequantised and packed again piece by piece.
+
+The file holds all that a model folder has: shape and sampler in its keys, tokenizer and template beside them. Images
+are not in it: what the model sees with is a file of its own, in a layout of llama.cpp's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import torch
+
+from engine.config import GenerationConfig, ModelConfig
+from engine.errors import SafelightError, quoted
+from engine.memory.plan import Plan
+from engine.models.diffusion_gemma import gguf
+from engine.models.diffusion_gemma.writing import config_dict, generation_dict
+from engine.models.folder import ModelFolder, convert
+from engine.models.registry import FAMILIES
+from engine.quant import DEFAULT, Precision
+from engine.text.gguf_tokenizer import tokenizer_files
+from engine.text.template_compiling import compile_template
+from engine.text.tokenizer import Tokenizer
+from engine.types import Cancel, Progress
+from engine.weights.gguf.checkpoint import GGUFCheckpoint, in_pieces
+from engine.weights.gguf.header import GGUFHeader
+from engine.weights.loader import StoredWeights
+from engine.weights.packed_store import Manifest, companions_of
+
+OWN = ("config.json", "generation_config.json")  # made from the file's keys, whatever the tokenizer's folder has
+
+
+@dataclass(frozen=True)
+class GGUFModel(ModelFolder):
+    """A GGUF file of a family that is known, with its header and small files read."""
+
+    header: GGUFHeader
+    defaults: GenerationConfig
+    tokenizer: dict[str, bytes]  # the files of one
+
+    @staticmethod
+    def open_file(path: Path, tokenizer: Path | None = None) -> GGUFModel:
+        """
+        Args:
+            tokenizer: a model folder whose tokenizer and chat template are taken in place of the file's.
+
+        Raises:
+            SafelightError: the file is damaged, or of another model; or its tokenizer cannot be used.
+        """
+        header = GGUFHeader.read(path)
+        found = header.values.get("general.architecture")
+        if found != gguf.ARCHITECTURE:
+            name = header.values.get("general.name")
+            title = f" ({quoted(name)})" if isinstance(name, str) else ""
+            raise SafelightError(
+                f"{path} holds a model of the architecture {quoted(found)}{title}; only DiffusionGemma, "
+                f"{gguf.ARCHITECTURE!r}, is imported"
+            )
+        files = _tokenizer_of(path, header) if tokenizer is None else _tokenizer_in(tokenizer)
+        fast = Tokenizer.from_bytes(files["tokenizer.json"], f"the tokenizer of {tokenizer or path}")
+        table = header.tensors.get(gguf.TABLE)
+        with _named(path):
+            if table is None:
+                raise SafelightError(f"lacks the tensor {gguf.TABLE}")
+            divisors = GGUFCheckpoint(header).read(gguf.ROPE).tolist() if gguf.ROPE in header.tensors else None
+            config = gguf.read_config(header.values, table.shape, divisors)
+            ends = {text: token for text in gguf.ENDS if (token := fast.token_id(text)) is not None}
+            defaults = gguf.read_generation(header.values, ends)
+        if fast.vocab_size > config.vocab_size:
+            raise SafelightError(f"{path}: its tokenizer has {fast.vocab_size} tokens, its model {config.vocab_size}")
+        family = dataclasses.replace(FAMILIES["diffusion_gemma"], names=gguf.NAMES)
+        return GGUFModel(path, config_dict(config), family, config, header, defaults, files)
+
+    @cached_property
+    def stored(self) -> StoredWeights:
+        return StoredWeights(GGUFCheckpoint(self.header), None, None, in_pieces)
+
+    def companions(self) -> dict[str, bytes]:
+        ends = list(self.defaults.eos_token_ids)
+        made = {"config.json": self.raw, "generation_config.json": generation_dict(self.defaults, ends)}
+        return {name: json.dumps(raw, indent=2).encode() for name, raw in made.items()} | self.tokenizer
+
+    def _described(self, _quantization: str) -> tuple[ModelConfig, Precision | None, list[str]]:
+        return self.config, None, ["text only: images need the original checkpoint"]
+
+
+def plan_import(path: Path) -> Plan:
+    """Count what the imported model would take, in memory and on disk, from the header alone.
+
+    Raises:
+        SafelightError: as ``import_gguf``, before anything is written.
+    """
+    opened = GGUFModel.open_file(path)
+    weights = opened.weights(DEFAULT, torch.device("meta"), None)
+    return dataclasses.replace(opened.plan(quantization=DEFAULT), copy_bytes=weights.final_bytes)
+
+
+def import_gguf(
+    source: Path,
+    destination: Path,
+    quantization: str,
+    device: torch.device,
+    progress: Progress | None = None,
+    cancel: Cancel | None = None,
+    tokenizer: Path | None = None,
+) -> Manifest:
+    """Convert a GGUF file into a packed store, as ``folder.quantize`` does a folder.
+
+    Args:
+        tokenizer: a model folder whose tokenizer and chat template are taken in place of the file's.
+
+    Raises:
+        SafelightError: the file is damaged or of another model, its tokenizer cannot be used, or the destination
+            cannot.
+    """
+    return convert(GGUFModel.open_file(source, tokenizer), destination, quantization, device, progress, cancel)
+
+
+def _tokenizer_of(path: Path, header: GGUFHeader) -> dict[str, bytes]:
+    try:
+        files = tokenizer_files(header.values)
+    except SafelightError as error:
+        raise SafelightError(
+            f"{path} {error}. Download tokenizer.json and the chat template of the original model, and give their "
+            f"folder: safelight quantize FILE DST --tokenizer FOLDER"
+        ) from None
+    with _named(path):
+        compile_template(files["chat_template.jinja"].decode())
+    return files
+
+
+def _tokenizer_in(folder: Path) -> dict[str, bytes]:
+    found = {name: data for name, data in companions_of(folder).items() if name not in OWN}
+    missing = [name for name in ("tokenizer.json", "tokenizer_config.json") if name not in found]
+    if missing:
+        raise SafelightError(f"{folder} has no {missing[0]}; give the folder of a model")
+    return found
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Put the file's name before an error."""
+    try:
+        yield
+    except SafelightError as error:
+        raise SafelightError(f"{error}" if str(path) in str(error) else f"{path} {error}") from None

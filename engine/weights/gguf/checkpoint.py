@@ -1,0 +1,103 @@
+"""The tensors of a GGUF file, dequantised piece by piece, and their layout.
+
+A stack of experts is read matrix by matrix, and a large table by rows, so that no more than a piece is in memory in
+fp32. Each piece has a name of its own: ``blk.0.ffn_down_exps.weight[7]``, ``token_embd.weight[0:5957]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+
+import numpy as np
+import torch
+from gguf.constants import GGMLQuantizationType
+from gguf.quants import dequantize
+from torch import Tensor
+
+from engine.errors import SafelightError
+from engine.files import open_regular, read_up_to
+from engine.weights.gguf.header import GGUFHeader, TensorInfo
+from engine.weights.layout import Expected, Layout, Names, Place, State
+from engine.weights.safetensors import Header
+
+AT_ONCE = 2**24  # numbers of a matrix that are dequantised at a time
+NOT_WEIGHTS = ("F64", "I8", "I16", "I32", "I64", "Q8_1", "Q8_K", "Q1_0")  # that no model's weights have, or not read
+TYPES = tuple(kind.name for kind in GGMLQuantizationType if kind.name not in NOT_WEIGHTS)
+
+
+@dataclass(frozen=True)
+class TensorPiece:
+    """Some rows of a tensor."""
+
+    suffix: str  # of its name
+    place: Place  # in the tensor
+    shape: tuple[int, ...]
+    first_row: int  # of the tensor's rows, in whatever matrix they are
+
+
+def pieces(shape: tuple[int, ...]) -> Iterator[TensorPiece]:
+    """What a tensor is read in."""
+    if len(shape) == 3:
+        for index in range(shape[0]):
+            yield TensorPiece(f"[{index}]", (index,), shape[1:], index * shape[1])
+        return
+    rows = max(1, AT_ONCE // shape[-1])
+    if len(shape) != 2 or shape[0] <= rows:
+        yield TensorPiece("", (), shape, 0)
+        return
+    for start in range(0, shape[0], rows):
+        end = min(start + rows, shape[0])
+        yield TensorPiece(f"[{start}:{end}]", (slice(start, end),), (end - start, shape[1]), start)
+
+
+class GGUFCheckpoint:
+    """As ``safetensors.Checkpoint``, of one GGUF file, which stands for the folder."""
+
+    def __init__(self, file: GGUFHeader) -> None:
+        self.folder = file.path
+        self.headers: dict[str, Header] = {}
+        self._pieces: dict[str, tuple[TensorInfo, TensorPiece]] = {}
+        for name, tensor in file.tensors.items():
+            for piece in pieces(tensor.shape):
+                self.headers[name + piece.suffix] = Header(file.path, piece.shape, tensor.type.name)
+                self._pieces[name + piece.suffix] = tensor, piece
+
+    def read(self, name: str) -> Tensor:
+        """A piece, dequantised, in fp32 on the CPU.
+
+        Raises:
+            SafelightError: the file has become shorter, cannot be read, or holds a value that is not finite.
+        """
+        tensor, piece = self._pieces[name]
+        rows = prod(piece.shape[:-1])
+        size = rows * tensor.row_bytes
+        try:
+            with open_regular(self.folder) as file:
+                file.seek(tensor.start + piece.first_row * tensor.row_bytes)
+                data = read_up_to(file, size)
+        except OSError as error:
+            raise SafelightError(f"{self.folder} cannot be read: {error.strerror or error}") from error
+        if len(data) < size:
+            raise SafelightError(f"{self.folder} is truncated: tensor {name} is not whole. Download it again")
+        blocks = np.frombuffer(data, np.uint8).reshape(rows, tensor.row_bytes)
+        with np.errstate(all="ignore"):  # scales that are not finite, or none: looked at below
+            values = dequantize(blocks, tensor.type)
+        if not np.isfinite(values).all():
+            raise SafelightError(f"{self.folder}: tensor {name} holds values that are not finite. Download it again")
+        return torch.from_numpy(np.require(values, requirements="W").reshape(piece.shape))
+
+
+def in_pieces(state: State, names: Names) -> Layout:
+    """The layout of a GGUF file whose tensors ``names`` knows."""
+    shapes = {path: tuple(parameter.shape) for path, parameter in state.plain.items()}
+    shapes |= {path: module.shape for path, module in state.packed.items()}
+    return {
+        names.released(path) + piece.suffix: Expected(
+            piece.shape, TYPES, path, partial(state.put, path, place=piece.place)
+        )
+        for path, shape in shapes.items()
+        for piece in pieces(shape)
+    }

@@ -1,0 +1,211 @@
+"""The header of a GGUF file, within bounds: its values, and where its tensors lie. No tensor is read.
+
+The ``gguf`` package's own reader believes the counts, lengths and offsets of its file, and makes an array of each value
+of a list. So the header is read here; the package's tables of types and its arithmetic are used.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
+
+from engine.errors import SafelightError, quoted
+from engine.files import open_regular, read_up_to
+
+HEADER_BYTES = 2**26  # Gemma's takes 21 MB: a vocabulary of 2^18 tokens and twice as many merges
+MOST_KEYS = 2**12  # DiffusionGemma's has 44
+MOST_TENSORS = 2**14  # DiffusionGemma's has 692
+MOST_STRINGS = 2**21  # in all lists
+MOST_DIMENSIONS = 4
+MOST_ALIGNMENT = 2**20
+VERSIONS = (2, 3)
+
+Value: TypeAlias = bool | int | float | str | list[int] | list[float] | list[bool] | list[str]
+
+_SCALARS = {  # layouts, by the number of the type
+    0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d",
+}  # fmt: skip
+_FLOAT, _STRING, _LIST = 6, 8, 9
+_MARKED = "split.count"  # of a file that is one of several
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """A tensor in the file, in rows of whole blocks."""
+
+    shape: tuple[int, ...]  # outermost dimension first, as torch has it
+    type: GGMLQuantizationType
+    start: int  # byte of the file
+
+    @property
+    def row_bytes(self) -> int:
+        numbers, size = GGML_QUANT_SIZES[self.type]
+        return self.shape[-1] // numbers * size
+
+    @property
+    def bytes(self) -> int:
+        return prod(self.shape[:-1]) * self.row_bytes
+
+
+@dataclass(frozen=True)
+class GGUFHeader:
+    """What a file says of itself."""
+
+    path: Path
+    values: dict[str, Value]
+    tensors: dict[str, TensorInfo]
+    bytes: int  # of the whole file
+
+    @staticmethod
+    def read(path: Path) -> GGUFHeader:
+        """
+        Raises:
+            SafelightError: it is no GGUF file, one of several parts, damaged, truncated or out of bounds.
+        """
+        try:
+            with open_regular(path) as file:
+                size = os.fstat(file.fileno()).st_size
+                data = read_up_to(file, HEADER_BYTES)
+        except FileNotFoundError:
+            raise SafelightError(f"there is no file {path}") from None
+        except OSError as error:
+            raise SafelightError(f"{path} cannot be read: {error.strerror or error}") from error
+        try:
+            return _parsed(path, _Cursor(data, size), size)
+        except _HeaderError as error:
+            raise SafelightError(f"{path} {error}") from None
+
+
+class _HeaderError(Exception):
+    """What is wrong with the header; goes behind the file's name."""
+
+
+class _Cursor:
+    """Takes values from the beginning of a file, one after the other."""
+
+    def __init__(self, data: bytes, size: int) -> None:
+        self.data, self.size, self.at = data, size, 0
+        self.strings = MOST_STRINGS
+
+    def skip(self, count: int) -> int:
+        """Where the next ``count`` bytes begin, all of which are there."""
+        start = self.at
+        if count > len(self.data) - start:
+            is_long = len(self.data) < self.size and count <= self.size - start
+            raise _HeaderError(
+                f"has a header of more than {HEADER_BYTES:,} bytes, the most that is read"
+                if is_long
+                else "is truncated: it ends within its header. Download it again"
+            )
+        self.at = start + count
+        return start
+
+    def number(self, layout: str) -> int | float | bool:
+        start = self.skip(struct.calcsize(layout))
+        found: int | float | bool = struct.unpack_from(layout, self.data, start)[0]
+        return found
+
+    def count(self, layout: str = "<Q") -> int:
+        return int(self.number(layout))
+
+    def text(self) -> str:
+        length = self.count()
+        start = self.skip(length)
+        return self.data[start : self.at].decode("utf-8", "replace")
+
+    def value(self, kind: int) -> Value:
+        if kind == _STRING:
+            return self.text()
+        if kind == _LIST:
+            return self.list(self.count("<I"), self.count())
+        if kind not in _SCALARS:
+            raise _HeaderError(f"is damaged: it has a value of the unknown type {kind}. Download it again")
+        found = self.number(_SCALARS[kind])
+        return float(str(np.float32(found))) if kind == _FLOAT else found  # 0.1, not 0.10000000149
+
+    def list(self, kind: int, count: int) -> Value:
+        if kind == _STRING:
+            self.strings -= count
+            if self.strings < 0:
+                raise _HeaderError(f"has lists of more than {MOST_STRINGS:,} strings, the most that are read")
+            return [self.text() for _ in range(count)]
+        if kind not in _SCALARS:
+            raise _HeaderError(f"has a list of values of the type {kind}, which is not read")
+        layout = np.dtype(_SCALARS[kind])
+        start = self.skip(count * layout.itemsize)
+        found: list[int] | list[float] = np.frombuffer(self.data, layout, count, start).tolist()
+        return found
+
+
+def _parsed(path: Path, cursor: _Cursor, size: int) -> GGUFHeader:
+    if cursor.data[:4] != b"GGUF":
+        raise _HeaderError("is no GGUF file. Choose another one")
+    cursor.skip(4)
+    version = cursor.count("<I")
+    if version not in VERSIONS:
+        why = "is written for big-endian machines" if version & 0xFFFF == 0 else f"is of GGUF version {version}"
+        raise _HeaderError(f"{why}; versions {VERSIONS[0]} and {VERSIONS[1]} of the usual byte order are read")
+    counts = cursor.count(), cursor.count()
+    for count, most, what in zip(counts, (MOST_TENSORS, MOST_KEYS), ("tensors", "keys"), strict=True):
+        if count > most:
+            raise _HeaderError(f"says that it has {count:,} {what}; at most {most:,} are read")
+    values: dict[str, Value] = {}
+    for _ in range(counts[1]):
+        key = cursor.text()
+        if key in values:
+            raise _HeaderError(f"is damaged: it has the key {quoted(key)} twice. Download it again")
+        values[key] = cursor.value(cursor.count("<I"))
+    parts = values.get(_MARKED, 1)
+    if isinstance(parts, int) and parts > 1:
+        raise _HeaderError(f"is one of {parts} parts; join them to one file first (llama-gguf-split --merge)")
+    tensors: dict[str, TensorInfo] = {}
+    for _ in range(counts[0]):
+        name = cursor.text()
+        if name in tensors:
+            raise _HeaderError(f"is damaged: it has the tensor {quoted(name)} twice. Download it again")
+        tensors[name] = _tensor(name, cursor)
+    return GGUFHeader(path, values, dict(_placed(tensors, cursor, values, size)), size)
+
+
+def _tensor(name: str, cursor: _Cursor) -> TensorInfo:
+    """A tensor whose ``start`` is counted from where the tensors begin."""
+    dimensions = cursor.count("<I")
+    if not 1 <= dimensions <= MOST_DIMENSIONS:
+        raise _HeaderError(f"is damaged: tensor {quoted(name)} has {dimensions} dimensions. Download it again")
+    shape = tuple(cursor.count() for _ in range(dimensions))[::-1]
+    number, start = cursor.count("<I"), cursor.count()
+    if number not in tuple(GGMLQuantizationType):
+        raise _HeaderError(f"has tensor {quoted(name)} in the unknown type {number}; use a file in Q8_0 or Q4_K_M")
+    kind = GGMLQuantizationType(number)
+    numbers = GGML_QUANT_SIZES[kind][0]
+    if not all(shape) or shape[-1] % numbers:
+        raise _HeaderError(
+            f"is damaged: tensor {quoted(name)} of shape {shape} does not divide into blocks of {numbers} ({kind.name})"
+        )
+    return TensorInfo(shape, kind, start)
+
+
+def _placed(
+    tensors: dict[str, TensorInfo], cursor: _Cursor, values: dict[str, Value], size: int
+) -> Iterator[tuple[str, TensorInfo]]:
+    """The tensors with the bytes of the file that they start at; all lie within it."""
+    alignment = values.get("general.alignment", 32)
+    if not isinstance(alignment, int) or not 1 <= alignment <= MOST_ALIGNMENT or alignment & (alignment - 1):
+        raise _HeaderError(f"is damaged: its tensors are aligned to {quoted(alignment)} bytes. Download it again")
+    begin = -(-cursor.at // alignment) * alignment
+    for name, tensor in tensors.items():
+        placed = TensorInfo(tensor.shape, tensor.type, begin + tensor.start)
+        if placed.start + placed.bytes > size:
+            raise _HeaderError(
+                f"is truncated: tensor {quoted(name)} ends at byte {placed.start + placed.bytes:,} of {size:,}. "
+                "Download it again"
+            )
+        yield name, placed

@@ -1,0 +1,202 @@
+"""Starts an installed Safelight or a bundle as its user would, and says what works. The standard library alone.
+
+``smoke.py PROGRAM [--window PROGRAM]``: on the processor, with every embedded model, from an empty folder, as a user
+without files and settings. Prints a line a check; exit status 0 or 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+SECONDS = 300.0
+PROMPT, ANSWER = "What is 47 + 5?", "52"
+PUZZLE = "504608902602105308108302507809701403406803701703904806901507204207409605305206109"
+# What a program needs of its environment; all else, as this checkout's settings, is left out.
+PASSED = (
+    *(
+        "PATH",
+        "LANG",
+        "DISPLAY",
+        "XAUTHORITY",
+        "WAYLAND_DISPLAY",
+        "XDG_RUNTIME_DIR",
+        "QT_QPA_PLATFORM",
+        "OMP_NUM_THREADS",
+    ),
+    *(
+        "SYSTEMROOT",
+        "SYSTEMDRIVE",
+        "COMSPEC",
+        "PATHEXT",
+        "TEMP",
+        "TMP",
+        "PROCESSOR_ARCHITECTURE",
+        "NUMBER_OF_PROCESSORS",
+    ),
+)
+
+
+class SmokeError(Exception):
+    """What did not work, in one line."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """The commands, the window, and where they run."""
+
+    commands: str
+    window: str
+    folder: Path
+    environment: Mapping[str, str]
+
+    def run(self, *arguments: str, window: bool = False) -> str:
+        """Standard output of a command that succeeds.
+
+        Raises:
+            SmokeError: it fails, or takes too long.
+        """
+        command = [self.window if window else self.commands, *arguments]
+        try:
+            done = subprocess.run(command, capture_output=True, check=False, timeout=SECONDS, **self.where)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise SmokeError(str(error)) from None
+        out, complaint = (stream.decode("utf-8", "replace") for stream in (done.stdout, done.stderr))
+        if done.returncode:
+            raise SmokeError(f"exit status {done.returncode}: {(complaint or out).strip()[-500:]}")
+        return out
+
+    @property
+    def where(self) -> dict[str, Any]:
+        return {"cwd": self.folder, "env": dict(self.environment)}
+
+
+def generate(program: Program) -> str:
+    return expect(ANSWER, json.loads(program.run("generate", PROMPT, "--json", "--seed", "0"))["text"])
+
+
+def wedlm(program: Program) -> str:
+    said = json.loads(program.run("generate", PROMPT, "--json", "--seed", "0", "--model", "safelight-wedlm"))
+    return expect(ANSWER, said["text"])
+
+
+def decide(program: Program) -> str:
+    asked = "Does Ben have more coins than Ann?"
+    said = program.run("decide", "Ann has 3 coins. Ben has 5.", "--yes-no", asked, "--json")
+    return expect('"yes"', said)
+
+
+def sudoku(program: Program) -> str:
+    return expect('"valid": true', program.run("sudoku", PUZZLE, "--json", "--seed", "0"))
+
+
+def plans(program: Program) -> str:
+    names = sorted(path.parent.name for path in (ROOT / "assets" / "models").glob("*/config.json"))
+    for name in names:
+        expect('"fits": true', json.dumps(json.loads(program.run("plan", name, "--json"))))
+    return f"{len(names)} models"
+
+
+def export(program: Program) -> str:
+    program.run("export", str(ROOT / "assets" / "traces" / "count.sltrace"), "run.gif")
+    return f"{(program.folder / 'run.gif').stat().st_size} bytes"
+
+
+def serve(program: Program) -> str:
+    """The server starts, answers a request and ends."""
+    command = [program.commands, "serve", "--json"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, **program.where)
+    try:
+        assert server.stdout is not None
+        address = json.loads(server.stdout.readline() or "{}")
+        if "url" not in address:
+            raise SmokeError("it ended before it listened")
+        body = {"model": "safelight-skills", "seed": 0, "messages": [{"role": "user", "content": PROMPT}]}
+        request = urllib.request.Request(
+            address["url"].rstrip("/").removesuffix("/v1") + "/v1/chat/completions",
+            json.dumps(body).encode(),
+            {"Authorization": f"Bearer {address['api_key']}", "Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=SECONDS) as reply:
+            return expect(ANSWER, json.load(reply)["choices"][0]["message"]["content"])
+    finally:
+        server.terminate()
+        server.wait(SECONDS)
+
+
+def window(program: Program) -> str:
+    """The real window loads a model, is asked by the keyboard, and prints the answer where it has a console."""
+    said = program.run("--seed", "0", "--self-test", PROMPT, window=True)
+    return expect(ANSWER, said) if program.window == program.commands else "exit status 0"
+
+
+def bad_input(program: Program) -> str:
+    try:
+        program.run("generate", "Hello.", "--model", "no-such-model")
+    except SmokeError as error:
+        return expect("there is no model", str(error))
+    raise SmokeError("a model that is not there was taken")
+
+
+CHECKS: tuple[Callable[[Program], str], ...] = (
+    *(plans, generate, wedlm, decide, sudoku, export, serve, window, bad_input),
+)
+
+
+def expect(words: str, said: str) -> str:
+    """
+    Raises:
+        SmokeError: the words are not in it.
+    """
+    if words not in said:
+        raise SmokeError(f"{words!r} is not in {said[:300]!r}")
+    return words
+
+
+def bare(folder: Path, given: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a user without files and settings, and of this machine only what a program needs."""
+    home = folder / "home"
+    home.mkdir()
+    own = dict.fromkeys(("HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA"), str(home))
+    passed = {name: value for name, value in given.items() if name.upper() in PASSED}
+    return {"QT_QPA_PLATFORM": "offscreen", "LANG": "C.UTF-8"} | passed | own
+
+
+def check(program: Program, checks: tuple[Callable[[Program], str], ...] = CHECKS) -> int:
+    """Run all checks, whatever the others come to; exit status 0 or 1."""
+    failed = 0
+    for each in checks:
+        start = time.monotonic()
+        try:
+            found, mark = each(program), "ok"
+        except (SmokeError, OSError, ValueError, KeyError) as error:
+            found, mark = " ".join(f"{type(error).__name__}: {error}".split()), "FAILED"
+            failed += 1
+        print(f"{mark:6} {each.__name__:10} {time.monotonic() - start:6.1f} s  {found}", flush=True)
+    return int(failed > 0)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("program", help="the command: safelight, safelight-cli.exe, or a path to it")
+    parser.add_argument("--window", metavar="PROGRAM", help="the window, where it is another program, as on Windows")
+    args = parser.parse_args()
+    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr, unused-ignore]
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        place = Path(folder).resolve()
+        return check(Program(args.program, args.window or args.program, place, bare(place, os.environ)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+"""The pictures of a run's prompt beside its canvas, and in the page that replays it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app.export.html import write
+from app.export.options import Options
+from app.inspector.canvas.prompt_pictures import PromptPictures
+from app.player.player import Player
+from engine import Trace
+from engine.pictures import Picture
+from engine.text.message import image_of
+from tests.engine import traces
+from tests.engine.drawn import picture
+
+RED, BLUE = picture("red"), picture("blue")
+
+
+def run(*there: Picture) -> Trace:
+    """A run that was shown both, with the bytes of some."""
+    images = (image_of(RED), image_of(BLUE))
+    message = {"role": "user", "content": "prompt", "images": images}
+    made = Trace(header=traces.header(messages=(message, message)), pictures=there)
+    for event in traces.made_up():
+        made.append(event)
+    return made
+
+
+@pytest.fixture
+def player() -> Player:
+    return Player()
+
+
+def test_each_picture_stands_beside_the_canvas_once(qtbot: QtBot, player: Player) -> None:
+    view = PromptPictures(player)
+    qtbot.addWidget(view)
+    player.open(run(RED))
+    assert not view.isHidden()
+    assert [thumb.shown.digest for thumb in view.thumbs] == [RED.digest, BLUE.digest]
+    qtbot.waitUntil(lambda: not any(thumb.is_loading for thumb in view.thumbs))
+    assert view.thumbs[0].image is not None
+    assert view.thumbs[1].is_missing
+    player.open(Trace(header=traces.header()))
+    assert view.isHidden()
+
+
+def told(tmp_path: Path, *, prompt: bool) -> dict[str, object]:
+    for _ in write(run(RED), tmp_path / "a.html", Options(prompt=prompt)):
+        pass
+    found = re.search(r'<script[^>]*type="application/json"[^>]*>(.*?)</script>', (tmp_path / "a.html").read_text())
+    assert found is not None
+    data = json.loads(found.group(1))
+    assert isinstance(data, dict)
+    return data
+
+
+def test_the_page_of_a_run_shows_its_pictures(tmp_path: Path) -> None:
+    pictures = told(tmp_path, prompt=True)["pictures"]
+    assert isinstance(pictures, list)
+    assert [url[:23] for url in pictures] == ["data:image/jpeg;base64,"]
+    assert "pictures" not in told(tmp_path, prompt=False)

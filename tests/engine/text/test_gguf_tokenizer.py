@@ -1,0 +1,132 @@
+"""A tokenizer out of a GGUF file's keys splits and joins every text as the tokenizer that was written there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers.convert_slow_tokenizer import generate_merges
+
+from engine import SafelightError, catalog
+from engine.text.chat_template import ChatTemplate
+from engine.text.gguf_tokenizer import PREFIX, merges_from, tokenizer_files
+from engine.text.tokenizer import Tokenizer
+from tests.engine.gguf_files import tokenizer_values
+
+TEXTS = (
+    "hello  hello\n\n\nworld",
+    " a lot of   spaces ",
+    "<|turn>user\nhello<turn|><|channel>thought\n<channel|>",
+    "<table>ll<unk>he</table>",
+    "é→漢 no such sign \u2603 \U0001f600",
+    "",
+)
+MARKED = ("<|turn>", "<turn|>", "<|channel>", "<channel|>")
+
+
+def gemma_like(folder: Path) -> Path:
+    """A small tokenizer of Gemma's kind: spaces written as ▁, bytes for what is unknown, merges, tokens added."""
+    special = ["<pad>", "<eos>", "<bos>", "<unk>", *MARKED]
+    signs = sorted(set("helowrdasptcinkf\n<>tb/|u") | {"\u2581", "é"})
+    words = ["he", "ll", "hell", "hello", "\u2581hello", "\u2581\u2581", "or", "wor", "ld", "world", "\n\n"]
+    tokens = [*special, *(f"<0x{byte:02X}>" for byte in range(256)), *signs, *words, "<table>", "</table>"]
+    merges = ["h e", "l l", "he ll", "hell o", "\u2581 hello", "\u2581 \u2581", "o r", "w or", "l d", "wor ld", "\n \n"]
+    plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    raw = {
+        "version": "1.0",
+        "added_tokens": [
+            {"id": tokens.index(token), "content": token, **plain, "special": token in special}
+            for token in (*special, "<table>", "</table>")
+        ],
+        "normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"},
+        "pre_tokenizer": {
+            "type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False,
+        },
+        "decoder": {
+            "type": "Sequence",
+            "decoders": [
+                {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "},
+                {"type": "ByteFallback"},
+                {"type": "Fuse"},
+            ],
+        },
+        "model": {
+            "type": "BPE", "unk_token": "<unk>", "fuse_unk": True, "byte_fallback": True,
+            "vocab": {token: index for index, token in enumerate(tokens)},
+            "merges": [merge.split(" ") for merge in merges],
+        },
+    }  # fmt: skip
+    folder.mkdir(exist_ok=True)
+    (folder / "tokenizer.json").write_text(json.dumps(raw), encoding="utf-8")
+    settings = {"bos_token": "<bos>", "eos_token": "<eos>", "pad_token": "<pad>", "unk_token": "<unk>"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    (folder / "chat_template.jinja").write_text("{{ bos_token }}{{ messages[0]['content'] }}<turn|>")
+    return folder
+
+
+def made(values: dict[str, Any], folder: Path) -> Path:
+    folder.mkdir()
+    for name, data in tokenizer_files(values).items():
+        (folder / name).write_bytes(data)
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["embedded", "gemma", "shown"])
+def test_it_is_the_tokenizer_that_was_written(kind: str, tmp_path: Path) -> None:
+    source = catalog.resolve(catalog.SKILLS) if kind == "embedded" else gemma_like(tmp_path / "gemma")
+    values = tokenizer_values(source)
+    if kind == "shown":  # as Gemma 4's converter has them
+        types, tokens = values[PREFIX + "token_type"], values[PREFIX + "tokens"]
+        values[PREFIX + "token_type"] = [4 if t in MARKED[2:] else n for t, n in zip(tokens, types, strict=True)]
+    folder = made(values, tmp_path / "made")
+    own, meant = Tokenizer.from_folder(folder), Tokenizer.from_folder(source)
+    assert own.fast.get_vocab() == meant.fast.get_vocab()
+    for text in TEXTS:
+        ids = meant.encode(text)
+        assert own.encode(text) == ids
+        assert own.decode(ids) == meant.decode(ids)
+        assert own.decode(ids, skip_special=False) == meant.decode(ids, skip_special=False)
+    assert [own.is_special(i) for i in range(own.vocab_size)] == [meant.is_special(i) for i in range(own.vocab_size)]
+    messages = [{"role": "user", "content": "hello"}]
+    assert ChatTemplate.from_folder(folder).render(messages) == ChatTemplate.from_folder(source).render(messages)  # type: ignore[arg-type]
+
+
+def test_merges_are_made_from_scores_as_transformers_makes_them() -> None:
+    words = ["a", "b", "c", "ab", "bc", "abc", "aa", "aab", "cab", "<x>", "x", "<x"]
+    vocabulary = {word: index for index, word in enumerate(words)}
+    scores = [0.0, 0.0, 0.0, -1.0, -2.0, -3.0, -1.0, -3.0, -2.5, -9.0, 0.0, -8.0]
+    expected = generate_merges(vocabulary, list(zip(words, scores, strict=True)), {"<x>"})
+    assert merges_from(vocabulary, scores, {"<x>"}) == expected
+    assert len(expected) > 6
+
+
+def test_without_merges_the_scores_are_taken(tmp_path: Path) -> None:
+    source = gemma_like(tmp_path / "gemma")
+    values = tokenizer_values(source, "llama")
+    del values[PREFIX + "merges"]
+    order = ["\n\n", "world", "ld", "wor", "or", "\u2581\u2581", "\u2581hello", "hello", "hell", "ll", "he"][::-1]
+    values[PREFIX + "scores"] = [-1.0 - order.index(t) if t in order else 0.0 for t in values[PREFIX + "tokens"]]
+    own, meant = Tokenizer.from_folder(made(values, tmp_path / "made")), Tokenizer.from_folder(source)
+    assert [own.encode(text) for text in TEXTS] == [meant.encode(text) for text in TEXTS]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tokenizer.chat_template": None}, "has no chat template"),
+        ({PREFIX + "tokens": None}, "has no tokenizer"),
+        ({PREFIX + "tokens": [1, 2]}, "has no tokenizer"),
+        ({PREFIX + "tokens": ["a", "a"]}, "the token 'a' twice"),
+        ({PREFIX + "model": "gpt2"}, "has a tokenizer of the kind 'gpt2', whose rules are not in the file"),
+        ({PREFIX + "add_space_prefix": True}, "puts a space before each text"),
+        ({PREFIX + "token_type": [1]}, "whose tokens have no types"),
+        ({PREFIX + "merges": ["he llo!"]}, "the merge 'he llo!', which is none of its tokens"),
+        ({PREFIX + "merges": None}, "with neither merges nor scores"),
+    ],
+)
+def test_what_cannot_be_used_is_said(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    values = tokenizer_values(gemma_like(tmp_path / "gemma")) | changes
+    with pytest.raises(SafelightError, match=message):
+        tokenizer_files({name: value for name, value in values.items() if value is not None})

@@ -1,0 +1,139 @@
+"""GGUF files: the header within bounds, and each tensor as the ``gguf`` package's own reader has it."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, GGUFReader
+from gguf.quants import dequantize
+
+from engine import SafelightError, catalog
+from engine.weights.gguf import checkpoint
+from engine.weights.gguf.checkpoint import TYPES, GGUFCheckpoint
+from engine.weights.gguf.header import GGUFHeader
+from tests.engine import gguf_files
+
+SKILLS = catalog.resolve(catalog.SKILLS)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return gguf_files.tiny(tmp_path_factory.mktemp("gguf") / "tiny.gguf", SKILLS, gguf_files.q4_k_m)
+
+
+def test_it_reads_what_the_packages_reader_reads(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint, "AT_ONCE", 50 * 256)  # the table in three pieces
+    header, oracle = GGUFHeader.read(whole), GGUFReader(whole)
+    own = {name: field.contents() for name, field in oracle.fields.items() if not name.startswith("GGUF.")}
+    assert header.values.keys() == own.keys()
+    for name, value in header.values.items():
+        assert value == (pytest.approx(own[name], rel=1e-6) if isinstance(value, float) else own[name])
+    assert header.values["diffusion.eb_entropy_bound"] == 0.2  # and not what fp32 has for it
+    read = GGUFCheckpoint(header)
+    assert [name for name in read.headers if name.startswith("token_embd")] == [
+        f"token_embd.weight{place}" for place in ("[0:50]", "[50:100]", "[100:128]")
+    ]
+    for tensor in oracle.tensors:
+        meant = dequantize(tensor.data, tensor.tensor_type).reshape(tensor.shape.tolist()[::-1])
+        got = [read.read(name) for name in read.headers if name.partition("[")[0] == tensor.name]
+        joined = torch.stack(got) if meant.ndim == 3 else torch.cat(got)
+        assert np.array_equal(joined.numpy(), meant)
+
+
+def test_every_type_that_is_read_can_be_dequantised() -> None:
+    for name in TYPES:
+        kind = GGMLQuantizationType[name]
+        numbers, size = GGML_QUANT_SIZES[kind]
+        assert dequantize(np.zeros((2, size), np.uint8), kind).shape == (2, numbers)
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+
+def text(value: str) -> bytes:
+    return struct.pack("<Q", len(value.encode())) + value.encode()
+
+
+def key(name: str, kind: int, value: bytes) -> bytes:
+    return text(name) + struct.pack("<I", kind) + value
+
+
+def tensor(name: str = "a", shape: tuple[int, ...] = (32,), kind: int = 0, start: int = 0) -> bytes:
+    return text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, kind, start)
+
+
+def made(*keys: bytes, tensors: tuple[bytes, ...] = (), version: int = 3, counts: tuple[int, ...] = ()) -> bytes:
+    head = struct.pack("<4sIQQ", b"GGUF", version, *(counts or (len(tensors), len(keys))))
+    return head + b"".join(keys) + b"".join(tensors) + bytes(256)
+
+
+ENDLESS = 2**63
+BAD = {
+    "no GGUF": (b"PK\x03\x04" + bytes(40), "is no GGUF file"),
+    "empty": (b"", "is no GGUF file"),
+    "version 1": (made(version=1), "is of GGUF version 1"),
+    "big-endian": (made(version=3 << 24), "is written for big-endian machines"),
+    "tensors without end": (made(counts=(ENDLESS, 0)), "says that it has 9,223,372,036,854,775,808 tensors"),
+    "keys without end": (made(counts=(0, ENDLESS)), "at most 4,096 are read"),
+    "a long key": (made(struct.pack("<Q", ENDLESS)), "is truncated: it ends within its header"),
+    "a long list": (made(key("a", 9, struct.pack("<IQ", 5, ENDLESS))), "is truncated"),
+    "a long list of strings": (made(key("a", 9, struct.pack("<IQ", 8, ENDLESS))), "more than 2,097,152 strings"),
+    "a list of lists": (made(key("a", 9, struct.pack("<IQ", 9, 1))), "has a list of values of the type 9"),
+    "an unknown value": (made(key("a", 77, b"")), "has a value of the unknown type 77"),
+    "a key twice": (made(key("a", 7, b"\1"), key("a", 7, b"\1")), "has the key 'a' twice"),
+    "one of several parts": (made(key("split.count", 2, b"\4\0")), "is one of 4 parts; join them"),
+    "an odd alignment": (made(key("general.alignment", 4, b"\3\0\0\0")), "aligned to 3 bytes"),
+    "a tensor twice": (made(tensors=(tensor(), tensor())), "has the tensor 'a' twice"),
+    "nine dimensions": (made(tensors=(tensor(shape=(1,) * 9),)), "has 9 dimensions"),
+    "no numbers": (made(tensors=(tensor(shape=(0,)),)), "does not divide into blocks of 1"),
+    "half a block": (made(tensors=(tensor(shape=(33, 2), kind=8),)), r"of shape \(2, 33\) does not divide into blocks"),
+    "an unknown type": (made(tensors=(tensor(kind=4),)), "in the unknown type 4; use a file in Q8_0"),
+    "past the end": (made(tensors=(tensor(start=200),)), "is truncated: tensor 'a' ends at byte"),
+    "far past the end": (made(tensors=(tensor(shape=(ENDLESS, ENDLESS), start=ENDLESS),)), "is truncated: tensor 'a'"),
+}
+
+
+@pytest.mark.parametrize("fault", BAD)
+def test_bad_header(fault: str, tmp_path: Path) -> None:
+    data, message = BAD[fault]
+    (tmp_path / "bad.gguf").write_bytes(data)
+    with pytest.raises(SafelightError, match=message) as caught:
+        GGUFHeader.read(tmp_path / "bad.gguf")
+    assert str(caught.value).startswith(f"{tmp_path / 'bad.gguf'} ")
+
+
+def test_a_header_out_of_all_proportion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.weights.gguf.header.HEADER_BYTES", 1000)
+    (tmp_path / "bad.gguf").write_bytes(made(key("a", 8, text("x" * 2000))))
+    with pytest.raises(SafelightError, match="has a header of more than 1,000 bytes"):
+        GGUFHeader.read(tmp_path / "bad.gguf")
+
+
+def test_wherever_it_is_cut_off(whole: Path, tmp_path: Path) -> None:
+    data = whole.read_bytes()
+    for size in (*range(0, 12_000, 487), len(data) - 1):
+        (tmp_path / "cut.gguf").write_bytes(data[:size])
+        with pytest.raises(SafelightError, match=r"is truncated|is no GGUF"):
+            GGUFHeader.read(tmp_path / "cut.gguf")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda path: path.write_bytes(path.read_bytes()[:200]), "tensor a is not whole"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-256] + b"\xff" * 256), "values that are not finite"),
+    ],
+)
+def test_what_is_read_is_there_and_finite(change: Callable[[Path], object], message: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.gguf"
+    path.write_bytes(made(tensors=(tensor(shape=(32, 6), kind=8),)))
+    read = GGUFCheckpoint(GGUFHeader.read(path))
+    assert read.read("a").shape == (6, 32)
+    change(path)
+    with pytest.raises(SafelightError, match=message):
+        read.read("a")

@@ -1,0 +1,42 @@
+"""The smoke test itself: it fails where a program does, and goes on to the next check."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import smoke
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> smoke.Program:
+    return smoke.Program(
+        sys.executable, sys.executable, tmp_path, smoke.bare(tmp_path, {"PATH": "/bin", "SECRET": "x"})
+    )
+
+
+def test_a_check_that_fails_is_said_and_the_next_one_is_made(
+    program: smoke.Program, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def answers(program: smoke.Program) -> str:
+        return smoke.expect("52", program.run("-c", "print(47 + 5)"))
+
+    def is_wrong(program: smoke.Program) -> str:
+        return smoke.expect("52", program.run("-c", "print(47 - 5)"))
+
+    def fails(program: smoke.Program) -> str:
+        return program.run("-c", "raise SystemExit('no model')")
+
+    assert smoke.check(program, (answers,)) == 0
+    assert smoke.check(program, (is_wrong, fails, answers)) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in lines[1:]] == [["FAILED", "is_wrong"], ["FAILED", "fails"], ["ok", "answers"]]
+    assert "'52' is not in '42" in lines[1]
+    assert "exit status 1: no model" in lines[2]
+
+
+def test_nothing_of_this_machine_is_handed_on(program: smoke.Program) -> None:
+    said = program.run("-c", "import os; print(sorted(os.environ))")
+    assert "SECRET" not in said
+    assert program.environment["HOME"].startswith(str(program.folder))
