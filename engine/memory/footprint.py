@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 from engine import kernels
-from engine.config import LayerConfig, ModelConfig
+from engine.config import LayerConfig, ModelConfig, VisionConfig
 from engine.kernels import cpu, cpu_decode, cpu_vocabulary
 from engine.kernels.table import schemes
 from engine.layers.embedding import TOP_PIECE
@@ -126,6 +126,18 @@ def parts(build: Build, config: ModelConfig, mode: Mode, context: int) -> dict[s
         "cuda_context": 0 if mode.on_cpu else CUDA_CONTEXT,
         "reserve": reserve(config, mode, sum(counted.values()), context),
     }
+
+
+def image_pass(vision: VisionConfig, itemsize: int, image_tokens: int) -> int:
+    """The most that reading an image holds beside the tower: of its attention or of its MLP, and the image itself.
+
+    Attention takes no scores by PyTorch's kernels; queries, keys and values are there as projected, normed and turned.
+    """
+    patches = image_tokens * vision.pooling_kernel_size**2
+    heads = vision.num_attention_heads * vision.head_dim
+    norms = 3 * 4 * max(vision.hidden_size, heads)  # in fp32
+    row = itemsize * (4 * vision.hidden_size + max(9 * heads, 3 * vision.intermediate_size)) + norms
+    return patches * (row + 2 * 4 * 3 * vision.patch_size**2)
 
 
 def kernel_pass(config: ModelConfig, mode: Mode, tokens: int, is_joint: bool = False) -> int:

@@ -13,7 +13,7 @@ import psutil
 import torch
 
 from engine import kernels, windows
-from engine.config import ModelConfig
+from engine.config import IMAGE_TOKENS, GenerationConfig, ModelConfig, VisionConfig
 from engine.errors import SafelightError, quoted
 from engine.memory import footprint
 from engine.memory.device import Placement
@@ -137,9 +137,10 @@ def count(model: Subject, place: Placement, context: int | None, quantization: s
         notes.append(f"{plain}: with packed weights {slow}")
     if windows.IS_WINDOWS and not is_cpu:
         notes.append(f"of the card, {_gb(DESKTOP)} are left to the desktop")
+    counted = parts(chosen, context)
     if config.vision is not None and not is_cpu:
-        tower = _gb(footprint.weights(model.build, config, chosen, mode(chosen).dtype)["vision"])
-        notes.append(f"the vision tower, {tower}, is in the computer's memory, and on the card while an image is read")
+        tower = footprint.weights(model.build, config, chosen, mode(chosen).dtype)["vision"]
+        notes.append(_of_images(config.vision, tower, mode(chosen).dtype.itemsize, sum(counted.values())))
     room = _Choices(total, choices, min(config.canvas_length, most), most, free)
     longest = room.longest(name)
     return Plan(
@@ -149,7 +150,7 @@ def count(model: Subject, place: Placement, context: int | None, quantization: s
         quantization=name,
         precision=chosen,
         context=context,
-        parts=parts(chosen, context),
+        parts=counted,
         free_bytes=free,
         device_bytes=total_bytes(place.device),
         longest=longest,
@@ -229,6 +230,17 @@ def _packable(model: Subject, dtype: torch.dtype) -> dict[str, Precision]:
 
 def _of(precision: Precision, config: ModelConfig) -> Precision:
     return precision if config.num_experts else precision.for_dense()
+
+
+def _of_images(vision: VisionConfig, tower: int, itemsize: int, others: int) -> str:
+    """What images take of a card, where the tower's bytes wait in the computer's memory, beside ``others``."""
+    few, most = GenerationConfig.image_tokens, IMAGE_TOKENS[-1]
+    least, all_in = (_gb(others + tower + footprint.image_pass(vision, itemsize, count)) for count in (few, most))
+    return (
+        f"the vision tower, {_gb(tower)}, waits in the computer's memory. While an image is read it is on the card, "
+        f"{least} in all with {few} tokens an image and {all_in} with {most}; where that does not fit, the processor "
+        "reads it"
+    )
 
 
 # --- advice ------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from engine.errors import SafelightError, quoted
 from engine.quant.int4 import INT4, INT4_G64
 from engine.quant.int8 import INT8
 from engine.quant.nf4 import NF4
+from engine.quant.nvfp4 import NVFP4
 from engine.quant.scheme import SCHEMES, Scheme
 
 
@@ -17,13 +18,13 @@ class Precision:
 
     Four bits suffice for experts. In attention, dense MLP, self-conditioning and the embedding table they make the
     sampler take many more steps. A model without experts takes them all the same, see ``for_dense``: most of its
-    weights are in the layers. Norms, biases, router, scalars and the tower that reads images are never packed.
+    weights are in the layers. Norms, biases, router and scalars are never packed.
     """
 
     experts: Scheme | None = None
     attention: Scheme | None = None
     dense: Scheme | None = None  # MLP and self-conditioning
-    embedding: Scheme | None = None  # and the head, where that is a weight of its own
+    embedding: Scheme | None = None  # and the head, where that is a weight of its own, and the tower's layers
 
     @property
     def is_packed(self) -> bool:
@@ -43,7 +44,7 @@ class Precision:
         """The part that a layer belongs to, by its path in the network; "" where it is never packed."""
         name = f".{module}."
         if name.startswith(".vision."):
-            return ""
+            return "embedding" if ".layers." in name else ""
         if ".experts." in name:
             return "experts"
         if ".self_attn." in name:
@@ -83,6 +84,7 @@ PRECISIONS = {
     "nf4": Precision(NF4, INT8, INT8, INT8),
     "int4": Precision(INT4, INT8, INT8, INT8),
     "int4-g64": Precision(INT4_G64, INT8, INT8, INT8),
+    "nvfp4": Precision(NVFP4, INT8, INT8, INT8),
 }
 """The values of ``quantization``, apart from "auto"."""
 DEFAULT = "int4"  # smaller error than nf4 for a quarter bit more, and half the instructions to decode

@@ -9,13 +9,13 @@ from torch import Tensor
 from torch.func import functional_call
 
 from engine.config import VisionConfig
+from engine.memory.footprint import image_pass
 from engine.memory.plan import spare_bytes
 from engine.models.vision.preprocess import patches, soft_tokens
 from engine.models.vision.tower import VisionTower
 from engine.pictures import Picture, pixels
 
 MOST_KEPT = 32  # pictures; one of 1120 tokens has 6 MB at the 26B
-HELD = 12  # tensors of the width of a layer's widest at once in a pass, and a little
 
 
 class ImageReader:
@@ -52,7 +52,7 @@ class ImageReader:
         key = self.key(picture, image_tokens)
         if key not in self._kept:
             cut = patches(pixels(picture), self.config, image_tokens)
-            device = self._place(len(cut.values))
+            device = self._place(image_tokens)
             weights = {name: tensor.to(device) for name, tensor in self._tower.state_dict().items()}
             given = cut.values[None].to(device), cut.rows, cut.columns
             found: Tensor = functional_call(self._tower, weights, given)
@@ -62,8 +62,9 @@ class ImageReader:
         self._kept.move_to_end(key)
         return self._kept[key]
 
-    def _place(self, count: int) -> torch.device:
-        """Where so many patches are read."""
-        held = sum(tensor.nbytes for tensor in self._tower.state_dict().values())
-        held += HELD * count * max(self.config.hidden_size, self.config.intermediate_size) * 4
-        return self._device if self._device.type == "cpu" or spare_bytes(self._device) > held else torch.device("cpu")
+    def _place(self, image_tokens: int) -> torch.device:
+        """Where an image of this budget is read."""
+        weights = self._tower.state_dict().values()
+        held = sum(tensor.nbytes for tensor in weights) + image_pass(self.config, 4, image_tokens)
+        has_room = self._device.type == "cpu" or spare_bytes(self._device) > held
+        return self._device if has_room else torch.device("cpu")

@@ -101,8 +101,8 @@ def test_an_independent_count_agrees_within_two_percent(
     assert (found.parts["cuda_context"] > 0.5e9) == on_card
     assert found.parts["reserve"] > 0.3e9
     assert (found.parts["process"] > 0) == (not on_card)
-    assert found.parts["vision"] == (0 if on_card else pytest.approx(572.7e6 * 2, rel=0.001))  # parked on the host
-    assert any("the vision tower, 1.1 GB, is in" in note for note in found.notes) == on_card
+    assert found.parts["vision"] == (0 if on_card else pytest.approx(573e6, rel=0.06))  # parked on the host
+    assert any("the vision tower, 0.6 GB, waits in" in note for note in found.notes) == on_card
 
 
 def test_the_real_shape_takes_eighteen_gb_at_most_on_a_card_with_kernels(free: Any, monkeypatch: Any) -> None:
@@ -122,7 +122,7 @@ def test_and_on_the_cpu(free: Any) -> None:
     free(24 * GB)
     found = plan(REAL, 32_768)
     assert (found.device, found.dtype, found.quantization) == ("cpu", "bfloat16", "int4")
-    assert found.total_bytes <= 18.8 * GB
+    assert found.total_bytes <= 18.2 * GB
 
 
 def test_what_a_context_has_taken_already_counts_as_free(free: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from engine import GenerationFinished, Model, SafelightError, generate, load_model
+from engine.layers.packed_linear import packed_weights
 from engine.models.folder import quantize
 from engine.models.prompt import Prompt
 from engine.models.vision import reader
@@ -75,7 +76,9 @@ def test_packed_models_keep_the_tower(kind: str, tmp_path: Path) -> None:
     assert model.skipped_vision_tensors == 0
     assert model.vision is not None
     assert plain.vision is not None
-    assert torch.equal(model.vision.rows(TALL, 70), plain.vision.rows(TALL, 70))
+    packed, whole = (each.vision.rows(TALL, 70).float() for each in (model, plain))
+    assert 0 < (packed - whole).abs().mean() < 0.03 * whole.abs().mean()  # eight bits
+    assert len(packed_weights(model.network.get_submodule("vision"))) == 7 * VISION.num_hidden_layers
 
 
 def test_without_a_tower_it_reads_text_alone(tmp_path: Path) -> None:
