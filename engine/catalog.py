@@ -13,7 +13,7 @@ ASSETS = Path(__file__).resolve().parent.parent / "assets"
 
 
 PromptFormat = Literal["text", "sudoku"]
-Taught = Literal["anything", "skills", "puzzles", "decisions"]
+Taught = Literal["anything", "skills", "puzzles", "decisions", "drawings"]
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,11 @@ _DECISIONS = Traits(
     introduction="A very small model for small decisions: ask it on their page. It writes no texts.",
     placeholder="Decisions have a page of their own",
 )
+_SIGHT = Traits(
+    taught="drawings",
+    introduction="A very small model that sees small drawings: shapes, their colours and places, and numbers.",
+    placeholder="A drawing, and a question about it",
+)
 _WEDLM = replace(_SKILLS, introduction="A very small model for small text tasks, written several tokens at a time.")
 _MASKED = replace(_SKILLS, introduction="A very small model for small text tasks, whose text is drafted, then checked.")
 EMBEDDED = (
@@ -113,6 +118,7 @@ EMBEDDED = (
     EmbeddedModel("safelight-decisions", "Safelight Decisions", "small typed answers, read from one step", _DECISIONS),
     EmbeddedModel("safelight-wedlm", "Safelight WeDLM", "text skills, several tokens a pass or one by one", _WEDLM),
     EmbeddedModel("safelight-masked", "Safelight Masked", "text skills, a block at a time, or drafted", _MASKED),
+    EmbeddedModel("safelight-sight", "Safelight Sight", "answers questions about small drawings", _SIGHT),
 )
 ADAPTERS = (
     EmbeddedAdapter(
@@ -153,7 +159,7 @@ PUBLISHED = (
         is_gated=True,
     ),
 )
-SKILLS, SUDOKU, BASE, DECIDER, WEDLM, MASKED = (model.id for model in EMBEDDED)
+SKILLS, SUDOKU, BASE, DECIDER, WEDLM, MASKED, SIGHT = (model.id for model in EMBEDDED)
 
 
 def is_embedded(path_or_id: str) -> bool:

@@ -43,8 +43,6 @@ def run_settings(path_or_id: str | Path) -> RunSettings:
 def generation_defaults(opened: ModelFolder, tokenizer: Tokenizer) -> GenerationConfig:
     """Settings of ``generation_config.json``, and of the family where that leaves one out.
 
-    What an image takes is in ``config.json``.
-
     End tokens are those of ``generation_config.json``, else the family's, else of ``config.json``, else the
     tokenizer's; with them come those that end a text of the family in any case. What an image may take is what
     ``config.json`` says.

@@ -170,7 +170,7 @@ class Producers:
         rows = rows.to(self.device, non_blocking=True)
         if feed.kind == "text":
             return TextRows.unpacked(rows, self.widths[index])
-        if feed.kind == "drawings":
+        if feed.kind in ("drawings", "cells"):
             return PictureRows.unpacked(rows)
         return unpacked(rows, self.widths[index], feed.is_read)
 

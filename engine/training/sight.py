@@ -2,7 +2,8 @@
 
 A picture is read once, its questions and their canvases behind it each by itself. Besides the answers, two losses say
 early what is wanted: soft tokens tell what is in their cells, by a linear probe that is not part of the model, and the
-last tokens of the prompt tell the first characters of the answer, which the canvas is to look up there.
+last tokens of the prompt tell the first characters of the answer, which the canvas is to look up there. A third one
+says where those tokens are to look: at the cells that decide the question.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from torch.nn import functional as F
 from engine.config import VisionConfig
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.tasks import drawings
-from engine.training.data.drawings import CELLS, QUESTIONS, PicturePool, message_start
+from engine.training.data.drawings import CELLS, LABELS, QUESTIONS, PicturePool, message_start, told_right
 from engine.training.loss import canvas_loss, cross_entropy
 from engine.training.network import Prefix, RunLayer, attention_at, run_layers
 
 ENDS = 5  # the last tokens of a prompt: the end of the question and the turn marks
 ASKED, LOOKING, LOOKED = (-3, -2), (-2, -1), 0.3  # as of decisions
-LABELS = (1 + len(drawings.CELL_KINDS), 1 + len(drawings.COLOURS), 2)  # of a cell: thing, colour, whether its middle
+FINDS_FIRST, FINDS = -4, -3  # layers in which the ends are to look at the cells that decide
 
 
 def probe(model: DiffusionGemma) -> nn.Linear:
@@ -48,7 +49,7 @@ def sight_loss(
     Returns:
         The loss; logits (B * QUESTIONS, C, V); and what is reported.
     """
-    before, prefix, read = _read(model, soft, pool, run_layer)
+    before, shared, prefix, read = _read(model, soft, pool, run_layer)
     count, length = pool.canvas.shape[1], pool.present.sum(dim=1)
     device = pool.canvas.device
     positions = (before + length)[:, None, None] + torch.arange(count, device=device)  # (N, 1, C)
@@ -74,14 +75,22 @@ def sight_loss(
         places = (before + ends)[:, None, :, None].expand(-1, attended.shape[1], -1, -1)
         found = attended[:, :, :ENDS].gather(3, places)[..., 0]  # (N, heads, ENDS)
         loss = loss + LOOKED * (math.log(found.shape[1]) - found.logsumexp(dim=1).mean())
-    cell_loss, cells_right = _cell_loss(probe(soft), pool.cells)
-    return loss + cell_loss, logits, {"ends": known, "cells": cells_right, "cell_loss": cell_loss.detach()}
+    for layer, bits in ((FINDS_FIRST, [drawings.FIRST] * ENDS), (FINDS, [1 << place for place in range(ENDS)])):
+        attended = _asking(model, layer, read[layer - 1], shared, before)[rows, :, ends]  # (N, ENDS, heads, S)
+        image = attended[..., before - 1 - CELLS**2 : before - 1]
+        deciding = (pool.looked[:, None] & torch.tensor(bits, device=device)[:, None]) > 0  # (N, ENDS, cells)
+        found = image.masked_fill(~deciding[:, :, None], -1e9).logsumexp(dim=(2, 3)) - math.log(image.shape[2])
+        there = deciding.any(dim=-1)
+        loss = loss - LOOKED * (found * there).sum() / there.sum().clamp(min=1)
+    scores = probe(soft)
+    return loss + cell_loss(scores, pool.cells), logits, {"ends": known, "cells": told_right(scores, pool.cells)}
 
 
 def _read(
     model: DiffusionGemma, soft: Tensor, pool: PicturePool, run_layer: RunLayer
-) -> tuple[int, Prefix, list[Tensor]]:
-    """Pictures, then their questions: tokens up to an image's end, keys and values, what layers give on the latter."""
+) -> tuple[int, Prefix, Prefix, list[Tensor]]:
+    """Pictures, then their questions: tokens up to an image's end; keys and values up to there, and of all; what layers
+    give on questions."""
     vision = model.config.vision
     assert vision is not None
     start = torch.tensor([*message_start(), vision.begin_token_id], device=soft.device)
@@ -110,17 +119,20 @@ def _read(
         (torch.cat([keys, more_keys], dim=2), torch.cat([values, more_values], dim=2))
         for (keys, values), (more_keys, more_values) in zip(shared, own, strict=True)
     ]
-    return before, both, read
+    return before, shared, both, read
 
 
-def _cell_loss(scores: Tensor, cells: Tensor) -> tuple[Tensor, Tensor]:
-    """Of a probe's scores (B, cells, sum(LABELS)): cross entropy, and how many of the things are told right."""
+def _asking(model: DiffusionGemma, layer: int, x: Tensor, shared: Prefix, before: int) -> Tensor:
+    """How much the questions' tokens attend to what: log-probabilities (N, heads, LENGTH, before + LENGTH)."""
+    place = torch.arange(before + x.shape[1], device=x.device)
+    return attention_at(model, layer, x, shared, place[before:], place[None, :] <= place[before:, None])
+
+
+def cell_loss(scores: Tensor, cells: Tensor) -> Tensor:
+    """Cross entropy of a probe's scores (B, cells, sum(LABELS))."""
     labels = cells.view(len(cells), CELLS**2, len(LABELS)).long()
     parts = torch.split(scores.float(), list(LABELS), dim=-1)
-    loss = sum(
+    return sum(
         (F.cross_entropy(part.flatten(0, 1), labels[..., place].flatten()) for place, part in enumerate(parts)),
         start=scores.new_zeros(()),
     )
-    right = torch.stack([part.argmax(dim=-1) == labels[..., place] for place, part in enumerate(parts)]).all(dim=0)
-    middles = labels[..., -1] == 1
-    return loss, (right & middles).sum() / middles.sum()

@@ -10,13 +10,12 @@ import torch
 from torch import Tensor
 
 from engine.models.vision.tower import VisionTower
-from engine.training.data.decisions import Reads
-from engine.training.data.drawings import PicturePool
-from engine.training.data.rollout import Pool
+from engine.training.data.drawings import PicturePool, PictureReads
 from engine.training.loop import initialise_matrices
 from engine.training.recipes.embedded import Recipe
-from engine.training.sight import cut, probe, sight_loss
-from engine.training.trainer import Trainer
+from engine.training.recipes.recipe import Feed
+from engine.training.sight import cell_loss, cut, probe, sight_loss
+from engine.training.trainer import AnyPool, Trainer
 
 
 class SightTrainer(Trainer):
@@ -47,21 +46,23 @@ class SightTrainer(Trainer):
         fresh = {name for name in named if name.startswith(("vision.", "probe."))}
         self._train(named, generator, fresh, self.recipe.tower_rates)
 
-    def _loss(self, pool: Pool | Reads) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-        if not isinstance(pool, PicturePool):
+    def _loss(self, pool: AnyPool) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+        if not isinstance(pool, PicturePool | PictureReads):
             return super()._loss(pool)
         vision = self.model.config.vision
         assert vision is not None
         patches = cut(pool.pixels, vision)
         side = int(patches.shape[1] ** 0.5)
-        return sight_loss(self.model, self.probe, self.tower(patches, side, side), pool, self.run_layer)
+        soft = self.tower(patches, side, side)
+        if isinstance(pool, PicturePool):
+            return sight_loss(self.model, self.probe, soft, pool, self.run_layer)
+        scores = self.probe(soft)
+        return cell_loss(scores, pool.cells), scores, {}
 
-    def _fill_pools(self) -> list[Pool | Reads]:
-        if self.ahead:
-            self._reseed()
-        size = self.model.config.vocab_size
-        kinds = [PicturePool if feed.kind == "drawings" else Pool for feed in self.recipe.mix]
-        return [
-            kind(partial(self.rows.draw, index), feed.rows, size, self.generator, self.ahead)
-            for index, (kind, feed) in enumerate(zip(kinds, self.recipe.mix, strict=True))
-        ]
+    def _pool(self, index: int, feed: Feed) -> AnyPool:
+        draw = partial(self.rows.draw, index)
+        if feed.kind == "cells":
+            return PictureReads(draw, feed.rows)
+        if feed.kind == "drawings":
+            return PicturePool(draw, feed.rows, self.model.config.vocab_size, self.generator, self.ahead)
+        return super()._pool(index, feed)

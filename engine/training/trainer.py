@@ -15,16 +15,20 @@ from torch import Tensor
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.model import load_model
 from engine.training.data.decisions import Reads, question_ends
+from engine.training.data.drawings import PictureReads
 from engine.training.data.rollout import Pool
 from engine.training.loop import State, TrainingLoop, has_bf16, initialise_matrices
 from engine.training.loss import canvas_loss, cross_entropy, evidence_loss, lookup_loss, slot_loss
 from engine.training.network import RunLayer, attention, encode, predict, text_attention, through_layer
 from engine.training.recipes.embedded import Recipe
+from engine.training.recipes.recipe import Feed
 
 # At the end of each question the output of the first two of these layers is asked for its answer; in the last two its
 # slot is to look there. What a question needs is looked up one layer before its end looks at what was found.
 ASKED, LOOKING, LOOKED = (-3, -2), (-2, -1), 0.3
 LOOKS_UP, FINDS = -4, -3
+
+AnyPool = Pool | Reads | PictureReads
 
 
 def initialise(model: DiffusionGemma, generator: torch.Generator) -> None:
@@ -74,7 +78,7 @@ class Trainer(TrainingLoop):
             # The model keeps its frequencies: filled while it is compiled, it would be compiled once more.
             self.model.ropes(torch.zeros(1, device=self.device), torch.float32)
             self.forward = torch.compile(self._forward, dynamic=False)
-        self.pools: list[Pool | Reads] = []
+        self.pools: list[AnyPool] = []
         self._open()
 
     def _take_weights(self, start: Path) -> None:
@@ -101,10 +105,11 @@ class Trainer(TrainingLoop):
             found |= {f"loss{index}": loss.detach(), f"right{index}": right} | more
         return found
 
-    def _loss(self, pool: Pool | Reads) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+    def _loss(self, pool: AnyPool) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         """A pool's loss and logits, and what else is reported."""
-        found = self.forward(pool.ids, pool.present, pool.canvas, pool.soft, pool.target, pool.slots, pool.looks)
-        return *found, {}
+        assert not isinstance(pool, PictureReads)
+        inputs = pool.ids, pool.present, pool.canvas, pool.soft, pool.target, pool.slots, pool.looks
+        return *self.forward(*inputs), {}
 
     def _forward(
         self,
@@ -140,16 +145,16 @@ class Trainer(TrainingLoop):
                 loss = loss + LOOKED * evidence_loss(attended, looks[rows, places])
         return loss, logits
 
-    def _fill_pools(self) -> list[Pool | Reads]:
+    def _fill_pools(self) -> list[AnyPool]:
         if self.ahead:
             self._reseed()
-        size = self.model.config.vocab_size
-        return [
-            Reads(partial(self.rows.draw, index), feed.rows, size, self.generator)
-            if feed.is_read
-            else Pool(partial(self.rows.draw, index), feed.rows, size, self.generator, self.ahead)
-            for index, feed in enumerate(self.recipe.feeds(self.trained))
-        ]
+        return [self._pool(index, feed) for index, feed in enumerate(self.recipe.feeds(self.trained))]
+
+    def _pool(self, index: int, feed: Feed) -> AnyPool:
+        draw, size = partial(self.rows.draw, index), self.model.config.vocab_size
+        if feed.is_read:
+            return Reads(draw, feed.rows, size, self.generator)
+        return Pool(draw, feed.rows, size, self.generator, self.ahead)
 
     def _begin(self, before: State | None) -> None:
         """Restore pools and streams; pools of another recipe start anew, which costs a few short walks."""

@@ -27,7 +27,7 @@ def suggestions(traits: Traits, rng: random.Random) -> list[Suggestion]:
         case "puzzles":
             puzzles = [(label, sudoku.generate(rng, givens, givens)) for label, givens in _bins()]
             return [Suggestion(label, sudoku.to_prompt(puzzle.board)) for label, puzzle in puzzles]
-        case "decisions":  # asked on a page of their own
+        case "decisions" | "drawings":  # asked on a page of their own, or about a picture that nobody can suggest
             texts: Sequence[str] = ()
         case "skills":
             texts = skills.suggestions()  # it was trained on these very words, in English

@@ -12,13 +12,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from engine.tasks.drawings.asking import KINDS, MAX_QUESTION, ask
-from engine.tasks.drawings.drawing import CELL_KINDS, SIDE, cells, draw
+from engine.tasks.drawings.cells import CELL_KINDS, DIGITS, FIRST, cells, deciding_cells
+from engine.tasks.drawings.drawing import SIDE, draw
 from engine.tasks.drawings.rules import solve
 from engine.tasks.drawings.scene import COLOURS, SHAPES, Number, Scene, Shape, random_scene
 
 __all__ = [
     "CELL_KINDS",
     "COLOURS",
+    "DIGITS",
+    "FIRST",
     "HELD_OUT_ONE_IN",
     "KINDS",
     "MAX_QUESTION",
@@ -31,6 +34,7 @@ __all__ = [
     "Split",
     "cells",
     "check",
+    "deciding_cells",
     "draw",
     "is_held_out",
     "sample",

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from engine.catalog import ASSETS
-from engine.tasks.drawings.scene import COLOURS, SHAPES, Number, Scene, Shape
+from engine.tasks.drawings.scene import Number, Scene, Shape
 
 SIDE = 128  # pixels
-CELL_KINDS = (*SHAPES, *"0123456789")  # of what a cell holds
 _FINER = 3  # times as many while it is drawn, so that edges are smooth
 _CORNERS = {"square": (4, 45.0), "triangle": (3, -90.0), "star": (5, -90.0)}  # how many, and the first one's angle
 _NOTCH = 0.42  # a star's inner radius, by its outer one
@@ -55,34 +53,11 @@ def _draw_number(pen: ImageDraw.ImageDraw, number: Number, wide: int) -> None:
     pen.text(place, number.text, font=_font(number.font, round(wide * number.height)), fill=number.paint, anchor="mm")
 
 
-def cells(scene: Scene, per_side: int) -> NDArray[np.uint8]:
-    """What each cell of a picture cut into ``per_side`` times as many holds, row by row: (cells, 3).
-
-    The place of what covers its middle in ``CELL_KINDS`` and of its colour in ``COLOURS``, both from 1 and 0 for none,
-    and whether the middle of that thing is in the cell.
-    """
-    found = np.zeros((per_side, per_side, 3), dtype=np.uint8)
-    middles = (np.arange(per_side) + 0.5) / per_side
-    for kind, colour, (x, y), (wide, high) in _places(scene):
-        covered = (np.abs(middles[:, None] - y) <= high) & (np.abs(middles[None, :] - x) <= wide)
-        centre = int(y * per_side), int(x * per_side)
-        covered[centre] = True
-        found[covered, 0] = 1 + CELL_KINDS.index(kind)
-        found[covered, 1] = 1 + list(COLOURS).index(colour)
-        found[(*centre, 2)] = 1
-    return found.reshape(-1, 3)
-
-
-def _places(scene: Scene) -> Iterator[tuple[str, str, tuple[float, float], tuple[float, float]]]:
-    """Kind, colour, middle, and half of width and height of each shape and each digit."""
-    for shape in scene.shapes:
-        yield shape.kind, shape.colour, (shape.x, shape.y), (0.75 * shape.radius, 0.75 * shape.radius)
-    if (number := scene.number) is not None:
-        font = _font(number.font, 100)
-        ends = [font.getlength(number.text[:count]) / 100 * number.height for count in range(len(number.text) + 1)]
-        left = number.x - ends[-1] / 2
-        for digit, start, end in zip(number.text, ends, ends[1:], strict=False):
-            yield digit, number.colour, (left + (start + end) / 2, number.y), ((end - start) / 2, 0.36 * number.height)
+def digit_edges(number: Number) -> list[float]:
+    """Where each digit of a number begins, and where the last one ends."""
+    font = _font(number.font, 100)
+    widths = [font.getlength(number.text[:count]) / 100 * number.height for count in range(len(number.text) + 1)]
+    return [number.x - widths[-1] / 2 + width for width in widths]
 
 
 @functools.lru_cache(maxsize=256)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from engine.tasks.drawings.scene import COLOURS, SHAPES, Scene, Shape
 
@@ -16,16 +17,30 @@ APART = 0.1  # least distance that counts as being on one side
 
 @dataclass(frozen=True)
 class Solved:
-    """A question's kind, its answer, and its content: what decides it, whatever the wording."""
+    """A question's kind, its answer, and its content: what decides it, whatever the wording.
+
+    ``seen`` are the places of the shapes that decide it among the scene's, ``first`` of those to be found before.
+    """
 
     kind: str
     answer: str
     content: str
+    seen: tuple[int, ...] = ()
+    first: tuple[int, ...] = ()
+
+
+class Found(NamedTuple):
+    """An answer, what it depends on, and the shapes as in ``Solved``."""
+
+    answer: str
+    about: Sequence[object]
+    seen: Sequence[Shape] = ()
+    first: Sequence[Shape] = ()
 
 
 Parts = dict[str, str]
-Rule = Callable[[Scene, Parts], tuple[str, Sequence[object]] | None]
-"""From a scene and the parts of the question to the right answer and what it depends on; None if there is none."""
+Rule = Callable[[Scene, Parts], Found | None]
+"""From a scene and the parts of the question to the right answer; None if there is none."""
 
 
 def solve(scene: Scene, question: str) -> Solved | None:
@@ -35,8 +50,11 @@ def solve(scene: Scene, question: str) -> Solved | None:
         match = pattern.fullmatch(text)
         found = rule(scene, {name: part.lower() for name, part in match.groupdict().items() if part}) if match else None
         if found is not None:
-            answer, about = found
-            return Solved(kind, answer, "|".join([kind, *map(str, about)]))
+            seen, first = (
+                tuple(place for place, shape in enumerate(scene.shapes) if shape in shapes)
+                for shapes in (found.seen, found.first)
+            )
+            return Solved(kind, found.answer, "|".join([kind, *map(str, found.about)]), seen, first)
     return None
 
 
@@ -47,29 +65,30 @@ def _things(scene: Scene) -> list[str]:
     return sorted(f"{shape.colour} {shape.kind}" for shape in scene.shapes)
 
 
-def _count(scene: Scene, parts: Parts) -> tuple[str, Sequence[object]]:
-    found = [shape for shape in scene.shapes if parts["shape"] in ("shape", shape.kind)]
-    return str(len(found)), (parts["shape"], *_things(scene))
+def _count(scene: Scene, parts: Parts) -> Found:
+    shapes = [shape for shape in scene.shapes if parts["shape"] in ("shape", shape.kind)]
+    return Found(str(len(shapes)), (parts["shape"], *_things(scene)), shapes)
 
 
-def _count_colour(scene: Scene, parts: Parts) -> tuple[str, Sequence[object]]:
-    found = [shape for shape in scene.shapes if shape.colour == parts["colour"]]
-    return str(len(found)), (parts["colour"], *_things(scene))
+def _count_colour(scene: Scene, parts: Parts) -> Found:
+    shapes = [shape for shape in scene.shapes if shape.colour == parts["colour"]]
+    return Found(str(len(shapes)), (parts["colour"], *_things(scene)), shapes)
 
 
-def _colour(scene: Scene, parts: Parts) -> tuple[str, Sequence[object]] | None:
+def _colour(scene: Scene, parts: Parts) -> Found | None:
     if parts["shape"] == "number":
-        return None if scene.number is None else (scene.number.colour, (scene.number.colour, scene.number.text))
+        number = scene.number
+        return None if number is None else Found(number.colour, (number.colour, number.text))
     shape = _only(shape for shape in scene.shapes if shape.kind == parts["shape"])
-    return None if shape is None else (shape.colour, (parts["shape"], *_things(scene)))
+    return None if shape is None else Found(shape.colour, (parts["shape"], *_things(scene)), (shape,))
 
 
-def _shape(scene: Scene, parts: Parts) -> tuple[str, Sequence[object]] | None:
+def _shape(scene: Scene, parts: Parts) -> Found | None:
     shape = _only(shape for shape in scene.shapes if shape.colour == parts["colour"])
-    return None if shape is None else (shape.kind, (parts["colour"], *_things(scene)))
+    return None if shape is None else Found(shape.kind, (parts["colour"], *_things(scene)), (shape,))
 
 
-def _side(scene: Scene, parts: Parts) -> tuple[str, Sequence[object]] | None:
+def _side(scene: Scene, parts: Parts) -> Found | None:
     centre = _only(shape for shape in scene.shapes if shape.kind == parts["shape"])
     if centre is None:
         return None
@@ -80,16 +99,18 @@ def _side(scene: Scene, parts: Parts) -> tuple[str, Sequence[object]] | None:
     if any(abs(gap) < APART for gap in gaps):
         return None
     shape = _only(shape for shape, gap in zip(others, gaps, strict=True) if gap > 0)
-    return None if shape is None else (shape.kind, (parts["side"], parts["shape"], shape.kind, *_things(scene)))
+    if shape is None:
+        return None
+    return Found(shape.kind, (parts["side"], parts["shape"], shape.kind, *_things(scene)), (shape,), (centre,))
 
 
-def _there(scene: Scene, parts: Parts) -> tuple[str, Sequence[object]]:
-    found = any(shape.kind == parts["shape"] and shape.colour == parts["colour"] for shape in scene.shapes)
-    return "yes" if found else "no", (parts["colour"], parts["shape"], *_things(scene))
+def _there(scene: Scene, parts: Parts) -> Found:
+    shapes = [shape for shape in scene.shapes if shape.kind == parts["shape"] and shape.colour == parts["colour"]]
+    return Found("yes" if shapes else "no", (parts["colour"], parts["shape"], *_things(scene)), shapes)
 
 
-def _number(scene: Scene, _parts: Parts) -> tuple[str, Sequence[object]] | None:
-    return None if scene.number is None else (scene.number.text, (scene.number.text,))
+def _number(scene: Scene, _parts: Parts) -> Found | None:
+    return None if scene.number is None else Found(scene.number.text, (scene.number.text,))
 
 
 def _only(shapes: Iterable[Shape]) -> Shape | None:

@@ -24,7 +24,7 @@ def open_source(feed: Feed, recipe: TrainingRecipe, seed: int, puzzles: Path) ->
         return SudokuSource(puzzles, recipe.canvas_length, seed)
     if feed.kind == "short" or feed.kind == "long":
         return SkillSource(recipe.canvas_length, seed, long=feed.kind == "long")
-    if feed.kind == "drawings":
-        return DrawingSource(recipe.canvas_length, seed)
+    if feed.kind == "drawings" or feed.kind == "cells":
+        return DrawingSource(recipe.canvas_length, seed, feed.kind)
     assert feed.kind != "text"
     return DecisionSource(feed.kind, recipe.canvas_length, seed)

@@ -28,10 +28,10 @@ class Feed:
 
     Short and long are the skills: short prompts with the first block of their answer, and the rest. Brief, single, pair
     and joint are decisions: one question in a short prompt or a longer one, and several read from one canvas. Text is
-    whole skills, packed for a causal model. Drawings are pictures, each with several questions.
+    whole skills, packed for a causal model. Drawings are pictures, each with several questions; cells are those alone.
     """
 
-    kind: Literal["sudoku", "short", "long", "brief", "single", "pair", "joint", "text", "drawings"]
+    kind: Literal["sudoku", "short", "long", "brief", "single", "pair", "joint", "text", "drawings", "cells"]
     every: int
     rows: int
 

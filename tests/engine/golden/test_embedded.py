@@ -18,6 +18,7 @@ TOLERANCE = 1e-3  # logits of a trained model reach 30
 PROMPTS = {
     "safelight-skills": "What is 47 + 38?",
     "safelight-base": "What is 47 + 38?",
+    "safelight-sight": "What is 47 + 38?",  # of images: ``test_images``
     "safelight-decisions": "The number is 58.\n\nQuestion: Is the number even?\nAnswer with y or n only.",
     "safelight-sudoku": "\n".join(
         ["530070000", "600195000", "098000060", "800060003", "400803001"] + ["000000000"] * 4
@@ -41,9 +42,9 @@ def ours(embedded: EmbeddedModel) -> Model:
 
 @pytest.fixture(scope="module")
 def theirs(embedded: EmbeddedModel) -> DiffusionGemmaForBlockDiffusion:
-    """Our files in transformers' model; only the vision tower, which they do not have, keeps its random weights."""
+    """Our files in transformers' model; only the vision tower, which most do not have, keeps its random weights."""
     raw = json.loads((embedded.folder / "config.json").read_text())
-    model = DiffusionGemmaForBlockDiffusion(DiffusionGemmaConfig.from_dict({**raw, "vision_config": VISION})).eval()
+    model = DiffusionGemmaForBlockDiffusion(DiffusionGemmaConfig.from_dict({"vision_config": VISION, **raw})).eval()
     left = dict(model.state_dict(keep_vars=True))
     filled = set()
     checkpoint = Checkpoint(embedded.folder)

@@ -94,3 +94,16 @@ def test_cells_tell_what_they_hold() -> None:
     digits = drawings.cells(NUMBER, 8).reshape(8, 8, 3)
     found = [drawings.CELL_KINDS[kind - 1] for kind, _, middle in digits[4] if middle]
     assert found == ["4", "0", "7"]
+
+
+def test_the_cells_that_decide_are_where_the_answer_is_seen() -> None:
+    def bits(scene: Scene, question: str) -> dict[int, int]:
+        found = drawings.deciding_cells(scene, question, 8)
+        return {int(cell): int(found[cell]) for cell in found.nonzero()[0]}
+
+    star, left, right = 2 * 8 + 4, 2 * 8 + 1, 5 * 8 + 6
+    assert bits(SCENE, "What color is the star?") == {star: 31}
+    assert bits(SCENE, "How many circles are there?") == {left: 31, right: 31}
+    assert bits(SCENE, "What is left of the star?") == {left: 31, star: drawings.FIRST}
+    assert bits(SCENE, "Is there a blue star?") == {}
+    assert sorted(bits(NUMBER, "Which number is written?").values()) == [1, 2, 4]

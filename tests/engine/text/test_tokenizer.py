@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine import EMBEDDED, GenerationConfig, Model, SafelightError, load_model
+from engine import EMBEDDED, SIGHT, GenerationConfig, Model, SafelightError, load_model
 from engine.text.chat_template import ChatTemplate, Message
 from engine.text.tokenizer import Tokenizer
 from engine.training.data.corpus import CHARACTERS, SPECIAL, prompt_text
@@ -24,9 +24,10 @@ def embedded(request: pytest.FixtureRequest) -> Model:
 def test_embedded_models_are_what_the_catalog_says(embedded: Model) -> None:
     assert embedded.name in {model.id for model in EMBEDDED}
     assert embedded.generation_defaults.eos_token_ids == (1, 8)
-    sampler = embedded.generation_defaults.replace(eos_token_ids=(1, 106, 50), max_new_tokens=256)
+    sampler = embedded.generation_defaults.replace(eos_token_ids=(1, 106, 50), max_new_tokens=256, image_tokens=280)
     assert sampler == GenerationConfig()
-    assert embedded.tokenizer.vocab_size == embedded.config.vocab_size == 128
+    assert embedded.tokenizer.vocab_size == embedded.config.vocab_size == (131 if embedded.name == SIGHT else 128)
+    assert embedded.generation_defaults.image_tokens == (70 if embedded.name == SIGHT else 280)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,7 @@ def test_special_tokens(embedded: Model) -> None:
         assert tokenizer.piece(index) == token
         assert tokenizer.is_special(index)
     assert not tokenizer.is_special(9)
-    assert tokenizer.token_id("<|image|>") is None
+    assert tokenizer.token_id("<|image|>") == (129 if embedded.name == SIGHT else None)
     assert tokenizer.piece(5000) == "<5000>"
     assert tokenizer.decode([2, *tokenizer.encode("ok"), 1, 0, 0]) == "ok"
 

@@ -31,7 +31,7 @@ TINY = dataclasses.replace(
     minutes=0.0,
     warmup_steps=2,
     canvas_length=8,
-    mix=(Feed("drawings", 1, 2), Feed("short", 2, 2)),
+    mix=(Feed("drawings", 1, 2), Feed("short", 2, 2), Feed("cells", 2, 2)),
     vision=dataclasses.replace(SIGHT.vision, hidden_size=16, intermediate_size=16, num_hidden_layers=1, head_dim=4),
 )
 

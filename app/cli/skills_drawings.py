@@ -1,0 +1,66 @@
+"""``safelight skills --drawings``: questions about drawings that were held out of training. Knows no torch."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import random
+from typing import TYPE_CHECKING
+
+from app.cli import options, running, terminal
+from app.cli.skill_score import SkillScore, show
+from engine import SIGHT, GenerationConfig
+from engine.pictures import Picture, open_picture
+from engine.text.message import image_of
+
+if TYPE_CHECKING:
+    from engine import Model
+    from engine.tasks.drawings import Scene
+
+
+def run(args: argparse.Namespace) -> int:
+    """Ask one question about each of so many drawings of each kind."""
+    from engine.tasks import drawings  # Pillow
+
+    changes = options.sampler_changes(args)
+    model, seed = running.load(args, SIGHT), running.seed(args)
+    config = options.settings(model.generation_defaults, changes)
+    scores: dict[str, SkillScore] = {}
+    stopped = False
+    for kind in drawings.KINDS:
+        score = scores[kind] = SkillScore()
+        rng = random.Random(f"{seed} {kind}")
+        with terminal.note(f"{kind.capitalize()} ({len(scores)} of {len(drawings.KINDS)}) …"):
+            while score.count < args.count and not stopped:
+                example = drawings.sample(rng, "test", 1, kind)
+                question = example.asked[0][0]
+                outcome = ask(model, picture_of(example.scene), question, config, seed)
+                stopped = outcome.stopped
+                if not stopped:
+                    score.add(drawings.check(example.scene, question, outcome.text), outcome)
+        if stopped:
+            break
+    titles = {kind: kind.capitalize() for kind in drawings.KINDS}
+    show(args, "drawings", titles, scores, running.model_names(model))
+    if stopped:
+        terminal.say("stopped; the table holds what was run")
+        return 130
+    return 0
+
+
+def ask(model: Model, picture: Picture, question: str, config: GenerationConfig, seed: int) -> running.Outcome:
+    """The answer to a question about a picture."""
+    messages = [{"role": "user", "content": question, "images": [image_of(picture)]}]
+    ids = model.chat_ids(messages, image_tokens=config.image_tokens)
+    return running.run(model, model.with_images(ids, messages, [picture], config.image_tokens), config, seed)
+
+
+def picture_of(scene: Scene) -> Picture:
+    """A drawing as a file that a person could have opened."""
+    from PIL import Image  # for drawings alone
+
+    from engine.tasks import drawings  # Pillow
+
+    file = io.BytesIO()
+    Image.fromarray(drawings.draw(scene)).save(file, "PNG")
+    return open_picture(file.getvalue())
