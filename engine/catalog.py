@@ -77,7 +77,7 @@ class PublishedModel:
     purpose: str
     download_bytes: int  # as listed when this was written; the hub is asked before a download
     shape: str  # id of the shape to plan memory with before the weights are here
-    is_packed: bool  # loads as it is on a card of 24 GB
+    quantization: str  # to plan with: as what its experts are packed, for a card of 24 GB, or "auto"
     is_gated: bool  # its licence has to be accepted, with an account, before it can be downloaded
 
 
@@ -100,6 +100,7 @@ _DECISIONS = Traits(
     placeholder="Decisions have a page of their own",
 )
 _WEDLM = replace(_SKILLS, introduction="A very small model for small text tasks, written several tokens at a time.")
+_MASKED = replace(_SKILLS, introduction="A very small model for small text tasks, whose text is drafted, then checked.")
 EMBEDDED = (
     EmbeddedModel("safelight-skills", "Safelight Skills", "small text tasks and small talk", _SKILLS),
     EmbeddedModel("safelight-sudoku", "Safelight Sudoku", "solves Sudoku puzzles", _PUZZLES),
@@ -111,6 +112,7 @@ EMBEDDED = (
     ),
     EmbeddedModel("safelight-decisions", "Safelight Decisions", "small typed answers, read from one step", _DECISIONS),
     EmbeddedModel("safelight-wedlm", "Safelight WeDLM", "text skills, several tokens a pass or one by one", _WEDLM),
+    EmbeddedModel("safelight-masked", "Safelight Masked", "text skills, a block at a time, or drafted", _MASKED),
 )
 ADAPTERS = (
     EmbeddedAdapter(
@@ -129,7 +131,16 @@ PUBLISHED = (
         "its experts in 4 bits, for a graphics card with 24 GB; loads as it is",
         17_220_000_000,
         "26b-a4b",
-        is_packed=True,
+        quantization="int4",
+        is_gated=False,
+    ),
+    PublishedModel(
+        "nvidia/diffusiongemma-26B-A4B-it-NVFP4",
+        "DiffusionGemma 26B-A4B, NVFP4",
+        "its experts in 4-bit floats, for a graphics card with 24 GB; loads as it is",
+        18_820_000_000,
+        "26b-a4b",
+        quantization="nvfp4",
         is_gated=False,
     ),
     PublishedModel(
@@ -138,11 +149,11 @@ PUBLISHED = (
         "the original in 16 bits; make a 4-bit copy of it for a graphics card with 24 GB",
         51_650_000_000,
         "26b-a4b",
-        is_packed=False,
+        quantization="auto",
         is_gated=True,
     ),
 )
-SKILLS, SUDOKU, BASE, DECIDER, WEDLM = (model.id for model in EMBEDDED)
+SKILLS, SUDOKU, BASE, DECIDER, WEDLM, MASKED = (model.id for model in EMBEDDED)
 
 
 def is_embedded(path_or_id: str) -> bool:

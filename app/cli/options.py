@@ -19,7 +19,7 @@ from engine.errors import quoted
 from engine.service import is_remote
 
 TEXT_BYTES = 64 * 2**20  # of a file, or of standard input
-QUANTIZATIONS = ("none", "nf4", "int4", "int4-g64")  # as in the engine; repeated here so that --help needs no torch
+QUANTIZATIONS = ("none", "nf4", "int4", "int4-g64", "nvfp4")  # as in the engine; here for --help, without torch
 
 
 class Parser(argparse.ArgumentParser):

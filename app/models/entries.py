@@ -53,6 +53,7 @@ class ModelEntry:
     bytes_here: int = 0
     bytes_total: int = 0  # of a download; 0 if unknown
     shape: str = ""  # to plan with before the weights are downloaded
+    quantization: str = "auto"  # likewise
     is_packed: bool = False  # already in 4 bits
     is_gated: bool = False
     can_verify: bool = False
@@ -152,7 +153,8 @@ def _published(model: PublishedModel, folder: Path, sizes: _Sizes) -> ModelEntry
         bytes_here=sizes.of(place) if whole else partial.done_bytes if partial is not None else 0,
         bytes_total=(partial.total_bytes if partial is not None else 0) or model.download_bytes,
         shape=model.shape,
-        is_packed=model.is_packed,
+        quantization=model.quantization,
+        is_packed=model.quantization != "auto",
         is_gated=model.is_gated,
         can_verify=whole,
     )
@@ -255,7 +257,7 @@ def _size(entry: os.DirEntry[str]) -> int:
 
 
 def _is_packed(model: Path) -> bool:
-    return "quantization_config" in _json(model / "config.json")
+    return "quantization_config" in _json(model / "config.json") or (model / "hf_quant_config.json").exists()
 
 
 def _json(path: Path) -> dict[str, Any]:

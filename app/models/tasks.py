@@ -125,7 +125,7 @@ def plan(entry: ModelEntry) -> Work:
 
         if entry.is_ready:
             return count(entry.load_id)
-        return count(entry.shape, quantization="int4" if entry.is_packed else "auto")
+        return count(entry.shape, quantization=entry.quantization)
 
     return work
 

@@ -89,4 +89,12 @@ def _draw(weight: PackedWeight, draws: torch.Generator) -> None:
         if piece.dtype == torch.int8:
             piece.clamp_(min=-127)
     # No two alike, so that a kernel that takes another weight's scale is off.
-    weight.scales.uniform_(0.5, 1.5, generator=draws).mul_(weight.shape[-1] ** -0.5 / weight.scheme.spread)
+    *outer, rows, inputs = weight.shape
+    groups = inputs // (weight.scheme.group_size or inputs)
+    scales = torch.empty(*outer, groups, rows, device=weight.codes.device).uniform_(0.5, 1.5, generator=draws)
+    size = inputs**-0.5 / weight.scheme.spread
+    if weight.row_scales is None:
+        scales *= size
+    else:
+        weight.row_scales.uniform_(0.5, 1.5, generator=draws).mul_(size)
+    weight.scales.copy_(weight.scheme.store_scales(scales.transpose(-1, -2)))

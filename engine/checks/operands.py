@@ -30,9 +30,15 @@ def packed(*shape: int, scheme: Scheme, device: torch.device, seed: int) -> Pack
     codes = torch.empty(scheme.codes_shape(shape), dtype=scheme.codes_dtype, device=device)
     for part in codes.view(-1, *codes.shape[-2:]):  # one expert at a time: random numbers take twice the memory
         part.copy_(torch.randint(low, high, part.shape, generator=random, device=device, dtype=torch.int16))
-    factors = torch.randn(scheme.scales_shape(shape), generator=random, device=device).mul_(0.35).exp_()
-    scales = factors * (shape[-1] ** -0.5 / scheme.spread)
-    return Packed(codes, scales.to(scheme.scale_dtype), scheme)
+    *outer, rows, inputs = shape
+
+    def factors(*size: int) -> Tensor:
+        return torch.randn(size, generator=random, device=device).mul_(0.35).exp_()
+
+    scales, size = factors(*outer, inputs // (scheme.group_size or inputs), rows), inputs**-0.5 / scheme.spread
+    row_scales = factors(*outer, rows) * size if scheme.has_row_scales else None
+    stored = scheme.store_scales((scales if scheme.has_row_scales else scales * size).transpose(-1, -2))
+    return Packed(codes, stored.contiguous(), scheme, row_scales)
 
 
 def routing(tokens: int, experts: int, top_k: int, device: torch.device, seed: int) -> tuple[Tensor, Tensor]:
@@ -43,5 +49,11 @@ def routing(tokens: int, experts: int, top_k: int, device: torch.device, seed: i
 
 
 def other_scales(weight: Packed, dim: int = -1) -> Packed:
-    """The same codes with the scales of the neighbouring rows, or, with ``dim`` -2, groups."""
+    """The same codes with the scales of the neighbouring rows, or, with ``dim`` -2, groups or words of them."""
     return replace(weight, scales=weight.scales.roll(1, dim))
+
+
+def other_row_scales(weight: Packed) -> Packed:
+    """The same with the row scales of the neighbouring rows."""
+    assert weight.row_scales is not None
+    return replace(weight, row_scales=weight.row_scales.roll(1, -1))

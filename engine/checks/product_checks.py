@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from engine.checks.operands import other_scales
+from engine.checks.operands import other_row_scales, other_scales
 from engine.checks.oracle import EXACT, OracleCheck, Outputs, Work
 from engine.kernels import reference
 from engine.quant import Packed
@@ -34,6 +34,8 @@ def linear_check(run: Linear, x: Tensor, weight: Packed, oracle: Linear = refere
     if len(x) > 1:
         mixups["the neighbouring token"] = work(x.roll(1, 0), weight)
     mixups["the neighbouring input"] = work(x.roll(1, -1), weight)
+    if weight.row_scales is not None:
+        mixups["the neighbouring rows' own scales"] = work(x, other_row_scales(weight))
     if weight.scales.shape[0] > 1:
         mixups["the neighbouring groups' scales"] = work(x, other_scales(weight, -2))
     return OracleCheck(
@@ -70,7 +72,9 @@ def experts_check(
     half = gate_up.shape[-2] // 2
 
     def exchanged() -> Packed:
-        return replace(gate_up, codes=gate_up.codes.roll(half, -2), scales=gate_up.scales.roll(half, -1))
+        own = None if gate_up.row_scales is None else gate_up.row_scales.roll(half, -1)
+        codes, scales = gate_up.codes.roll(half, -2), gate_up.scales.roll(half, -1)
+        return replace(gate_up, codes=codes, scales=scales, row_scales=own)
 
     def oracle(make: Callable[[], tuple[Tensor, Tensor, Packed, Packed]]) -> Work:
         return lambda: (reference.experts(x.float(), *make()),)  # created late: other codes take 0.3 GB
@@ -82,6 +86,13 @@ def experts_check(
         "the neighbouring rows' scales of down": oracle(lambda: (weights, chosen, gate_up, other_scales(down))),
         "gate for up": oracle(lambda: (weights, chosen, exchanged(), down)),
     }
+    if gate_up.row_scales is not None and down.row_scales is not None:
+        mixups["the neighbouring rows' own scales of gate and up"] = oracle(
+            lambda: (weights, chosen, other_row_scales(gate_up), down)
+        )
+        mixups["the neighbouring rows' own scales of down"] = oracle(
+            lambda: (weights, chosen, gate_up, other_row_scales(down))
+        )
     if gate_up.scales.shape[-2] > 1:
         mixups["the neighbouring groups' scales of gate and up"] = oracle(
             lambda: (weights, chosen, other_scales(gate_up, -2), down)
@@ -124,18 +135,26 @@ def sorted_pairs(chosen: Tensor, experts: int, block: int) -> Outputs:
     return pairs.to(chosen.device), torch.tensor(starts).to(chosen.device), torch.tensor(tiles).to(chosen.device)
 
 
-def decode_check(run: Callable[[Tensor, Tensor, Tensor], Tensor], values: Tensor, dtype: torch.dtype) -> OracleCheck:
+def decode_check(
+    run: Callable[[Tensor, Tensor, Tensor], Tensor],
+    values: Tensor,
+    dtype: torch.dtype,
+    scale_dtype: torch.dtype = torch.bfloat16,
+) -> OracleCheck:
     """Decoding, bit for bit: every word of four codes, with scales of their own.
 
     Args:
         run: words (R, 16) int16 and the scales (R,) bf16 of low and high codes -> weights (4, R, 16).
         values: (16,) fp32 values of the codes, rounded as in the kernel.
         dtype: of the weights.
+        scale_dtype: whose numbers the scales are.
     """
     device = values.device
     words = torch.arange(65_536, device=device).view(4096, 16)
     low, high = (
-        torch.randn(4096, generator=torch.Generator(device=device).manual_seed(seed), device=device).bfloat16()
+        torch.randn(4096, generator=torch.Generator(device=device).manual_seed(seed), device=device)
+        .to(scale_dtype)
+        .bfloat16()
         for seed in (3, 4)
     )
 

@@ -19,24 +19,27 @@ ROWS = 256  # per program
 @triton.jit
 def decode_all_kernel(
     words_ptr, low_ptr, high_ptr, out_ptr, rows,
-    IS_NF4: tl.constexpr, PTX: tl.constexpr, ROWS: tl.constexpr,
+    CODES: tl.constexpr, PTX: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """ROWS rows of 16 words each. Grid: row blocks."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     at = row[:, None] * 16 + tl.arange(0, 16)[None, :]
     low = tl.broadcast_to(tl.load(low_ptr + row)[:, None], (ROWS, 16))
     high = tl.broadcast_to(tl.load(high_ptr + row)[:, None], (ROWS, 16))
-    parts = decode(tl.load(words_ptr + at), low, high, IS_NF4, PTX, out_ptr.dtype.element_ty)
+    parts = decode(tl.load(words_ptr + at), low, high, CODES, PTX, out_ptr.dtype.element_ty)
     for part in tl.static_range(4):
         tl.store(out_ptr + part * rows * 16 + at, parts[part])
 
 
-def decode_all(words: Tensor, low: Tensor, high: Tensor, is_nf4: bool, dtype: torch.dtype) -> Tensor:
-    """Words (R, 16) int16 and bf16 scales (R,) of low and high codes -> weights (4, R, 16); R in multiples of 256."""
+def decode_all(words: Tensor, low: Tensor, high: Tensor, codes: str, dtype: torch.dtype) -> Tensor:
+    """Words (R, 16) int16 and bf16 scales (R,) of low and high codes -> weights (4, R, 16); R in multiples of 256.
+
+    Scales are as ``decode`` takes them for ``codes``.
+    """
     out = torch.full((4, *words.shape), float("nan"), dtype=dtype, device=words.device)
     launch: Any = decode_all_kernel[(words.shape[0] // ROWS,)]
     launch(
         words, low.view(torch.int16), high.view(torch.int16), out, words.shape[0],
-        IS_NF4=is_nf4, PTX=words.is_cuda and dtype == torch.bfloat16, ROWS=ROWS, num_warps=4, enable_fp_fusion=True,
+        CODES=codes, PTX=words.is_cuda and dtype == torch.bfloat16, ROWS=ROWS, num_warps=4, enable_fp_fusion=True,
     )  # fmt: skip
     return out

@@ -20,8 +20,9 @@ from engine.doctor import kernel_checks_between
 from engine.doctor.decode_all import decode_all
 from engine.doctor.shapes import CheckShape
 from engine.kernels import expert_gemm, expert_sort, linear_w4a16, linear_w8a8, linear_w8a16, reference, vocabulary
+from engine.kernels.decode import SCALE_SHIFT
 from engine.kernels.table import FOUR_BIT, schemes
-from engine.quant import BF16, DEFAULT, INT4, INT8, NF4_VALUES, PRECISIONS, Activations, Scheme
+from engine.quant import BF16, DEFAULT, E2M1_VALUES, INT4, INT8, NF4_VALUES, PRECISIONS, Activations, Scheme
 
 Make = Callable[[], OracleCheck]
 Named = tuple[str, Make]  # operands are created when needed: those of the experts take 0.5 GB
@@ -35,16 +36,18 @@ def kernel_checks(shape: CheckShape) -> list[Named]:
 
 
 def _decode(shape: CheckShape) -> Iterator[Named]:
-    def make(is_nf4: bool) -> OracleCheck:
-        codes = torch.tensor(NF4_VALUES) if is_nf4 else torch.arange(-8.0, 8.0)
+    def make(codes: str, values: Tensor, shift: float = 1.0, scales: torch.dtype = torch.bfloat16) -> OracleCheck:
         return product_checks.decode_check(
-            lambda words, low, high: decode_all(words, low, high, is_nf4, shape.dtype),
-            codes.to(shape.dtype).float().to(shape.device),  # the tables hold values in bf16
+            lambda words, low, high: decode_all(words, low / shift, high / shift, codes, shape.dtype),
+            values.to(shape.dtype).float().to(shape.device),  # the tables hold values in bf16
             shape.dtype,
+            scales,
         )
 
-    for name, is_nf4 in (("int4", False), ("nf4", True)):
-        yield f"decode {name}, all words", partial(make, is_nf4)
+    yield "decode int4, all words", partial(make, "int4", torch.arange(-8.0, 8.0))
+    yield "decode nf4, all words", partial(make, "nf4", torch.tensor(NF4_VALUES))
+    small = torch.float8_e4m3fn
+    yield "decode e2m1, all words", partial(make, "e2m1", torch.tensor(E2M1_VALUES), SCALE_SHIFT, small)
 
 
 def _sort(shape: CheckShape) -> Iterator[Named]:

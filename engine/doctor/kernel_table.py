@@ -29,7 +29,7 @@ from engine.kernels import (
 from engine.kernels.launches import PROCESSORS
 from engine.kernels.reference import GROUP
 from engine.kernels.reference_step import TILE_TOKENS
-from engine.quant import INT4, NF4, Scheme
+from engine.quant import INT4, NF4, NVFP4, Scheme
 
 HIDDEN, WIDTH, TOP_K, EXPERTS, VOCABULARY = 2816, 704, 8, 128, 262_144
 CANVAS_PAIRS = 256 * TOP_K / EXPERTS  # of an expert
@@ -45,10 +45,10 @@ def step_kernels(capability: int) -> list[Build]:
 
 def _experts(capability: int) -> list[Build]:
     # Instructions to decode a weight, and all of the loop's. Reached: int4 2.0 to 2.4 and 3.0 to 3.8, nf4 4.2 to 4.8
-    # and 5.7 to 6.2.
+    # and 5.7 to 6.2, nvfp4 3.6 to 4.0 and 5.0 to 5.4.
     builds = [
         _product(kernel, scheme, CANVAS_PAIRS, capability, *most)
-        for scheme, most in ((INT4, (2.5, 3.9)), (NF4, (4.8, 6.3)))
+        for scheme, most in ((INT4, (2.5, 3.9)), (NF4, (4.8, 6.3)), (NVFP4, (4.2, 5.6)))
         for kernel in ("gate_up", "down")
     ]
     few = CodeBudget(registers=96)
@@ -73,9 +73,10 @@ def _product(
     rows = blocks.rows if kernel == "gate_up" else blocks.down_rows(HIDDEN)
     tiles = blocks.turn(HIDDEN if kernel == "gate_up" else WIDTH, scheme)
     constants = {
-        "H": HIDDEN, "WIDTH": WIDTH, "GROUP": scheme.group_size, "IS_NF4": expert_gemm.NORMAL_FLOAT[scheme],
+        "H": HIDDEN, "WIDTH": WIDTH, "GROUP": scheme.group_size, "CODES": expert_gemm.CODES[scheme],
         "PTX": True, "M": rows, "N": blocks.tokens, "TILES": tiles,
     }  # fmt: skip
+    constants |= {} if scheme.has_row_scales else {"row_scales_ptr": None}
     function: Any = expert_gemm.gate_up_kernel if kernel == "gate_up" else expert_gemm.down_kernel
     types = {"scales_ptr": "i32"}
     if kernel == "gate_up":
@@ -120,8 +121,8 @@ def _linears_four_bit(capability: int) -> list[Build]:
     blocks = linear_w4a16.LinearBlocks.of(16, size)
     constants = {
         "K": size, "ROWS": rows, "OUT": rows, "SPLITS": 2, "GROUP": scheme.group_size,
-        "IS_NF4": expert_gemm.NORMAL_FLOAT[scheme], "PTX": True, "N": blocks.tokens, "M": blocks.rows,
-        "TILES": blocks.tiles,
+        "CODES": expert_gemm.CODES[scheme], "PTX": True, "N": blocks.tokens, "M": blocks.rows,
+        "TILES": blocks.tiles, "row_scales_ptr": None,
     }  # fmt: skip
     # Reached: 2.0 to 2.2 and 3.0 to 3.7 instructions a weight, and 80 registers at most.
     budget = CodeBudget(

@@ -10,8 +10,8 @@ from engine.files import is_bare_name
 from engine.store_files import DRAFT_FILES, DRAFT_FOLDER
 
 WANTED = (
-    "config.json", "generation_config.json", "tokenizer*.json", "chat_template.jinja", "*.safetensors",
-    "*.safetensors.index.json",
+    "config.json", "hf_quant_config.json", "generation_config.json", "tokenizer*.json", "chat_template.jinja",
+    "*.safetensors", "*.safetensors.index.json",
 )  # fmt: skip
 DRAFT = frozenset(f"{DRAFT_FOLDER}/{name}" for name in DRAFT_FILES)  # the one folder that a model may have in its own
 UNFINISHED = ".partial"  # ends the name of a folder that is no model yet

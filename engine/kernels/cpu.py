@@ -158,6 +158,7 @@ def _buffer(kind: torch.dtype, weight: Packed) -> Tensor:
 def _multiply(x: Tensor, weight: Packed, buffer: Tensor, out: Tensor) -> None:
     """Arranged x (N, in) times a packed (out, in), into ``out`` (N, out) of any type."""
     decode = decoder(weight)
+    scales = decode.product_scales(weight)
     for part, rows in decode.pieces(weight, buffer):
         product = F.linear(x, rows)
-        out[:, part] = product.mul_(weight.scales[0, part]) if decode.scales_products else product
+        out[:, part] = product if scales is None else product.mul_(scales[part])

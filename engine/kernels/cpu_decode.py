@@ -1,7 +1,7 @@
 """Decodes rows of packed weights to numbers that a CPU multiplies; one decoder per scheme.
 
 A decoder may change the order of the inputs to the one that is cheapest to produce: the activations are then put into
-the same order, a thousand times fewer numbers than weights. It may leave the scales to be applied to the product.
+the same order, a thousand times fewer numbers than weights. It may leave scales of whole rows to the product.
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from engine.quant import INT4, INT4_G64, INT8, NF4, NF4_VALUES, TILE, Packed, Scheme
+from engine.quant import E2M1_VALUES, INT4, INT4_G64, INT8, NF4, NF4_VALUES, NVFP4, TILE, Packed, Scheme
 
 DECODED = 1 << 18  # four-bit codes decoded at a time, so that intermediates stay in a core's cache
 EXACT = 0.0625  # an int4 code in the upper half of its byte is 16 times its value
@@ -23,11 +22,13 @@ EXACT = 0.0625  # an int4 code in the upper half of its byte is 16 times its val
 class RowDecoder(ABC):
     """Decodes rows of a packed weight."""
 
-    scales_products: ClassVar[bool] = False  # whether the row's single scale must be applied to the product
-
     def arrange(self, x: Tensor) -> Tensor:
         """x (N, in) in the input order of ``pieces``."""
         return x
+
+    def product_scales(self, weight: Packed) -> Tensor | None:
+        """What the products with the rows of a packed (R, in) must be multiplied by, fp32 (R,); None: by nothing."""
+        return weight.row_scales
 
     def pieces(self, weight: Packed, buffer: Tensor) -> Iterator[tuple[slice, Tensor]]:
         """Consecutive rows of a packed (out, in), decoded (rows, in) into the buffer; each overwrites the previous."""
@@ -50,7 +51,8 @@ class RowDecoder(ABC):
 class Int8Rows(RowDecoder):
     """int8 codes as numbers, exact also in bf16."""
 
-    scales_products: ClassVar[bool] = True
+    def product_scales(self, weight: Packed) -> Tensor | None:
+        return weight.scales[0]
 
     def fill(self, weight: Packed, into: Tensor) -> None:
         into.copy_(weight.codes)
@@ -92,9 +94,22 @@ class NormalFloat4Rows(TileRows):
         return _halves(x).transpose(2, 3).flatten(1)
 
     def decode(self, codes: Tensor, scales: Tensor, into: Tensor) -> None:
-        pairs = torch.index_select(_nf4_pairs(into.dtype), 0, codes.flatten().int()).view(into.dtype)
+        pairs = torch.index_select(_pairs(NF4_VALUES, into.dtype), 0, codes.flatten().int()).view(into.dtype)
         shape = (into.shape[0], -1, TILE)
         torch.mul(pairs.view(shape), scales[..., None].to(into.dtype), out=into.view(shape))
+
+
+class Nvfp4Rows(TileRows):
+    """The two nibbles of each byte are neighbours, as in nf4; values and their groups' scales are exact in bf16."""
+
+    def arrange(self, x: Tensor) -> Tensor:
+        return _halves(x).transpose(2, 3).flatten(1)
+
+    def decode(self, codes: Tensor, scales: Tensor, into: Tensor) -> None:
+        pairs = torch.index_select(_pairs(E2M1_VALUES, into.dtype), 0, codes.flatten().int()).view(into.dtype)
+        shape = (into.shape[0], -1, 2, 16, 2)  # tile, group of the half, place, half
+        groups = NVFP4.read_scales(scales.T).to(into.dtype).view(into.shape[0], -1, 2, 2).transpose(2, 3)
+        torch.mul(pairs.view(shape), groups[:, :, :, None], out=into.view(shape))
 
 
 class BlockRows(RowDecoder):
@@ -127,6 +142,7 @@ DECODERS: dict[Scheme, RowDecoder] = {
     INT4: Int4Rows(),
     INT4_G64: Int4Rows(),
     NF4: NormalFloat4Rows(),
+    NVFP4: Nvfp4Rows(),
     INT8: Int8Rows(),
 }
 BLOCKS = BlockRows()
@@ -143,9 +159,9 @@ def _halves(x: Tensor) -> Tensor:
 
 
 @functools.cache
-def _nf4_pairs(kind: torch.dtype) -> Tensor:
+def _pairs(book: tuple[float, ...], kind: torch.dtype) -> Tensor:
     """The values of both nibbles of each of the 256 bytes, low one first, as one number of twice the width."""
-    values = torch.tensor(NF4_VALUES).to(kind)
+    values = torch.tensor(book).to(kind)
     byte = torch.arange(256)
     both = torch.stack([values[byte & 15], values[byte >> 4]], dim=1)
     return both.view(torch.float32 if kind == torch.bfloat16 else torch.float64)[:, 0].clone()

@@ -13,6 +13,9 @@ and a select for every value of the codebook. The other is inline PTX for bf16 a
 - nf4: the codebook's bf16 values lie in registers as four tables of eight bytes: high and low bytes of its negative and
   positive half. ``prmt`` looks up four codes at a time, another joins high and low bytes. 22 integer and 4 floating
   operations for 8 weights.
+- e2m1 (NVFP4): the same with two tables, of the values without signs, which are put in after. 18 integer and 4 floating
+  operations. A scale is e4m3: its bits, moved by four places, are bf16 too small by 2 to the 120, subnormal numbers
+  included, and the tables are too large by as much. The products are exact.
 
 The asm is a string, so that tests can run it in an emulator.
 """
@@ -22,12 +25,13 @@ The asm is a string, so that tests can run it in an emulator.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from engine.quant import NF4_VALUES
+from engine.quant import E2M1_VALUES, NF4_VALUES
 
 
 def _bf16(value: float) -> int:
@@ -36,10 +40,10 @@ def _bf16(value: float) -> int:
     return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
 
 
-def _table(half: int, byte: int, part: int) -> str:
-    """Four bytes of a table, as a PTX word: byte 0 (low) or 1 (high) of values 4 * part .. + 3 of a codebook's half."""
-    values = NF4_VALUES[8 * half + 4 * part :][:4]
-    return f"0x{sum((_bf16(value) >> 8 * byte & 255) << 8 * place for place, value in enumerate(values)):08X}"
+def _table(values: Sequence[float], byte: int, part: int) -> str:
+    """Four bytes of a table, as a PTX word: byte 0 (low) or 1 (high) of values 4 * part .. + 3."""
+    four = values[4 * part :][:4]
+    return f"0x{sum((_bf16(value) >> 8 * byte & 255) << 8 * place for place, value in enumerate(four)):08X}"
 
 
 # Operands: $0 .. $3 are two weights each: even and odd low codes, even and odd high codes. $4 is two words of codes;
@@ -88,7 +92,7 @@ def _lookup(selector: str, positive: str, low: str, high: str) -> str:
 
 
 _TABLES = {
-    f"{name}{byte}{part}": _table(half, byte, part)
+    f"{name}{byte}{part}": _table(NF4_VALUES[8 * half :][:8], byte, part)
     for half, name in enumerate(("negative", "positive"))
     for byte in (0, 1)
     for part in (0, 1)
@@ -107,9 +111,46 @@ prmt.b32 mask, bytes, shifted, 0xBFAE;
 {_lookup("codes", "mask", "$1", "$3")}
 {_SCALE}}}"""
 
+SCALE_SHIFT = 2.0**120  # what bf16 has for the bits of e4m3 is smaller by this
+_SIZES = {
+    f"size{byte}{part}": _table([value * SCALE_SHIFT for value in E2M1_VALUES[:8]], byte, part)
+    for byte in (0, 1)
+    for part in (0, 1)
+}
+
+
+def _sizes(low: str, high: str) -> str:
+    """As ``_lookup``, of codes of e2m1 without signs."""
+    return f"""prmt.b32 plane0, size00, size01, codes;
+prmt.b32 plane1, size10, size11, codes;
+prmt.b32 {low}, plane0, plane1, 0x6240;
+prmt.b32 {high}, plane0, plane1, 0x7351;"""
+
+
+E2M1_PTX = f"""{{
+.reg .b32 nothing, bytes, codes, signs, plane0, plane1, {", ".join(_SIZES)};
+mov.b32 nothing, 0x80008000;
+{chr(10).join(f"mov.b32 {name}, {word};" for name, word in _SIZES.items())}
+prmt.b32 bytes, $4, $4, 0x3120;
+and.b32 codes, bytes, 0x77777777;
+{_sizes("$0", "$2")}
+shr.u32 codes, codes, 16;
+{_sizes("$1", "$3")}
+shl.b32 signs, $4, 12;
+lop3.b32 $0, signs, 0x80008000, $0, 0xEA;
+shl.b32 signs, $4, 4;
+lop3.b32 $1, signs, 0x80008000, $1, 0xEA;
+shl.b32 signs, $4, 8;
+lop3.b32 $2, signs, 0x80008000, $2, 0xEA;
+lop3.b32 $3, $4, 0x80008000, $3, 0xEA;
+{_SCALE}}}"""
+
 NF4 = tl.constexpr(NF4_VALUES)
+E2M1 = tl.constexpr(E2M1_VALUES)
+SHIFT = tl.constexpr(SCALE_SHIFT)
 NF4_ASM = tl.constexpr(NF4_PTX)
 INT4_ASM = tl.constexpr(INT4_PTX)
+E2M1_ASM = tl.constexpr(E2M1_PTX)
 CONSTRAINTS = tl.constexpr("=&r,=&r,=&r,=&r,r,r,r")
 
 
@@ -119,25 +160,29 @@ def split_pairs(x: Tensor) -> Tensor:
 
 
 @triton.jit
-def decode_value(code, scales, IS_NF4: tl.constexpr, DTYPE: tl.constexpr):
+def decode_value(code, scales, CODES: tl.constexpr, DTYPE: tl.constexpr):
     """4-bit codes and fp32 scales, both (rows, 16 tiles) -> weights."""
-    if IS_NF4:
-        value = tl.full(code.shape, NF4[0], tl.float32)
-        for index in tl.static_range(1, 16):
-            value = tl.where(code == index, NF4[index], value)
-    else:
+    if CODES == "int4":
         value = code.to(tl.float32) - 8.0
+    else:
+        BOOK: tl.constexpr = NF4 if CODES == "nf4" else E2M1
+        value = tl.full(code.shape, BOOK[0], tl.float32)
+        for index in tl.static_range(1, 16):
+            value = tl.where(code == index, BOOK[index], value)
+        if CODES == "e2m1":
+            value *= SHIFT
     return (value * scales).to(DTYPE)
 
 
 @triton.jit
-def decode(words, low_scales, high_scales, IS_NF4: tl.constexpr, PTX: tl.constexpr, DTYPE: tl.constexpr):
+def decode(words, low_scales, high_scales, CODES: tl.constexpr, PTX: tl.constexpr, DTYPE: tl.constexpr):
     """Words of codes (rows, 16 tiles) int16 -> four quarters of weights, each of that shape in DTYPE.
 
-    low_scales, high_scales: for each word, the bits of bf16 numbers as int16, for the two halves of its tile.
+    low_scales, high_scales: for each word, the bits of bf16 numbers as int16, for the two halves of its tile; with
+    e2m1 they are too small by ``SCALE_SHIFT``. CODES: "int4", "nf4" or "e2m1".
     """
     if PTX:
-        ASM: tl.constexpr = NF4_ASM if IS_NF4 else INT4_ASM
+        ASM: tl.constexpr = INT4_ASM if CODES == "int4" else NF4_ASM if CODES == "nf4" else E2M1_ASM
         return tl.inline_asm_elementwise(
             ASM, CONSTRAINTS, [words, low_scales, high_scales],  # type: ignore[arg-type]
             dtype=(tl.bfloat16, tl.bfloat16, tl.bfloat16, tl.bfloat16), is_pure=True, pack=2,
@@ -146,8 +191,8 @@ def decode(words, low_scales, high_scales, IS_NF4: tl.constexpr, PTX: tl.constex
         low = (low_scales.to(tl.int32) << 16).to(tl.float32, bitcast=True)
         high = (high_scales.to(tl.int32) << 16).to(tl.float32, bitcast=True)
         return (
-            decode_value(words & 15, low, IS_NF4, DTYPE),
-            decode_value(words >> 8 & 15, low, IS_NF4, DTYPE),
-            decode_value(words >> 4 & 15, high, IS_NF4, DTYPE),
-            decode_value(words >> 12 & 15, high, IS_NF4, DTYPE),
+            decode_value(words & 15, low, CODES, DTYPE),
+            decode_value(words >> 8 & 15, low, CODES, DTYPE),
+            decode_value(words >> 4 & 15, high, CODES, DTYPE),
+            decode_value(words >> 12 & 15, high, CODES, DTYPE),
         )

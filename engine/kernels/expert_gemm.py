@@ -7,12 +7,13 @@ up, or two blocks of down. Tokens are in ``split_pairs`` order, so that decoded 
 gate and up store their rows in that order, which leaves their outputs so for down. Products of a pair go to the pair's
 own place and are added up in the order of its token's choices, so that results repeat.
 
-Floor, 256 tokens of the real model: 24 GFLOP, twice that in tiles of 32; int4 g32 428 MB, nf4 404 MB. H200 100 µs,
-RTX 4090 424 µs. Counted in machine code, all of the loop, instructions a weight (gate and up, down): int4 3.0 and 3.8
-on sm_90, 3.7 and 3.6 on sm_89, 3.3 on sm_120; nf4 6.2, 6.0 and 5.7. Issuing them takes an H200 85 µs for int4 and
-160 for nf4. The loop never waits for a load just issued: codes, scales and tokens are loaded two or three iterations
-ahead, and on sm_90 an iteration's products run while the next weights are decoded. Predicted, not measured, everything
-included: int4 H200 140 µs, RTX 4090 460 µs; nf4 H200 205 µs, RTX 4090 440 µs.
+Floor, 256 tokens of the real model: 24 GFLOP, twice that in tiles of 32; int4 g32 428 MB, nf4 404 MB, nvfp4 430 MB.
+H200 100 µs, RTX 4090 424 µs. Counted in machine code, all of the loop, instructions a weight (gate and up, down): int4
+3.0 and 3.8 on sm_90, 3.7 and 3.6 on sm_89, 3.3 on sm_120; nf4 6.2, 6.0 and 5.7; nvfp4 5.4, 5.3 and 5.0. Issuing them
+takes an H200 85 µs for int4, 160 for nf4 and 140 for nvfp4. The loop never waits for a load just issued: codes, scales
+and tokens are loaded two or three iterations ahead, and on sm_90 an iteration's products run while the next weights are
+decoded. Predicted, not measured, everything included: int4 H200 140 µs, RTX 4090 460 µs; nf4 H200 205 µs, RTX 4090
+440 µs.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -31,9 +32,9 @@ from torch import Tensor
 from engine.kernels.decode import decode, split_pairs
 from engine.kernels.expert_sort import group
 from engine.kernels.linear_w8a16 import gelu_times
-from engine.quant import INT4, INT4_G64, NF4, Packed, Scheme
+from engine.quant import INT4, INT4_G64, NF4, NVFP4, Packed, Scheme
 
-NORMAL_FLOAT = {INT4: False, INT4_G64: False, NF4: True}  # how ``decode`` reads codes
+CODES = {INT4: "int4", INT4_G64: "int4", NF4: "nf4", NVFP4: "e2m1"}  # how ``decode`` reads them
 COMBINE = 512  # outputs of a token that a program sums
 
 
@@ -63,8 +64,8 @@ class ProductBlocks:
         return self.rows if hidden % (2 * self.rows) == 0 else self.rows // 2
 
     def turn(self, inputs: int, scheme: Scheme) -> int:
-        """Tiles per loop iteration over so many inputs. Two of nf4 would leave registers for only two programs."""
-        return 1 if NORMAL_FLOAT[scheme] or inputs % (64 * self.tiles) else self.tiles
+        """Tiles per loop iteration over so many inputs. Two by table would leave registers for only two programs."""
+        return 1 if CODES[scheme] != "int4" or inputs % (64 * self.tiles) else self.tiles
 
 
 @triton.jit
@@ -77,7 +78,7 @@ def paired(row):
 
 
 @triton.jit
-def row_scales(words):
+def neighbours_scales(words):
     """Words of two neighbouring rows' scales (R / 2, G) int32 -> those of rows in ``paired`` order (R, G) int16."""
     PAIRS: tl.constexpr = words.shape[0]
     GROUPS: tl.constexpr = words.shape[1]
@@ -94,31 +95,50 @@ def of_words(scales):
 
 
 @triton.jit
+def fp8_scales(words):
+    """Words of rows' four e4m3 scales a tile (R, T) int32 -> those of its words of codes as ``decode`` takes them.
+
+    Each output, for the tile's two halves, is (R, 16 T) int16. A half's first eight words have its lower group's.
+    """
+    ROWS: tl.constexpr = words.shape[0]
+    TILES: tl.constexpr = words.shape[1]
+    wide = words[:, :, None].broadcast_to(ROWS, TILES, 8).reshape(ROWS, 8 * TILES)
+    both = tl.join(wide << 4 & 0x07F007F0, wide >> 4 & 0x07F007F0)  # groups 0 and 2, 1 and 3: moved by four places
+    both = both.reshape(ROWS, TILES, 8, 2).permute(0, 1, 3, 2).reshape(ROWS, 16 * TILES)
+    return both.to(tl.int16), (both >> 16).to(tl.int16)
+
+
+@triton.jit
 def product(
     x_ptrs, inside, words_ptrs, scales_ptrs, ROWS: tl.constexpr, K: tl.constexpr, GROUP: tl.constexpr,
-    IS_NF4: tl.constexpr, PTX: tl.constexpr, N: tl.constexpr, M: tl.constexpr, TILES: tl.constexpr,
+    CODES: tl.constexpr, PTX: tl.constexpr, N: tl.constexpr, M: tl.constexpr, TILES: tl.constexpr,
 ):  # fmt: skip
     """Products of N tokens and M weight rows, K inputs, fp32 (M, N); an iteration takes TILES tiles of 64.
 
     x_ptrs: (N,), the tokens' first inputs. words_ptrs: (M,), those of rows in ``paired`` order. scales_ptrs: (M / 2,),
-    words of two neighbouring rows' first scales. ROWS: of the whole weight.
+    words of two neighbouring rows' first scales; with e2m1 (M,), each row's word of four. ROWS: of the whole weight.
 
     All loads are words of 4 bytes or more, so that the next iterations' are in flight, and there is one product each:
     several in a row would each be waited for.
     """
-    GROUPS: tl.constexpr = 64 * TILES // GROUP
+    WORDS: tl.constexpr = TILES if CODES == "e2m1" else 64 * TILES // GROUP  # of scales
+    STEP: tl.constexpr = ROWS if CODES == "e2m1" else ROWS // 2
     x_ptrs = x_ptrs[:, None] + tl.arange(0, 64 * TILES)[None, :]
     words_ptrs = words_ptrs[:, None] + tl.arange(0, 16 * TILES)[None, :]
-    scales_ptrs = scales_ptrs[:, None] + tl.arange(0, GROUPS)[None, :] * (ROWS // 2)
+    scales_ptrs = scales_ptrs[:, None] + tl.arange(0, WORDS)[None, :] * STEP
     total = tl.zeros((M, N), tl.float32)
     for turn in range(K // (64 * TILES)):
         words = tl.load(words_ptrs + turn * (16 * TILES))
-        scales = row_scales(tl.load(scales_ptrs + turn * (GROUPS * ROWS // 2)))
-        if GROUP == 32:
-            low, high = scales.reshape(M, TILES, 2).split()
+        scales = tl.load(scales_ptrs + turn * (WORDS * STEP))
+        if CODES == "e2m1":
+            low, high = fp8_scales(scales)
+        elif GROUP == 32:
+            low, high = neighbours_scales(scales).reshape(M, TILES, 2).split()
+            low, high = of_words(low), of_words(high)
         else:
-            low, high = scales, scales
-        quarters = decode(words, of_words(low), of_words(high), IS_NF4, PTX, x_ptrs.dtype.element_ty)
+            low = of_words(neighbours_scales(scales))
+            high = low
+        quarters = decode(words, low, high, CODES, PTX, x_ptrs.dtype.element_ty)
         weights = tl.join(tl.join(quarters[0], quarters[2]), tl.join(quarters[1], quarters[3]))
         weights = weights.reshape(M, TILES, 16, 2, 2).permute(0, 1, 3, 4, 2).reshape(M, 64 * TILES)
         x = tl.load(x_ptrs + turn * (64 * TILES), mask=inside[:, None], other=0.0)
@@ -128,8 +148,8 @@ def product(
 
 @triton.jit
 def gate_up_kernel(
-    x_ptr, words_ptr, scales_ptr, pairs_ptr, offsets_ptr, tiles_ptr, inner_ptr,
-    TOP_K: tl.constexpr, H: tl.constexpr, WIDTH: tl.constexpr, GROUP: tl.constexpr, IS_NF4: tl.constexpr,
+    x_ptr, words_ptr, scales_ptr, row_scales_ptr, pairs_ptr, offsets_ptr, tiles_ptr, inner_ptr,
+    TOP_K: tl.constexpr, H: tl.constexpr, WIDTH: tl.constexpr, GROUP: tl.constexpr, CODES: tl.constexpr,
     PTX: tl.constexpr, N: tl.constexpr, M: tl.constexpr, TILES: tl.constexpr,
 ):  # fmt: skip
     """GELU(gate) * up of N pairs, M outputs each; tokens and outputs in split pairs. Grid: row blocks, tiles."""
@@ -141,14 +161,20 @@ def gate_up_kernel(
     token = tl.load(pairs_ptr + place, mask=inside, other=0) // TOP_K
     at = tl.arange(0, 2 * M)  # gate's rows before up's
     row = tl.program_id(0) * M + at // M * WIDTH + paired(at % M)
-    two = tl.arange(0, M)  # neighbouring rows
-    two = (tl.program_id(0) * M + two // (M // 2) * WIDTH) // 2 + two % (M // 2)
+    if CODES == "e2m1":
+        scale_words = expert * (H // 64 * (2 * WIDTH)) + row
+    else:
+        two = tl.arange(0, M)  # neighbouring rows
+        two = (tl.program_id(0) * M + two // (M // 2) * WIDTH) // 2 + two % (M // 2)
+        scale_words = expert * (H // GROUP * WIDTH) + two
     both = product(
         x_ptr + token * H, inside,
         words_ptr + expert * (2 * WIDTH * (H // 4)) + row * (H // 4),
-        scales_ptr + expert * (H // GROUP * WIDTH) + two,
-        2 * WIDTH, H, GROUP, IS_NF4, PTX, N, 2 * M, TILES,
+        scales_ptr + scale_words,
+        2 * WIDTH, H, GROUP, CODES, PTX, N, 2 * M, TILES,
     )  # fmt: skip
+    if row_scales_ptr is not None:
+        both *= tl.load(row_scales_ptr + expert * (2 * WIDTH) + row)[:, None]
     gate, up = both.reshape(2, M, N).permute(1, 2, 0).split()
     inner = gelu_times(gate, up)
     inner = inner.reshape(M // 32, 2, 2, 8, N).permute(0, 2, 1, 3, 4).reshape(M, N)  # of 32, the even ones first
@@ -158,8 +184,8 @@ def gate_up_kernel(
 
 @triton.jit
 def down_kernel(
-    inner_ptr, words_ptr, scales_ptr, weights_ptr, pairs_ptr, offsets_ptr, tiles_ptr, parts_ptr,
-    H: tl.constexpr, WIDTH: tl.constexpr, GROUP: tl.constexpr, IS_NF4: tl.constexpr, PTX: tl.constexpr,
+    inner_ptr, words_ptr, scales_ptr, row_scales_ptr, weights_ptr, pairs_ptr, offsets_ptr, tiles_ptr, parts_ptr,
+    H: tl.constexpr, WIDTH: tl.constexpr, GROUP: tl.constexpr, CODES: tl.constexpr, PTX: tl.constexpr,
     N: tl.constexpr, M: tl.constexpr, TILES: tl.constexpr,
 ):  # fmt: skip
     """Weighted outputs of N pairs, 2 M rows, to the pairs' own places. Grid: row blocks, tiles."""
@@ -169,12 +195,18 @@ def down_kernel(
     place = tl.load(tiles_ptr + 2 * tl.program_id(1) + 1) + tl.arange(0, N)
     inside = place < tl.load(offsets_ptr + expert + 1)
     first = tl.program_id(0) * (2 * M)
+    row = first + paired(tl.arange(0, 2 * M))
+    if CODES == "e2m1":
+        scale_words = expert * (WIDTH // 64 * H) + row
+    else:
+        scale_words = expert * (WIDTH // GROUP * (H // 2)) + first // 2 + tl.arange(0, M)
     total = product(
         inner_ptr + place * WIDTH, inside,
-        words_ptr + expert * (H * (WIDTH // 4)) + (first + paired(tl.arange(0, 2 * M))) * (WIDTH // 4),
-        scales_ptr + expert * (WIDTH // GROUP * (H // 2)) + first // 2 + tl.arange(0, M),
-        H, WIDTH, GROUP, IS_NF4, PTX, N, 2 * M, TILES,
+        words_ptr + expert * (H * (WIDTH // 4)) + row * (WIDTH // 4), scales_ptr + scale_words,
+        H, WIDTH, GROUP, CODES, PTX, N, 2 * M, TILES,
     )  # fmt: skip
+    if row_scales_ptr is not None:
+        total *= tl.load(row_scales_ptr + expert * H + row)[:, None]
     total = total.reshape(M // 8, 2, 8, N).permute(0, 2, 1, 3).reshape(2 * M, N)  # in the weight's order
     pair = tl.load(pairs_ptr + place, mask=inside, other=0)
     total *= tl.load(weights_ptr + pair, mask=inside, other=0.0)[None, :]
@@ -240,16 +272,16 @@ def expert_parts(
     inner = x.new_empty((chosen.numel(), width))
     launch: Any = gate_up_kernel[(width // blocks.rows, tiles)]
     launch(
-        x, gate_up.codes.view(torch.int16), gate_up.scales.view(torch.int32), *order, inner,
-        TOP_K=chosen.shape[1], M=blocks.rows, GROUP=gate_up.scheme.group_size, IS_NF4=NORMAL_FLOAT[gate_up.scheme],
+        x, gate_up.codes.view(torch.int16), gate_up.scales.view(torch.int32), gate_up.row_scales, *order, inner,
+        TOP_K=chosen.shape[1], M=blocks.rows, GROUP=gate_up.scheme.group_size, CODES=CODES[gate_up.scheme],
         TILES=blocks.turn(hidden, gate_up.scheme), **options,
     )  # fmt: skip
     parts = x.new_empty((chosen.numel(), hidden))
     rows = blocks.down_rows(hidden)
     launch = down_kernel[(hidden // (2 * rows), tiles)]
     launch(
-        inner, down.codes.view(torch.int16), down.scales.view(torch.int32), weights, *order, parts,
-        M=rows, GROUP=down.scheme.group_size, IS_NF4=NORMAL_FLOAT[down.scheme],
+        inner, down.codes.view(torch.int16), down.scales.view(torch.int32), down.row_scales, weights, *order, parts,
+        M=rows, GROUP=down.scheme.group_size, CODES=CODES[down.scheme],
         TILES=blocks.turn(width, down.scheme), **options,
     )  # fmt: skip
     return parts

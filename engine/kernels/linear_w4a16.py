@@ -27,7 +27,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from engine.kernels.decode import split_pairs
-from engine.kernels.expert_gemm import NORMAL_FLOAT, paired, product
+from engine.kernels.expert_gemm import CODES, paired, product
 from engine.kernels.linear_w8a16 import MAX_TILES, arrivals, processors
 from engine.quant import Packed
 
@@ -66,13 +66,14 @@ def in_order(total):
 
 @triton.jit(do_not_specialize=["tokens"])
 def linear_w4a16_kernel(
-    x_ptr, words_ptr, scales_ptr, out_ptr, parts_ptr, arrived_ptr, tokens,
+    x_ptr, words_ptr, scales_ptr, row_scales_ptr, out_ptr, parts_ptr, arrived_ptr, tokens,
     K: tl.constexpr, ROWS: tl.constexpr, OUT: tl.constexpr, SPLITS: tl.constexpr, GROUP: tl.constexpr,
-    IS_NF4: tl.constexpr, PTX: tl.constexpr, N: tl.constexpr, M: tl.constexpr, TILES: tl.constexpr,
+    CODES: tl.constexpr, PTX: tl.constexpr, N: tl.constexpr, M: tl.constexpr, TILES: tl.constexpr,
 ):  # fmt: skip
     """A tile of N tokens and M rows, or an equal split of its inputs. Grid: tiles, each with its splits.
 
-    Tiles of the same rows are neighbours. OUT: rows of the weight; ROWS: of its scales, an even number.
+    Tiles of the same rows are neighbours. OUT: rows of the weight; ROWS: of its scales, an even number where a word has
+    those of two.
     """
     share: tl.constexpr = K // SPLITS  # known to the compiler: else ptxas waits for each product on sm_90
     tile = tl.program_id(0) // SPLITS
@@ -82,11 +83,15 @@ def linear_w4a16_kernel(
     first_row = tile // token_tiles * M
     # Rows past the end read the last one and are never written.
     row = tl.minimum(first_row + paired(tl.arange(0, M)), OUT - 1)
-    two = tl.minimum(first_row // 2 + tl.arange(0, M // 2), ROWS // 2 - 1)
+    if CODES == "e2m1":
+        scale_words = first // 64 * ROWS + row
+    else:
+        two = tl.minimum(first_row // 2 + tl.arange(0, M // 2), ROWS // 2 - 1)
+        scale_words = first // GROUP * (ROWS // 2) + two
     total = product(
         x_ptr + token * K + first, token < tokens,
-        words_ptr + row * (K // 4) + first // 4, scales_ptr + first // GROUP * (ROWS // 2) + two,
-        ROWS, share, GROUP, IS_NF4, PTX, N, M, TILES,
+        words_ptr + row * (K // 4) + first // 4, scales_ptr + scale_words,
+        ROWS, share, GROUP, CODES, PTX, N, M, TILES,
     )  # fmt: skip
     if SPLITS > 1:
         inner = tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :]
@@ -98,6 +103,8 @@ def linear_w4a16_kernel(
         total = tl.zeros((M, N), tl.float32)
         for other in range(SPLITS):
             total += tl.load(parts_ptr + (tile * SPLITS + other) * (M * N) + inner, cache_modifier=".cg")
+    if row_scales_ptr is not None:
+        total *= tl.load(row_scales_ptr + row)[:, None]
     column = first_row + tl.arange(0, M)
     inside = (token[:, None] < tokens) & (column[None, :] < OUT)
     out = tl.trans(in_order(total)).to(out_ptr.dtype.element_ty)
@@ -115,7 +122,7 @@ def linear_w4a16(x: Tensor, weight: Packed, blocks: LinearBlocks | None = None, 
 
     Args:
         x: bf16 on the device.
-        weight: codes in tiles. An odd number of rows costs a copy of the scales.
+        weight: codes in tiles. An odd number of rows costs a copy of scales in 16 bits.
         blocks: None: by the number of tokens. splits: of the iterations, in equal parts, for up to
             1024 tiles; None: to fill the device.
     """
@@ -125,15 +132,16 @@ def linear_w4a16(x: Tensor, weight: Packed, blocks: LinearBlocks | None = None, 
     blocks = blocks or LinearBlocks.of(tokens, inputs)
     tiles = triton.cdiv(tokens, blocks.tokens) * triton.cdiv(rows, blocks.rows)
     splits = splits or splits_for(tiles, inputs // (64 * blocks.tiles), processors(x.device))
-    scales = F.pad(weight.scales, (0, 1)) if rows % 2 else weight.scales
+    odd = rows % 2 if weight.scales.itemsize == 2 else 0
+    scales = F.pad(weight.scales, (0, 1)) if odd else weight.scales
     out = x.new_empty((tokens, rows))
     size = blocks.rows * blocks.tokens
     parts = x.new_empty((tiles * splits, size) if splits > 1 else (0,), dtype=torch.float32)
     launch: Any = linear_w4a16_kernel[(tiles * splits,)]
     launch(
-        flat, weight.codes.view(torch.int16), scales.view(torch.int32), out, parts, arrivals(x.device), tokens,
-        K=inputs, ROWS=rows + rows % 2, OUT=rows, SPLITS=splits, GROUP=weight.scheme.group_size,
-        IS_NF4=NORMAL_FLOAT[weight.scheme], PTX=x.is_cuda and x.dtype == torch.bfloat16, N=blocks.tokens, M=blocks.rows,
+        flat, weight.codes.view(torch.int16), scales.view(torch.int32), weight.row_scales, out, parts,
+        arrivals(x.device), tokens, K=inputs, ROWS=rows + odd, OUT=rows, SPLITS=splits, GROUP=weight.scheme.group_size,
+        CODES=CODES[weight.scheme], PTX=x.is_cuda and x.dtype == torch.bfloat16, N=blocks.tokens, M=blocks.rows,
         TILES=blocks.tiles, num_warps=blocks.warps, num_stages=blocks.stages, enable_fp_fusion=True,
     )  # fmt: skip
     return out.view(*x.shape[:-1], rows)

@@ -3,7 +3,7 @@
 The first matching row is used. Rows of plain torch come last and match everything; they are also the oracles. To add
 a kernel, write its file, give it the signature of the operation's plain function, and add its row above that one's. To
 let a kernel take another scheme, add the scheme to its row, and to its file how the codes are read, as in
-``cpu_decode.DECODERS`` and ``expert_gemm.NORMAL_FLOAT``.
+``cpu_decode.DECODERS`` and ``expert_gemm.CODES``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Literal, NamedTuple
 
-from engine.quant import INT4, INT4_G64, INT8, NF4, Scheme
+from engine.quant import INT4, INT4_G64, INT8, NF4, NVFP4, Scheme
 
 Kind = Literal["triton", "cpu", "plain"]
 
@@ -37,7 +37,7 @@ class KernelRow(NamedTuple):
 
 AMPERE, CPU = Capability("triton", (8, 0)), Capability("cpu")  # cards with bf16 matrix units; any processor
 PLAIN = Capability("plain")
-FOUR_BIT = (INT4, INT4_G64, NF4)
+FOUR_BIT = (INT4, INT4_G64, NF4, NVFP4)
 ROWS = (
     KernelRow("linear", (INT8,), AMPERE, "linear_w8a16.linear_w8a16"),
     KernelRow("linear", FOUR_BIT, AMPERE, "linear_w4a16.linear_w4a16"),

@@ -25,20 +25,20 @@ class PackedWeight(nn.Module):
 
     codes: Tensor
     scales: Tensor
-    global_scale: Tensor | None
+    row_scales: Tensor | None
 
     def __init__(self, shape: tuple[int, ...], scheme: Scheme, name: str) -> None:
         super().__init__()
         scheme.check(name, shape)
         self.shape, self.scheme = shape, scheme
         self.block = 0  # rows per block, if the codes are in blocks: see ``for_processor``
-        self.register_buffer("global_scale", None)
+        self.register_buffer("row_scales", None)
         for part, spec in scheme.tensors(shape).items():
             self.register_buffer(part, torch.empty(spec.shape, dtype=spec.dtype))
 
     @property
     def packed(self) -> Packed:
-        return Packed(self.codes, self.scales, self.scheme, self.global_scale, self.block)
+        return Packed(self.codes, self.scales, self.scheme, self.row_scales, self.block)
 
 
 class PackedLinear(nn.Module):

@@ -17,10 +17,11 @@ from engine.memory.device import choose
 from engine.memory.plan import Plan, Subject, count
 from engine.models.network import Network
 from engine.models.registry import Family, family_of
-from engine.quant import DEFAULT, INT8, PRECISIONS, Precision
+from engine.quant import DEFAULT, NVFP4, PRECISIONS, Precision
 from engine.types import Cancel, Progress
-from engine.weights import compressed_tensors, packed_store
+from engine.weights import packed_store
 from engine.weights.loader import StoredWeights, Weights, check_quantization
+from engine.weights.published import Published
 
 
 @dataclass(frozen=True)
@@ -43,13 +44,22 @@ class ModelFolder:
         return ModelFolder(path, raw, family, family.read_config(raw))
 
     @cached_property
+    def published(self) -> Published | None:
+        """How a published checkpoint says that it is quantised; None: it is not.
+
+        Raises:
+            SafelightError: in a way that cannot be read.
+        """
+        return Published.read(self.path, self.raw)
+
+    @cached_property
     def stored(self) -> StoredWeights:
         """The headers of its weights, read when they are first asked for.
 
         Raises:
             SafelightError: there are no weights, or they cannot be read.
         """
-        return StoredWeights.open(self.path, self.raw.get("quantization_config"))
+        return StoredWeights.open(self.path, None if packed_store.is_store(self.path) else self.published)
 
     @cached_property
     def stored_config(self) -> ModelConfig:
@@ -101,15 +111,23 @@ class ModelFolder:
             # On the meta device: headers are checked, and nothing is allocated.
             found = self.weights(quantization, torch.device("meta"), None)
             skipped = ["its part for images is of a kind that is not supported: it is skipped and counts 0"]
-            return self.stored_config, self.stored.precision, skipped if found.skipped else []
+            notes = self._cache_notes(self.stored.published) + (skipped if found.skipped else [])
+            return self.stored_config, self.stored.precision, notes
         notes = ["counted from config.json; the weights are not here yet"]
-        if self.raw.get("quantization_config") is None:
+        if self.published is None:
             return self.config, None, notes
-        scheme = compressed_tensors.read_scheme(self.raw["quantization_config"])
+        scheme = self.published.scheme
         if quantization != "auto" and PRECISIONS[quantization].experts != scheme:
             raise SafelightError(f"{self.path} is packed as {scheme}; use quantization auto, or a checkpoint in bf16")
-        notes.append(f"experts and attention are taken to be {scheme}, the rest 8-bit")
-        return self.config, Precision(scheme, scheme, INT8, INT8), notes
+        packed = "experts are" if scheme == NVFP4 else "experts and attention are"
+        notes += [f"{packed} taken to be {scheme}, the rest 8-bit", *self._cache_notes(self.published)]
+        return self.config, self.published.expected, notes
+
+    @staticmethod
+    def _cache_notes(published: Published | None) -> list[str]:
+        if published is None or not published.has_small_cache:
+            return []
+        return ["the checkpoint asks for an 8-bit key-value cache; that is ignored, the cache keeps the number type"]
 
 
 def plan(

@@ -9,6 +9,7 @@ from engine.quant.int4 import INT4, INT4_G64
 from engine.quant.int8 import INT8
 from engine.quant.nf4 import NF4, NF4_VALUES
 from engine.quant.nibbles import TILE, join_nibbles, split_nibbles, to_blocks
+from engine.quant.nvfp4 import E2M1_VALUES, NVFP4
 from engine.quant.precision import BF16, DEFAULT, PRECISIONS, Activations, Precision
 from engine.quant.scheme import AT_ONCE, SCHEMES, Packed, Scheme, TensorSpec, pack, register, squared_error, unpack
 
@@ -16,11 +17,13 @@ __all__ = [
     "AT_ONCE",
     "BF16",
     "DEFAULT",
+    "E2M1_VALUES",
     "INT4",
     "INT4_G64",
     "INT8",
     "NF4",
     "NF4_VALUES",
+    "NVFP4",
     "PRECISIONS",
     "SCHEMES",
     "TILE",

@@ -8,6 +8,7 @@ from engine.errors import SafelightError, quoted
 from engine.quant.int4 import INT4, INT4_G64
 from engine.quant.int8 import INT8
 from engine.quant.nf4 import NF4
+from engine.quant.nvfp4 import NVFP4
 from engine.quant.scheme import SCHEMES, Scheme
 
 
@@ -83,6 +84,7 @@ PRECISIONS = {
     "nf4": Precision(NF4, INT8, INT8, INT8),
     "int4": Precision(INT4, INT8, INT8, INT8),
     "int4-g64": Precision(INT4_G64, INT8, INT8, INT8),
+    "nvfp4": Precision(NVFP4, INT8, INT8, INT8),
 }
 """The values of ``quantization``, apart from "auto"."""
 DEFAULT = "int4"  # smaller error than nf4 for a quarter bit more, and half the instructions to decode

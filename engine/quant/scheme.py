@@ -1,8 +1,9 @@
 """Packed weights: codes with their scales, and the schemes that produce them.
 
 A scheme divides the inputs of a weight (..., out, in) into groups. A group's values are its codes' times its scale;
-with a scheme that has a global scale, times that of the whole matrix as well. Scales are stored (..., groups, out), so
-that neighbouring rows' scales are neighbours in memory. Disk, memory and kernels share one order of codes.
+with a scheme that has row scales, times that of the row as well. Scales are stored (..., groups, out), so that
+neighbouring rows' scales are neighbours in memory; a scheme may join those of several groups to a word. Disk, memory
+and kernels share one order of codes.
 
 A scheme is a file of its own that subclasses ``Scheme`` and registers an instance by name. Knows neither files nor
 modules. Everything here is plain torch and runs on any device.
@@ -11,7 +12,7 @@ modules. Everything here is plain torch and runs on any device.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import lcm, prod
 from typing import ClassVar, NamedTuple, TypeVar
 
@@ -35,7 +36,7 @@ class Scheme(ABC):
     """How a weight is packed.
 
     A subclass defines the class variables that have no value here, ``scales``, ``encode`` and ``decode``; with
-    ``has_global_scale`` also ``global_scale``.
+    ``has_row_scales`` also ``matrix_scale``.
     """
 
     name: str  # as in the manifests of stored weights
@@ -43,11 +44,11 @@ class Scheme(ABC):
 
     bits: ClassVar[int]  # of a code
     codes_dtype: ClassVar[torch.dtype]
-    scale_dtype: ClassVar[torch.dtype]
+    scale_dtype: ClassVar[torch.dtype]  # as scales are stored
     spread: ClassVar[float]  # standard deviation of the values of uniformly random codes, before scales
     unit: ClassVar[int] = 1  # the number of inputs must be a multiple of it, and of the group size
     unpacking_bytes: ClassVar[int] = 8  # per weight, during ``unpack``: values and their products in fp32
-    has_global_scale: ClassVar[bool] = False  # one fp32 number per matrix
+    has_row_scales: ClassVar[bool] = False  # one fp32 number per row, the same in all rows that are packed together
 
     def __str__(self) -> str:
         return self.name
@@ -64,9 +65,17 @@ class Scheme(ABC):
     def decode(self, packed: Packed) -> Tensor:
         """The values of the codes before scales, fp32 (..., out, in)."""
 
-    def global_scale(self, matrix: Tensor) -> Tensor:
-        """The fp32 scale () of a matrix (out, in), by which its groups' scales are divided."""
+    def matrix_scale(self, matrix: Tensor) -> Tensor:
+        """The fp32 scale (), not 0, of the rows of a matrix (out, in), by which its groups' scales are divided."""
         raise NotImplementedError
+
+    def store_scales(self, scales: Tensor) -> Tensor:
+        """fp32 scales (..., out, groups), rounded, in the form of ``scales_shape``."""
+        return scales.to(self.scale_dtype).transpose(-1, -2)
+
+    def read_scales(self, stored: Tensor) -> Tensor:
+        """Stored scales -> fp32 (..., out, groups)."""
+        return stored.transpose(-1, -2).float()
 
     def codes_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Shape of the codes of a weight (..., out, in)."""
@@ -82,8 +91,8 @@ class Scheme(ABC):
             "codes": TensorSpec(self.codes_shape(shape), self.codes_dtype),
             "scales": TensorSpec(self.scales_shape(shape), self.scale_dtype),
         }
-        if self.has_global_scale:
-            found["global_scale"] = TensorSpec(shape[:-2], torch.float32)
+        if self.has_row_scales:
+            found["row_scales"] = TensorSpec(shape[:-1], torch.float32)
         return found
 
     def packed_bytes(self, shape: tuple[int, ...]) -> int:
@@ -120,9 +129,9 @@ class Packed:
     """A packed weight, as kernels take it."""
 
     codes: Tensor  # (..., out, in / codes an element)
-    scales: Tensor  # (..., groups, out)
+    scales: Tensor  # (..., groups, out), or words of several groups
     scheme: Scheme
-    global_scale: Tensor | None = None  # fp32 (...); None: the scheme has none
+    row_scales: Tensor | None = None  # fp32 (..., out); None: the scheme has none
     block: int = 0  # rows per block if 4-bit codes are in blocks, see ``nibbles``; 0 if in tiles
 
     @property
@@ -134,21 +143,22 @@ class Packed:
     def tensors(self) -> dict[str, Tensor]:
         """Its tensors, by the names of ``Scheme.tensors``."""
         found = {"codes": self.codes, "scales": self.scales}
-        return found if self.global_scale is None else found | {"global_scale": self.global_scale}
+        return found if self.row_scales is None else found | {"row_scales": self.row_scales}
 
     def part(self, rows: slice | Tensor) -> Packed:
         """Rows of a packed (out, in): a slice of whole blocks as views, or copies of the rows with ids (N,)."""
-        return Packed(self.codes[rows], self.scales[:, rows], self.scheme, self.global_scale, self.block)
+        own = None if self.row_scales is None else self.row_scales[rows]
+        return Packed(self.codes[rows], self.scales[:, rows], self.scheme, own, self.block)
 
     def rows(self, first: int, end: int) -> Packed:
         """Rows first .. end of a packed (out, in), whole blocks only, with contiguous scales."""
-        scales = self.scales[:, first:end].contiguous()
-        return Packed(self.codes[first:end], scales, self.scheme, self.global_scale, self.block)
+        part = self.part(slice(first, end))
+        return replace(part, scales=part.scales.contiguous())
 
     def __getitem__(self, index: int) -> Packed:
         """One expert's weight of a stack."""
-        whole = None if self.global_scale is None else self.global_scale[index]
-        return Packed(self.codes[index], self.scales[index], self.scheme, whole, self.block)
+        own = None if self.row_scales is None else self.row_scales[index]
+        return Packed(self.codes[index], self.scales[index], self.scheme, own, self.block)
 
 
 def pack(weight: Tensor, scheme: Scheme, name: str = "the weight") -> Packed:
@@ -160,12 +170,13 @@ def pack(weight: Tensor, scheme: Scheme, name: str = "the weight") -> Packed:
     shape = tuple(weight.shape)
     scheme.check(name, shape)
     made = {part: weight.new_empty(spec.shape, dtype=spec.dtype) for part, spec in scheme.tensors(shape).items()}
-    packed = Packed(made["codes"], made["scales"], scheme, made.get("global_scale"))
+    packed = Packed(made["codes"], made["scales"], scheme, made.get("row_scales"))
     codes, scales = (tensor.view(-1, *tensor.shape[-2:]) for tensor in (packed.codes, packed.scales))
     for index, matrix in enumerate(weight.reshape(-1, *shape[-2:])):
         whole = None
-        if packed.global_scale is not None:
-            whole = packed.global_scale.view(-1)[index] = scheme.global_scale(matrix)
+        if packed.row_scales is not None:
+            whole = scheme.matrix_scale(matrix)
+            packed.row_scales.view(-1, shape[-2])[index] = whole
         rows = max(1, AT_ONCE // shape[-1])
         for start in range(0, matrix.shape[0], rows):
             part = slice(start, start + rows)
@@ -173,31 +184,27 @@ def pack(weight: Tensor, scheme: Scheme, name: str = "the weight") -> Packed:
     return packed
 
 
-def _pack_rows(rows: Tensor, scheme: Scheme, global_scale: Tensor | None, name: str) -> tuple[Tensor, Tensor]:
-    """fp32 rows (R, in) -> codes (R, bytes) and scales (groups, R)."""
+def _pack_rows(rows: Tensor, scheme: Scheme, whole: Tensor | None, name: str) -> tuple[Tensor, Tensor]:
+    """fp32 rows (R, in), whose row scale is ``whole`` () -> codes (R, bytes) and stored scales."""
     grouped = rows.view(rows.shape[0], -1, scheme.group_size or rows.shape[1])  # (R, groups, G)
     low, high = grouped.amin(dim=-1), grouped.amax(dim=-1)
     if not bool(torch.isfinite(high - low).all()):
         raise SafelightError(f"{name} holds values that are not finite; the checkpoint is damaged, download it again")
     extreme = torch.where(high > -low, high, low)
-    if global_scale is not None:
-        extreme = extreme / global_scale
-    scales = scheme.scales(extreme).to(scheme.scale_dtype)
-    divisor = _full(scales.float(), global_scale)[..., None]
+    if whole is not None:
+        grouped, extreme = grouped / whole, extreme / whole
+    stored = scheme.store_scales(scheme.scales(extreme))
+    divisor = scheme.read_scales(stored)[..., None]
     scaled = grouped / torch.where(divisor == 0, 1.0, divisor)
-    return scheme.encode(scaled.view(rows.shape)), scales.T
-
-
-def _full(scales: Tensor, global_scale: Tensor | None) -> Tensor:
-    """fp32 scales (..., out, groups) times the global scale (...)."""
-    return scales if global_scale is None else scales * global_scale[..., None, None]
+    return scheme.encode(scaled.view(rows.shape)), stored
 
 
 def unpack(packed: Packed, dtype: torch.dtype = torch.float32) -> Tensor:
     """The unpacked weight (..., out, in): the oracle of every kernel."""
-    scales = _full(packed.scales.transpose(-1, -2).float(), packed.global_scale)  # (..., out, groups)
-    grouped = packed.scheme.decode(packed).reshape(*scales.shape, -1)
-    weight: Tensor = grouped * scales[..., None]
+    scales = packed.scheme.read_scales(packed.scales)  # (..., out, groups)
+    weight: Tensor = packed.scheme.decode(packed).reshape(*scales.shape, -1) * scales[..., None]
+    if packed.row_scales is not None:
+        weight = weight * packed.row_scales[..., None, None]
     return weight.flatten(-2).to(dtype)
 
 

@@ -55,7 +55,9 @@ def causal_dict(config: CausalConfig, is_qwen: bool) -> dict[str, Any]:
         own = {"architectures": ["WeDLMForDiffusionLM"], "model_type": "wedlm", "qk_norm": True}
         return own | shared | {"rope_theta": layer.rope_theta, "rope_scaling": None, "use_sliding_window": False}
     own = {"architectures": ["NemotronLabsDiffusionModel"], "model_type": "nemotron_labs_diffusion"}
-    rope = {"rope_type": "default", "rope_theta": layer.rope_theta}
+    rope: dict[str, Any] = {"rope_type": "default", "rope_theta": layer.rope_theta}
+    # No scaling of queries by their place: transformers' Ministral wants that said.
+    rope |= {"llama_4_scaling_beta": 0.0, "original_max_position_embeddings": config.max_position_embeddings}
     return own | shared | {"rope_parameters": rope, "mlp_bias": False, "dlm_paradigm": "bidirectional"}
 
 

@@ -1,8 +1,8 @@
 """Which tensors a checkpoint must hold, and where in a network each goes.
 
 Every tensor of a *layout* must be there once, with the right shape and type; anything left over is an error that names
-it. Four layouts are known: as released (here), int4 as published in the compressed-tensors format
-(``compressed_tensors``), our own store (``packed_store``), and GGUF (``gguf``).
+it. Four kinds are known: as released (here), int4 and NVFP4 as they are published (``published``), our own store
+(``packed_store``), and GGUF (``gguf``).
 """
 
 from __future__ import annotations
@@ -93,8 +93,6 @@ class State:
             self.tensors |= {f"{path}.{name}": packed.to(end) for name, packed in made.tensors.items()}
             return
         is_rows = isinstance(place[-1], slice)
-        if is_rows and scheme.has_global_scale:
-            raise SafelightError(f"{path} is too large to be packed as {scheme} by rows; use another quantization")
         for name, packed in made.tensors.items():
             self.put_into(path, name, (slice(None), *place) if is_rows and name == "scales" else place, packed)
 
@@ -116,7 +114,7 @@ class State:
         return 2 * self.plain[path].numel()
 
     def put_into(self, path: str, part: str, place: Any, tensor: Tensor) -> None:
-        """A slice of the codes or scales of a packed weight."""
+        """A slice of one of the tensors of a packed weight."""
         key, module = f"{path}.{part}", self.packed[path]
         if key not in self.tensors:
             self.tensors[key] = torch.empty_like(getattr(module, part), device=self.device)

@@ -1,7 +1,7 @@
 """From a model folder to a network with its weights: finds the layout, packs what is to be packed, fills.
 
-The layouts of a folder are told apart by what lies in it: our store has a manifest, a published int4 checkpoint has
-``quantization_config`` in its config.json, anything else is read as released. The headers are read once, in
+The layouts of a folder are told apart by what lies in it: our store has a manifest, a published quantised checkpoint
+declares itself in its config.json, anything else is read as released. The headers are read once, in
 ``StoredWeights``; all that follows, a count of memory as well as the loading, is decided from those.
 """
 
@@ -20,8 +20,9 @@ from engine.errors import SafelightError, quoted
 from engine.layers.packed_linear import for_processor, install, precision_in
 from engine.quant import PRECISIONS, Precision
 from engine.types import Cancel, Progress
-from engine.weights import compressed_tensors, packed_store
+from engine.weights import packed_store
 from engine.weights.layout import Layout, Names, State, TensorSource, check, fill, released
+from engine.weights.published import Published
 from engine.weights.safetensors import Checkpoint
 
 Network = TypeVar("Network", bound=nn.Module)
@@ -35,13 +36,14 @@ class StoredWeights:
     precision: Precision | None  # how they are packed; None: they are not
     manifest: packed_store.Manifest | None  # of a store
     layout: Callable[[State, Names], Layout] = released  # where they are not packed
+    published: Published | None = None  # of a published quantised checkpoint
 
     @staticmethod
-    def open(folder: Path, quantization_config: object = None) -> StoredWeights:
+    def open(folder: Path, published: Published | None = None) -> StoredWeights:
         """Read the headers.
 
         Args:
-            quantization_config: of the folder's config.json.
+            published: what the folder declares, unless it is a store.
 
         Raises:
             SafelightError: there are no weights, or files are missing, damaged or packed in an unknown way.
@@ -52,10 +54,8 @@ class StoredWeights:
         if manifest is not None:
             return StoredWeights(packed_store.open_store(folder, manifest), manifest.precision, manifest)
         checkpoint = Checkpoint(folder)
-        if quantization_config is None:
-            return StoredWeights(checkpoint, None, None)
-        scheme = compressed_tensors.read_scheme(quantization_config)
-        return StoredWeights(checkpoint, compressed_tensors.precision(scheme, checkpoint), None)
+        precision = None if published is None else published.precision(checkpoint)
+        return StoredWeights(checkpoint, precision, None, published=published)
 
     def precision_for(self, quantization: str, unpacked: Precision | None = None) -> Precision:
         """How the weights will be packed once they are loaded, in whatever network; ``fit`` knows which.
@@ -98,8 +98,8 @@ class StoredWeights:
         state = State(network, device, dtype)
         if self.manifest is not None:
             layout = packed_store.stored(state)
-        elif self.precision is not None:
-            layout = compressed_tensors.compressed(state, names)
+        elif self.published is not None:
+            layout, names = self.published.layout(state, names, self.checkpoint), self.published.with_ignored(names)
         else:
             layout = self.layout(state, names)
         skipped = check(self.checkpoint, layout, names)

@@ -33,6 +33,7 @@ FORMAT, VERSION = "safelight-store", 1
 TYPES = {  # of packed tensors, as safetensors' headers name them
     torch.uint8: "U8",
     torch.int8: "I8",
+    torch.int32: "I32",
     torch.float8_e4m3fn: "F8_E4M3",
     torch.bfloat16: "BF16",
     torch.float32: "F32",

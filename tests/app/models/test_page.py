@@ -74,8 +74,8 @@ def open_page(qtbot: QtBot, hub: Hub, tmp_path: Path, settings: QSettings) -> It
         for page in pages:
             page.shutdown()
         published = (
-            PublishedModel(REPO, "Skills", "small tasks", 3_200_000, "26b-a4b", is_packed=False, is_gated=False),
-            PublishedModel(GATED, "Gated", "behind a door", 300_000, "26b-a4b", is_packed=True, is_gated=True),
+            PublishedModel(REPO, "Skills", "small tasks", 3_200_000, "26b-a4b", quantization="auto", is_gated=False),
+            PublishedModel(GATED, "Gated", "behind a door", 300_000, "26b-a4b", quantization="int4", is_gated=True),
         )
         options = {"published": published, "endpoint": hub.endpoint, "tokens": SessionTokens()}
         page = ModelsPage(Jobs(), tmp_path / "models", settings, **options)  # type: ignore[arg-type]

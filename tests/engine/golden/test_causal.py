@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import Qwen3Config, Qwen3ForCausalLM
+from transformers import Ministral3Config, Ministral3ForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
-from engine import EMBEDDED, WEDLM, GenerationFinished, SafelightError, generate, load_model
+from engine import EMBEDDED, MASKED, WEDLM, GenerationFinished, SafelightError, generate, load_model
 from engine.decoding.generate import fork
 from engine.files import read_json
 from engine.models.causal.config import CausalConfig
@@ -153,21 +154,32 @@ def test_a_model_is_loaded_with_template_ends_and_sampling_of_its_checkpoint(tmp
     assert last.steps >= len(last.tokens)
 
 
-def test_the_embedded_wedlm_is_a_qwen3() -> None:
-    """Its published layout, read by transformers: the same text token by token, whose logits are ours."""
-    ours = load_model(WEDLM, device="cpu", dtype="float32")
-    folder = next(model.folder for model in EMBEDDED if model.id == WEDLM)
+@pytest.mark.parametrize(
+    ("name", "build_theirs", "prefix"),
+    [
+        (WEDLM, lambda raw: Qwen3ForCausalLM(Qwen3Config(**raw)), "model."),
+        (MASKED, lambda raw: Ministral3ForCausalLM(Ministral3Config(**raw)), "encoder."),
+    ],
+    ids=["wedlm is a Qwen3", "masked is a Ministral"],
+)
+def test_embedded_causal_models_are_read_by_transformers(
+    name: str, build_theirs: Callable[[dict[str, Any]], Any], prefix: str
+) -> None:
+    """Their published layout: the same text token by token, whose logits are ours."""
+    ours = load_model(name, device="cpu", dtype="float32")
+    folder = next(model.folder for model in EMBEDDED if model.id == name)
     raw = {key: value for key, value in read_json(folder / "config.json").items() if key not in ("model_type", "dtype")}
-    theirs = Qwen3ForCausalLM(Qwen3Config(**raw)).eval()
-    tensors = {name: tensor.float() for name, tensor in load_file(folder / "model.safetensors").items()}
-    assert theirs.load_state_dict(tensors, strict=False) == (["lm_head.weight"], [])  # tied
+    reference = build_theirs(raw).eval()
+    held = load_file(folder / "model.safetensors")
+    tensors = {"model." + name.removeprefix(prefix): tensor.float() for name, tensor in held.items()}
+    assert reference.load_state_dict(tensors, strict=False) == (["lm_head.weight"], [])  # tied
     ids = torch.tensor(ours.chat_ids([{"role": "user", "content": "Count from 7 to 19."}]))
     config = ours.generation_defaults.replace(decoder="autoregressive", max_new_tokens=60)
     *_, last = generate(ours, ids, config)
     assert isinstance(last, GenerationFinished)
     whole = torch.cat([ids, torch.from_numpy(last.tokens)])
     causal = torch.ones(len(whole), len(whole), dtype=torch.bool).tril()
-    expected = logits_of(theirs, whole, torch.arange(len(whole)), causal)
+    expected = logits_of(reference, whole, torch.arange(len(whole)), causal)
     assert expected[len(ids) - 1 : -1].argmax(dim=-1).tolist() == last.tokens.tolist()
     found = ours.decode(whole, ours.new_cache(), 0)
     torch.testing.assert_close(found, expected, atol=1e-3, rtol=0)  # logits of a trained model reach 30

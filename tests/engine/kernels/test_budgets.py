@@ -60,7 +60,7 @@ def test_budgets_are_what_they_were_set_for(capability: int) -> None:
         assert 0 < budget.instructions < 350
         assert set(budget.loop_without) >= {"I2F", "PRMT", "LDL", "STL"}
     assert capability == 90 or budgets["embed int8"].matrix_units == "I"
-    for name, most in {"int4-g32": (2.5, 3.9), "nf4-g64": (4.8, 6.3)}.items():
+    for name, most in {"int4-g32": (2.5, 3.9), "nf4-g64": (4.8, 6.3), "nvfp4": (4.2, 5.6)}.items():
         for kernel in ("gate_up", "down"):
             budget = budgets[f"{kernel} {name}"]
             assert 0 < budget.decoding <= most[0]

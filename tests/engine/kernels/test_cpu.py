@@ -15,11 +15,11 @@ from engine import GenerationFinished, generate, load_model
 from engine.kernels import cpu, cpu_decode, cpu_int4, cpu_threads, cpu_vocabulary, reference, reference_step
 from engine.layers.packed_linear import PackedExperts
 from engine.models.folder import quantize
-from engine.quant import INT4, INT4_G64, INT8, NF4, Packed, Scheme, pack, to_blocks, unpack
+from engine.quant import INT4, INT4_G64, INT8, NF4, NVFP4, Packed, Scheme, pack, to_blocks, unpack
 from tests.engine.packing import released
 from tests.engine.tiny import tokens
 
-SCHEMES = [NF4, INT4, INT4_G64, INT8]
+SCHEMES = [NF4, INT4, INT4_G64, INT8, NVFP4]
 BOUNDS = {torch.float32: 2e-6, torch.bfloat16: 8e-3}  # relative, of the norm
 DRAWS = torch.Generator()
 

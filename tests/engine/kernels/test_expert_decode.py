@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.kernels.decode import INT4_PTX, NF4_PTX, split_pairs
-from engine.quant import NF4, SCHEMES, Packed, unpack
+from engine.kernels.decode import E2M1_PTX, INT4_PTX, NF4_PTX, split_pairs
+from engine.quant import NF4, NVFP4, SCHEMES, Packed, unpack
 
 WORD = 0xFFFFFFFF
 
@@ -87,9 +87,25 @@ def test_ptx_decodes_every_byte_in_every_place(scheme: str, ptx: str) -> None:
         unit = unpack(Packed(codes, torch.ones_like(scales), kind), torch.bfloat16).float()
         want = unit * scales[0].float()[:, None]
 
-    words = codes.view(torch.int32).long() & WORD  # (256, 8): two neighbouring words of 16 bits each
-    bits = (scales.view(torch.int16).long() & 0xFFFF) * 0x10001
-    low, high = (bits[place].unsqueeze(1).expand(-1, 8) for place in (0, -1))
-    quarters = [torch.stack([word & 0xFFFF, word >> 16], dim=-1).flatten(1) for word in run(ptx, [words, low, high])]
-    got = bf16(torch.cat(quarters, dim=1))
-    assert torch.equal(got, split_pairs(want.to(torch.bfloat16).float()))
+    low, high = (scales[place].unsqueeze(1).expand(-1, 8) for place in (0, -1))
+    assert torch.equal(decoded(ptx, codes, low, high), split_pairs(want.to(torch.bfloat16).float()))
+
+
+def test_ptx_decodes_e2m1_by_every_scale() -> None:
+    """Exactly: all 127 scales of e4m3 that are numbers, zero and subnormal ones too, on all codes in all places."""
+    codes = ((torch.arange(256)[:, None] + torch.arange(32) * 67) % 256).to(torch.uint8).repeat(127, 1)
+    turns = torch.arange(127).repeat_interleave(256)[:, None]
+    bits = (torch.arange(256).repeat(127)[:, None] * 5 + torch.arange(4) * 37 + turns) % 127  # (R, groups)
+    scales = bits.to(torch.uint8).view(torch.float8_e4m3fn).float()
+    packed = Packed(codes, NVFP4.store_scales(scales), NVFP4, torch.ones(len(codes)))
+    small = (bits << 4).to(torch.int16).view(torch.bfloat16)
+    low, high = (small[:, half : half + 2].repeat_interleave(4, dim=1) for half in (0, 2))  # four pairs of words each
+    assert torch.equal(decoded(E2M1_PTX, codes, low, high), split_pairs(unpack(packed)))
+
+
+def decoded(ptx: str, codes: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    """Codes (R, 32) of a tile and the bf16 scales (R, 8) of pairs of words -> weights (R, 64) in split pairs."""
+    words = codes.view(torch.int32).long() & WORD  # (R, 8): two neighbouring words of 16 bits each
+    scales = [(part.contiguous().view(torch.int16).long() & 0xFFFF) * 0x10001 for part in (low, high)]
+    quarters = [torch.stack([word & 0xFFFF, word >> 16], dim=-1).flatten(1) for word in run(ptx, [words, *scales])]
+    return bf16(torch.cat(quarters, dim=1))

@@ -7,8 +7,8 @@ import torch
 from torch.nn import functional as F
 
 from engine.kernels import linear_w4a16
-from engine.kernels.table import AMPERE, find
-from engine.quant import INT4, INT4_G64, NF4, Scheme, pack, unpack
+from engine.kernels.table import AMPERE, FOUR_BIT, find
+from engine.quant import INT4, INT4_G64, NF4, NVFP4, Scheme, pack, unpack
 
 
 @pytest.mark.parametrize(
@@ -19,12 +19,15 @@ from engine.quant import INT4, INT4_G64, NF4, Scheme, pack, unpack
         (NF4, 16, 256, 71, 2, torch.float32),
         (NF4, 33, 128, 130, 2, torch.float16),
         (INT4_G64, 67, 64, 30, None, torch.float32),
+        (NVFP4, 5, 256, 97, 2, torch.float32),
     ],
 )
 def test_linear(scheme: Scheme, tokens: int, inputs: int, rows: int, splits: int | None, dtype: torch.dtype) -> None:
     """Odd numbers of rows, tiles that are not full, and splits of one tile and of two; leading dimensions, strides."""
     draws = torch.Generator().manual_seed(tokens)
     weight = pack(torch.randn(rows, inputs, generator=draws), scheme)
+    if weight.row_scales is not None:
+        weight.row_scales.mul_(torch.rand(rows, generator=draws) + 0.5)
     x = torch.randn(1, tokens, 2 * inputs, generator=draws).to(dtype)[..., :inputs]
     want = F.linear(x.float(), unpack(weight))
     for _ in range(2):  # the second time the counters are as the first left them
@@ -35,7 +38,7 @@ def test_linear(scheme: Scheme, tokens: int, inputs: int, rows: int, splits: int
 
 def test_it_serves_cards_and_fills_them() -> None:
     """WeDLM-8B's products: two to eight programs a tile on a card with 132 multiprocessors, in equal shares."""
-    assert all(find("linear", scheme, AMPERE) is linear_w4a16.linear_w4a16 for scheme in (INT4, INT4_G64, NF4))
+    assert all(find("linear", scheme, AMPERE) is linear_w4a16.linear_w4a16 for scheme in FOUR_BIT)
     found = {}
     for name, rows, inputs in (("keys", 1024, 4096), ("out", 4096, 4096), ("up", 12_288, 4096), ("down", 4096, 12_288)):
         blocks = linear_w4a16.LinearBlocks.of(16, inputs)

@@ -12,6 +12,7 @@ from engine.quant import (
     INT8,
     NF4,
     NF4_VALUES,
+    NVFP4,
     PRECISIONS,
     SCHEMES,
     Packed,
@@ -25,7 +26,7 @@ from engine.quant import (
 from engine.quant.int4 import Int4
 
 # Relative error on Gaussian weights: the figures in the field for these layouts, and a little.
-ERRORS = {NF4: 0.093, INT4: 0.087, INT4_G64: 0.096, INT8: 0.009}
+ERRORS = {NF4: 0.093, INT4: 0.087, INT4_G64: 0.096, INT8: 0.009, NVFP4: 0.096}
 
 
 def gaussian(*shape: int) -> torch.Tensor:
@@ -39,7 +40,7 @@ def test_error_on_gaussian_weights(scheme: Scheme) -> None:
     error = ((unpack(packed) - weight).norm() / weight.norm()).item()
     assert ERRORS[scheme] * 0.85 < error < ERRORS[scheme]
     assert packed.shape == (256, 1024)
-    assert packed.codes.nbytes + packed.scales.nbytes == scheme.packed_bytes((256, 1024))
+    assert sum(tensor.nbytes for tensor in packed.tensors.values()) == scheme.packed_bytes((256, 1024))
 
 
 @pytest.mark.parametrize("scheme", SCHEMES.values(), ids=str)
@@ -120,7 +121,7 @@ def test_inputs_must_fill_groups() -> None:
         pack(gaussian(4, 128), wide, "q_proj")
 
 
-@pytest.mark.parametrize("scheme", [NF4, INT4, INT4_G64], ids=str)
+@pytest.mark.parametrize("scheme", [NF4, INT4, INT4_G64, NVFP4], ids=str)
 def test_inputs_must_fill_tiles(scheme: Scheme) -> None:
     with pytest.raises(SafelightError, match=r"q_proj has 96 inputs, which .* cannot pack: it needs a multiple of 64"):
         pack(gaussian(4, 96), scheme, "q_proj")

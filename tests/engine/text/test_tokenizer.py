@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine import BASE, DECIDER, EMBEDDED, SKILLS, SUDOKU, WEDLM, GenerationConfig, Model, SafelightError, load_model
+from engine import EMBEDDED, GenerationConfig, Model, SafelightError, load_model
 from engine.text.chat_template import ChatTemplate, Message
 from engine.text.tokenizer import Tokenizer
 from engine.training.data.corpus import CHARACTERS, SPECIAL, prompt_text
@@ -22,7 +22,7 @@ def embedded(request: pytest.FixtureRequest) -> Model:
 
 
 def test_embedded_models_are_what_the_catalog_says(embedded: Model) -> None:
-    assert embedded.name in (SKILLS, SUDOKU, BASE, DECIDER, WEDLM)
+    assert embedded.name in {model.id for model in EMBEDDED}
     assert embedded.generation_defaults.eos_token_ids == (1, 8)
     sampler = embedded.generation_defaults.replace(eos_token_ids=(1, 106, 50), max_new_tokens=256)
     assert sampler == GenerationConfig()

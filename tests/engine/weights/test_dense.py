@@ -84,7 +84,7 @@ def test_a_packed_network_and_its_store(kind: str, quantization: str, scheme: An
 
     source = opened(tmp_path / "plain", kind, quantization)
     manifest = write_store(
-        source.checkpoint, source.layout, source.state, source.precision, tmp_path / "store"
+        source.checkpoint, source.layout, source.state, source.precision, {}, tmp_path / "store"
     )  # of which nothing says that it has experts
     assert manifest.precision == Precision(None, scheme, scheme, INT8) == PRECISIONS[quantization].for_dense()
     stored = opened(tmp_path / "store", kind, quantization, torch.float32)

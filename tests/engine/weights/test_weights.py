@@ -17,12 +17,23 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from engine import Model, SafelightError, load_model, store_files
+from engine import SafelightError, load_model, store_files
 from engine.models.folder import quantize
-from engine.quant import PRECISIONS, pack, unpack
+from engine.quant import PRECISIONS
 from engine.weights import packed_store as stores
 from engine.weights import saving
-from tests.engine.packing import GROUP, SCHEME, packable, published, released, set_quantization
+from tests.engine.packing import (
+    GROUP,
+    SCHEME,
+    logits,
+    meaning,
+    oracle,
+    packable,
+    published,
+    relative,
+    released,
+    set_quantization,
+)
 from tests.engine.tiny import change_weights, tokens
 
 CPU = torch.device("cpu")
@@ -46,41 +57,6 @@ def packed_store(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     folder = tmp_path_factory.mktemp("store") / "tiny"
     quantize(source, folder, "nf4", CPU)
     return folder
-
-
-def logits(model: Model) -> Tensor:
-    """Both modes: a prompt longer than the window, a canvas with and without self-conditioning."""
-    cache = model.new_cache()
-    hidden = model.prefill(tokens(20), cache)
-    first = model.denoise(tokens(10, seed=1), cache)
-    second = model.denoise(tokens(10, seed=2), cache, first / 0.8)
-    return torch.cat([hidden.flatten(), first.flatten(), second.flatten()])
-
-
-def oracle(source: Path, meant: dict[str, Tensor]) -> Tensor:
-    """The plain network with the weights that the packed ones stand for."""
-    model = load_model(source, device="cpu", dtype="float32", quantization="none")
-    state = dict(model.network.state_dict())
-    for name, weight in meant.items():
-        target = state[name.removeprefix("model.decoder.")]
-        assert target.shape == weight.shape
-        target.copy_(weight)
-    return logits(model)
-
-
-def meaning(source: Path, precision: str) -> dict[str, Tensor]:
-    """What each weight of the released checkpoint becomes."""
-    meant = {}
-    for name, weight in load_file(source / "model.safetensors").items():
-        path = name.removeprefix("model.decoder.")
-        scheme = PRECISIONS[precision].scheme(path.removesuffix(".weight"))
-        if scheme is not None and path.endswith(("_proj", "_proj.weight", "embed_tokens.weight")):
-            meant[name] = unpack(pack(weight, scheme))
-    return meant
-
-
-def relative(a: Tensor, b: Tensor) -> float:
-    return float((a - b).abs().max() / b.abs().max())
 
 
 @pytest.mark.parametrize("precision", PACKED)

@@ -1,0 +1,54 @@
+"""The matrices that published quantised checkpoints store one by one, where our weights are stacks of them.
+
+Experts are apart there, and gate and up of each. Codes have the low nibble first, whatever the numbers they lie in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from engine.layers.packed_linear import PackedWeight
+from engine.quant import join_nibbles
+from engine.weights.layout import State
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A matrix (out, in), which fills rows of a packed weight."""
+
+    name: str  # in the checkpoint, without ".weight"
+    shape: tuple[int, int]
+    path: str  # of the weight, in the network
+    at: tuple[int, ...]  # its expert, or nothing
+    rows: slice
+
+    def put(self, state: State, part: str, tensor: Tensor) -> None:
+        """Codes in tiles, stored scales, or row scales."""
+        place = (*self.at, slice(None), self.rows) if part == "scales" else (*self.at, self.rows)
+        state.put_into(self.path, part, place, tensor)
+
+
+def matrices(path: str, name: str, module: PackedWeight) -> Iterator[Matrix]:
+    """Those of a packed weight, whose released name is ``name``."""
+    if len(module.shape) == 2:
+        out, inputs = module.shape
+        yield Matrix(name.removesuffix(".weight"), (out, inputs), path, (), slice(None))
+        return
+    base, _, projection = name.rpartition(".")
+    halves = ("gate_proj", "up_proj") if projection == "gate_up_proj" else ("down_proj",)
+    experts, out, inputs = module.shape
+    rows = out // len(halves)
+    for expert in range(experts):
+        for index, half in enumerate(halves):
+            own = slice(index * rows, (index + 1) * rows)
+            yield Matrix(f"{base}.{expert}.{half}", (rows, inputs), path, (expert,), own)
+
+
+def to_tiles(codes: Tensor) -> Tensor:
+    """4-bit codes of rows, in numbers of any width, low nibble first -> our bytes (out, in / 2)."""
+    pairs = codes.contiguous().view(torch.uint8)  # even input low, odd input high
+    return join_nibbles(torch.stack([pairs & 15, pairs >> 4], dim=-1).flatten(-2))

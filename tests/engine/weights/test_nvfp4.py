@@ -1,0 +1,173 @@
+"""NVFP4 as both publish it: what loads is what is written there, to the rounding of fp32."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from engine import SafelightError, load_model
+from engine.models.folder import plan, quantize
+from engine.quant import INT8, NVFP4, Precision, unpack
+from tests.engine.packing import (
+    logits,
+    meaning,
+    oracle,
+    published_nvfp4,
+    quantise_nvfp4,
+    relative,
+    released,
+    set_quantization,
+)
+from tests.engine.tiny import change_weights
+
+PUBLISHERS = {"modelopt": INT8, "compressed-tensors": NVFP4}  # and how attention is packed there
+EXPERT = "model.decoder.layers.1.experts.3.up_proj"
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return released(tmp_path_factory.mktemp("released") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def folders(source: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, dict[str, Tensor]]]:
+    """By publisher: the checkpoint, and what its packed tensors mean."""
+    base = tmp_path_factory.mktemp("published")
+    return {name: (base / name, published_nvfp4(source, base / name, name)) for name in PUBLISHERS}
+
+
+@pytest.mark.parametrize("publisher", PUBLISHERS)
+def test_it_loads_as_it_is(
+    publisher: str, source: Path, folders: dict[str, tuple[Path, dict[str, Tensor]]], tmp_path: Path
+) -> None:
+    folder, meant = folders[publisher]
+    model = load_model(folder, device="cpu", dtype="float32")
+    assert model.precision == Precision(NVFP4, PUBLISHERS[publisher], INT8, INT8)
+    found = logits(model)
+    assert relative(found, oracle(source, {**meaning(source, "int4"), **meant})) <= 1e-5
+    for name, weight in meant.items():
+        packed = model.network.get_submodule(name.removeprefix("model.decoder.")).packed
+        torch.testing.assert_close(unpack(packed), weight, rtol=1e-6, atol=0)  # no value was rounded anew
+    # Gate and up were packed apart, and each kept its own number.
+    numbers = model.network.get_submodule("layers.1.experts.gate_up_proj").packed.row_scales
+    assert numbers is not None
+    gate, up = numbers.chunk(2, dim=-1)
+    assert (gate == gate[:, :1]).all()
+    assert (gate[:, 0] != up[:, 0]).all()
+    quantize(folder, tmp_path / "store", "auto", CPU)
+    stored = load_model(tmp_path / "store", device="cpu", dtype="float32", quantization="nvfp4")
+    assert stored.precision == model.precision
+    assert torch.equal(logits(stored), found)
+
+
+def test_it_is_planned_for(folders: dict[str, tuple[Path, dict[str, Tensor]]], tmp_path: Path) -> None:
+    found = plan(folders["modelopt"][0], 32, device="cpu")
+    assert (found.quantization, found.precision) == ("as stored", Precision(NVFP4, INT8, INT8, INT8))
+    assert any("8-bit key-value cache; that is ignored" in note for note in found.notes)
+    assert not any("cache" in note for note in plan(folders["compressed-tensors"][0], 32, device="cpu").notes)
+    (tmp_path / "config.json").write_bytes((folders["modelopt"][0] / "config.json").read_bytes())
+    early = plan(tmp_path, 32, device="cpu")  # the weights are not here yet
+    assert (early.precision, early.parts) == (found.precision, found.parts)
+    assert any("experts are taken to be nvfp4" in note for note in early.notes)
+
+
+def test_modelopt_may_declare_it_beside_the_config(
+    folders: dict[str, tuple[Path, dict[str, Tensor]]], tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(folders["modelopt"][0], tmp_path / "tiny"))
+    raw = json.loads((folder / "config.json").read_text())
+    del raw["quantization_config"]
+    (folder / "config.json").write_text(json.dumps(raw))
+    told = folder / "hf_quant_config.json"
+    told.write_text(json.dumps({"quantization": {"quant_algo": "NVFP4", "group_size": 16}}))
+    assert load_model(folder, device="cpu", dtype="float32").precision.experts == NVFP4
+    for inner, message in (
+        ({"quant_algo": "FP8"}, "hf_quant_config.json: modelopt's 'FP8' weights"),
+        ({"quant_algo": "NVFP4", "group_size": 32}, "in groups of 32 cannot be read"),
+        ({"quant_algo": ["NVFP4"]}, "modelopt's ['NVFP4'] weights"),
+        ([1], "weights quantised as None (None)"),
+    ):
+        told.write_text(json.dumps({"quantization": inner}))
+        with pytest.raises(SafelightError) as error:
+            load_model(folder, device="cpu")
+        assert message in str(error.value)
+
+
+def test_a_plain_weight_of_a_packed_part_is_packed_like_the_others(
+    source: Path, folders: dict[str, tuple[Path, dict[str, Tensor]]], tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(folders["compressed-tensors"][0], tmp_path / "tiny"))
+    name = "model.decoder.layers.0.self_attn.q_proj.weight"
+    weight = load_file(source / "model.safetensors")[name]
+    ends = ("packed", "scale", "global_scale")
+    change_weights(folder, {f"{name}_{end}": None for end in ends} | {name: weight})
+    model = load_model(folder, device="cpu", dtype="float32")
+    packed = model.network.get_submodule("layers.0.self_attn.q_proj.weight").packed
+    torch.testing.assert_close(unpack(packed), quantise_nvfp4(weight)[3], rtol=1e-6, atol=0)
+
+
+# --- bad input ----------------------------------------------------------------------------------------------------
+
+
+def changed(**change: Tensor | None) -> Callable[[Path], None]:
+    return lambda folder: change_weights(folder, {f"{EXPERT}.{name}": tensor for name, tensor in change.items()})
+
+
+def declared(**changes: object) -> Callable[[Path], None]:
+    return lambda folder: set_quantization(folder, {}, **changes)
+
+
+def weights(**facts: object) -> Callable[[Path], None]:
+    return declared(format="nvfp4-pack-quantized", config_groups={"group_0": {"weights": facts}})
+
+
+def e4m3(value: float) -> Tensor:
+    return torch.full((64, 8), value).to(torch.float8_e4m3fn)
+
+
+NO_NUMBERS = f"{EXPERT}.weight_scale holds scales that are no positive numbers"
+BAD = {
+    "missing scales": ("modelopt", changed(weight_scale=None), f"tensor {EXPERT}.weight_scale is missing"),
+    "missing number": ("modelopt", changed(weight_scale_2=None), f"{EXPERT}.weight_scale_2 is missing"),
+    "missing codes": ("modelopt", changed(weight=None), f"tensor {EXPERT}.weight is missing"),
+    "plain scales": ("modelopt", changed(weight_scale=torch.ones(64, 8)), "weight_scale has the type F32"),
+    "scales of 32": ("modelopt", changed(weight_scale=e4m3(1)[:, :4].contiguous()), "weight_scale has shape (64, 4)"),
+    "codes as words": ("modelopt", changed(weight=torch.ones(64, 64).int()), f"{EXPERT}.weight has the type I32"),
+    "two numbers": ("modelopt", changed(weight_scale_2=torch.ones(2)), "weight_scale_2 has shape (2,)"),
+    "no numbers": ("modelopt", changed(weight_scale=e4m3(float("nan"))), NO_NUMBERS),
+    "below zero": ("modelopt", changed(weight_scale=e4m3(-1)), NO_NUMBERS),
+    "only zeros": ("modelopt", changed(weight_scale=e4m3(0)), NO_NUMBERS),
+    "number zero": ("modelopt", changed(weight_scale_2=torch.zeros(())), "weight_scale_2 is 0.0, not a positive"),
+    "no number": ("modelopt", changed(weight_scale_2=torch.tensor(torch.nan)), "weight_scale_2 is nan, not a positive"),
+    "divisor zero": (
+        "compressed-tensors", changed(weight_global_scale=torch.zeros(1)), "weight_global_scale is 0.0, not a positive",
+    ),
+    "surplus": ("modelopt", changed(pre_quant_scale=torch.ones(128)), "pre_quant_scale is not part of this model"),
+    "mixed": ("modelopt", declared(quant_method="modelopt", quant_algo="MIXED_PRECISION"), "'MIXED_PRECISION' weights"),
+    "int": ("compressed-tensors", weights(num_bits=4, type="int", group_size=16), "4-bit 'int' weights in groups"),
+    "group": ("compressed-tensors", weights(num_bits=4, type="float", group_size=32), "in groups of 32 cannot be read"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("publisher", "breaks", "message"), BAD.values(), ids=BAD)
+def test_bad_nvfp4(
+    publisher: str,
+    breaks: Callable[[Path], None],
+    message: str,
+    folders: dict[str, tuple[Path, dict[str, Tensor]]],
+    tmp_path: Path,
+) -> None:
+    folder = Path(shutil.copytree(folders[publisher][0], tmp_path / "tiny"))
+    breaks(folder)
+    with pytest.raises(SafelightError) as error:
+        load_model(folder, device="cpu")
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
