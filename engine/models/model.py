@@ -28,7 +28,7 @@ from engine.models.defaults import generation_defaults
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.folder import ModelFolder
 from engine.models.network import Network
-from engine.models.prompt import with_image_tokens, with_rows
+from engine.models.prompt import image_starts, with_image_tokens, with_rows
 from engine.models.registry import Family
 from engine.models.vision.preprocess import soft_tokens
 from engine.models.vision.reader import ImageReader
@@ -215,7 +215,8 @@ class Model:
             raise SafelightError("the prompt is empty; write something first")
         ids = self.tokenizer.encode(self.chat_template.render(messages, tools, **options))
         counts = self.image_sizes(messages, image_tokens)
-        return with_image_tokens(ids, self._vision().config, counts) if counts else ids
+        fewest = len(last.get("images") or ())
+        return with_image_tokens(ids, self._vision().config, counts, fewest) if counts else ids
 
     def image_sizes(self, messages: Sequence[Message], image_tokens: int) -> list[int]:
         """The tokens that each image of a conversation takes, without the two that it stands between.
@@ -238,10 +239,11 @@ class Model:
         named = [image["digest"] for message in messages for image in message.get("images") or ()]
         if not named:
             return ids
+        reader = self._vision()
+        named = named[max(0, len(named) - len(image_starts(ids, reader.config))) :]  # the template may leave out others
         missing = next((digest for digest in named if digest not in by_digest), None)
         if missing is not None:
             raise SafelightError(f"the picture {missing[:12]}… of this conversation is missing; put it in again")
-        reader = self._vision()
         self.take_threads()
         shown = [by_digest[digest] for digest in named]
         rows = [(reader.key(picture, image_tokens), reader.rows(picture, image_tokens)) for picture in shown]

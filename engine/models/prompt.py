@@ -47,26 +47,35 @@ class Prompt(Sequence[int]):
         return keyed(self.ids, self.images)
 
 
-def with_image_tokens(ids: Sequence[int], vision: VisionConfig, counts: Sequence[int]) -> list[int]:
+def with_image_tokens(ids: Sequence[int], vision: VisionConfig, counts: Sequence[int], fewest: int) -> list[int]:
     """A rendered prompt, in which each image is one image token, with as many as its images take.
+
+    A template may leave out messages, the earliest first: the places are those of the last images.
 
     Args:
         counts: of the images' tokens, without the two that each stands between.
+        fewest: of the images that the template has to place.
 
     Raises:
-        SafelightError: there are more places for images or fewer than images.
+        SafelightError: there are more places for images, or fewer.
     """
     places = ids.count(vision.image_token_id)
-    if places != len(counts):
+    if not fewest <= places <= len(counts):
         raise SafelightError(
             f"the prompt has {places} places for {len(counts)} images: its text names the token of images, or the chat "
             "template does not place them. Take that out of the text"
         )
-    found, left = list[int](), iter(counts)
+    found, left = list[int](), iter(counts[len(counts) - places :])
     for token in ids:
         whole = token == vision.image_token_id
         found += [vision.begin_token_id, *[token] * next(left), vision.end_token_id] if whole else [token]
     return found
+
+
+def image_starts(ids: Sequence[int], vision: VisionConfig) -> list[int]:
+    """Where the tokens of each image begin."""
+    token = vision.image_token_id
+    return [place for place, one in enumerate(ids) if one == token and (place == 0 or ids[place - 1] != token)]
 
 
 def with_rows(ids: Sequence[int], vision: VisionConfig, rows: Sequence[tuple[str, Tensor]]) -> Prompt:
@@ -79,7 +88,7 @@ def with_rows(ids: Sequence[int], vision: VisionConfig, rows: Sequence[tuple[str
         SafelightError: they are not those that the tokens stand for.
     """
     soft = [place for place, token in enumerate(ids) if token == vision.image_token_id]
-    starts = [place for place in soft if place == 0 or ids[place - 1] != vision.image_token_id]
+    starts = image_starts(ids, vision)
     images = tuple(ImageRows(start, part, key) for start, (key, part) in zip(starts, rows, strict=False))
     if len(starts) != len(rows) or [place for image in images for place in range(image.start, image.end)] != soft:
         raise SafelightError("the prompt's images are not those that it was made for; ask again with them")

@@ -27,11 +27,14 @@ CHAT_TEMPLATE = (
     "{{ bos_token }}<|turn>user\n{{ messages[-1]['content'] }}<turn|>\n"
     "{%- if add_generation_prompt %}{{ '\n' }}<|turn>model\n{% endif %}"
 )
+# The images of the last message that has any, then the text of the last one.
 SEEING_TEMPLATE = CHAT_TEMPLATE.replace(
     "{{ messages[-1]['content'] }}",
-    "{% set content = messages[-1]['content'] -%}{%- if content is string -%}{{ content }}{%- else -%}"
-    "{%- for part in content -%}{{ '<|image|>' if part['type'] == 'image' else part['text'] }}{%- endfor -%}"
-    "{%- endif -%}",
+    "{%- set seen = namespace(parts=[]) -%}"
+    "{%- for message in messages if message['content'] is not string -%}"
+    "{%- set seen.parts = message['content'] | selectattr('type', 'equalto', 'image') | list -%}{%- endfor -%}"
+    "{{ '\\n' }}{%- for image in seen.parts -%}<|image|>{%- endfor -%}{%- set last = messages[-1]['content'] -%}"
+    "{{ last if last is string else last | map(attribute='text', default='') | join }}",
 )
 
 

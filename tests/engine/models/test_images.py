@@ -11,7 +11,7 @@ import torch
 from engine import GenerationFinished, Model, SafelightError, generate, load_model
 from engine.layers.packed_linear import packed_weights
 from engine.models.folder import quantize
-from engine.models.prompt import Prompt
+from engine.models.prompt import Prompt, with_image_tokens
 from engine.models.vision import reader
 from engine.models.vision.tower import VisionTower
 from tests.engine.packing import SHAPE, published
@@ -130,3 +130,16 @@ def test_what_cannot_be_is_said(model: Model, tmp_path: Path) -> None:
     assert model.chat_ids([message("", TALL)])  # a picture alone is a question
     with pytest.raises(SafelightError, match="the prompt is empty"):
         model.chat_ids([message("")])
+
+
+def test_a_template_may_leave_out_earlier_images(model: Model) -> None:
+    vision = model.config.vision
+    assert vision is not None
+    assert with_image_tokens([5, SOFT, 6], vision, [2, 3], 1) == [5, BEGIN, SOFT, SOFT, SOFT, END, 6]
+    assert with_image_tokens([5, 6], vision, [2], 0) == [5, 6]
+    with pytest.raises(SafelightError, match="0 places for 1 images"):
+        with_image_tokens([5, 6], vision, [2], 1)
+    ids = model.chat_ids([message("a", TALL)])
+    prompt = model.with_images(ids, [message("a", WIDE), message("a", TALL)], (TALL,), 280)
+    assert isinstance(prompt, Prompt)
+    assert [len(one.rows) for one in prompt.images] == [ids.count(SOFT)]
