@@ -20,7 +20,7 @@ from app.pictures.source import PictureSource
 from app.presets.picker import PresetPicker
 from app.presets.preset import Preset
 from app.presets.store import PresetStore
-from app.session.session import cannot_see, reserve
+from app.session.session import cannot_see, reserve, visible
 from app.state.chat.attachment import AttachedPicture, Attachment
 from app.state.chat.conversation import Turn, user_message
 from app.state.chat.counting import PromptCount
@@ -318,8 +318,10 @@ class ChatController(QObject):
 
     def _pending(self) -> Sequence[Message]:
         """The conversation as it would be sent now, with what the composer holds."""
-        composer, chat = self.page.composer, self._session.chat
-        return chat.messages_with(user_message(composer.text, composer.attachments, composer.pictures.pictures))
+        composer, model = self.page.composer, self._context.model
+        draft = user_message(composer.text, composer.attachments, composer.pictures.pictures)
+        messages = self._session.chat.messages_with(draft)
+        return messages if model is None else visible(messages, model)
 
 
 def build(context: AppContext) -> ChatController:
