@@ -19,8 +19,8 @@ RUN_MS = 120_000
 SCENE = drawings.Scene(
     (250, 250, 250),
     (
-        drawings.Shape("star", "red", drawings.COLOURS["red"], 0.3, 0.3, 0.13, 0.0),
-        drawings.Shape("circle", "blue", drawings.COLOURS["blue"], 0.7, 0.65, 0.12, 0.0),
+        drawings.DrawnShape("star", "red", drawings.COLOURS["red"], 0.3, 0.3, 0.13, 0.0),
+        drawings.DrawnShape("circle", "blue", drawings.COLOURS["blue"], 0.7, 0.65, 0.12, 0.0),
     ),
 )
 
@@ -31,6 +31,22 @@ def drawing(tmp_path: Path) -> Path:
     path = tmp_path / "drawing.png"
     Image.fromarray(drawings.draw(SCENE, 3 * drawings.SIDE)).save(path)
     return path
+
+
+def test_a_suggested_question_brings_its_drawing(qtbot: QtBot, window_with: Callable[[str], MainWindow]) -> None:
+    window = window_with(SIGHT)
+    page = window.pages.chat().page
+    chip = page.suggestions.chips[0]
+    qtbot.mouseClick(chip, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: not page.composer.pictures.is_reading)
+    assert page.composer.edit.toPlainText() == chip.text()
+    (picture,) = page.composer.pictures.pictures
+    assert (picture.width, picture.height) == (2 * drawings.SIDE, 2 * drawings.SIDE)
+    qtbot.keyClick(page.composer.edit, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: window.context.session.active is None, timeout=RUN_MS)
+    turn = window.context.session.chat.turns[-1]
+    assert turn.answer.status == "done"
+    assert turn.pictures == (picture,)
 
 
 def test_a_dropped_drawing_is_seen(qtbot: QtBot, window_with: Callable[[str], MainWindow], drawing: Path) -> None:
