@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -175,7 +176,7 @@ def traits(name: str, adapter: str | None = None) -> Traits:
 
 def is_gguf(path: Path) -> bool:
     """Whether a path names a GGUF file, which is imported before it can be loaded."""
-    return path.suffix.lower() == ".gguf" and not path.is_dir()
+    return path.suffix.lower() == ".gguf" and not os.path.isdir(path)  # which is False where ``Path`` raises
 
 
 def shape(id: str) -> Shape:

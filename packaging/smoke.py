@@ -9,11 +9,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import struct
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,6 +110,33 @@ def plans(program: Program) -> str:
     return f"{len(names)} models"
 
 
+def image(program: Program) -> str:
+    """A drawing is read; where no embedded model sees, it is refused in words."""
+    (program.folder / "square.png").write_bytes(drawing())
+    asked = ("generate", "What colour is the square?", "--image", "square.png", "--json", "--seed", "0")
+    configs = sorted((ROOT / "assets" / "models").glob("*/config.json"))
+    seeing = [path.parent.name for path in configs if "vision_config" in path.read_text(encoding="utf-8")]
+    if seeing:
+        return expect("red", json.loads(program.run(*asked, "--model", seeing[0]))["text"].lower())
+    return refused(program, "cannot see images", *asked)
+
+
+def drawing(side: int = 128) -> bytes:
+    """A PNG: a red square on white."""
+    white, red, edge = b"\xff\xff\xff", b"\xd6\x28\x28", 2 * side // 5
+    through = b"\0" + white * edge + red * (side - 2 * edge) + white * edge
+    rows = (b"\0" + white * side) * edge + through * (side - 2 * edge) + (b"\0" + white * side) * edge
+    parts = (
+        (b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)),
+        (b"IDAT", zlib.compress(rows)),
+        (b"IEND", b""),
+    )
+    chunks = (
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in parts
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
 def export(program: Program) -> str:
     program.run("export", str(ROOT / "assets" / "traces" / "count.sltrace"), "run.gif")
     return f"{(program.folder / 'run.gif').stat().st_size} bytes"
@@ -142,15 +171,23 @@ def window(program: Program) -> str:
 
 
 def bad_input(program: Program) -> str:
+    return refused(program, "there is no model", "generate", "Hello.", "--model", "no-such-model")
+
+
+def refused(program: Program, words: str, *arguments: str) -> str:
+    """
+    Raises:
+        SmokeError: the command succeeds, or says something else.
+    """
     try:
-        program.run("generate", "Hello.", "--model", "no-such-model")
+        program.run(*arguments)
     except SmokeError as error:
-        return expect("there is no model", str(error))
-    raise SmokeError("a model that is not there was taken")
+        return expect(words, str(error))
+    raise SmokeError(f"it was taken, without {words!r}")
 
 
 CHECKS: tuple[Callable[[Program], str], ...] = (
-    *(plans, generate, wedlm, decide, sudoku, export, serve, window, bad_input),
+    *(plans, generate, wedlm, decide, sudoku, image, export, serve, window, bad_input),
 )
 
 

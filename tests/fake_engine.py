@@ -66,10 +66,21 @@ def written(messages: Iterable[Any], tools: Iterable[Any] = ()) -> str:
     return " ".join([*(message["content"] for message in messages), *map(json.dumps, tools)])
 
 
+def image_cost(_width: int, _height: int, image_tokens: int) -> int:
+    """An image takes all that it may, between two tokens."""
+    return image_tokens + 2
+
+
+def image_sizes(messages: Iterable[Any], image_tokens: int) -> list[int]:
+    """What each takes without those two."""
+    return [image_tokens for message in messages for _image in message.get("images", ())]
+
+
 class FakeEngine(LocalBackend):
     """A backend whose model is made up.
 
     ``steps`` denoising steps a block; with ``hold`` set, each waits for ``gate``. ``fail_at`` raises at that step.
+    It sees pictures where ``able`` says so.
     """
 
     def __init__(self, traces: Path | None = None) -> None:
@@ -130,7 +141,9 @@ class FakeEngine(LocalBackend):
             compute_path=Sentence("plain torch: the weights are not packed"),
             threads=threads or 1,
             load_seconds=0.1,
-            vision=None,
+            vision=SimpleNamespace(cost=image_cost) if self.able.images else None,
+            image_sizes=image_sizes,
+            with_images=lambda ids, *_seen: ids,
             chat_ids=self.chat_ids,
             chat_template=SimpleNamespace(render=written),
             new_cache=FakeCache,

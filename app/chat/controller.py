@@ -20,7 +20,7 @@ from app.pictures.source import PictureSource
 from app.presets.picker import PresetPicker
 from app.presets.preset import Preset
 from app.presets.store import PresetStore
-from app.session.session import cannot_see, reserve
+from app.session.session import cannot_see, reserve, visible
 from app.state.chat.attachment import AttachedPicture, Attachment
 from app.state.chat.conversation import Turn, user_message
 from app.state.chat.counting import PromptCount
@@ -290,8 +290,9 @@ class ChatController(QObject):
         self._mark_preset()
         model, values = self._context.model, self._context.values
         if model is not None and not values.problem(model.defaults):
-            room = reserve(values.config(model.defaults), model)
-            counting = PromptCount(model.count_tokens, model.image_cost, values.image_tokens)
+            config = values.config(model.defaults)
+            room = reserve(config, model)
+            counting = PromptCount(model.count_tokens, model.image_cost, config.image_tokens)
             self.page.composer.pictures.set_cost(counting.cost if model.image_cost is not None else None)
             self.page.composer.meter.set_model(counting if model.context else None, model.context, room)
 
@@ -317,8 +318,10 @@ class ChatController(QObject):
 
     def _pending(self) -> Sequence[Message]:
         """The conversation as it would be sent now, with what the composer holds."""
-        composer, chat = self.page.composer, self._session.chat
-        return chat.messages_with(user_message(composer.text, composer.attachments, composer.pictures.pictures))
+        composer, model = self.page.composer, self._context.model
+        draft = user_message(composer.text, composer.attachments, composer.pictures.pictures)
+        messages = self._session.chat.messages_with(draft)
+        return messages if model is None else visible(messages, model)
 
 
 def build(context: AppContext) -> ChatController:

@@ -20,7 +20,7 @@ from pathlib import Path
 from app.library.errors import LibraryError
 from app.library.records import StoredMessage
 from engine import SafelightError
-from engine.files import private_folder, read_bytes, replacing
+from engine.files import is_plain_file, private_folder, read_bytes, replacing
 from engine.pictures import MOST_BYTES, Picture
 
 FOLDER = "pictures"
@@ -40,7 +40,7 @@ class PictureStore:
         self._in_use: weakref.WeakValueDictionary[str, Picture] = weakref.WeakValueDictionary()
 
     def keep(self, picture: Picture) -> None:
-        """Write a picture, unless it is there.
+        """Write a picture, unless it is there; a damaged file is written anew.
 
         Raises:
             LibraryError: it cannot be written.
@@ -51,7 +51,7 @@ class PictureStore:
             return
         path = self._folder / picture.digest
         try:
-            if path.is_file() and path.stat().st_size == len(picture.data):
+            if is_plain_file(path) and path.stat().st_size == len(picture.data) and path.read_bytes() == picture.data:
                 os.utime(path)
                 return
             private_folder(self._folder)
@@ -64,11 +64,11 @@ class PictureStore:
         """Write a picture again if its file is gone and it is in memory. Raises as ``keep``."""
         with self._lock:
             found = self._in_use.get(digest)
-        if found is not None:
-            self.keep(found)
-        elif self._folder is not None:
-            with suppress(OSError):  # it is missing, and the message says so
+        if self._folder is not None and is_plain_file(self._folder / digest):
+            with suppress(OSError):
                 os.utime(self._folder / digest)
+        elif found is not None:
+            self.keep(found)
 
     def of(self, messages: Iterable[StoredMessage], most: int = TAKEN_BYTES) -> tuple[Picture, ...]:
         """The pictures that messages show, each once, missing ones left out; together at most ``most`` bytes."""

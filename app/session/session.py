@@ -57,6 +57,12 @@ def cannot_see(model: str) -> str:
     return tr("{model} reads text alone. Load a model that sees pictures, or remove the picture.", model=model)
 
 
+def visible(messages: tuple[Message, ...], model: LoadedModel) -> tuple[Message, ...]:
+    """Messages without the images that the model does not read: all, or those before the last message."""
+    blind = messages if not model.capabilities.images else () if model.reads_history else messages[:-1]
+    return (*(with_images(message, ()) for message in blind), *messages[len(blind) :])
+
+
 def reserve(config: GenerationConfig, model: LoadedModel) -> int:
     """Tokens of the context reserved for an answer: whole canvases, at most half of the context.
 
@@ -208,12 +214,12 @@ class Session(QObject):
     def _shown(
         self, messages: tuple[Message, ...], model: LoadedModel
     ) -> tuple[tuple[Message, ...], tuple[Picture, ...]]:
-        """Messages with the pictures that are there, if the model can see them; the others are left out."""
+        """Messages with the pictures that the model reads and that are there; the others are left out."""
         found: dict[str, Picture | None] = {}
-        if model.capabilities.images:
-            for image in (image for message in messages for image in message.get("images", ())):
-                get = self.library.pictures.get
-                found[image["digest"]] = get(image["digest"], image["width"], image["height"])
+        messages = visible(messages, model)
+        for image in (image for message in messages for image in message.get("images", ())):
+            get = self.library.pictures.get
+            found[image["digest"]] = get(image["digest"], image["width"], image["height"])
         there = {digest: picture for digest, picture in found.items() if picture is not None}
         return tuple(with_images(message, there) for message in messages), tuple(there.values())
 

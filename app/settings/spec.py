@@ -254,7 +254,7 @@ IMAGE_BUDGET = Choice(
     "image_budget",
     "Tokens of a picture at most",
     "More show a model finer detail, and take more of its context and longer to read. For models that see pictures.",
-    tuple((str(count), f"{count:,}") for count in IMAGE_TOKENS),
+    (("", "The model's own"), *((str(count), f"{count:,}") for count in IMAGE_TOKENS)),
 )
 REDUCED_MOTION = "Reduced motion"
 REDUCED_MOTION_EXPLANATION = "Changes appear at once, without fading."

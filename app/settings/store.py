@@ -97,8 +97,7 @@ def write_values(settings: QSettings, values: SettingsValues, reduced_motion: bo
     _write(settings, "canvas/calm", values.calm)
     _write(settings, "canvas/layer", values.layer)
     _write(settings, "canvas/pace", values.pace)
-    is_usual = values.image_tokens == SettingsValues().image_tokens
-    _write(settings, "sampler/image_tokens", None if is_usual else values.image_tokens)
+    _write(settings, "sampler/image_tokens", values.image_tokens)
     own = values.reduced_motion != reduced_motion
     _write(settings, "canvas/reduced_motion", values.reduced_motion if own else None)
 

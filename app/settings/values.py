@@ -30,7 +30,7 @@ class SettingsValues:
     calm: bool = False
     layer: str = "state"
     reduced_motion: bool = False
-    image_tokens: int = 280  # that a picture of a prompt may take
+    image_tokens: int | None = None  # that a picture of a prompt may take; None: what the model asks for
     decoding: DecodingChoice = OWN_DECODING
     decoders: tuple[str, ...] = field(default=(), compare=False)  # that the loaded model has, its own first
     speed: float = 1.0  # of a block on show; ``FULL_SPEED`` waits for nothing
@@ -52,11 +52,11 @@ class SettingsValues:
     @property
     def image_budget(self) -> str:
         """``image_tokens`` as a value of the declared choice."""
-        return str(self.image_tokens)
+        return "" if self.image_tokens is None else str(self.image_tokens)
 
     @image_budget.setter
     def image_budget(self, value: str) -> None:
-        self.image_tokens = int(value)
+        self.image_tokens = int(value) if value else None
 
     @property
     def pace(self) -> str:
@@ -97,7 +97,9 @@ class SettingsValues:
         changes: dict[str, Any] = {name: value for name, value in self.overrides.items() if name in own}
         if present.decoder == BLOCK_DIFFUSION != self.decoding.decoder:
             present = replace(present, decoder="")  # the model's own is not named
-        return changes | present.changes | {"image_tokens": self.image_tokens}
+        if self.image_tokens is not None:
+            changes["image_tokens"] = self.image_tokens
+        return changes | present.changes
 
     def problem(self, defaults: GenerationConfig) -> str:
         """Why the values are inconsistent, in a sentence; empty if they are not."""

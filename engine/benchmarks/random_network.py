@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -34,9 +35,9 @@ def random_network(
     report: Report = silent,
     activations: Activations = BF16,
 ) -> DiffusionGemma:
-    """A DiffusionGemma of a shape with random weights; see ``randomised``."""
+    """A DiffusionGemma of a shape with random weights, which reads text alone; see ``randomised``."""
     with torch.device("meta"):
-        network = DiffusionGemma(config)
+        network = DiffusionGemma(dataclasses.replace(config, vision=None))
     return randomised(network, precision, placement, seed, report, activations)
 
 

@@ -40,6 +40,7 @@ def tiny() -> ModelConfig:
         sliding_window=16,
         vocab_size=520,
         canvas_length=12,
+        vision=None,  # it has no kernels of its own
     )
 
 

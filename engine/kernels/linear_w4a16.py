@@ -8,9 +8,9 @@ Floor, a forward of WeDLM-8B with 16 tokens: 6.95 billion weights in the layers,
 inputs (0.53 in int4 or nf4 over 64), 3.9 GB, and 0.62 GB of the 8-bit head. RTX 4090 (1.01 TB/s) 4.5 ms, RTX 5090
 (1.79) 2.5 ms, H100 (3.0 measured) 1.5 ms. The 0.24 TFLOP would take a 4090 1.5 ms: from about 50 tokens on the floor
 is arithmetic's there. Counted in machine code, all of the loop, instructions a weight for 16 tokens: int4 3.2 on
-sm_89, 3.7 on sm_90, 3.0 on sm_120; nf4 5.6, 6.0 and 5.4. Issuing int4's takes a 4090 0.6 ms and an H100 0.9.
-Predicted, not measured, for 252 products, the copies that put their tokens in order, and the head: RTX 4090 6 ms, RTX
-5090 3.8, H100 3. That is within a graph: launched one by one from Python they take longer.
+sm_89, 3.7 on sm_90, 3.0 on sm_120; nf4 5.6, 6.0 and 5.4; nvfp4 4.8, 5.5 and 4.6. Issuing int4's takes a 4090 0.6 ms
+and an H100 0.9. Predicted, not measured, for 252 products, the copies that put their tokens in order, and the head: RTX
+4090 6 ms, RTX 5090 3.8, H100 3. That is within a graph: launched one by one from Python they take longer.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 
-from engine.config import GenerationConfig, ModelConfig
+from engine.config import MOST_HEAD_DIM, GenerationConfig, ModelConfig
 from engine.errors import SafelightError, quoted
 from engine.memory.plan import Plan
 from engine.models.diffusion_gemma import gguf
@@ -68,8 +68,7 @@ class GGUFModel(ModelFolder):
         with _named(path):
             if table is None:
                 raise SafelightError(f"lacks the tensor {gguf.TABLE}")
-            divisors = GGUFCheckpoint(header).read(gguf.ROPE).tolist() if gguf.ROPE in header.tensors else None
-            config = gguf.read_config(header.values, table.shape, divisors)
+            config = gguf.read_config(header.values, table.shape, _divisors(header))
             ends = {text: token for text in gguf.ENDS if (token := fast.token_id(text)) is not None}
             defaults = gguf.read_generation(header.values, ends)
         if fast.vocab_size > config.vocab_size:
@@ -120,6 +119,17 @@ def import_gguf(
             cannot.
     """
     return convert(GGUFModel.open_file(source, tokenizer), destination, quantization, device, progress, cancel)
+
+
+def _divisors(header: GGUFHeader) -> list[float] | None:
+    """What the file's ``ROPE`` holds."""
+    tensor = header.tensors.get(gguf.ROPE)
+    if tensor is None:
+        return None
+    if len(tensor.shape) != 1 or tensor.shape[0] > MOST_HEAD_DIM:
+        raise SafelightError(f"has {gguf.ROPE} of shape {tensor.shape}")
+    found: list[float] = GGUFCheckpoint(header).read(gguf.ROPE).tolist()
+    return found
 
 
 def _tokenizer_of(path: Path, header: GGUFHeader) -> dict[str, bytes]:

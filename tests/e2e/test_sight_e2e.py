@@ -19,8 +19,8 @@ RUN_MS = 120_000
 SCENE = drawings.Scene(
     (250, 250, 250),
     (
-        drawings.Figure("star", "red", drawings.COLOURS["red"], 0.3, 0.3, 0.13, 0.0),
-        drawings.Figure("circle", "blue", drawings.COLOURS["blue"], 0.7, 0.65, 0.12, 0.0),
+        drawings.DrawnShape("star", "red", drawings.COLOURS["red"], 0.3, 0.3, 0.13, 0.0),
+        drawings.DrawnShape("circle", "blue", drawings.COLOURS["blue"], 0.7, 0.65, 0.12, 0.0),
     ),
 )
 

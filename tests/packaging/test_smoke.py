@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import smoke
 
+from engine.pictures import open_picture, pixels
+
 
 @pytest.fixture
 def program(tmp_path: Path) -> smoke.Program:
@@ -40,3 +42,9 @@ def test_nothing_of_this_machine_is_handed_on(program: smoke.Program) -> None:
     said = program.run("-c", "import os; print(sorted(os.environ))")
     assert "SECRET" not in said
     assert program.environment["HOME"].startswith(str(program.folder))
+
+
+def test_the_drawing_is_a_picture() -> None:
+    picture = open_picture(smoke.drawing())
+    assert pixels(picture).shape == (128, 128, 3)
+    assert [tuple(pixels(picture)[place, place]) for place in (0, 64)] == [(255, 255, 255), (0xD6, 0x28, 0x28)]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import threading
 
-from PySide6.QtCore import Qt, Slot
+from PySide6.QtCore import QEvent, Qt, Slot
 from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 
-from app.design.fonts import px
 from app.pictures.source import PictureSource
 from app.pictures.thumb import PictureThumb
 from app.player.player import Player
@@ -16,8 +15,8 @@ from app.system.i18n import tr
 from engine import Recording
 from engine.pictures import Picture
 
-THUMB_HEIGHT = 64  # pixels at 100 %
-WIDTH = 176
+THUMB_HEIGHT = 56  # pixels at 100 %
+BESIDE = 40  # pixels left and right of them, where a scroll bar may be
 
 
 class PromptPictures(QScrollArea):
@@ -48,13 +47,21 @@ class PromptPictures(QScrollArea):
         self._shown = shown
         source = PictureSource(_Found(trace).get)
         column = QVBoxLayout(inside := QWidget())
-        column.setContentsMargins(16, 16, 0, 16)
+        column.setContentsMargins(16, 16, 12, 16)
         self.thumbs = [PictureThumb(one, source, THUMB_HEIGHT) for one in shown]
         for thumb in self.thumbs:
             column.addWidget(thumb)
         column.addStretch(1)
-        self.setFixedWidth(px(WIDTH))
         self.setWidget(inside)
+        self._fit()
+
+    def _fit(self) -> None:
+        self.setFixedWidth(max((thumb.sizeHint().width() for thumb in self.thumbs), default=0) + BESIDE)
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:  # the size of all text was changed
+            self._fit()
 
 
 class _Found:

@@ -13,7 +13,7 @@ class PromptCount:
     """Counts messages; equal where it counts alike.
 
     text: tokens of messages without images. image: of an image by width, height and budget; None where the model sees
-    none and images are left out. budget: tokens that an image may take.
+    none. budget: tokens that an image may take.
     """
 
     text: Callable[[Sequence[Message]], int]

@@ -15,7 +15,7 @@ from engine.tasks.drawings.asking import KINDS, MAX_QUESTION, ask
 from engine.tasks.drawings.cells import CELL_KINDS, DIGITS, FIRST, cells, deciding_cells
 from engine.tasks.drawings.drawing import SIDE, draw
 from engine.tasks.drawings.rules import solve
-from engine.tasks.drawings.scene import COLOURS, SHAPES, Figure, Number, Scene, random_scene
+from engine.tasks.drawings.scene import COLOURS, SHAPES, DrawnShape, Number, Scene, random_scene
 
 __all__ = [
     "CELL_KINDS",
@@ -28,7 +28,7 @@ __all__ = [
     "SHAPES",
     "SIDE",
     "DrawingExample",
-    "Figure",
+    "DrawnShape",
     "Number",
     "Scene",
     "Split",

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from engine.tasks.drawings.rules import APART
-from engine.tasks.drawings.scene import COLOURS, SHAPES, Figure, Scene
+from engine.tasks.drawings.scene import COLOURS, SHAPES, DrawnShape, Scene
 
 MAX_QUESTION = 34
 """The maximum length of a question, in characters."""
@@ -113,7 +113,7 @@ def ask(rng: random.Random, scene: Scene) -> Asked:
             return asked
 
 
-def _singles(scene: Scene, key: Callable[[Figure], str]) -> list[Figure]:
+def _singles(scene: Scene, key: Callable[[DrawnShape], str]) -> list[DrawnShape]:
     """The shapes that are alone in what the key tells."""
     counts = Counter(map(key, scene.shapes))
     return [shape for shape in scene.shapes if counts[key(shape)] == 1]

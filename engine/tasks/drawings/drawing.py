@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from engine.catalog import ASSETS
-from engine.tasks.drawings.scene import Figure, Number, Scene
+from engine.tasks.drawings.scene import DrawnShape, Number, Scene
 
 SIDE = 128  # pixels
 _FINER = 3  # times as many while it is drawn, so that edges are smooth
@@ -30,7 +30,7 @@ def draw(scene: Scene, side: int = SIDE) -> NDArray[np.uint8]:
     return np.asarray(image.reduce(_FINER))
 
 
-def _draw_shape(pen: ImageDraw.ImageDraw, shape: Figure, wide: int) -> None:
+def _draw_shape(pen: ImageDraw.ImageDraw, shape: DrawnShape, wide: int) -> None:
     x, y, radius = wide * shape.x, wide * shape.y, wide * shape.radius
     if shape.kind == "circle":
         radius *= 0.9  # as large to the eye as the others

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from engine.tasks.drawings.scene import COLOURS, SHAPES, Figure, Scene
+from engine.tasks.drawings.scene import COLOURS, SHAPES, DrawnShape, Scene
 
 APART = 0.1  # least distance that counts as being on one side
 
 
 @dataclass(frozen=True)
-class DrawingAnswer:
+class RightAnswer:
     """A question's kind, its answer, and its content: what decides it, whatever the wording.
 
     ``seen`` are the places of the shapes that decide it among the scene's, ``first`` of those to be found before.
@@ -30,12 +30,12 @@ class DrawingAnswer:
 
 
 class Found(NamedTuple):
-    """An answer, what it depends on, and the shapes as in ``DrawingAnswer``."""
+    """An answer, what it depends on, and the shapes as in ``RightAnswer``."""
 
     answer: str
     about: Sequence[object]
-    seen: Sequence[Figure] = ()
-    first: Sequence[Figure] = ()
+    seen: Sequence[DrawnShape] = ()
+    first: Sequence[DrawnShape] = ()
 
 
 Parts = dict[str, str]
@@ -43,7 +43,7 @@ Rule = Callable[[Scene, Parts], Found | None]
 """From a scene and the parts of the question to the right answer; None if there is none."""
 
 
-def solve(scene: Scene, question: str) -> DrawingAnswer | None:
+def solve(scene: Scene, question: str) -> RightAnswer | None:
     """The right answer to a question about a scene; None if it is none of these, or the scene does not decide it."""
     text = " ".join(question.split()).rstrip(" .?!")
     for kind, rule, pattern in _RULES:
@@ -54,7 +54,7 @@ def solve(scene: Scene, question: str) -> DrawingAnswer | None:
                 tuple(place for place, shape in enumerate(scene.shapes) if shape in shapes)
                 for shapes in (found.seen, found.first)
             )
-            return DrawingAnswer(kind, found.answer, "|".join([kind, *map(str, found.about)]), seen, first)
+            return RightAnswer(kind, found.answer, "|".join([kind, *map(str, found.about)]), seen, first)
     return None
 
 
@@ -113,7 +113,7 @@ def _number(scene: Scene, _parts: Parts) -> Found | None:
     return None if scene.number is None else Found(scene.number.text, (scene.number.text,))
 
 
-def _only(shapes: Iterable[Figure]) -> Figure | None:
+def _only(shapes: Iterable[DrawnShape]) -> DrawnShape | None:
     """The shape, if it is one alone."""
     found = list(shapes)
     return found[0] if len(found) == 1 else None

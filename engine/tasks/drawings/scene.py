@@ -27,7 +27,7 @@ _DIGITS = (1, 2, 2, 3, 3)
 
 
 @dataclass(frozen=True)
-class Figure:
+class DrawnShape:
     """A filled shape. ``radius`` of the circle around it; ``turn`` in degrees."""
 
     kind: str
@@ -57,7 +57,7 @@ class Scene:
     """A drawing: shapes, or a number."""
 
     ground: Colour
-    shapes: tuple[Figure, ...] = ()
+    shapes: tuple[DrawnShape, ...] = ()
     number: Number | None = None
 
 
@@ -67,7 +67,7 @@ def random_scene(rng: random.Random) -> Scene:
     ground = (light, light, light)
     if rng.random() < _NUMBERS:
         return Scene(ground, number=_number(rng))
-    shapes: list[Figure] = []
+    shapes: list[DrawnShape] = []
     # Of few kinds and colours, so that several are alike.
     kinds, colours = rng.choices(SHAPES, k=4), rng.choices(list(COLOURS), k=5)
     for _ in range(rng.randint(1, MOST_SHAPES)):
@@ -77,7 +77,7 @@ def random_scene(rng: random.Random) -> Scene:
             if all((x - o.x) ** 2 + (y - o.y) ** 2 > (radius + o.radius + _GAP) ** 2 for o in shapes):
                 break
         kind, colour = rng.choice(kinds), rng.choice(colours)
-        shapes.append(Figure(kind, colour, _paint(rng, colour), x, y, radius, rng.uniform(-15, 15)))
+        shapes.append(DrawnShape(kind, colour, _paint(rng, colour), x, y, radius, rng.uniform(-15, 15)))
     return Scene(ground, tuple(shapes))
 
 

@@ -23,6 +23,7 @@ from engine.weights.gguf.header import GGUFHeader, TensorInfo
 from engine.weights.layout import Expected, Layout, Names, Place, State
 from engine.weights.safetensors import Header
 
+MOST_PIECES = 2**17  # of a file; DiffusionGemma's has 8 000
 AT_ONCE = 2**24  # numbers of a matrix that are dequantised at a time
 NOT_WEIGHTS = ("F64", "I8", "I16", "I32", "I64", "Q8_1", "Q8_K", "Q1_0")  # that no model's weights have, or not read
 TYPES = tuple(kind.name for kind in GGMLQuantizationType if kind.name not in NOT_WEIGHTS)
@@ -54,7 +55,11 @@ def pieces(shape: tuple[int, ...]) -> Iterator[TensorPiece]:
 
 
 class GGUFCheckpoint:
-    """As ``safetensors.Checkpoint``, of one GGUF file, which stands for the folder."""
+    """As ``safetensors.Checkpoint``, of one GGUF file, which stands for the folder.
+
+    Raises:
+        SafelightError: it holds too many matrices.
+    """
 
     def __init__(self, file: GGUFHeader) -> None:
         self.folder = file.path
@@ -62,6 +67,10 @@ class GGUFCheckpoint:
         self._pieces: dict[str, tuple[TensorInfo, TensorPiece]] = {}
         for name, tensor in file.tensors.items():
             for piece in pieces(tensor.shape):
+                if len(self.headers) == MOST_PIECES:
+                    raise SafelightError(
+                        f"{file.path} holds more than {MOST_PIECES:,} matrices, the most that are read"
+                    )
                 self.headers[name + piece.suffix] = Header(file.path, piece.shape, tensor.type.name)
                 self._pieces[name + piece.suffix] = tensor, piece
 

@@ -134,6 +134,8 @@ def test_the_model_is_shown_what_was_dropped(chat: ChatController, fake: FakeEng
     composer.send.click()
     assert composer.hint.text() == "Write what to do with the picture."
     composer.set_text("What is it?")
+    assert composer.pictures.chips[0].facts.text() == "60 × 20 · 282 tokens"
+    qtbot.waitUntil(lambda: composer.meter.fit is not None and composer.meter.fit.tokens == 3 + 282)
     assert sent(chat, qtbot, composer.send.click) == (RED,)
     assert composer.pictures.pictures == ()
     assert fake.configs[-1].image_tokens == 280
@@ -146,6 +148,20 @@ def test_the_model_is_shown_what_was_dropped(chat: ChatController, fake: FakeEng
     assert sent(chat, qtbot, composer.send.click) == (RED,)
     first, last = chat._session.chat.turns
     assert [len(one.pictures) for one in (first, last)] == [1, 0]
+
+
+def test_a_model_that_reads_no_history_is_shown_no_earlier_picture(
+    chat: ChatController, red: str, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = chat._context.model
+    assert model is not None
+    monkeypatch.setattr(chat._context, "model", dataclasses.replace(model, reads_history=False))
+    put(qtbot, chat.page.composer, red)
+    chat.page.composer.set_text("What is it?")
+    assert sent(chat, qtbot, chat.page.composer.send.click) == (RED,)
+    assert [message.get("images") for message in chat._pending()] == [None, None, None]
+    chat.page.composer.set_text("And now?")
+    assert sent(chat, qtbot, chat.page.composer.send.click) == ()
 
 
 def test_a_message_shows_its_picture_and_opens_it(chat: ChatController, red: str, qtbot: QtBot) -> None:

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.export.html import write
@@ -33,7 +34,8 @@ def run(*there: Picture) -> Trace:
 
 
 @pytest.fixture
-def player() -> Player:
+def player(qapp: QApplication) -> Player:
+    assert qapp
     return Player()
 
 

@@ -202,6 +202,7 @@ def test_bad_tensors(tmp_path: Path) -> None:
     assert "lacks the tensor token_embd.weight" in refusal(**{"token_embd.weight": None})
     assert "blk.1.layer_output_scale.weight is missing" in refusal(**{"blk.1.layer_output_scale.weight": None})
     other = sound["output_norm.weight"]
+    assert "has rope_freqs.weight of shape (128, 256)" in refusal(**{"rope_freqs.weight": sound["token_embd.weight"]})
     assert "blk.1.attn_v.weight is not part of this model" in refusal(**{"blk.1.attn_v.weight": other})
     assert "has shape (256,)" in refusal(**{"blk.0.ffn_down_exps.scale": other})
 

@@ -78,6 +78,9 @@ def test_packed_models_keep_the_tower(kind: str, tmp_path: Path) -> None:
     assert plain.vision is not None
     packed, whole = (each.vision.rows(TALL, 70).float() for each in (model, plain))
     assert 0 < (packed - whole).abs().mean() < 0.03 * whole.abs().mean()  # eight bits
+    said = message("a", WIDE)
+    prompt = model.with_images(model.chat_ids([said], image_tokens=70), [said], (WIDE,), 70)
+    assert isinstance(list(generate(model, prompt, model.generation_defaults))[-1], GenerationFinished)
     assert len(packed_weights(model.network.get_submodule("vision"))) == 7 * VISION.num_hidden_layers
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from engine.tasks import drawings
-from engine.tasks.drawings import Figure, Number, Scene
+from engine.tasks.drawings import DrawnShape, Number, Scene
 
 
-def shape(kind: str, colour: str, x: float, y: float) -> Figure:
-    return Figure(kind, colour, drawings.COLOURS[colour], x, y, 0.12, 0.0)
+def shape(kind: str, colour: str, x: float, y: float) -> DrawnShape:
+    return DrawnShape(kind, colour, drawings.COLOURS[colour], x, y, 0.12, 0.0)
 
 
 SCENE = Scene(

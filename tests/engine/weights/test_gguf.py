@@ -114,6 +114,15 @@ def test_a_header_out_of_all_proportion(tmp_path: Path, monkeypatch: pytest.Monk
         GGUFHeader.read(tmp_path / "bad.gguf")
 
 
+def test_matrices_without_end(tmp_path: Path) -> None:
+    path = tmp_path / "sparse.gguf"
+    path.write_bytes(made(tensors=(tensor(shape=(1, 1, 2**34)),)))
+    with path.open("r+b") as file:
+        file.truncate(2**37)  # takes no room on the disk
+    with pytest.raises(SafelightError, match="holds more than 131,072 matrices"):
+        GGUFCheckpoint(GGUFHeader.read(path))
+
+
 def test_wherever_it_is_cut_off(whole: Path, tmp_path: Path) -> None:
     data = whole.read_bytes()
     for size in (*range(0, 12_000, 487), len(data) - 1):

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -25,13 +26,17 @@ from typing import Any
 from app.library import Attachment, Library, NewMessage, transfer
 from app.library.conversations import Keeper
 from app.library.errors import IndexDamagedError
+from app.state.chat.attachment import AttachedPicture
 from app.state.chat.conversation import ChatState
 from app.state.chat.versions import Versions
+from tests.engine.drawn import picture
 from tests.hostile import mutate
 from tests.hostile.kind import Attempt, Kind
 
 CONVERSATIONS = 8
 SETTINGS = '{"max_new_tokens": 256, "max_denoising_steps": 48, "entropy_bound": 0.1, "trace": "0123456789abcdef"}'
+PICTURE = picture()
+SHOWN = AttachedPicture("a.png", PICTURE.digest, PICTURE.width, PICTURE.height)
 FIGURES = '{"steps": 31, "blocks": 2, "capped_blocks": 0, "seconds": 1.5, "tokens_per_forward": 9.1}'
 
 # --- libraries ---------------------------------------------------------------------------------------------------
@@ -42,13 +47,15 @@ def _sound() -> Path:
     """A library with branches, removed messages, a deleted conversation, attachments; made once in a process."""
     folder = Path(tempfile.mkdtemp(prefix="hostile-library-"))
     library = Library.open(folder)
+    library.pictures.keep(PICTURE)
     for place in range(CONVERSATIONS):
         id = library.create(title=f"title{place} é", system_prompt="Be brief." * place, model="skills")
         parent = None
         for step in range(4 + place):
             files = (Attachment("a.txt", f"file{place} " + "x" * 6_000),) if step == 2 else ()
+            shown = (SHOWN,) if step == 1 else ()
             text = f"prompt{place} number{step} " + "word " * (40 * place)
-            prompt = library.add(id, NewMessage(parent, "user", text, attachments=files))
+            prompt = library.add(id, NewMessage(parent, "user", text, attachments=files, pictures=shown))
             for version in range(1 + (step == 1)):
                 parent = library.add(
                     id,
@@ -100,6 +107,7 @@ VALUES: tuple[Any, ...] = (
     *("text", "", "\x00", "12", "null", b"\xff\xfe", b"", None, -1, 0, 1.5, 7, 2**31, 2**53, 2**63 - 1, -(2**63)),
     *(1e308, float("inf"), '{"a": [', "[]", '[["a"]]', '[["a", 1]]', "[" * 50_000, "9" * 5_000, "1e999", "[1, 2]"),
     *('{"trace": "../../x", "t_max": "hot", "max_new_tokens": ' + "9" * 400 + "}", '{"steps": true, "seconds": NaN}'),
+    *('[{"name": "a", "digest": "../x", "width": 1, "height": 1}]', json.dumps([SHOWN.to_json() | {"width": 10**9}])),
     *('{"max_denoising_steps": 1e99, "t_min": [], "t_max": {}}', '{"steps": [1], "seconds": -1, "blocks": 1e300}'),
 )
 
@@ -308,6 +316,7 @@ def _walk(chat: ChatState) -> str:
     while pending:
         for turn in pending.pop().items:
             said += [turn.prompt, *(file.name + file.text for file in turn.attachments)]
+            said += [f"{shown.name} {shown.digest} {shown.width:,}" for shown in turn.pictures]
             for answer in turn.answers.items:
                 figures = answer.figures
                 said += [answer.text, answer.thinking, answer.model_title, *answer.notices(), answer.trace_id]
@@ -377,7 +386,7 @@ def _make_database(random: Random, folder: Path) -> Attempt:
 @functools.cache
 def _exported() -> dict[str, Any]:
     library = Library.open(_sound().parent)
-    raw: dict[str, Any] = json.loads(transfer.to_json(library.whole(3)))
+    raw: dict[str, Any] = json.loads(transfer.to_json(replace(library.whole(3), pictures=(PICTURE,))))
     library.close()
     return raw
 

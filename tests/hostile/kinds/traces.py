@@ -14,19 +14,22 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from engine import SafelightError, open_trace
+from engine import SafelightError, TraceWriter, open_trace
 from engine.forks import Mark
+from engine.text.message import image_of
 from engine.trace import Parent
 from engine.trace.format import HEAD, OPENING, frame, opening
+from tests.engine.drawn import picture
 from tests.engine.task_runs import FORMAT, decided, decision_header, structured
-from tests.engine.traces import header, made_up, write
+from tests.engine.traces import header, is_tenth, letter, letters, made_up, write
 from tests.hostile import mutate
 from tests.hostile.kind import Attempt, Kind
 
 Record = tuple[bytes, bytes, int, int]  # kind, payload, block, step
 SHAPES = ((6, 2, 3, 3), (1, 1, 2, 0), (64, 3, 8, 8), (256, 1, 12, 8), (16, 2, 40, 64), (300, 1, 2, None))
-KNOWN = (b"HEAD", b"PIEC", b"PREF", b"CANV", b"STEP", b"PINS", b"SLOT", b"TEXT", b"COMM", b"DONE", b"FAIL")
+KNOWN = (b"HEAD", b"IMAG", b"PIEC", b"PREF", b"CANV", b"STEP", b"PINS", b"SLOT", b"TEXT", b"COMM", b"DONE", b"FAIL")
 MEGABYTE = 2**20
+PICTURE, TEXTS = picture(), (letter, is_tenth, letters)
 FIXED: dict[str, Any] = {"id": "0" * 32, "created": "2026-01-01T00:00:00+00:00", "app_version": ""}
 
 
@@ -49,6 +52,11 @@ def _runs() -> tuple[bytes, ...]:
             ("fits", header(16, 50, output_format=FORMAT, **FIXED), structured()),
         ):
             made.append(write(Path(folder) / f"{name}.sltrace", events, task).read_bytes())
+        message = {"role": "user", "content": "prompt", "images": (image_of(PICTURE),)}
+        with TraceWriter(Path(folder) / "seen", header(messages=(message,), **FIXED), *TEXTS, (PICTURE,)) as writer:
+            for event in made_up():
+                writer.append(event)
+        made.append((Path(folder) / "seen").read_bytes())
     return tuple(made)
 
 
@@ -224,7 +232,12 @@ def _make_trace(random: Random, folder: Path) -> Attempt:
 
     def attempt() -> None:
         trace = open_trace(path, check=check)
-        asked: list[Callable[[], Any]] = [lambda: trace.text, lambda: trace.reply(), trace.final_tokens]
+        asked: list[Callable[[], Any]] = [
+            lambda: trace.text,
+            lambda: trace.reply(),
+            trace.final_tokens,
+            lambda: trace.pictures,
+        ]
         asked += [lambda place=place: trace.event(place) for place in range(min(len(trace.entries), 3_000))]
         asked += [lambda entry=entry: trace.reply(entry.block) for entry in trace.entries[:50] if entry[0] == "commit"]
         asked += [lambda: trace.save(folder / "copy.sltrace"), lambda: (trace.notice + trace.failure).encode()]
