@@ -26,7 +26,7 @@ assert SIGHT.vision is not None
 TINY = dataclasses.replace(
     SIGHT,
     hidden_size=16,
-    layers=3,
+    layers=5,  # in four of which something is said of the ends
     steps=4,
     minutes=0.0,
     warmup_steps=2,
@@ -77,7 +77,7 @@ def test_a_batch_of_questions_equals_each_by_itself(model: DiffusionGemma, pool:
             kept.append((keys, values))  # noqa: B023
             return keys, values
 
-        model.run(x, place, dict.fromkeys(kinds, mask), [keep] * 3, len(place))
+        model.run(x, place, dict.fromkeys(kinds, mask), [keep] * 5, len(place))
         canvas = model.self_conditioning(model.embed(pool.canvas[row]), model.soft_embedding(pool.soft[row]))[None]
         own = model.run(canvas, len(place) + torch.arange(8), {}, [_behind(*layer) for layer in kept])
         assert (model.head(own)[0] - logits[row]).abs().max() <= 1e-4, row
