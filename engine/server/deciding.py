@@ -16,6 +16,7 @@ from engine.server.asked import AskedQuestions
 from engine.server.context import ServerContext
 from engine.server.decisions_request import AskedRequest
 from engine.server.errors import UNSUPPORTED, ApiError, elsewhere, other_model
+from engine.server.images import SentImages
 from engine.server.runs import ServedRun
 from engine.service import (
     DecisionReads,
@@ -63,7 +64,7 @@ class Decided:
 
 
 def plan_decision(context: ServerContext, body: AskedRequest, asked: AskedQuestions) -> DecisionPlan:
-    """The runs of a request. Slow: it counts tokens.
+    """The runs of a request. Slow: it counts tokens, and decodes images.
 
     Raises:
         ApiError: the model is another, or cannot decide, or what is asked does not fit it.
@@ -80,6 +81,10 @@ def plan_decision(context: ServerContext, body: AskedRequest, asked: AskedQuesti
             param=asked.instructions_field,
             code=UNSUPPORTED,
         )
+    images = SentImages(model)
+    for sent in asked.images:
+        images.open(sent)
+    config = images.budget(body.image_tokens, model.defaults)
     try:
         requests = decision_requests(
             model,
@@ -90,6 +95,8 @@ def plan_decision(context: ServerContext, body: AskedRequest, asked: AskedQuesti
             repeats=body.repeats or 0,
             adapter=adapter,
             keep=context.options.keeps_traces,
+            pictures=images.pictures,
+            image_tokens=config.image_tokens,
         )
     except SafelightError as error:
         raise ApiError(400, f"{error}.", param=asked.state_field) from None
