@@ -82,8 +82,10 @@ def plan_decision(context: ServerContext, body: AskedRequest, asked: AskedQuesti
             code=UNSUPPORTED,
         )
     images = SentImages(model)
-    for sent in asked.images:
+    for place, sent in enumerate(asked.images):
         images.open(sent)
+        if len(images.pictures) <= place:
+            raise ApiError(400, "An image is there twice; send it once.", param=sent.where, code=UNSUPPORTED)
     config = images.budget(body.image_tokens, model.defaults)
     try:
         requests = decision_requests(

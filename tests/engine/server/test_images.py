@@ -115,8 +115,17 @@ def test_decisions_are_about_images(client: openai.OpenAI, served: Served) -> No
     answer = served.http.post("/v1/systemone", json={**body, "images": [url_of(WIDE)]}).json()
     assert answer["usage"]["input_tokens"] == one[1]
     assert answer["answers"]["a"]["noul"] == pytest.approx(one[0], abs=1e-5)
-    for sent, param in (["http://example.org/a.png"], "images.0"), ([url_of(WIDE), "x"], "images.1"), ([5], "images.0"):
+    for sent, param in (
+        (["http://example.org/a.png"], "images.0"), ([url_of(WIDE), "x"], "images.1"), ([5], "images.0"),
+        ([url_of(WIDE), url_of(TALL), url_of(WIDE)], "images.2"),
+    ):  # fmt: skip
         assert refused(served.http.post("/v1/systemone", json={**body, "images": sent}))[:2] == (400, param)
+    four = [url_of(picture(32, 32, seed)) for seed in range(4)]
+    status, param, said = refused(
+        served.http.post("/v1/systemone", json={**body, "images": four, "image_tokens": 1120})
+    )
+    assert (status, param) == (400, "state")
+    assert "do not fit this model's 4096 positions" in said
     part = {"type": "input_image", "image_url": "x"}
     for role, param in ("user", "input.0.content.0"), ("system", "input.0.content.0"):
         sent = {"input": [{"role": role, "content": [part]}, {"role": "user", "content": "x"}], "questions": asked}
