@@ -33,8 +33,11 @@ MODULES_IN = (
 # Fonts, tables and the server's page, which lie beside a package's code.
 DATA_OF = ("app", "engine", "imageio_ffmpeg", "ziamath", "ziafont", "latex2mathml", "qtawesome")
 
-# Whoever asks importlib.metadata for a version or an entry point.
-METADATA_OF = ("safelight", "triton", "huggingface_hub", "keyring", "hf_xet", "tqdm", "imageio_ffmpeg")
+# Whoever asks importlib.metadata for a version or an entry point; PyInstaller finds those that call it by its own name.
+METADATA_OF = (
+    "safelight", "triton", "huggingface_hub", "keyring", "hf_xet", "tqdm", "imageio_ffmpeg", "llguidance", "httpx2",
+    "httpcore2",
+)  # fmt: skip
 
 OUT = (
     # Qt: platforms without a desktop, OpenGL (everything is painted in memory), GTK's look, what QtNetwork brings

@@ -93,6 +93,12 @@ def wedlm(program: Program) -> str:
     return expect(ANSWER, said["text"])
 
 
+def formats(program: Program) -> str:
+    """An answer that must be one of two."""
+    said = program.run("generate", "Is 12 even?", "--choices", "yes", "no", "--json", "--seed", "0")
+    return expect(f" {json.loads(said)['text'].strip()} ", " yes no ").strip()
+
+
 def decide(program: Program) -> str:
     asked = "Does Ben have more coins than Ann?"
     said = program.run("decide", "Ann has 3 coins. Ben has 5.", "--yes-no", asked, "--json")
@@ -187,7 +193,7 @@ def refused(program: Program, words: str, *arguments: str) -> str:
 
 
 CHECKS: tuple[Callable[[Program], str], ...] = (
-    *(plans, generate, wedlm, decide, sudoku, image, export, serve, window, bad_input),
+    *(plans, generate, wedlm, formats, decide, sudoku, image, export, serve, window, bad_input),
 )
 
 

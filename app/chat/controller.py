@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QApplication
 
 from app.bridge.remote_access import only_text
+from app.chat.composer.picture_files import drawing_of
 from app.chat.page import ChatPage
 from app.chat.regenerating import Regenerating
 from app.chat.replaying import Replaying, run_of
@@ -30,6 +32,9 @@ from engine import SafelightError, catalog
 from engine.service import AdapterChanged, ServiceReply
 from engine.text.message import Message
 
+if TYPE_CHECKING:
+    from engine.tasks.drawings import Scene
+
 
 class ChatController(QObject):
     """Every slot does something or says under the composer why not; what was written stays."""
@@ -38,6 +43,7 @@ class ChatController(QObject):
         super().__init__()
         self._context = context
         self._session = session = context.session
+        self._scenes: dict[str, Scene] = {}  # of suggested prompts about drawings
         self._pictures = PictureSource(session.library.pictures.get)
         self.widget = self.page = page = ChatPage(self._options())
         kept = PresetStore(context.folders.data)
@@ -101,9 +107,13 @@ class ChatController(QObject):
 
     @Slot(str)
     def pick(self, prompt: str) -> None:
-        """Ask a suggested prompt, or put it into the composer when it cannot be sent now."""
+        """Ask a suggested prompt, or put it into the composer when it cannot be sent now or is about a drawing."""
         composer = self.page.composer
-        if self._context.reason_to_wait():
+        if (scene := self._scenes.get(prompt)) is not None:
+            composer.set_text(prompt)
+            composer.pictures.set_pictures(())
+            composer.pictures.add([drawing_of(scene)])
+        elif self._context.reason_to_wait():
             composer.set_text(prompt)
         elif self._ask(prompt, ()):
             composer.remember(prompt)
@@ -251,13 +261,16 @@ class ChatController(QObject):
         elif loading is not None:
             self._introduce(catalog.traits(Path(loading.path_or_id).name))
         if model is None:
+            self._scenes = {}
             self.page.offer(())
             composer.meter.set_model(None)
             composer.set_token_counter(None)
             composer.pictures.set_cost(None)
             composer.note_blind("")
         else:
-            self.page.offer(suggestions(model.traits, random.Random()))
+            offered = suggestions(model.traits, random.Random())
+            self._scenes = {one.prompt: one.scene for one in offered if one.scene is not None}
+            self.page.offer(offered)
             composer.set_token_counter(lambda text: model.count_tokens([{"role": "user", "content": text}]))
             composer.note_blind("" if model.capabilities.images else cannot_see(model.title))
             self.presets.set_defaults(model.defaults, model.decoders)

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
+from importlib.metadata import packages_distributions
+from importlib.util import find_spec
+from pathlib import Path
+
 import contents
 import pytest
+
+PROJECT = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+RUNTIME = {re.match(r"[\w.-]+", name)[0] for name in PROJECT["dependencies"]}  # type: ignore[index]
 
 KERNEL_COMPILER = [
     "triton/backends/nvidia/bin/ptxas",
@@ -69,3 +78,19 @@ def test_a_link_goes_with_what_it_points_to() -> None:
         ("nvidia/cu13/lib/libcublas.so.13", "/somewhere/libcublas.so.13", "BINARY"),
     ]
     assert contents.kept(entries) == entries[2:]
+
+
+def test_who_asks_for_its_version_by_another_name_finds_it() -> None:
+    """PyInstaller sees ``version("name")`` and brings what that reads; not where the function is called otherwise."""
+    asking = re.compile(r"from importlib\.metadata import version as (\w+)")
+    found = {
+        names[0]
+        for package, names in packages_distributions().items()
+        if names[0] in RUNTIME
+        and (spec := find_spec(package)) is not None
+        and spec.origin is not None
+        and spec.origin.endswith(".py")
+        and asking.search(Path(spec.origin).read_text(encoding="utf-8"))
+    }
+    assert found, "the pattern is out of date"
+    assert found <= set(contents.METADATA_OF)

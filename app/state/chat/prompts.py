@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from app.state.chat.attachment import Attachment
 from app.system.i18n import tr, trn
@@ -13,12 +13,16 @@ from engine.catalog import Traits
 from engine.service import LoadedModel
 from engine.tasks import skills, sudoku
 
+if TYPE_CHECKING:
+    from engine.tasks.drawings import Scene
+
 
 class Suggestion(NamedTuple):
-    """A prompt to offer; ``label`` is what its button says."""
+    """A prompt to offer; ``label`` is what its button says. ``scene``: of the drawing that it is about."""
 
     label: str
     prompt: str
+    scene: Scene | None = None
 
 
 def suggestions(traits: Traits, rng: random.Random) -> list[Suggestion]:
@@ -27,7 +31,12 @@ def suggestions(traits: Traits, rng: random.Random) -> list[Suggestion]:
         case "puzzles":
             puzzles = [(label, sudoku.generate(rng, givens, givens)) for label, givens in _bins()]
             return [Suggestion(label, sudoku.to_prompt(puzzle.board)) for label, puzzle in puzzles]
-        case "decisions" | "drawings":  # asked on a page of their own, or about a picture that nobody can suggest
+        case "drawings":
+            from engine.tasks import drawings  # Pillow, which most starts do without
+
+            examples = [drawings.sample(rng, "test", kind=kind) for kind in drawings.SUGGESTED]
+            return [Suggestion(text, text, example.scene) for example in examples for text, _ in example.asked]
+        case "decisions":  # asked on a page of their own
             texts: Sequence[str] = ()
         case "skills":
             texts = skills.suggestions()  # it was trained on these very words, in English

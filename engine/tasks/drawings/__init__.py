@@ -27,6 +27,7 @@ __all__ = [
     "MAX_QUESTION",
     "SHAPES",
     "SIDE",
+    "SUGGESTED",
     "DrawingExample",
     "DrawnShape",
     "Number",
@@ -44,6 +45,8 @@ __all__ = [
 Split = Literal["train", "test"]
 
 HELD_OUT_ONE_IN = 16
+SUGGESTED = ("colour", "count", "shape", "number", "side")
+"""Kinds of questions to suggest to users, each with a drawing of its own."""
 
 _MAX_TRIES = 100_000
 

@@ -17,9 +17,19 @@ from app.state.chat.attachment import Attachment
 from app.state.chat.conversation import Answer, ChatState, Turn, user_message
 from app.state.chat.versions import Versions
 from app.state.run.stats import RunFigures
-from engine import DECIDER, SKILLS, SUDOKU, GenerationConfig, GenerationFinished, Reply, SafelightError, StepFinished
+from engine import (
+    DECIDER,
+    SIGHT,
+    SKILLS,
+    SUDOKU,
+    GenerationConfig,
+    GenerationFinished,
+    Reply,
+    SafelightError,
+    StepFinished,
+)
 from engine.catalog import traits
-from engine.tasks import sudoku
+from engine.tasks import drawings, sudoku
 
 
 def decode(tokens: Iterable[int]) -> Reply:
@@ -290,6 +300,9 @@ def test_suggestions_fit_the_model() -> None:
         assert sudoku.is_unique(board)
     assert "What can you do?" in [suggestion.prompt for suggestion in prompts.suggestions(traits(SKILLS), rng)]
     assert prompts.suggestions(traits(DECIDER), rng) == []  # asked on a page of their own
+    for offered in prompts.suggestions(traits(SIGHT), rng):
+        assert offered.scene is not None
+        assert drawings.is_held_out(offered.scene, offered.prompt)
     assert prompts.suggestions(traits("some-other-model"), rng)
 
 
