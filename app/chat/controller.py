@@ -26,7 +26,14 @@ from app.session.session import cannot_see, reserve, visible
 from app.state.chat.attachment import AttachedPicture, Attachment
 from app.state.chat.conversation import Turn, user_message
 from app.state.chat.counting import PromptCount
-from app.state.chat.prompts import prepare, prepare_with_files, reading_note, suggestions
+from app.state.chat.prompts import (
+    Suggestion,
+    about_drawings,
+    prepare,
+    prepare_with_files,
+    reading_note,
+    suggestions,
+)
 from app.system.i18n import tr
 from engine import SafelightError, catalog
 from engine.service import AdapterChanged, ServiceReply
@@ -268,9 +275,9 @@ class ChatController(QObject):
             composer.pictures.set_cost(None)
             composer.note_blind("")
         else:
-            offered = suggestions(model.traits, random.Random())
-            self._scenes = {one.prompt: one.scene for one in offered if one.scene is not None}
-            self.page.offer(offered)
+            self._scenes = about_drawings(random.Random()) if model.traits.taught == "drawings" else {}
+            drawn = [Suggestion(question, question) for question in self._scenes]
+            self.page.offer(drawn or suggestions(model.traits, random.Random()))
             composer.set_token_counter(lambda text: model.count_tokens([{"role": "user", "content": text}]))
             composer.note_blind("" if model.capabilities.images else cannot_see(model.title))
             self.presets.set_defaults(model.defaults, model.decoders)

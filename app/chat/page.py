@@ -127,9 +127,8 @@ class ChatPage(QWidget):
 
     def offer(self, suggestions: Sequence[Suggestion]) -> None:
         """Replace the suggested prompts."""
-        chips = [(suggestion.label, suggestion.prompt) for suggestion in suggestions]
-        self.suggestions.offer(chips)
-        self.more_suggestions.offer(chips)
+        self.suggestions.offer(suggestions)
+        self.more_suggestions.offer(suggestions)
         chain_tabs(self._welcome, self.suggestions.chips)
         chain_tabs(self.notice.dismiss, self.more_suggestions.chips)
 

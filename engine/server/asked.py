@@ -20,6 +20,7 @@ from engine.server.decisions_request import (
     SystemoneRequest,
 )
 from engine.server.errors import ApiError
+from engine.server.images import SentImage, input_image
 from engine.tasks.decisions.forms import question_from_json
 from engine.tasks.decisions.questions import MOST_QUESTIONS, OneOf, Option, Question, Score, YesNo
 
@@ -33,6 +34,7 @@ class AskedQuestions:
     """Questions about a state.
 
     Args:
+        images: that the questions are about, too.
         state_field, instructions_field: of the request, that they were read from.
         id: the name that the request gave itself.
     """
@@ -40,6 +42,7 @@ class AskedQuestions:
     state: str
     questions: tuple[Question, ...]
     instructions: str = ""
+    images: tuple[SentImage, ...] = ()
     state_field: str = "state"
     instructions_field: str = "instructions"
     id: str | None = None
@@ -51,10 +54,11 @@ def read_decisions(body: DecisionsRequest) -> AskedQuestions:
         ApiError: there are more questions or options than can be read, or something is no text.
     """
     _check_number(len(body.questions))
-    state, instructions = _state_of(body.input)
+    images: list[SentImage] = []
+    state, instructions = _state_of(body.input, images)
     _check_state(state, "input")
     questions = (_question(question, f"questions.{place}") for place, question in enumerate(body.questions))
-    return AskedQuestions(state, tuple(questions), instructions, "input", "input")
+    return AskedQuestions(state, tuple(questions), instructions, tuple(images), "input", "input")
 
 
 def read_systemone(body: SystemoneRequest) -> AskedQuestions:
@@ -68,7 +72,8 @@ def read_systemone(body: SystemoneRequest) -> AskedQuestions:
         if not name:
             raise ApiError(400, "A question has no name; name it.", param="questions")
         questions.append(_made(f"questions.{name}", question_from_json, name, question))
-    return AskedQuestions(state, tuple(questions), body.instructions or "", id=body.request_id)
+    images = tuple(SentImage(url, f"images.{place}") for place, url in enumerate(body.images or ()))
+    return AskedQuestions(state, tuple(questions), body.instructions or "", images, id=body.request_id)
 
 
 def _question(asked: AskedQuestion, where: str) -> Question:
@@ -108,14 +113,17 @@ def _check_state(state: str, where: str) -> None:
         raise ApiError(400, f"The {where} is empty; send what the questions are about.", param=where)
 
 
-def _state_of(sent: str | list[StateMessage]) -> tuple[str, str]:
-    """What the questions are about, and the instructions before it. Turns are named where not all are a user's."""
+def _state_of(sent: str | list[StateMessage], images: list[SentImage]) -> tuple[str, str]:
+    """What the questions are about, and the instructions before it. Turns are named where not all are a user's.
+
+    A user's images are added to ``images``.
+    """
     if isinstance(sent, str):
         return sent, ""
     turns: list[tuple[str, str]] = []
     instructions: list[str] = []
     for place, message in enumerate(sent):
-        text = _text_of(message.content, f"input.{place}.content")
+        text = _text_of(message.content, f"input.{place}.content", images if message.role == "user" else None)
         if message.role in ("system", "developer"):
             instructions.append(text)
         else:
@@ -125,19 +133,23 @@ def _state_of(sent: str | list[StateMessage]) -> tuple[str, str]:
     return state, "\n\n".join(instructions)
 
 
-def _text_of(content: Content, where: str) -> str:
+def _text_of(content: Content, where: str, images: list[SentImage] | None = None) -> str:
+    """The text of parts. Images among them are added to ``images``, or refused where there is no such list."""
     if isinstance(content, str):
         return content
     texts = []
     for place, part in enumerate(content):
         kind: Any = part.get("type")
+        if kind == "input_image" and images is not None:
+            images.append(input_image(part, f"{where}.{place}"))
+            continue
         text = part.get(_TEXTS.get(kind, "") if isinstance(kind, str) else "")
         if kind == "input_json" and isinstance(part.get("data"), dict | list):
             text = _written(part["data"])
         if not isinstance(text, str):
             raise ApiError(
                 400,
-                f"Images and other files are not read yet; send text, not a part of type {quoted(kind)}.",
+                f"A part of type {quoted(kind)} is not read here; send text, or an image in a user's message.",
                 param=f"{where}.{place}",
                 code="unsupported_content",
             )

@@ -18,6 +18,7 @@ from engine.server.bodies import read_body
 from engine.server.context import ServerContext
 from engine.server.errors import UNSUPPORTED, ApiError
 from engine.server.formats import AskedFormat, contradicting, read_calls, read_format
+from engine.server.images import SentImages
 from engine.server.messages import read_content, read_messages, read_tools
 from engine.server.planning import RunPlan, plan, prompt_of
 from engine.server.schemas import ChatRequest
@@ -45,7 +46,7 @@ def plan_chat(context: ServerContext, body: ChatRequest) -> RunPlan:
     Raises:
         ApiError: it cannot be run as it is asked for.
     """
-    messages, thinks = read_messages(body.messages), thinks_in(body)
+    thinks = thinks_in(body)
     tools = () if body.tool_choice == "none" else read_tools(body.tools or ())
     asked_format = _format_of(body, tools)
     if asked_format is not None and body.prediction is not None:
@@ -54,6 +55,9 @@ def plan_chat(context: ServerContext, body: ChatRequest) -> RunPlan:
     top = (body.top_logprobs or 0) if body.logprobs else None
 
     def make_request(model: LoadedModel, fields: dict[str, Any]) -> RunRequest:
+        images = SentImages(model)
+        messages = read_messages(body.messages, images.open)
+        fields |= {"config": images.budget(body.image_tokens, fields["config"]), "pictures": images.pictures}
         request = RunRequest("chat", messages, think=thinks, tools=tools, **fields)
         if tools and not model.reads_tools:
             raise ApiError(400, "This model's chat template knows no tools.", param="tools", code=UNSUPPORTED)

@@ -16,6 +16,7 @@ from engine.server.asked import AskedQuestions
 from engine.server.context import ServerContext
 from engine.server.decisions_request import AskedRequest
 from engine.server.errors import UNSUPPORTED, ApiError, elsewhere, other_model
+from engine.server.images import SentImages
 from engine.server.runs import ServedRun
 from engine.service import (
     DecisionReads,
@@ -63,7 +64,7 @@ class Decided:
 
 
 def plan_decision(context: ServerContext, body: AskedRequest, asked: AskedQuestions) -> DecisionPlan:
-    """The runs of a request. Slow: it counts tokens.
+    """The runs of a request. Slow: it counts tokens, and decodes images.
 
     Raises:
         ApiError: the model is another, or cannot decide, or what is asked does not fit it.
@@ -80,6 +81,12 @@ def plan_decision(context: ServerContext, body: AskedRequest, asked: AskedQuesti
             param=asked.instructions_field,
             code=UNSUPPORTED,
         )
+    images = SentImages(model)
+    for place, sent in enumerate(asked.images):
+        images.open(sent)
+        if len(images.pictures) <= place:
+            raise ApiError(400, "An image is there twice; send it once.", param=sent.where, code=UNSUPPORTED)
+    config = images.budget(body.image_tokens, model.defaults)
     try:
         requests = decision_requests(
             model,
@@ -90,6 +97,8 @@ def plan_decision(context: ServerContext, body: AskedRequest, asked: AskedQuesti
             repeats=body.repeats or 0,
             adapter=adapter,
             keep=context.options.keeps_traces,
+            pictures=images.pictures,
+            image_tokens=config.image_tokens,
         )
     except SafelightError as error:
         raise ApiError(400, f"{error}.", param=asked.state_field) from None

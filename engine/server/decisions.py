@@ -34,6 +34,6 @@ def routes(context: ServerContext) -> list[Route]:
 
 async def _planned(request: Request, context: ServerContext, body: AskedRequest, asked: AskedQuestions) -> DecisionPlan:
     size = request.headers.get("content-length", "")
-    if 0 < len(size) < 5 and int(size) <= SMALL:  # it was read: it is a number
+    if 0 < len(size) < 5 and int(size) <= SMALL and not asked.images:  # it was read: it is a number
         return plan_decision(context, body, asked)
     return await asyncio.to_thread(plan_decision, context, body, asked)

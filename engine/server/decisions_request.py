@@ -1,4 +1,4 @@
-"""The bodies of ``/v1/decisions`` and ``/v1/systemone``: OpenAI's and TypeSafe's, with three fields of ours."""
+"""The bodies of ``/v1/decisions`` and ``/v1/systemone``: OpenAI's and TypeSafe's, with four fields of ours."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ class AskedRequest(Strict):
         joint: the questions are read from as few canvases as hold them. vLLM's.
         repeats: further reads of an answer that is in doubt. Ours.
         temperature: the probabilities are made flatter by it, or steeper; 1 leaves them as they are. Ours.
+        image_tokens: the most tokens that an image may take. Ours.
     """
 
     model: ModelName | None = None
     joint: bool | None = None
     repeats: Annotated[int, Field(ge=0, le=MOST_REPEATS)] | None = None
     temperature: Annotated[float, Field(ge=0.01, le=100)] | None = None
+    image_tokens: int | None = None
 
 
 class StateMessage(Strict):
@@ -111,15 +113,9 @@ class SystemoneRequest(AskedRequest):
     state: Any
     questions: Annotated[dict[str, Any], Field(min_length=1)]
     instructions: str | None = None
-    images: list[Any] | None = None
+    images: list[str] | None = None
     chat_template_kwargs: TemplateOptions | None = None
     request_id: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-
-    @field_validator("images", mode="after")
-    @classmethod
-    def _check_images(cls, images: list[Any] | None) -> None:
-        if images:
-            raise ApiError(400, "Images are not read yet; leave them out.", param="images", code="unsupported_content")
 
     @field_validator("chat_template_kwargs", mode="after")
     @classmethod

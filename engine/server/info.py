@@ -59,6 +59,7 @@ def _models(context: ServerContext) -> dict[str, dict[str, Any]]:
             "max_model_len": model.context,
             "canvas_length": model.canvas_length,
             "decoders": list(model.decoders),
+            "images": model.capabilities.images,
         }
         for name in names
     }

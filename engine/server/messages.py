@@ -8,14 +8,16 @@ from typing import Any
 from engine.errors import SafelightError, quoted
 from engine.files import parse_json
 from engine.server.errors import ApiError
+from engine.server.images import OpenImage, chat_image
 from engine.server.schemas import ChatMessage, ChatTool, ToolCallSent
-from engine.text.message import Message
+from engine.text.message import Message, image_of
 
 
-def read_messages(sent: Sequence[ChatMessage]) -> tuple[Message, ...]:
+def read_messages(sent: Sequence[ChatMessage], open_image: OpenImage) -> tuple[Message, ...]:
     """
     Raises:
-        ApiError: a part is no text, a call's arguments are no object, or a tool's answer belongs to no call.
+        ApiError: a part is no text and no user's image, an image is none, a call's arguments are no object, or a tool's
+            answer belongs to no call.
     """
     found: list[Message] = []
     names: dict[str, str] = {}  # of the functions called, by the call's id
@@ -24,7 +26,7 @@ def read_messages(sent: Sequence[ChatMessage]) -> tuple[Message, ...]:
         _check_fields(message, where)
         read: dict[str, Any] = {
             "role": "system" if message.role == "developer" else message.role,
-            "content": read_content(message.content, where),
+            **_read_content(message, where, open_image),
         }
         if message.tool_calls:
             read["tool_calls"] = [
@@ -53,15 +55,7 @@ def read_content(content: str | list[dict[str, Any]] | None, where: str) -> str:
         return content or ""
     texts = []
     for place, part in enumerate(content):
-        param = f"{where}.content.{place}"
-        kind = part.get("type")
-        if kind in ("image_url", "input_image", "input_audio", "video_url", "file"):
-            raise ApiError(
-                400, "Images and other files are not served yet; send text.", param=param, code="unsupported_content"
-            )
-        if kind != "text" or not isinstance(part.get("text"), str) or part.keys() - {"type", "text"}:
-            raise ApiError(400, f"A part of a message must be text, not {quoted(kind)}.", param=param)
-        texts.append(part["text"])
+        texts.append(_text(part, f"{where}.content.{place}"))
     return "\n".join(texts)
 
 
@@ -74,6 +68,36 @@ def read_tools(tools: Sequence[ChatTool]) -> tuple[Mapping[str, Any], ...]:
     if len({tool.function.name for tool in tools}) < len(tools):
         raise ApiError(400, "Two tools have the same name; rename one.", param="tools")
     return tuple(tool.model_dump(exclude_none=True, exclude={"function": {"strict"}}) for tool in tools)
+
+
+def _read_content(message: ChatMessage, where: str, open_image: OpenImage) -> dict[str, Any]:
+    """A message's content, and its images. Two texts have a line break between them, a text and an image nothing."""
+    content = message.content
+    if not isinstance(content, list) or not any(part.get("type") == "image_url" for part in content):
+        return {"content": read_content(content, where)}
+    text, images, follows_text = "", [], False
+    for place, part in enumerate(content):
+        param = f"{where}.content.{place}"
+        is_image = part.get("type") == "image_url"
+        if is_image and message.role != "user":
+            raise ApiError(400, "Only a user's message has images.", param=param, code="unsupported_content")
+        if is_image:
+            images.append(image_of(open_image(chat_image(part, param)), len(text)))
+        else:
+            text += "\n" * follows_text + _text(part, param)
+        follows_text = not is_image
+    return {"content": text, "images": images}
+
+
+def _text(part: Mapping[str, Any], param: str) -> str:
+    kind, text = part.get("type"), part.get("text")
+    if kind in ("input_image", "input_audio", "video_url", "file"):
+        raise ApiError(
+            400, "Files are not read; send text, or an image as image_url.", param=param, code="unsupported_content"
+        )
+    if kind != "text" or not isinstance(text, str) or part.keys() - {"type", "text"}:
+        raise ApiError(400, f"A part of a message must be text or an image, not {quoted(kind)}.", param=param)
+    return text
 
 
 def _check_fields(message: ChatMessage, where: str) -> None:

@@ -116,7 +116,8 @@ def plan(
 
     Args:
         longest: of the answer in tokens, as asked for.
-        make_request: makes the run's request from these of its fields: config, seed, adapter, keep, output_format.
+        make_request: makes the run's request from these of its fields, which it may change: config, seed, adapter,
+            keep, output_format.
         settings: of the answer, but for its length and its start.
         asked_format: what the answer must fit.
 
@@ -139,7 +140,7 @@ def plan(
             "output_format": None if asked_format is None else asked_format.format,
         },
     )
-    ids = prompt_of(model, request)
+    config, ids = request.config, prompt_of(model, request)
     if is_read_only(body.vllm_xargs or {}):
         longest = config.max_new_tokens
     length = _answer_length(longest, model, config, len(ids), context.options.answer_tokens)

@@ -41,7 +41,7 @@ def _plan(context: ServerContext, body: ResponsesRequest) -> RunPlan:
     try:
         found = plan_chat(context, chat)
     except ApiError as error:
-        raise renamed(error) from None
+        raise renamed(error, body, chat) from None
     is_text = found.format_field == "response_format"
     return dataclasses.replace(found, format_field="text.format") if is_text else found
 

@@ -10,6 +10,7 @@ from engine.config import MOST_POSITIONS
 from engine.server.bodies import in_words
 from engine.server.errors import ApiError
 from engine.server.formats import NamedSchema
+from engine.server.images import input_image
 from engine.server.schemas import MOST_MESSAGES, MOST_TOOLS, ChatRequest, ModelName, StreamOptions
 from engine.server.strict import NeutralFields, Strict
 
@@ -83,6 +84,7 @@ class ResponsesRequest(NeutralFields):
     text: TextOptions | None = None
     top_p: float | None = None
     decoder: str | None = None
+    image_tokens: int | None = None
     top_logprobs: int | None = None
     max_tool_calls: int | None = None
     prompt: Any = None
@@ -114,6 +116,7 @@ def chat_of(body: ResponsesRequest) -> ChatRequest:
         "temperature": body.temperature,
         "top_p": body.top_p,
         "decoder": body.decoder,
+        "image_tokens": body.image_tokens,
         "seed": body.seed,
         "tools": [_tool(tool) for tool in body.tools or ()] or None,
         "tool_choice": _tool_choice(body.tool_choice),
@@ -127,8 +130,8 @@ def chat_of(body: ResponsesRequest) -> ChatRequest:
         raise renamed(in_words(error, asked)) from None
 
 
-def renamed(error: ApiError) -> ApiError:
-    """A refusal of the chat, with the field as it is called here."""
+def renamed(error: ApiError, body: ResponsesRequest | None = None, chat: ChatRequest | None = None) -> ApiError:
+    """A refusal of the chat, with the field as it is called here; with both, parts of the input by their places."""
     if error.param is not None:
         head, dot, rest = error.param.partition(".")
         names = {
@@ -141,8 +144,19 @@ def renamed(error: ApiError) -> ApiError:
         for chats, ours in (("max_tokens", "max_output_tokens"), ("response_format", "text.format")):
             error.message = error.message.replace(chats, ours)
         name = names.get(head, head)
-        error.param = name if name == "input" else f"{name}{dot}{rest}"  # the messages are not numbered as the items
+        if name == "input":  # the messages are not numbered as the items
+            error.param = _part_field(rest, body, chat) if body and chat and ".content." in rest else name
+        else:
+            error.param = f"{name}{dot}{rest}"
     return error
+
+
+def _part_field(rest: str, body: ResponsesRequest, chat: ChatRequest) -> str:
+    """Where a part of a user's message stands in the input; each of those is one item there."""
+    number, _, part = rest.partition(".")
+    roles = [message.role for message in chat.messages[: int(number) + 1]]
+    items = [place for place, item in enumerate(body.input) if isinstance(item, dict) and item.get("role") == "user"]
+    return f"input.{items[roles.count('user') - 1]}.{part}" if roles[-1] == "user" else "input"
 
 
 def _format(text: TextOptions | None) -> dict[str, Any] | None:
@@ -211,7 +225,27 @@ def _message(item: dict[str, Any], where: str) -> dict[str, Any]:
     for name in item:
         if name not in known:
             raise ApiError(400, "This field of a message is not known here.", param=f"{where}.{str(name)[:100]}")
-    return {"role": _text(item, "role", where), "content": _content(item.get("content"), where)}
+    return {"role": _text(item, "role", where), "content": _shown(item.get("content"), where)}
+
+
+def _shown(content: Any, where: str) -> str | list[dict[str, Any]]:
+    """A message's content as a chat has it: in parts where there are images."""
+    parts = content if isinstance(content, list) else ()
+    if not any(_is_image(part) for part in parts):
+        return _content(content, where)
+    found: list[dict[str, Any]] = []
+    for place, part in enumerate(parts):
+        param = f"{where}.content.{place}"
+        if _is_image(part):
+            sent = input_image(part, param)
+            found.append({"type": "image_url", "image_url": {"url": sent.url, "detail": sent.detail}})
+        else:
+            found.append({"type": "text", "text": _part_text(part, param)})
+    return found
+
+
+def _is_image(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("type") == "input_image"
 
 
 def _call(item: dict[str, Any], where: str) -> dict[str, Any]:
@@ -232,17 +266,18 @@ def _content(content: Any, where: str, other: str = "input_text") -> str:
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
-        raise ApiError(400, "The content must be a text, or a list of texts.", param=f"{where}.content")
-    texts = []
-    for place, part in enumerate(content):
-        kinds = (*_PARTS, other, "summary_text")
-        is_text = isinstance(part, dict) and part.get("type") in kinds and isinstance(part.get("text"), str)
-        if not is_text or part.keys() - _ANNOTATED:
-            raise ApiError(
-                400,
-                "Images and other files are not served yet; send text.",
-                param=f"{where}.content.{place}",
-                code="unsupported_content",
-            )
-        texts.append(part["text"])
-    return "\n".join(texts)
+        raise ApiError(400, "The content must be a text, or a list of parts.", param=f"{where}.content")
+    return "\n".join(_part_text(part, f"{where}.content.{place}", other) for place, part in enumerate(content))
+
+
+def _part_text(part: Any, param: str, other: str = "input_text") -> str:
+    kinds = (*_PARTS, other, "summary_text")
+    text = part.get("text") if isinstance(part, dict) and part.get("type") in kinds else None
+    if not isinstance(text, str) or part.keys() - _ANNOTATED:
+        raise ApiError(
+            400,
+            "This is no text that is read here; send text, or an image in a user's message.",
+            param=param,
+            code="unsupported_content",
+        )
+    return text

@@ -191,6 +191,7 @@ class ChatRequest(SampledRequest):
     parallel_tool_calls: bool | None = None
     chat_template_kwargs: TemplateOptions | None = None
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
+    image_tokens: int | None = None
     prediction: Prediction | None = None
     metadata: dict[str, Any] | None = None
     safety_identifier: str | None = None

@@ -13,6 +13,7 @@ from engine.errors import SafelightError
 from engine.server.bodies import read_body
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError
+from engine.server.images import SentImages
 from engine.server.messages import read_messages, read_tools
 from engine.server.planning import prompt_of
 from engine.server.schemas import DetokenizeRequest, TokenizeRequest
@@ -34,14 +35,16 @@ def routes(context: ServerContext) -> list[Route]:
 def _tokenize(context: ServerContext, body: TokenizeRequest) -> dict[str, Any]:
     model, _ = context.pick(body.model)
     if body.messages is not None:
-        options = body.chat_template_kwargs
+        options, images = body.chat_template_kwargs, SentImages(model)
+        messages = read_messages(body.messages, images.open)
         request = RunRequest(
             "chat",
-            read_messages(body.messages),
-            model.defaults,
+            messages,
+            images.budget(None, model.defaults),
             seed=0,
             think=bool(options and options.enable_thinking),
             tools=read_tools(body.tools or ()),
+            pictures=images.pictures,
         )
         ids = prompt_of(model, request)
     elif body.add_special_tokens is False:

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
+from engine.config import GenerationConfig
 from engine.errors import SafelightError, quoted
 from engine.events import PrefillFinished, SlotsRead
+from engine.pictures import Picture
 from engine.service.deciding import NO_INSTRUCTIONS, Deciding
 from engine.service.replies import LoadedModel, RunAdvanced, RunEnded, RunReply
 from engine.service.requests import RunRequest, is_remote
@@ -18,6 +20,7 @@ from engine.tasks.decisions.questions import MOST_QUESTIONS, Decision, Question,
 from engine.tasks.decisions.wording import CLOSING, asked, user_text
 
 CANNOT = "this model cannot decide; choose one that answers from a canvas"
+BLIND = "this model cannot see images; leave them out, or choose one that can"
 MARGIN = 64  # tokens: a prompt that comes as close to the context is counted exactly
 ALLOWANCE = 32  # tokens of a template that another machine has
 
@@ -33,6 +36,8 @@ def decision_requests(
     adapter: str | None = None,
     keep: bool = False,
     seed: int = 0,
+    pictures: Sequence[Picture] = (),
+    image_tokens: int | None = None,
 ) -> tuple[RunRequest, ...]:
     """The runs that decide questions about a state, which together have all of them in order.
 
@@ -43,17 +48,22 @@ def decision_requests(
         model: that is to decide. instructions: what it is told before the state.
         repeats: reads with fresh noise where an answer is in doubt. seed: of the noise.
         adapter, keep: as of a ``RunRequest``.
+        pictures: that the questions are about, too. image_tokens: the most that one may take; None: the model's own.
 
     Raises:
-        SafelightError: the model cannot decide them; an empty state, no question, or what does not fit.
+        SafelightError: the model cannot decide them, or cannot see; an empty state, no question, or what does not fit.
     """
     asked_at_once = Decision(state, tuple(questions), instructions, is_joint, repeats=repeats)  # checks it
     if not model.capabilities.decisions:
         raise SafelightError(CANNOT)
+    if pictures and not model.capabilities.images:
+        raise SafelightError(BLIND)
+    config = model.defaults if image_tokens is None else model.defaults.replace(image_tokens=image_tokens)
+    shown = tuple(pictures)
     if model.capabilities.steps:
         if instructions and not model.reads_system:
             raise SafelightError(NO_INSTRUCTIONS)
-        decisions = _Room(model, asked_at_once).decisions()
+        decisions = _Room(model, asked_at_once, config, shown).decisions()
     else:
         parts = range(0, len(questions), MOST_QUESTIONS)
         decisions = [
@@ -61,7 +71,7 @@ def decision_requests(
             for start in parts
         ]
     return tuple(
-        RunRequest("decision", (), model.defaults, seed, keep=keep, adapter=adapter, decision=decision)
+        RunRequest("decision", (), config, seed, keep=keep, adapter=adapter, decision=decision, pictures=shown)
         for decision in decisions
     )
 
@@ -88,8 +98,10 @@ def _known_of(model: LoadedModel) -> _Known:
 class _Room:
     """Whether questions about a state fit a model's canvas and context."""
 
-    def __init__(self, model: LoadedModel, decision: Decision) -> None:
-        self._model, self._whole = model, decision
+    def __init__(
+        self, model: LoadedModel, decision: Decision, config: GenerationConfig, pictures: tuple[Picture, ...]
+    ) -> None:
+        self._model, self._whole, self._config, self._pictures = model, decision, config, pictures
         self._known = _known_of(model)
         self._deciding = self._known.deciding
         self._tokens = functools.cache(lambda text: len(model.encode(text)))
@@ -139,7 +151,13 @@ class _Room:
     @functools.cached_property
     def _frame(self) -> int:
         """Tokens of a prompt beside those of its questions."""
-        return self._tokens(self._whole.state) + self._tokens(self._whole.instructions) + self._template
+        texts = self._tokens(self._whole.state) + self._tokens(self._whole.instructions)
+        return texts + sum(map(self._cost, self._pictures)) + self._template
+
+    def _cost(self, picture: Picture) -> int:
+        """Tokens of a picture; none where it cannot be seen, which was refused before."""
+        cost = self._model.image_cost
+        return 0 if cost is None else cost(picture.width, picture.height, self._config.image_tokens)
 
     @functools.cached_property
     def _template(self) -> int:
@@ -150,12 +168,13 @@ class _Room:
         if has_system not in self._known.templates:
             least = Decision(".", (YesNo("?"),), "." if has_system else "")
             text = user_text(least, self._deciding.labels)
-            whole = len(self._model.prompt_ids(self._request(least)))
+            request = RunRequest("decision", (), self._config, 0, decision=least)
+            whole = len(self._model.prompt_ids(request))
             self._known.templates[has_system] = whole - self._tokens(text)
         return self._known.templates[has_system]
 
     def _request(self, decision: Decision) -> RunRequest:
-        return RunRequest("decision", (), self._model.defaults, 0, decision=decision)
+        return RunRequest("decision", (), self._config, 0, decision=decision, pictures=self._pictures)
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,10 @@ if TYPE_CHECKING:
 
 
 class Suggestion(NamedTuple):
-    """A prompt to offer; ``label`` is what its button says. ``scene``: of the drawing that it is about."""
+    """A prompt to offer; ``label`` is what its button says."""
 
     label: str
     prompt: str
-    scene: Scene | None = None
 
 
 def suggestions(traits: Traits, rng: random.Random) -> list[Suggestion]:
@@ -31,12 +30,7 @@ def suggestions(traits: Traits, rng: random.Random) -> list[Suggestion]:
         case "puzzles":
             puzzles = [(label, sudoku.generate(rng, givens, givens)) for label, givens in _bins()]
             return [Suggestion(label, sudoku.to_prompt(puzzle.board)) for label, puzzle in puzzles]
-        case "drawings":
-            from engine.tasks import drawings  # Pillow, which most starts do without
-
-            examples = [drawings.sample(rng, "test", kind=kind) for kind in drawings.SUGGESTED]
-            return [Suggestion(text, text, example.scene) for example in examples for text, _ in example.asked]
-        case "decisions":  # asked on a page of their own
+        case "decisions" | "drawings":  # asked on a page of their own, or with a drawing: ``about_drawings``
             texts: Sequence[str] = ()
         case "skills":
             texts = skills.suggestions()  # it was trained on these very words, in English
@@ -47,6 +41,14 @@ def suggestions(traits: Traits, rng: random.Random) -> list[Suggestion]:
                 tr("Write a Python function that reverses the words of a sentence."),
             )
     return [Suggestion(text, text) for text in texts]
+
+
+def about_drawings(rng: random.Random) -> dict[str, Scene]:
+    """Questions to suggest to a model that sees, each with a drawing; training had none of them."""
+    from engine.tasks import drawings  # Pillow, which most starts do without
+
+    examples = [drawings.sample(rng, "test", kind=kind) for kind in drawings.SUGGESTED]
+    return {question: example.scene for example in examples for question, _ in example.asked}
 
 
 def reading_note(model: LoadedModel) -> str:

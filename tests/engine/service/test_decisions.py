@@ -27,6 +27,7 @@ from engine.service import (
 from engine.tasks.decisions.answers import TypedAnswer
 from engine.tasks.decisions.questions import Decision, OneOf, Option, Question, Score, YesNo
 from engine.text.tags import closed_thought
+from tests.engine.seeing import picture
 from tests.engine.service.test_scheduler import Ear
 
 STATE = "There are 12 apples and 7 pears in the box."
@@ -185,6 +186,7 @@ def test_what_cannot_be_asked_is_said_at_once(model: LoadedModel) -> None:
         (lambda: decision_requests(unable, STATE, QUESTIONS), "cannot decide"),
         (lambda: decision_requests(model, STATE, QUESTIONS, instructions="Be strict."), "no system message"),
         (lambda: decision_requests(model, " ", QUESTIONS), "state is empty"),
+        (lambda: decision_requests(model, STATE, QUESTIONS, pictures=(picture(4, 4),)), "cannot see images"),
         (lambda: decision_requests(model, STATE, ()), "no question"),
     ):
         with pytest.raises(SafelightError, match=says):

@@ -150,7 +150,7 @@ def test_items_become_the_messages_of_a_chat() -> None:
         {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": {"at": "Ulm"}}},
         {"id": "c2", "type": "function", "function": {"name": "clock", "arguments": {}}},
     ]
-    assert read_messages(chat_of(body).messages) == (
+    assert read_messages(chat_of(body).messages, pytest.fail) == (
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "Weather?"},
         {"role": "assistant", "content": "", "tool_calls": calls, "reasoning_content": "I ask."},

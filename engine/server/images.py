@@ -1,0 +1,145 @@
+"""Images that requests hold: ``data:`` URLs to pictures, within bounds. Nothing is fetched, and no file is read."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from engine.config import IMAGE_TOKENS, GenerationConfig
+from engine.errors import SafelightError, quoted
+from engine.pictures import MOST_BYTES, Picture, open_picture
+from engine.server.errors import UNSUPPORTED, ApiError
+from engine.service import LoadedModel
+
+MOST_IMAGES = 32  # of a request
+MOST_PIXELS = 2**27  # of a request's images: decoding takes time by them, and few bytes may hold many
+BUDGETS = {"auto": None, "low": IMAGE_TOKENS[0], "high": IMAGE_TOKENS[-1], "original": IMAGE_TOKENS[-1]}
+"""The most tokens of an image by its ``detail``; None: the model's own."""
+
+_HEAD = re.compile(r"data:image/[a-z0-9.+-]{1,64};base64,", re.IGNORECASE)
+_MOST_BASE64 = 4 * (MOST_BYTES // 3 + 1)
+
+
+@dataclass(frozen=True)
+class SentImage:
+    """An image as it came; ``where`` it stands in the request."""
+
+    url: str
+    where: str
+    detail: str = "auto"
+
+
+OpenImage: TypeAlias = Callable[[SentImage], Picture]
+
+
+def chat_image(part: Mapping[str, Any], where: str) -> SentImage:
+    """Of a part of type ``image_url``, as chats have it.
+
+    Raises:
+        ApiError: it has other fields, or other values.
+    """
+    inner = part.get("image_url")
+    if not isinstance(inner, dict) or part.keys() != {"type", "image_url"}:
+        raise ApiError(
+            400,
+            'An image is sent as {"type": "image_url", "image_url": {"url": "data:image/png;base64,…"}}.',
+            param=where,
+        )
+    return _sent(inner, "url", where)
+
+
+def input_image(part: Mapping[str, Any], where: str) -> SentImage:
+    """Of a part of type ``input_image``, as responses and decisions have it; raises as ``chat_image``."""
+    return _sent({name: value for name, value in part.items() if name != "type"}, "image_url", where)
+
+
+class SentImages:
+    """Opens the images of one request. Slow: each is decoded."""
+
+    def __init__(self, model: LoadedModel) -> None:
+        self._model = model
+        self._sent: list[SentImage] = []
+        self._opened: dict[str, Picture] = {}  # by URL
+        self._pixels = 0
+
+    def open(self, sent: SentImage) -> Picture:
+        """
+        Raises:
+            ApiError: the model cannot see, there are too many, or it is no image that is read here.
+        """
+        if not self._model.capabilities.images:
+            said = f"The model {self._model.name} cannot see images; leave them out, or load one that can."
+            raise ApiError(400, said, param=sent.where, code=UNSUPPORTED)
+        if len(self._sent) >= MOST_IMAGES:
+            raise ApiError(400, f"There are more than {MOST_IMAGES} images; send fewer.", param=sent.where)
+        self._sent.append(sent)
+        if sent.url not in self._opened:
+            try:
+                picture = open_picture(_data_of(sent))
+            except SafelightError as error:
+                raise ApiError(400, f"{error}.", param=sent.where) from None
+            self._pixels += picture.width * picture.height
+            if self._pixels > MOST_PIXELS:
+                said = f"The images have more than {MOST_PIXELS // 10**6} million pixels; make them smaller."
+                raise ApiError(400, said, param=sent.where)
+            self._opened[sent.url] = picture
+        return self._opened[sent.url]
+
+    @property
+    def pictures(self) -> tuple[Picture, ...]:
+        """Those that were opened, each once."""
+        return tuple({picture.digest: picture for picture in self._opened.values()}.values())
+
+    def budget(self, asked: int | None, config: GenerationConfig) -> GenerationConfig:
+        """The settings with the most tokens that an image may take: as asked for, else by the images' details.
+
+        Raises:
+            ApiError: it is no such number, or two are asked for; there is one for all images.
+        """
+        if asked is not None:
+            try:
+                config = config.replace(image_tokens=asked)
+            except SafelightError as error:
+                raise ApiError(400, f"{error}.", param="image_tokens") from None
+        for sent in self._sent:
+            wanted = BUDGETS[sent.detail]
+            if wanted is not None and asked not in (None, wanted):
+                said = "All images are read with one budget: give them one detail, or image_tokens and no detail."
+                raise ApiError(400, said, param=sent.where, code=UNSUPPORTED)
+            asked = asked or wanted
+        return config if asked is None else config.replace(image_tokens=asked)
+
+
+def _sent(fields: Mapping[str, Any], name: str, where: str) -> SentImage:
+    """Of an object with the URL under this name."""
+    known = {name: value for name, value in fields.items() if value is not None}
+    for other in known.keys() - {name, "detail"}:
+        said = f"The field {quoted(other)} of an image is not known here; send the image as {name}, a data: URL."
+        raise ApiError(400, said, param=where, code=UNSUPPORTED)
+    url, detail = known.get(name), known.get("detail", "auto")
+    if not isinstance(url, str):
+        raise ApiError(400, f"The image has no {name}; send it as data:image/png;base64,….", param=where)
+    if not isinstance(detail, str) or detail not in BUDGETS:
+        raise ApiError(400, f"detail is {', '.join(BUDGETS)}, not {quoted(detail)}.", param=where)
+    return SentImage(url, where, detail)
+
+
+def _data_of(sent: SentImage) -> bytes:
+    """The bytes of its file."""
+    head = _HEAD.match(sent.url)
+    if head is None:
+        raise ApiError(
+            400,
+            "An image is sent whole, as data:image/png;base64,…: this server fetches nothing and reads no files.",
+            param=sent.where,
+            code=UNSUPPORTED,
+        )
+    if len(sent.url) - head.end() > _MOST_BASE64:
+        raise ApiError(400, f"The image has more than {MOST_BYTES // 2**20} MiB; make it smaller.", param=sent.where)
+    try:
+        return base64.b64decode(sent.url[head.end() :], validate=True)
+    except ValueError:
+        raise ApiError(400, "What the image's URL holds is not base64.", param=sent.where) from None

@@ -1,0 +1,209 @@
+"""Images in requests to a model that sees: chats, responses and decisions, by OpenAI's client, and what is refused."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import openai
+import pytest
+from PIL import Image
+
+from engine.pictures import Picture
+from engine.server import images
+from engine.service import LocalBackend
+from tests.engine.seeing import picture, seeing
+from tests.engine.server.served import CHAT, KEY, Served, refused, serving
+
+WIDE, TALL = picture(48, 16, 1), picture(9, 30, 2)
+BRIEF = {"vllm_xargs": {"diffusion_max_steps": 1, "diffusion_read_only": 1}}
+
+
+def url_of(shown: Picture) -> str:
+    return "data:image/png;base64," + base64.b64encode(shown.data).decode()
+
+
+def image(shown: Picture | str, **more: Any) -> dict[str, Any]:
+    url = shown if isinstance(shown, str) else url_of(shown)
+    return {"type": "image_url", "image_url": {"url": url, **more}}
+
+
+def text(said: str) -> dict[str, Any]:
+    return {"type": "text", "text": said}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = seeing(tmp_path_factory.mktemp("model") / "seer", canvas_length=16)
+    with serving(LocalBackend(), str(folder)) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def client(served: Served) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(
+        base_url=f"{served.server.url}/v1", api_key=KEY, max_retries=0, _strict_response_validation=True
+    ) as made:
+        yield made
+
+
+def tokens(served: Served, *parts: dict[str, Any]) -> list[str]:
+    """The prompt of a message of these parts, as tokens."""
+    body = {"messages": [{"role": "user", "content": list(parts)}], "return_token_strs": True}
+    found: list[str] = served.http.post("/tokenize", json=body).json()["token_strs"]
+    return found
+
+
+def test_images_stand_where_they_were_sent(served: Served) -> None:
+    found = tokens(served, text("ab"), image(WIDE), text("cd"), text("e"), image(TALL))
+    seen = "".join(found).replace("<|image|>", "#")
+    begin, _, rest = seen.partition("ab<|image>")
+    wide, _, rest = rest.partition("<image|>cd\ne<|image>")
+    tall, _, _ = rest.partition("<image|><turn|>")
+    assert begin.endswith("user\n")
+    assert (set(wide), set(tall)) == ({"#"}, {"#"})
+    model = served.scheduler.model
+    assert model is not None
+    assert model.image_cost is not None
+    costs = [model.image_cost(one.width, one.height, 70) for one in (WIDE, TALL)]
+    assert [len(wide) + 2, len(tall) + 2] == costs
+    assert len(tokens(served, image(WIDE, detail="low"))) <= 70 + len(tokens(served, text("x")))
+    assert len(tokens(served, image(WIDE, detail="high"))) > len(tokens(served, image(WIDE, detail="auto")))
+
+
+def test_a_chat_counts_its_images_and_a_response_is_the_same(client: openai.OpenAI, served: Served) -> None:
+    name = client.models.list().data[0].id
+    content: Any = [text("What is it?"), image(TALL, detail="auto"), image(WIDE)]
+    messages: Any = [{"role": "user", "content": content}]
+    chat = client.chat.completions.create(model=name, messages=messages, seed=3, extra_body=BRIEF)
+    assert chat.usage is not None
+    assert chat.usage.prompt_tokens == len(tokens(served, *content))
+    parts: Any = [
+        {"type": "input_text", "text": "What is it?"},
+        {"type": "input_image", "image_url": url_of(TALL), "detail": "auto", "file_id": None},
+        {"type": "input_image", "image_url": url_of(WIDE), "detail": "auto"},
+    ]
+    response = client.responses.create(model=name, input=[{"role": "user", "content": parts}], max_output_tokens=16)
+    assert response.usage is not None
+    assert response.usage.input_tokens == chat.usage.prompt_tokens
+    assert response.usage.input_tokens_details.cached_tokens == chat.usage.prompt_tokens  # the same images
+    more = client.chat.completions.create(
+        model=name, messages=messages, seed=3, extra_body={**BRIEF, "image_tokens": 280}
+    )
+    assert more.usage is not None
+    assert more.usage.prompt_tokens > chat.usage.prompt_tokens
+
+
+def test_decisions_are_about_images(client: openai.OpenAI, served: Served) -> None:
+    name = client.models.list().data[0].id
+    asked: Any = [{"type": "predicate", "instructions": "Is it red?"}]
+
+    def decided(*shown: Picture, **more: Any) -> tuple[float, int]:
+        parts: Any = [{"type": "input_image", "image_url": url_of(one)} for one in shown]
+        said: Any = [{"role": "user", "content": [{"type": "input_text", "text": "A picture."}, *parts]}]
+        found = client.decisions.create(model=name, input=said, questions=asked, **more)
+        assert found.answers[0].type == "predicate"
+        return found.answers[0].probability, found.usage.input_tokens
+
+    none, one, other = decided(), decided(WIDE), decided(picture(48, 16, 9))
+    assert none[1] < one[1] == other[1]
+    assert len({none[0], one[0], other[0]}) == 3  # it was seen
+    assert decided(WIDE, extra_body={"image_tokens": 280})[1] > one[1]
+    body = {"state": "A picture.", "questions": {"a": {"type": "noul", "instructions": "Is it red?"}}}
+    answer = served.http.post("/v1/systemone", json={**body, "images": [url_of(WIDE)]}).json()
+    assert answer["usage"]["input_tokens"] == one[1]
+    assert answer["answers"]["a"]["noul"] == pytest.approx(one[0], abs=1e-5)
+    for sent, param in (
+        (["http://example.org/a.png"], "images.0"), ([url_of(WIDE), "x"], "images.1"), ([5], "images.0"),
+        ([url_of(WIDE), url_of(TALL), url_of(WIDE)], "images.2"),
+    ):  # fmt: skip
+        assert refused(served.http.post("/v1/systemone", json={**body, "images": sent}))[:2] == (400, param)
+    four = [url_of(picture(32, 32, seed)) for seed in range(4)]
+    status, param, said = refused(
+        served.http.post("/v1/systemone", json={**body, "images": four, "image_tokens": 1120})
+    )
+    assert (status, param) == (400, "state")
+    assert "do not fit this model's 4096 positions" in said
+    part = {"type": "input_image", "image_url": "x"}
+    for role, param in ("user", "input.0.content.0"), ("system", "input.0.content.0"):
+        sent = {"input": [{"role": role, "content": [part]}, {"role": "user", "content": "x"}], "questions": asked}
+        assert refused(served.http.post("/v1/decisions", json=sent))[:2] == (400, param)
+    asked_of = {"input": "x", "questions": [{**asked[0], "instructions": [part]}]}
+    assert refused(served.http.post("/v1/decisions", json=asked_of))[1] == "questions.0.instructions.0"
+
+
+def bomb() -> str:
+    """A few kilobytes that decode to more than a picture may have."""
+    file = io.BytesIO()
+    Image.new("1", (9_000, 9_000)).save(file, "PNG")
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
+
+
+SENT = "sent whole, as data:image/png;base64,…: this server fetches nothing"
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        (image("https://example.org/a.png"), SENT), (image("file:///etc/passwd"), SENT), (image("/etc/passwd"), SENT),
+        (image("data:application/pdf;base64,JVBERi0="), SENT), (image("data:image/png,abc"), SENT),
+        (image("data:image/png;base64,ab*c"), "not base64"), (image("data:image/png;base64,abc"), "not base64"),
+        (image("data:image/png;base64,ü"), "not base64"), (image("data:image/png;base64,"), "no format"),
+        (image("data:image/png;base64," + base64.b64encode(b"<svg>").decode()), "is an SVG"),
+        (image(url_of(WIDE)[:-400]), "damaged"), (image(bomb()), "make it smaller"),
+        (image(WIDE, detail="fine"), "detail is auto, low, high, original"), (image(WIDE, detail=[]), "detail is"),
+        (image(WIDE, mood="good"), "'mood' of an image is not known"),
+        ({"type": "image_url"}, "An image is sent as {"), ({"type": "image_url", "image_url": "x"}, "An image is sent"),
+        ({"type": "image_url", "image_url": {}}, "The image has no url"),
+        ({"type": "image_url", "image_url": {"url": 5}}, "The image has no url"),
+        ({"type": "input_image", "image_url": url_of(WIDE)}, "an image as image_url"),
+    ],
+)  # fmt: skip
+def test_what_is_no_image_is_refused_at_its_place(served: Served, part: dict[str, Any], said: str) -> None:
+    messages = [{"role": "user", "content": "x"}, {"role": "user", "content": [text("y"), part]}]
+    status, param, sentence = refused(served.http.post(CHAT, json={"messages": messages}))
+    assert (status, param) == (400, "messages.1.content.1")
+    assert said in sentence
+
+
+def test_budgets_and_numbers_of_images_are_bounded(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refusal(*parts: dict[str, Any], **more: Any) -> tuple[int, str | None, str]:
+        return refused(served.http.post(CHAT, json={"messages": [{"role": "user", "content": list(parts)}], **more}))
+
+    assert refusal(image(WIDE, detail="low"), image(TALL, detail="high"))[1] == "messages.0.content.1"
+    assert refusal(image(WIDE, detail="low"), image_tokens=280)[1] == "messages.0.content.0"
+    assert refusal(image(WIDE), image_tokens=100)[1:] == (
+        "image_tokens", "image_tokens must be one of 70, 140, 280, 560, 1120, not 100.",
+    )  # fmt: skip
+    assert refusal(*[image(TALL)] * 33)[1:] == ("messages.0.content.32", "There are more than 32 images; send fewer.")
+    monkeypatch.setattr(images, "MOST_PIXELS", 1_000)
+    assert refusal(image(WIDE), image(WIDE), image(TALL))[1] == "messages.0.content.2"
+    monkeypatch.undo()
+    assert refusal(image("data:image/png;base64," + "A" * 2**20))[0] == 413
+    for role in ("system", "assistant"):
+        other = {"messages": [{"role": role, "content": [image(WIDE)]}, {"role": "user", "content": "x"}]}
+        assert refused(served.http.post(CHAT, json=other))[1:] == (
+            "messages.0.content.0", "Only a user's message has images.",
+        )  # fmt: skip
+
+
+def test_a_response_s_images_are_refused_at_their_items(served: Served) -> None:
+    bad = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
+    items = [
+        {"role": "user", "content": "x"},
+        {"type": "reasoning", "summary": []},
+        {"role": "assistant", "content": [{"type": "output_text", "text": "y"}]},
+        {"role": "user", "content": [{"type": "input_text", "text": "z"}, bad]},
+    ]
+    asked = {"instructions": "Look.", "input": items}
+    assert refused(served.http.post("/v1/responses", json=asked))[:2] == (400, "input.3.content.1")
+    kept = {"type": "input_image", "file_id": "file-1"}
+    status, param, sentence = refused(
+        served.http.post("/v1/responses", json={"input": [{"role": "user", "content": [kept]}]})
+    )
+    assert (status, param) == (400, "input.0.content.0")
+    assert "'file_id' of an image is not known here" in sentence
+    told = {"input": [{"role": "assistant", "content": [bad]}, *items[:1]]}
+    assert refused(served.http.post("/v1/responses", json=told))[:2] == (400, "input")
