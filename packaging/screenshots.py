@@ -26,11 +26,11 @@ from app.library import Library, NewMessage
 from app.state.race.lanes import LaneSpec
 from app.state.sudoku import scores
 from app.window.main_window import MainWindow
-from engine import BASE, DECIDER, SKILLS, SUDOKU, gallery
+from engine import BASE, DECIDER, SIGHT, SKILLS, SUDOKU, gallery
 
 PUZZLE = "003100064080000302000500087070005000000009400805000000004000030050007000700801096"  # 28 givens
 PROMPT = "Count from 4 to 43."
-PARTS = ("decisions", "race", "server", "inspector")
+PARTS = ("decisions", "race", "server", "inspector", "pictures")
 RICH = """\
 A canvas begins as **noise**. At each step every position has an *entropy*
 
@@ -201,11 +201,12 @@ class Tour:
         self.developing("sudoku", window.pages.chat().page.suggestions.prompts[1])
         self.solving()
         self.inspecting()
+        self.seeing()
 
     def only(self, part: str) -> None:
         """One part of the tour."""
         self.window.show()
-        parts = (self.deciding, self.racing, self.serving, self.inspecting)
+        parts = (self.deciding, self.racing, self.serving, self.inspecting, self.seeing)
         dict(zip(PARTS, parts, strict=True))[part]()
 
     def deciding(self) -> None:
@@ -237,6 +238,25 @@ class Tour:
         wait_for(lambda: deciding.fitter.trust is not None, "the temperature")
         deciding.show("calibration")
         self.shoot("decisions-calibration")
+
+    def seeing(self) -> None:
+        """A chat about drawings: one in the composer, two that are answered, and a run's beside its canvas."""
+        window = self.window
+        load(window, SIGHT)
+        window.show_page("chat")
+        window.conversations.begin()
+        page = window.pages.chat().page
+        self.shoot("pictures-empty")
+        for question in page.suggestions.prompts[:3]:
+            page.picked.emit(question)
+            wait_for(lambda: not page.composer.pictures.is_reading, "the drawing")
+            if question == page.suggestions.prompts[2]:
+                break
+            page.composer.send.click()
+            wait_for(lambda: window.context.session.active is None, "the answer")
+        self.shoot("pictures")
+        window.pages.chat().inspect_last()
+        self.shoot("pictures-inspector")
 
     def serving(self) -> None:
         """The server page: off, how to connect a program, and requests, one of which is held midway."""
