@@ -23,8 +23,8 @@ class PatchEmbedder(nn.Module):
     def __init__(self, config: VisionConfig) -> None:
         super().__init__()
         self.input_proj = nn.Linear(3 * config.patch_size**2, config.hidden_size, bias=False)
-        table = torch.empty(2, config.position_embedding_size, config.hidden_size)
-        self.position_embedding_table = nn.Parameter(nn.init.normal_(table, std=0.02))  # of columns, of rows
+        # Of columns, of rows. No random numbers: on the meta device torch would load its compiler for them.
+        self.position_embedding_table = nn.Parameter(torch.zeros(2, config.position_embedding_size, config.hidden_size))
 
     def forward(self, values: Tensor, places: Tensor) -> Tensor:
         """Values (B, P, 3 * patch ** 2) from 0 to 1, places (P, 2) of column and row -> (B, P, H)."""
