@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import QMimeData, Qt, Signal, Slot
+from PySide6.QtCore import QMimeData, Qt, Slot
 from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton
 
 from app.bridge.background import Background
+from app.chat.composer.chip_bar import ChipBar
 from app.chat.composer.text_files import read_text_file, size_in_words, text_as_file
-from app.design.controls import FlowLayout, button, label
+from app.design.controls import button, label
 from app.design.fonts import px
 from app.state.chat.attachment import Attachment
 from app.system.i18n import tr, trn
@@ -19,7 +20,6 @@ from engine import SafelightError
 
 MOST_FILES = 10
 NAME_WIDTH = 240  # pixels at 100 %
-GAP = 8
 
 CountText = Callable[[str], int]
 """Tokens of a text."""
@@ -78,27 +78,16 @@ class AttachmentChip(QFrame):
         self.remove.setAccessibleDescription(" · ".join(facts))
 
 
-class AttachmentBar(QWidget):
-    """Chips in rows; hidden without any."""
-
-    changed = Signal()  # files came or went
-    emptied = Signal()  # the last one was removed by its button
+class AttachmentBar(ChipBar):
+    """A chip a file."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.setAccessibleName(tr("Attached files"))
+        super().__init__(tr("Attached files"))
         self.chips: list[AttachmentChip] = []
         self._count: CountText | None = None
         self._known: dict[str, int] = {}  # tokens by text, of the files that are here
-        self._host: QWidget | None = None
         self._counting = Background(self)
         self._counting.done.connect(self._counted)
-        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
-        policy.setHeightForWidth(True)
-        self.setSizePolicy(policy)
-        self._layout = QVBoxLayout(self)
-        self._layout.setContentsMargins(0, 0, 0, 0)
-        self.hide()
 
     @property
     def attachments(self) -> tuple[Attachment, ...]:
@@ -113,18 +102,8 @@ class AttachmentBar(QWidget):
         """Show these files in place of what was there."""
         if tuple(attachments) == self.attachments:
             return
-        if self._host is not None:
-            self._layout.removeWidget(self._host)
-            self._host.hide()
-            self._host.deleteLater()
-        self._host = QWidget()
-        flow = FlowLayout(self._host, GAP)
         self.chips = [AttachmentChip(attachment) for attachment in attachments]
-        for chip in self.chips:
-            chip.remove.clicked.connect(self._remove)
-            flow.addWidget(chip)
-        self._layout.addWidget(self._host)
-        self.setVisible(bool(self.chips))
+        self._place(self.chips, self.buttons)
         self._show_tokens()
         self.changed.emit()
 
@@ -193,14 +172,7 @@ class AttachmentBar(QWidget):
         for chip in self.chips:
             chip.show_tokens(self._known.get(chip.attachment.text))
 
-    @Slot()
-    def _remove(self) -> None:
-        sender = self.sender()
-        place = next(place for place, made in enumerate(self.buttons) if made is sender)
+    def _drop(self, place: int) -> None:
         left = list(self.attachments)
         del left[place]
         self.set_attachments(left)
-        if self.chips:
-            self.chips[min(place, len(left) - 1)].remove.setFocus()
-        else:
-            self.emptied.emit()

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout
 
 from app.bridge.background import Background
+from app.chat.composer.chip_bar import ChipBar
 from app.chat.composer.picture_files import Pasted, read_picture
-from app.design.controls import FlowLayout, button, label
+from app.design.controls import button, label
 from app.design.fonts import px
 from app.library.pictures import PictureStore
 from app.pictures.source import PictureSource
@@ -23,7 +24,6 @@ from engine.pictures import Picture
 MOST_PICTURES = 10
 NAME_WIDTH = 160  # pixels at 100 %
 THUMB_HEIGHT = 48
-GAP = 8
 
 Cost = Callable[[int, int], int]
 """Tokens of a picture of a width and a height."""
@@ -74,31 +74,21 @@ class PictureChip(QFrame):
         self.remove.setAccessibleDescription(" · ".join(facts))
 
 
-class PictureBar(QWidget):
-    """Chips in rows; hidden without any."""
+class PictureBar(ChipBar):
+    """A chip a picture."""
 
-    changed = Signal()  # pictures came or went
-    emptied = Signal()  # the last one was removed by its button
     refused = Signal(object)  # list[str], a sentence for each picture that was not taken; empty where all were
 
     def __init__(self) -> None:
-        super().__init__()
-        self.setAccessibleName(tr("Pictures of the prompt"))
+        super().__init__(tr("Pictures of the prompt"))
         self.chips: list[PictureChip] = []
         self._store = PictureStore(None)
         self._source = PictureSource(self._store.get)
         self._cost: Cost | None = None
         self._held: list[Picture] = []
         self._waiting: list[Pasted] = []
-        self._host: QWidget | None = None
         self._reading = Background(self)
         self._reading.done.connect(self._add)
-        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
-        policy.setHeightForWidth(True)
-        self.setSizePolicy(policy)
-        self._layout = QVBoxLayout(self)
-        self._layout.setContentsMargins(0, 0, 0, 0)
-        self.hide()
 
     @property
     def pictures(self) -> tuple[AttachedPicture, ...]:
@@ -128,21 +118,12 @@ class PictureBar(QWidget):
         """Show these in place of what was there."""
         if tuple(pictures) == self.pictures:
             return
-        if self._host is not None:
-            self._layout.removeWidget(self._host)
-            self._host.hide()
-            self._host.deleteLater()
-        self._host = QWidget()
-        flow = FlowLayout(self._host, GAP)
         self.chips = [PictureChip(shown, self._source) for shown in pictures]
         there = {shown.digest for shown in pictures}
         self._held = [picture for picture in self._held if picture.digest in there]
         for chip in self.chips:
-            chip.remove.clicked.connect(self._remove)
             chip.show_cost(self._cost)
-            flow.addWidget(chip)
-        self._layout.addWidget(self._host)
-        self.setVisible(bool(self.chips))
+        self._place(self.chips, [chip.remove for chip in self.chips])
         self.changed.emit()
 
     def add(self, sources: Sequence[Pasted]) -> None:
@@ -183,14 +164,7 @@ class PictureBar(QWidget):
         if self._waiting:
             self._read()
 
-    @Slot()
-    def _remove(self) -> None:
-        sender = self.sender()
-        place = next(place for place, chip in enumerate(self.chips) if chip.remove is sender)
+    def _drop(self, place: int) -> None:
         left = list(self.pictures)
         del left[place]
         self.set_pictures(left)
-        if self.chips:
-            self.chips[min(place, len(left) - 1)].remove.setFocus()
-        else:
-            self.emptied.emit()

@@ -69,10 +69,8 @@ def question_ends(ids: Tensor) -> Tensor:
     return found
 
 
-_FACTS = {
-    "member": (re.compile(r"The list is [^.]+\."), re.compile(r"Is (\w) in the list\?")),
-    "number": (re.compile(r"The number is (\d+)\."), re.compile(r"(?:than |Compared with )(\d+)[?,]")),
-}
+_LIST, _SIGN = re.compile(r"The list is [^.]+\."), re.compile(r"Is (\w) in the list\?")
+_NUMBER, _LIMIT = re.compile(r"The number is (\d+)\."), re.compile(r"(?:than |Compared with )(\d+)[?,]")
 
 
 def evidence(text: str) -> list[tuple[int, int]]:
@@ -85,13 +83,12 @@ def evidence(text: str) -> list[tuple[int, int]]:
         Pairs of places in the text: of the one that looks, and of what it looks at.
     """
     found: list[tuple[int, int]] = []
-    (listed, signs), (number, limits) = _FACTS["member"], _FACTS["number"]
-    if there := listed.search(text):
-        for sign in signs.finditer(text, there.end()):
+    if there := _LIST.search(text):
+        for sign in _SIGN.finditer(text, there.end()):
             place = text.find(f" {sign[1]}", there.start() + len("The list is"), there.end())
             found.append((sign.start(1), there.end() - 1 if place < 0 else place + 1))
-    if there := number.search(text):
-        for limit in limits.finditer(text, there.end()):
+    if there := _NUMBER.search(text):
+        for limit in _LIMIT.finditer(text, there.end()):
             if limit.end(1) - limit.start(1) > 1:
                 found.append((limit.start(1), there.start(1)))
             found.append((limit.end(1) - 1, there.end(1) - 1))
@@ -103,8 +100,8 @@ def evidence_places(ids: Tensor) -> Tensor:
 
     The end of a question that has evidence is to look at the token that has looked it up.
     """
-    looks = torch.full_like(ids, -1)
-    ends, signs = question_ends(ids), _characters()
+    looks = torch.full(ids.shape, -1)  # filled on the CPU, a place at a time
+    ends, signs = question_ends(ids).cpu(), _characters()
     for row, tokens in enumerate(ids.tolist()):
         text = "".join(signs[token] for token in tokens)  # one character a token
         pairs = evidence(text)
@@ -114,7 +111,7 @@ def evidence_places(ids: Tensor) -> Tensor:
             begins = text.rfind("Question", 0, end)
             if looked := [place for place, _ in pairs if begins < place < end]:
                 looks[row, end] = looked[-1]
-    return looks
+    return looks.to(ids.device)
 
 
 @functools.cache
@@ -128,7 +125,7 @@ def _characters() -> list[str]:
 class Reads:
     """``size`` canvases with noise at their slots; every step takes others. Stands where walks have a ``Pool``."""
 
-    NAMES = ("ids", "present", "target", "slots", "canvas", "looks")
+    NAMES = ("ids", "present", "target", "slots", "canvas")
 
     def __init__(self, draw: Draw, size: int, vocab_size: int, generator: torch.Generator) -> None:
         self.draw, self.size, self.vocab_size, self.generator = draw, size, vocab_size, generator
@@ -141,7 +138,11 @@ class Reads:
         self.ids, self.present, self.target, self.slots = batch.ids, batch.present, batch.target, batch.slots
         noise = sampling.uniform_tokens(tuple(batch.target.shape), self.vocab_size, self.generator)
         self.canvas = torch.where(batch.slots, noise, batch.target)
-        self.looks = evidence_places(self.ids)
+
+    @property
+    def looks(self) -> Tensor:
+        """Where tokens of the prompts are to look, (B, P)."""
+        return evidence_places(self.ids)
 
     @torch.no_grad()
     def advance(self, logits: Tensor, retire: float) -> Tensor:  # noqa: ARG002

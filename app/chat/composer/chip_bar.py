@@ -1,0 +1,60 @@
+"""Chips in rows, each with a button that removes it: what the files and the pictures of a prompt share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Signal, Slot
+from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+
+from app.design.controls import FlowLayout
+
+GAP = 8
+
+
+class ChipBar(QWidget):
+    """Hidden without any chip. A subclass shows its chips by ``_place`` and removes one in ``_drop``."""
+
+    changed = Signal()  # chips came or went
+    emptied = Signal()  # the last one was removed by its button
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.setAccessibleName(name)
+        self._host: QWidget | None = None
+        self._removes: list[QPushButton] = []
+        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
+        policy.setHeightForWidth(True)
+        self.setSizePolicy(policy)
+        self._layout = QVBoxLayout(self)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+        self.hide()
+
+    def _place(self, chips: Sequence[QFrame], removes: Sequence[QPushButton]) -> None:
+        """Show these chips, each with its button, in place of what was there."""
+        if self._host is not None:
+            self._layout.removeWidget(self._host)
+            self._host.hide()
+            self._host.deleteLater()
+        self._host = QWidget()
+        self._removes = list(removes)
+        flow = FlowLayout(self._host, GAP)
+        for chip, remove in zip(chips, removes, strict=True):
+            remove.clicked.connect(self._remove)
+            flow.addWidget(chip)
+        self._layout.addWidget(self._host)
+        self.setVisible(bool(chips))
+
+    def _drop(self, place: int) -> None:
+        """Show all but one."""
+        raise NotImplementedError
+
+    @Slot()
+    def _remove(self) -> None:
+        sender = self.sender()
+        place = next(place for place, made in enumerate(self._removes) if made is sender)
+        self._drop(place)
+        if self._removes:
+            self._removes[min(place, len(self._removes) - 1)].setFocus()
+        else:
+            self.emptied.emit()
