@@ -14,12 +14,15 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from engine.errors import SafelightError, quoted
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 MOST_BYTES = 20 * 2**20
 MOST_PIXELS = 2**26  # 67 million, 200 MB as RGB; the largest of ordinary phones have 50 million
@@ -43,14 +46,14 @@ _MOST_NOTES = {"JPEG": (b"\xff\xe1", 512), "GIF": (b"\x21\xfe", 1024)}
 """How often a section may begin that the decoder joins to those before it, which takes the square of their number."""
 
 _ORIENTATION = 0x0112  # EXIF's tag
-_UPRIGHT = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
+_UPRIGHT = {  # what turns a picture upright, by its orientation
+    2: "FLIP_LEFT_RIGHT",
+    3: "ROTATE_180",
+    4: "FLIP_TOP_BOTTOM",
+    5: "TRANSPOSE",
+    6: "ROTATE_270",
+    7: "TRANSVERSE",
+    8: "ROTATE_90",
 }
 _decoding = threading.Lock()  # one at a time: a decoded picture is large, and filters of warnings are the process's
 
@@ -112,6 +115,8 @@ def data_url(picture: Picture, side: int) -> str:
     Raises:
         SafelightError: it is damaged.
     """
+    from PIL import Image  # not before there is a picture
+
     file = io.BytesIO()
     Image.fromarray(thumbnail(picture, side)).save(file, "JPEG", quality=90)
     return f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"
@@ -120,6 +125,8 @@ def data_url(picture: Picture, side: int) -> str:
 @contextmanager
 def _opened(data: bytes, name: str) -> Iterator[Image.Image]:
     """An image whose size is within bounds; what its decoder cannot read becomes one error."""
+    from PIL import Image  # not before there is a picture
+
     called = f"the picture {quoted(name)}" if name else "the picture"
     if len(data) > MOST_BYTES:
         raise SafelightError(f"{called} has more than {MOST_BYTES // 2**20} MiB; make it smaller")
@@ -181,12 +188,16 @@ def _orientation(image: Image.Image) -> int:
 
 
 def _upright(image: Image.Image, orientation: int) -> Image.Image:
+    from PIL import Image  # not before there is a picture
+
     turn = _UPRIGHT.get(orientation)
-    return image if turn is None else image.transpose(turn)
+    return image if turn is None else image.transpose(Image.Transpose[turn])
 
 
 def _colours(image: Image.Image) -> Image.Image:
     """The first frame as RGB."""
+    from PIL import Image  # not before there is a picture
+
     image.load()
     if image.mode.startswith("I"):  # grey in 16 bits, of which the upper eight count, as they do in colour
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
