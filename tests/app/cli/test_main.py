@@ -560,7 +560,7 @@ def test_help_and_version(capsys: Capture) -> None:
 def test_help_and_argument_errors_import_neither_torch_nor_qt(arguments: list[str]) -> None:
     code = (
         "import sys; from app.cli.main import main; main(sys.argv[1:]); "
-        "sys.exit(len({'torch', 'PySide6', 'transformers'} & set(sys.modules)))"
+        "sys.exit(len({'torch', 'PySide6', 'transformers', 'PIL'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, check=False)
     assert done.returncode == 0
