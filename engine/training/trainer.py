@@ -102,7 +102,8 @@ class Trainer(TrainingLoop):
                 loss, logits, more = self._loss(pool)
             loss.backward()  # type: ignore[no-untyped-call]
             right = pool.advance(logits.detach(), recipe.retire_late if late else recipe.retire_early)
-            found |= {f"loss{index}": loss.detach(), f"right{index}": right} | more
+            found |= {f"loss{index}": loss.detach(), f"right{index}": right}
+            found |= {f"{name}{index}": value for name, value in more.items()}
         return found
 
     def _loss(self, pool: AnyPool) -> tuple[Tensor, Tensor, dict[str, Tensor]]:

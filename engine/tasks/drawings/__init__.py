@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from engine.tasks.drawings.asking import KINDS, MAX_QUESTION, ask
-from engine.tasks.drawings.cells import CELL_KINDS, DIGITS, FIRST, cells, deciding_cells
+from engine.tasks.drawings.cells import CELL_KINDS, FIRST, cells, deciding_cells
 from engine.tasks.drawings.drawing import SIDE, draw
 from engine.tasks.drawings.rules import solve
-from engine.tasks.drawings.scene import COLOURS, SHAPES, DrawnShape, Number, Scene, random_scene
+from engine.tasks.drawings.scene import COLOURS, SHAPES, DrawnShape, Number, Scene, random_proportion, random_scene
 
 __all__ = [
     "CELL_KINDS",
     "COLOURS",
-    "DIGITS",
     "FIRST",
     "HELD_OUT_ONE_IN",
     "KINDS",
@@ -38,6 +37,7 @@ __all__ = [
     "deciding_cells",
     "draw",
     "is_held_out",
+    "random_proportion",
     "sample",
     "solve",
 ]
@@ -73,10 +73,12 @@ def is_held_out(scene: Scene, question: str) -> bool:
     return hashlib.blake2b(solved.content.encode(), digest_size=1).digest()[0] % HELD_OUT_ONE_IN == 0
 
 
-def sample(rng: random.Random, split: Split, questions: int = 1, kind: str | None = None) -> DrawingExample:
-    """A random drawing with so many questions of a split, of the given kind or of any."""
+def sample(
+    rng: random.Random, split: Split, questions: int = 1, kind: str | None = None, proportion: float = 1.0
+) -> DrawingExample:
+    """A random drawing of a proportion, with so many questions of a split, of the given kind or of any."""
     for _ in range(_MAX_TRIES):
-        scene = random_scene(rng)
+        scene = random_scene(rng, proportion)
         asked: list[tuple[str, str]] = []
         for _ in range(4 * questions):
             one = ask(rng, scene) if kind is None else KINDS[kind][0](rng, scene)

@@ -87,18 +87,18 @@ def test_a_scene_is_drawn_where_and_as_it_says() -> None:
 
 
 def test_cells_tell_what_they_hold() -> None:
-    cells = drawings.cells(SCENE, 8).reshape(8, 8, 3)
+    cells = drawings.cells(SCENE, 8, 8).reshape(8, 8, 3)
     assert cells[..., 2].sum() == len(SCENE.shapes)
     assert list(cells[2, 4]) == [1 + drawings.CELL_KINDS.index("star"), 1 + list(drawings.COLOURS).index("red"), 1]
     assert not cells[7, 0].any()
-    digits = drawings.cells(NUMBER, 8).reshape(8, 8, 3)
+    digits = drawings.cells(NUMBER, 8, 8).reshape(8, 8, 3)
     found = [drawings.CELL_KINDS[kind - 1] for kind, _, middle in digits[4] if middle]
     assert found == ["4", "0", "7"]
 
 
 def test_the_cells_that_decide_are_where_the_answer_is_seen() -> None:
     def bits(scene: Scene, question: str) -> dict[int, int]:
-        found = drawings.deciding_cells(scene, question, 8)
+        found = drawings.deciding_cells(scene, question, 8, 8)
         return {int(cell): int(found[cell]) for cell in found.nonzero()[0]}
 
     star, left, right = 2 * 8 + 4, 2 * 8 + 1, 5 * 8 + 6
