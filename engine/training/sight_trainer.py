@@ -54,6 +54,18 @@ class SightTrainer(Trainer):
         scores = self.probe(soft)
         return cell_loss(scores, pool.cells, pool.size), scores, {}
 
+    def _add_gradient(self, loss: Tensor) -> None:
+        """Of a norm of at most 1 for each pool: what is new is far louder than what is to be kept."""
+        params = list(self.named.values())
+        others = [param.grad for param in params]
+        for param in params:
+            param.grad = None
+        super()._add_gradient(loss)
+        torch.nn.utils.clip_grad_norm_([param for param in params if param.grad is not None], 1.0)
+        for param, other in zip(params, others, strict=True):
+            if other is not None:
+                param.grad = other if param.grad is None else param.grad + other
+
     def _pool(self, index: int, feed: Feed) -> AnyPool:
         draw = partial(self.rows.draw, index)
         if feed.kind == "cells":

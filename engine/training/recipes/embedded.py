@@ -131,12 +131,11 @@ SIGHT = dataclasses.replace(
     sliding_window=512,  # holds a prompt with a picture
     mix=(
         Feed("drawings", 2, 12),
-        Feed("cells", 1, 6, 280),
-        Feed("sudokus", 4, 6, 280),
-        Feed("drawings", 6, 6, 140),
+        Feed("sudokus", 1, 6, 280),
+        Feed("drawings", 8, 6, 140),
         Feed("short", 24, 24),
     ),
-    tower_rates=2.0,
+    tower_rates=1.5,
     vision=VisionConfig(
         hidden_size=96,
         intermediate_size=256,
