@@ -31,6 +31,7 @@ from engine.training.loss import canvas_loss, cross_entropy
 from engine.training.network import Prefix, RunLayer, attention_at, run_layers
 
 ASKED, LOOKING, LOOKED = (-3, -2), (-2, -1), 0.3  # as of decisions
+THINGS = 2  # the weight of what is in a cell, by that of its colour and the rest
 FINDS_FIRST, FINDS = -4, -3  # layers in which the ends are to look at the cells that decide
 
 
@@ -49,7 +50,7 @@ def soft_tokens(tower: VisionTower, pixels: Tensor, size: Tensor) -> Tensor:
     places = (corner[:, :, None] + within).flatten(1, 2)  # (B, P, 2); behind a picture's own they mean nothing
     there = (tile < size.prod(dim=1, keepdim=True)).repeat_interleave(PATCHES, dim=1)
     x = tower.look(values.float() / 255, places, there[:, None, None])
-    return tower.project(x.unflatten(1, (-1, PATCHES)))
+    return tower.project(x.view(len(x), -1, PATCHES, x.shape[-1]))
 
 
 def sight_loss(
@@ -129,8 +130,8 @@ def _read(
     positions = torch.where(place == before - 1, count[:, None], place)[:, None]
     image = (place >= len(first)) & (place < before - 1)
     causal = place <= place[:, None]
-    own = torch.eye(before, dtype=torch.bool, device=soft.device)  # so that no softmax runs over nothing
-    mask = (causal | (image & image[:, None])) & there[:, None] | own
+    itself = torch.eye(before, dtype=torch.bool, device=soft.device)  # so that no softmax runs over nothing
+    mask = (causal | (image & image[:, None])) & there[:, None] | itself
 
     def masks(seen: Tensor) -> dict[str, Tensor | None]:
         return {layer.kind: seen for layer in model.config.layers}
@@ -174,5 +175,5 @@ def cell_loss(scores: Tensor, cells: Tensor, size: Tensor) -> Tensor:
     for place, part in enumerate(parts):
         wanted = labels[..., place].flatten()
         surprise = F.cross_entropy(part.flatten(0, 1), wanted, reduction="sum")
-        loss = loss + surprise / (wanted >= 0).sum().clamp(min=1)
+        loss = loss + (THINGS if place == 0 else 1) * surprise / (wanted >= 0).sum().clamp(min=1)
     return loss

@@ -78,7 +78,7 @@ class Scene:
 
 def random_proportion(rng: random.Random) -> float:
     """Any up to the longest, upright as often as wide."""
-    return MOST_PROPORTION ** rng.uniform(-1, 1)
+    return math.exp(rng.uniform(-1, 1) * math.log(MOST_PROPORTION))
 
 
 def random_scene(rng: random.Random, proportion: float = 1.0) -> Scene:

@@ -48,7 +48,8 @@ class Photograph:
     def middles(self, rows: int, columns: int) -> list[tuple[int, int]]:
         """Row and column, of so many, that each of the board's cells has its middle in."""
         down, across = np.divmod(np.arange(81), 9) + np.array([[0.5], [0.5]])
-        xs, ys = _moved(np.linalg.inv(self.to_grid), across, down)
+        to_picture: NDArray[np.float64] = np.linalg.inv(self.to_grid).astype(np.float64)
+        xs, ys = _moved(to_picture, across, down)
         return [(int(y * rows), int(x * columns)) for x, y in zip(xs, ys, strict=True)]
 
 
@@ -115,7 +116,8 @@ def _corners(rng: random.Random, width: int, height: int) -> NDArray[np.float64]
     corners = half * corners @ turn.T
     low, high = corners.min(axis=0), corners.max(axis=0)
     free = np.maximum(0.0, np.array([width, height]) - (high - low))
-    return corners - low + free * np.array([rng.uniform(0.1, 0.9) for _ in range(2)])
+    placed: NDArray[np.float64] = corners - low + free * np.array([rng.uniform(0.1, 0.9) for _ in range(2)])
+    return placed
 
 
 def _lit(rng: random.Random, image: Image.Image) -> NDArray[np.uint8]:
@@ -140,7 +142,8 @@ def _homography(given: NDArray[np.float64], wanted: NDArray[np.float64]) -> NDAr
     rows = list[list[float]]()
     for (x, y), (u, v) in zip(given, wanted, strict=True):
         rows += [[x, y, 1, 0, 0, 0, -u * x, -u * y], [0, 0, 0, x, y, 1, -v * x, -v * y]]
-    return np.append(np.linalg.solve(np.array(rows), wanted.flatten()), 1.0).reshape(3, 3)
+    found: NDArray[np.float64] = np.append(np.linalg.solve(np.array(rows), wanted.flatten()), 1.0).reshape(3, 3)
+    return found
 
 
 def _moved(

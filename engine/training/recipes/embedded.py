@@ -135,7 +135,7 @@ SIGHT = dataclasses.replace(
         Feed("drawings", 8, 6, 140),
         Feed("short", 24, 24),
     ),
-    tower_rates=1.5,
+    tower_rates=3.0,
     vision=VisionConfig(
         hidden_size=96,
         intermediate_size=256,
