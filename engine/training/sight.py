@@ -31,6 +31,7 @@ from engine.training.loss import canvas_loss, cross_entropy
 from engine.training.network import Prefix, RunLayer, attention_at, run_layers
 
 ASKED, LOOKING, LOOKED = (-3, -2), (-2, -1), 0.3  # as of decisions
+FOUND = 1.0  # the weight of looking at what decides
 THINGS = 2  # the weight of what is in a cell, by that of its colour and the rest
 FINDS_FIRST, FINDS = -4, -3  # layers in which the ends are to look at the cells that decide
 
@@ -101,7 +102,7 @@ def sight_loss(
         deciding = (pool.looked[:, None] & bits[:, None]) > 0  # (N, ends, cells and tokens)
         found = seen.masked_fill(~deciding[:, :, None], -1e9).logsumexp(dim=(2, 3)) - math.log(seen.shape[2])
         any_there = deciding.any(dim=-1) & told
-        loss = loss - LOOKED * (found * any_there).sum() / any_there.sum().clamp(min=1)
+        loss = loss - FOUND * (found * any_there).sum() / any_there.sum().clamp(min=1)
     scores = probe(soft)
     loss = loss + cell_loss(scores, pool.cells, pool.size)
     return loss, logits, {"ends": known, "cells": told_right(scores, pool.cells)}

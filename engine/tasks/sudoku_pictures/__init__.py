@@ -44,5 +44,5 @@ def board_of(answers: Sequence[str]) -> str:
 
 def random_board(rng: random.Random) -> str:
     """Digits at random in a random share of the cells."""
-    share = rng.uniform(0.2, 0.75)
+    share = rng.uniform(0.25, 0.9)
     return "".join(rng.choice(sudoku.DIGITS) if rng.random() < share else "0" for _ in range(sudoku.SIZE))

@@ -55,7 +55,7 @@ class Photograph:
 
 def photograph(rng: random.Random, board: str, side: int = 256) -> Photograph:
     """A board of 81 digits, 0 where a cell is empty, as a picture as large as a square of such a side."""
-    proportion = math.exp(rng.uniform(-0.25, 0.25))
+    proportion = math.exp(rng.uniform(-0.2, 0.2))
     width, height = round(side * math.sqrt(proportion)), round(side / math.sqrt(proportion))
     page, margin = _page(rng, board)
     corners = _corners(rng, width, height)
@@ -96,7 +96,7 @@ def _page(rng: random.Random, board: str) -> tuple[Image.Image, int]:
                 at, last = margin + line * cell, margin + 9 * cell
                 pen.line((margin, at, last, at), fill=paint, width=wide)
                 pen.line((at, margin, at, last), fill=paint, width=wide)
-    font, height = rng.choice(FONTS), round(cell * rng.uniform(0.58, 0.85))
+    font, height = rng.choice(FONTS), round(cell * rng.uniform(0.68, 0.95))
     shift = [rng.uniform(-0.06, 0.06) for _ in range(2)]
     for place, digit in enumerate(board):
         if digit != "0":
@@ -107,7 +107,7 @@ def _page(rng: random.Random, board: str) -> tuple[Image.Image, int]:
 
 def _corners(rng: random.Random, width: int, height: int) -> NDArray[np.float64]:
     """Where the grid's corners are in the picture, (4, 2), clockwise from the upper left: slightly turned and askew."""
-    half = rng.uniform(0.8, 0.94) * min(width, height) / 2
+    half = rng.uniform(0.86, 0.96) * min(width, height) / 2
     angle = math.radians(rng.gauss(0, 2.0))
     turn = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
     askew = rng.choice((0.0, 0.02, 0.04))

@@ -29,6 +29,7 @@ PATCHES = 4  # of a soft token
 VALUES = 192  # of a patch
 SQUARES = 0.4  # share of the drawings
 FINER = (1.0, 1.3, 1.7)  # a drawing's side, by the one that it is read at
+WHOLE, PART, PARTS = 280, 8, 4  # the budget of a Sudoku; cells of a side of a part; how many parts of one
 SUDOKUS = 0.85  # share of the pictures of a feed of them; the others are drawings
 
 
@@ -126,8 +127,8 @@ class DrawingSource(RowStream):
     def _picture(self) -> AskedPicture:
         proportion = 1.0 if self.rng.random() < SQUARES else drawings.random_proportion(self.rng)
         example = drawings.sample(self.rng, "train", QUESTIONS, proportion=proportion)
-        pixels = drawings.draw(example.scene, self._side())
-        rows, columns = size = self._size(pixels)
+        pixels = drawings.draw(example.scene, self._side(self.budget))
+        rows, columns = size = self._size(pixels, self.budget)
         cells = np.zeros((rows * columns, len(LABELS)), dtype=np.uint8)
         cells[:, :3] = drawings.cells(example.scene, rows, columns)
         asked = [
@@ -136,21 +137,22 @@ class DrawingSource(RowStream):
         ]
         return AskedPicture(pixels, size, cells, asked)
 
-    def _side(self) -> int:
-        return round(math.sqrt(self.budget) * self.config.tile_size * self.rng.choice(FINER))
+    def _side(self, budget: int) -> int:
+        return round(math.sqrt(budget) * self.config.tile_size * self.rng.choice(FINER))
 
-    def _size(self, pixels: NDArray[np.uint8]) -> tuple[int, int]:
-        return tiles(pixels.shape[1], pixels.shape[0], self.config, self.budget)
+    def _size(self, pixels: NDArray[np.uint8], budget: int) -> tuple[int, int]:
+        return tiles(pixels.shape[1], pixels.shape[0], self.config, budget)
 
 
 class SudokuPictureSource(DrawingSource):
     """Photographed Sudokus, asked for some of their rows; and a few drawings, as large."""
 
     def _picture(self) -> AskedPicture:
-        if self.rng.random() >= SUDOKUS:
-            return super()._picture()
-        picture = photograph(self.rng, sudoku_pictures.random_board(self.rng), self._side())
-        rows, columns = size = self._size(picture.pixels)
+        return self._sudoku(self.budget) if self.rng.random() < SUDOKUS else super()._picture()
+
+    def _sudoku(self, budget: int) -> AskedPicture:
+        picture = photograph(self.rng, sudoku_pictures.random_board(self.rng), self._side(budget))
+        rows, columns = size = self._size(picture.pixels, budget)
         labels = picture.labels(rows, columns)
         things = np.array([0, *(1 + drawings.CELL_KINDS.index(digit) for digit in sudoku.DIGITS)], dtype=np.uint8)
         digit, row, column, middle = labels.T
@@ -165,6 +167,33 @@ class SudokuPictureSource(DrawingSource):
             answer = sudoku_pictures.answer(picture.board, number)
             asked.append(Asked(question, answer, looks.flatten(), first, ROW_ENDS))
         return AskedPicture(picture.pixels, size, cells, asked)
+
+
+class SudokuPartSource(SudokuPictureSource):
+    """Parts of photographed Sudokus, as large as in a whole one: most of what there is to see, at a third of the cost.
+
+    Nothing is asked about them; rows and columns cannot be told.
+    """
+
+    def draw(self, count: int) -> PictureRows:
+        self.parts = list[AskedPicture]()
+        return super().draw(count)
+
+    def _picture(self) -> AskedPicture:
+        if not self.parts:
+            whole = self._sudoku(WHOLE)
+            self.parts = [self._part(whole) for _ in range(PARTS)]
+        return self.parts.pop()
+
+    def _part(self, whole: AskedPicture) -> AskedPicture:
+        high, wide = (min(PART, count) for count in whole.size)
+        top, left = self.rng.randint(0, whole.size[0] - high), self.rng.randint(0, whole.size[1] - wide)
+        tile, (rows, columns) = self.config.tile_size, whole.size
+        picture = resized(whole.pixels, rows, columns, self.config)
+        pixels = picture[top * tile : (top + high) * tile, left * tile : (left + wide) * tile]
+        cells = whole.cells.reshape(rows, columns, -1)[top : top + high, left : left + wide].copy()
+        cells[..., 3:] = ANY
+        return AskedPicture(pixels, (high, wide), cells.reshape(high * wide, -1), [])
 
 
 @dataclass(frozen=True)
@@ -193,12 +222,17 @@ def cut(picture: NDArray[np.uint8], rows: int, columns: int, config: VisionConfi
 
     In another order what ``preprocess.patches`` cuts.
     """
-    tile, patch, side = config.tile_size, config.patch_size, config.pooling_kernel_size
-    wanted = columns * tile, rows * tile
-    if wanted != (picture.shape[1], picture.shape[0]):
-        picture = np.asarray(Image.fromarray(picture).resize(wanted, Image.Resampling.BICUBIC))
-    tiled = picture.reshape(rows, side, patch, columns, side, patch, 3).transpose(0, 3, 1, 4, 2, 5, 6)
-    return tiled.reshape(rows * columns, -1)
+    patch, side = config.patch_size, config.pooling_kernel_size
+    tiled = resized(picture, rows, columns, config).reshape(rows, side, patch, columns, side, patch, 3)
+    return tiled.transpose(0, 3, 1, 4, 2, 5, 6).reshape(rows * columns, -1)
+
+
+def resized(picture: NDArray[np.uint8], rows: int, columns: int, config: VisionConfig) -> NDArray[np.uint8]:
+    """A picture (H, W, 3) in the size at which it has so many cells."""
+    wanted = columns * config.tile_size, rows * config.tile_size
+    if wanted == (picture.shape[1], picture.shape[0]):
+        return picture
+    return np.asarray(Image.fromarray(picture).resize(wanted, Image.Resampling.BICUBIC))
 
 
 class PictureReads:

@@ -132,6 +132,7 @@ SIGHT = dataclasses.replace(
     mix=(
         Feed("drawings", 2, 12),
         Feed("sudokus", 1, 6, 280),
+        Feed("cells", 1, 12),
         Feed("drawings", 8, 6, 140),
         Feed("short", 24, 24),
     ),

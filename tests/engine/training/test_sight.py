@@ -43,7 +43,7 @@ TINY = dataclasses.replace(
     minutes=0.0,
     warmup_steps=2,
     canvas_length=CANVAS,
-    mix=(Feed("drawings", 1, 2), Feed("short", 2, 2), Feed("cells", 2, 2, 140)),
+    mix=(Feed("drawings", 1, 2), Feed("short", 2, 2), Feed("cells", 2, 2), Feed("sudokus", 2, 1, 280)),
     vision=dataclasses.replace(SIGHT.vision, hidden_size=16, intermediate_size=16, num_hidden_layers=1, head_dim=4),
 )
 
