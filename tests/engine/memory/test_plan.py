@@ -220,7 +220,7 @@ def test_a_store_is_counted_as_it_is_stored(tmp_path: Path, free: Any) -> None:
 def test_a_published_int4_checkpoint_is_counted_as_it_is_loaded(tmp_path: Path, free: Any) -> None:  # noqa: ARG001
     packing.published(packing.released(tmp_path / "source"), tmp_path / "int4")
     found = plan(tmp_path / "int4", 50)
-    assert found.precision == Precision(INT4, INT4, INT8, INT8)
+    assert found.precision == Precision(INT4, INT4, INT8, INT8, INT8)
     config = packing.packable().config
     assert {part: found.parts[part] for part in WEIGHTS} == footprint.weights(
         DiffusionGemma, config, found.precision, torch.bfloat16
