@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine import GenerationFinished, Model, SafelightError, generate, load_model
+from engine import SIGHT, GenerationFinished, Model, SafelightError, generate, load_model
 from engine.layers.packed_linear import packed_weights
 from engine.models.folder import plan, quantize
 from engine.models.prompt import Prompt, with_image_tokens
 from engine.models.vision import reader
 from engine.models.vision.tower import VisionTower
 from engine.quant import PRECISIONS
+from engine.service.description import count_tokens
 from tests.engine.packing import SHAPE, published
 from tests.engine.seeing import message, picture, seeing
 from tests.engine.tiny import VISION, change_weights, checkpoint
@@ -167,6 +168,14 @@ def test_a_template_may_leave_out_earlier_images(model: Model) -> None:
     assert with_image_tokens([5, 6], vision, [2], 0) == [5, 6]
     with pytest.raises(SafelightError, match="0 places for 1 images"):
         with_image_tokens([5, 6], vision, [2], 1)
+    answer, follow_up = {"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}
+    asked = [message("a", WIDE, TALL), answer, message("a", TALL, TALL), answer, follow_up]
+    sight = load_model(SIGHT)  # shows the last message, with the last pictures
+    for seer, first in ((model, 0), (sight, 2)):
+        counts = seer.image_sizes(asked, 70)[first:]
+        ids = seer.chat_ids(asked, image_tokens=70)
+        assert ids.count(SOFT if seer is model else 129) == sum(counts)
+        assert count_tokens(seer, asked, image_tokens=70) == len(ids)
     ids = model.chat_ids([message("a", TALL)])
     prompt = model.with_images(ids, [message("a", WIDE), message("a", TALL)], (TALL,), 280)
     assert isinstance(prompt, Prompt)
