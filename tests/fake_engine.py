@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -78,6 +78,12 @@ def image_sizes(messages: Iterable[Any], image_tokens: int) -> list[int]:
     return [image_tokens for message in messages for _image in message.get("images", ())]
 
 
+def seeing(ids: list[int], *_pictures: object) -> Generator[None, None, list[int]]:
+    """A prompt with its images, which take no layers."""
+    yield from ()
+    return ids
+
+
 class FakeEngine(LocalBackend):
     """A backend whose model is made up.
 
@@ -146,7 +152,7 @@ class FakeEngine(LocalBackend):
             load_seconds=0.1,
             vision=SimpleNamespace(cost=image_cost, config=sees) if self.able.images else None,
             image_sizes=image_sizes,
-            with_images=lambda ids, *_seen: ids,
+            seeing=seeing,
             chat_ids=self.chat_ids,
             chat_template=SimpleNamespace(render=written),
             new_cache=FakeCache,

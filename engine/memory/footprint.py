@@ -143,6 +143,12 @@ def image_pass(vision: VisionConfig, itemsize: int, image_tokens: int) -> int:
     return patches * (itemsize * 4 * vision.hidden_size + layer + 4 * 3 * vision.patch_size**2)
 
 
+def lent_bytes(vision: VisionConfig, tower: int, itemsize: int) -> int:
+    """The most of a tower's weights, ``tower`` bytes in all, that is on a card at once: a layer, or the positions."""
+    positions = 2 * vision.position_embedding_size * vision.hidden_size * itemsize
+    return max(tower // vision.num_hidden_layers, positions)
+
+
 def kernel_pass(config: ModelConfig, mode: Mode, tokens: int, is_joint: bool = False) -> int:
     """The most that a pass by kernels holds, whatever lies before it: of its experts, or of its attention layers.
 

@@ -13,7 +13,9 @@ from engine.layers.packed_linear import packed_weights
 from engine.models.folder import plan, quantize
 from engine.models.prompt import Prompt, with_image_tokens
 from engine.models.vision import reader
+from engine.models.vision.preprocess import patches
 from engine.models.vision.tower import VisionTower
+from engine.pictures import pixels
 from engine.quant import PRECISIONS
 from engine.service.description import count_tokens
 from tests.engine.packing import SHAPE, published
@@ -56,8 +58,8 @@ def test_each_image_stands_where_its_message_says(model: Model) -> None:
 
 def test_the_tower_reads_a_picture_once(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "MOST_KEPT", 2)
-    read, forward = list[int](), VisionTower.forward
-    monkeypatch.setattr(VisionTower, "forward", lambda *given: read.append(given[3]) or forward(*given))
+    read, embedded = list[int](), VisionTower.embedded
+    monkeypatch.setattr(VisionTower, "embedded", lambda *given: read.append(given[3]) or embedded(*given))
     vision = model.vision
     assert vision is not None
     for shown, budget in ((TALL, 140), (WIDE, 140), (TALL, 140), (WIDE, 560), (TALL, 140), (WIDE, 140)):
@@ -65,6 +67,9 @@ def test_the_tower_reads_a_picture_once(model: Model, monkeypatch: pytest.Monkey
         assert rows.shape[1] == model.config.hidden_size
         assert len(rows) <= budget
     assert len(read) == 4  # one was let go for another, and the one unused for longest
+    cut = patches(pixels(WIDE), vision.config, 140)
+    whole = model.network.get_submodule("vision")(cut.values[None], cut.rows, cut.columns)[0]
+    assert torch.equal(vision.rows(WIDE, 140), whole)
 
 
 @pytest.mark.parametrize("kind", ["store", "compressed-tensors"])
