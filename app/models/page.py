@@ -281,8 +281,8 @@ class ModelsPage(QWidget):
                 self._jobs.pause(key)
             case "verify":
                 self._jobs.submit(ModelJob(key, "verify", tasks.verify(entry)))
-            case "convert":
-                self._convert(entry, entry)
+            case "convert" | "convert_but_vision":
+                self._convert(entry, entry, keep_vision=action == "convert_but_vision")
             case "remove":
                 self._local.remove(entry.folder)
                 self.refresh()
@@ -300,13 +300,13 @@ class ModelsPage(QWidget):
         self._wants_token.discard(entry.key)
         self._jobs.submit(ModelJob(entry.key, "download", job))
 
-    def _convert(self, source: ModelEntry | None, shown: ModelEntry) -> None:
-        """Pack ``source``; the progress is shown in the row of ``shown``."""
+    def _convert(self, source: ModelEntry | None, shown: ModelEntry, keep_vision: bool = False) -> None:
+        """Pack ``source``, or all of it but its vision; the progress is shown in the row of ``shown``."""
         if source is None:
             return
         destination = self._packed_folder(source) if shown is source else shown.folder
         self._converting[shown.key] = destination
-        self._jobs.submit(ModelJob(shown.key, "convert", tasks.convert(source.folder, destination)))
+        self._jobs.submit(ModelJob(shown.key, "convert", tasks.convert(source.folder, destination, keep_vision)))
         self._show_all()
 
     def _packed_folder(self, entry: ModelEntry) -> Path:
