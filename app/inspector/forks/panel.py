@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -21,7 +20,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.canvas.words import token_words
-from app.design.controls import Hairline, button, label
+from app.design.controls import Hairline, button, label, plain_tip
 from app.design.fonts import px
 from app.inspector.forks.spans import Spans, fit_rows
 from app.inspector.words import banned_in_words, pinned_in_words, put_in_words, share_in_words
@@ -187,7 +186,7 @@ class ForkPanel(QWidget):
         for run in runs:
             item, parent = items[run.id], items.get(run.parent)
             item.setData(0, Qt.ItemDataRole.UserRole, run.key)
-            item.setToolTip(0, f"<qt>{html.escape(run.title)}</qt>")
+            item.setToolTip(0, plain_tip(run.title))
             item.setDisabled(not run.key)
             if parent is None or parent is item:
                 self.tree.addTopLevelItem(item)
