@@ -159,7 +159,7 @@ def test_blocks_are_rescued_and_verified_for_who_asks() -> None:
     mixing = {"thought_decoder": "autoregressive", "answer_decoder": "block_diffusion"}
     with serving(LocalBackend(), SKILLS) as served, _client(served.server.url) as client:
         for body in ({"vllm_xargs": xargs}, {"vllm_xargs": {"diffusion_verify": 1}} | mixing):
-            asked: Any = {"model": SKILLS, "messages": QUESTION, "seed": 3, "extra_body": body}
+            asked: Any = {"model": SKILLS, "messages": QUESTION, "seed": 3, "max_tokens": 16, "extra_body": body}
             with client.chat.completions.create(**asked, stream=True) as stream:
                 assert "".join(chunk.choices[0].delta.content or "" for chunk in stream)
         mixed, rescued = (live.trace for live in served.server.live.snapshot())
