@@ -26,7 +26,7 @@ CONTENT = {
     "attention": "attention projections",
     "dense": "dense MLP, self-conditioning",
     "embedding": "token table",
-    "other": "norms, router, scalars",
+    "other": "norms, router, scalars, draft adapter",
     "vision": "vision",
     "kv_cache": "keys and values",
     "activations": "one pass through the layers",

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from engine import catalog, store_files
+from engine.adapters.draft import draft_numbers
 from engine.config import ModelConfig
 from engine.errors import SafelightError
 from engine.files import read_json
@@ -51,6 +52,11 @@ class ModelFolder:
             SafelightError: in a way that cannot be read.
         """
         return Published.read(self.path, self.raw)
+
+    @property
+    def drafts(self) -> bool:
+        """Whether its family drafts its own text, by the checkpoint's adapter where there is one."""
+        return "self_speculation" in self.family.decoders
 
     @cached_property
     def stored(self) -> StoredWeights:
@@ -101,7 +107,8 @@ class ModelFolder:
         check_quantization(quantization)
         place = choose(device, dtype)
         config, stored, notes = self._described(quantization)
-        model = Subject(self.path.name, config, self.family.build, stored, tuple(notes))
+        draft = draft_numbers(self.path) if self.drafts else 0
+        model = Subject(self.path.name, config, self.family.build, stored, tuple(notes), draft)
         return count(model, place, context, quantization, dtype)
 
     def _described(self, quantization: str) -> tuple[ModelConfig, Precision | None, list[str]]:

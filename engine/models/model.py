@@ -288,7 +288,6 @@ def load_model(
     counted = choose_threads(config, threads)
     weights = opened.weights(quantization, placement.device, placement.dtype, found.precision)
     network = weights.load(progress, cancel)
-    drafts = "self_speculation" in opened.family.decoders
     free = free_bytes(placement.device)
     return Model(
         name=folder.name,
@@ -304,7 +303,7 @@ def load_model(
         precision=weights.precision,
         threads=counted if placement.device.type == "cpu" else 0,
         most_threads=(threads or available_threads()) if placement.device.type == "cpu" else 0,
-        draft=read_draft(folder, network, placement.device, placement.dtype, free) if drafts else None,
+        draft=read_draft(folder, network, placement.device, placement.dtype, free) if opened.drafts else None,
     )
 
 

@@ -60,7 +60,7 @@ class RunItem:
 
 
 class ForkPanel(QWidget):
-    """Emits what is asked for; ``block`` says why nothing can be run now."""
+    """Emits what is asked for; ``block`` says why no fork can be run now, ``spans.block`` the same of spans."""
 
     fork_asked = Signal(object)  # engine.Fork
     infill_asked = Signal(object)  # a tuple of engine.Mark
@@ -163,9 +163,8 @@ class ForkPanel(QWidget):
         self._encode = encode
 
     def block(self, reason: str, offer: str = "") -> None:
-        """Why nothing can be run now, empty if something can; ``offer``: the model that is loaded first for it."""
+        """Why no fork can be run now, empty if one can; ``offer``: the model that is loaded first for it."""
         self._blocked, self._offer = reason, offer
-        self.spans.block(reason, offer)
         text = tr("Load {model} and fork", model=offer) if offer else tr("Go on from here")
         self.run.setText(text)
         self.run.setAccessibleName(text if offer else tr("Run on from this step with the changes"))

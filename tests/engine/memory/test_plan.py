@@ -202,6 +202,15 @@ def stored_bytes(folder: Path) -> int:
     return sum(file.get_tensor(name).nbytes for file in files for name in file.keys())  # noqa: SIM118
 
 
+def test_the_adapter_that_a_model_drafts_with_is_counted(tmp_path: Path) -> None:
+    whole, bare = catalog.resolve(catalog.MASKED), tmp_path / "bare"
+    shutil.copytree(whole, bare, ignore=shutil.ignore_patterns("linear_spec_lora"))
+    with safe_open(whole / "linear_spec_lora" / "adapter_model.safetensors", "pt") as file:
+        numbers = sum(file.get_tensor(name).numel() for name in file.keys())  # noqa: SIM118
+    found, without = (plan(str(folder), None, "none", "cpu", "float32").parts["other"] for folder in (whole, bare))
+    assert found == without + 4 * numbers
+
+
 def test_a_store_is_counted_as_it_is_stored(tmp_path: Path, free: Any) -> None:
     source, folder = packing.released(tmp_path / "source"), tmp_path / "store"
     quantize(source, folder, "nf4", torch.device("cpu"))
