@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from engine.checks.operands import other_row_scales, other_scales
+from engine.checks.operands import other_matrix_scales, other_scales
 from engine.checks.oracle import EXACT, OracleCheck, Outputs, Work
 from engine.kernels import reference
 from engine.quant import Packed
@@ -34,8 +34,8 @@ def linear_check(run: Linear, x: Tensor, weight: Packed, oracle: Linear = refere
     if len(x) > 1:
         mixups["the neighbouring token"] = work(x.roll(1, 0), weight)
     mixups["the neighbouring input"] = work(x.roll(1, -1), weight)
-    if weight.row_scales is not None:
-        mixups["the neighbouring rows' own scales"] = work(x, other_row_scales(weight))
+    if weight.matrix_scales is not None:
+        mixups["no scale of the matrix"] = work(x, replace(weight, matrix_scales=None))
     if weight.scales.shape[0] > 1:
         mixups["the neighbouring groups' scales"] = work(x, other_scales(weight, -2))
     return OracleCheck(
@@ -72,9 +72,9 @@ def experts_check(
     half = gate_up.shape[-2] // 2
 
     def exchanged() -> Packed:
-        own = None if gate_up.row_scales is None else gate_up.row_scales.roll(half, -1)
+        own = None if gate_up.matrix_scales is None else gate_up.matrix_scales.roll(1, -1)
         codes, scales = gate_up.codes.roll(half, -2), gate_up.scales.roll(half, -1)
-        return replace(gate_up, codes=codes, scales=scales, row_scales=own)
+        return replace(gate_up, codes=codes, scales=scales, matrix_scales=own)
 
     def oracle(make: Callable[[], tuple[Tensor, Tensor, Packed, Packed]]) -> Work:
         return lambda: (reference.experts(x.float(), *make()),)  # created late: other codes take 0.3 GB
@@ -86,12 +86,13 @@ def experts_check(
         "the neighbouring rows' scales of down": oracle(lambda: (weights, chosen, gate_up, other_scales(down))),
         "gate for up": oracle(lambda: (weights, chosen, exchanged(), down)),
     }
-    if gate_up.row_scales is not None and down.row_scales is not None:
-        mixups["the neighbouring rows' own scales of gate and up"] = oracle(
-            lambda: (weights, chosen, other_row_scales(gate_up), down)
+    if gate_up.matrix_scales is not None and down.matrix_scales is not None:
+        mixups["gate's own scales for up"] = oracle(lambda: (weights, chosen, other_matrix_scales(gate_up, -1), down))
+        mixups["the neighbouring expert's own scales of gate and up"] = oracle(
+            lambda: (weights, chosen, other_matrix_scales(gate_up, 0), down)
         )
-        mixups["the neighbouring rows' own scales of down"] = oracle(
-            lambda: (weights, chosen, gate_up, other_row_scales(down))
+        mixups["the neighbouring expert's own scale of down"] = oracle(
+            lambda: (weights, chosen, gate_up, other_matrix_scales(down, 0))
         )
     if gate_up.scales.shape[-2] > 1:
         mixups["the neighbouring groups' scales of gate and up"] = oracle(

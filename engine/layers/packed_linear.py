@@ -21,24 +21,24 @@ from engine.quant import BF16, Activations, Packed, Precision, Scheme, to_blocks
 
 
 class PackedWeight(nn.Module):
-    """The tensors of a packed weight (..., out, in), to be filled by a loader."""
+    """The tensors of a packed weight (..., out, in), of ``matrices`` on one another, to be filled by a loader."""
 
     codes: Tensor
     scales: Tensor
-    row_scales: Tensor | None
+    matrix_scales: Tensor | None
 
-    def __init__(self, shape: tuple[int, ...], scheme: Scheme, name: str) -> None:
+    def __init__(self, shape: tuple[int, ...], scheme: Scheme, name: str, matrices: int = 1) -> None:
         super().__init__()
         scheme.check(name, shape)
-        self.shape, self.scheme = shape, scheme
+        self.shape, self.scheme, self.matrices = shape, scheme, matrices
         self.block = 0  # rows per block, if the codes are in blocks: see ``for_processor``
-        self.register_buffer("row_scales", None)
-        for part, spec in scheme.tensors(shape).items():
+        self.register_buffer("matrix_scales", None)
+        for part, spec in scheme.tensors(shape, matrices).items():
             self.register_buffer(part, torch.empty(spec.shape, dtype=spec.dtype))
 
     @property
     def packed(self) -> Packed:
-        return Packed(self.codes, self.scales, self.scheme, self.row_scales, self.block)
+        return Packed(self.codes, self.scales, self.scheme, self.matrix_scales, self.block)
 
 
 class PackedLinear(nn.Module):
@@ -163,13 +163,16 @@ def install(network: nn.Module, precision: Precision, dtype: torch.dtype, activa
         if scheme is None:
             continue
 
-        def weight(name: str, shape: torch.Size, scheme: Scheme = scheme, path: str = path) -> PackedWeight:
-            return PackedWeight(tuple(shape), scheme, f"{path}.{name}")
+        def weight(
+            name: str, shape: torch.Size, matrices: int = 1, scheme: Scheme = scheme, path: str = path
+        ) -> PackedWeight:
+            return PackedWeight(tuple(shape), scheme, f"{path}.{name}", matrices)
 
         match module:
             case Experts():
                 packed: nn.Module = PackedExperts(
-                    weight("gate_up_proj", module.gate_up_proj.shape), weight("down_proj", module.down_proj.shape)
+                    weight("gate_up_proj", module.gate_up_proj.shape, matrices=2),
+                    weight("down_proj", module.down_proj.shape),
                 )
             case TokenTable():
                 packed = PackedTokenTable(weight("weight", module.weight.shape), dtype)
