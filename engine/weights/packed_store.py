@@ -141,14 +141,15 @@ def stored(state: State, checkpoint: TensorSource) -> Layout:
             key = f"{path}.{part}"
             layout[key] = Expected(spec.shape, (TYPES[spec.dtype],), path, partial(state.keep, key))
         rows = f"{path}.row_scales"
-        if rows in checkpoint.headers and layout.pop(f"{path}.matrix_scales", None):
+        if module.scheme.has_matrix_scales and rows in checkpoint.headers:
+            del layout[f"{path}.matrix_scales"]
             layout[rows] = Expected(module.shape[:-1], ("F32",), path, partial(_keep_row_scales, state, path))
     return layout
 
 
 def _keep_row_scales(state: State, path: str, scales: Tensor) -> None:
     """Scales of rows (..., out), as stores had them at first, where each matrix has one now."""
-    apart = scales.unflatten(-1, (state.packed[path].matrices, -1))
+    apart = scales.view(*scales.shape[:-1], state.packed[path].matrices, -1)
     if not torch.equal(apart.amin(-1), apart.amax(-1)):
         raise SafelightError(f"rows of {path} differ in scales that they share; convert the model again")
     state.keep(f"{path}.matrix_scales", apart[..., 0].contiguous())
