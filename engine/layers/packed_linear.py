@@ -55,12 +55,13 @@ class PackedLinear(nn.Module):
 
 
 class PackedExperts(nn.Module):
-    """E gated MLPs, as ``Experts``."""
+    """E gated MLPs, as ``Experts``; with ``rounds`` fused layers quantise activations of text to NVFP4."""
 
-    def __init__(self, gate_up_proj: PackedWeight, down_proj: PackedWeight) -> None:
+    def __init__(self, gate_up_proj: PackedWeight, down_proj: PackedWeight, rounds: bool = False) -> None:
         super().__init__()
         self.gate_up_proj = gate_up_proj
         self.down_proj = down_proj
+        self.rounds = rounds
 
     def forward(self, x: Tensor, weights: Tensor, chosen: Tensor) -> Tensor:
         """x (N, H), weights and chosen (N, K) -> (N, H)."""
@@ -152,7 +153,7 @@ def precision_in(network: nn.Module, precision: Precision) -> Precision:
 def install(network: nn.Module, precision: Precision, dtype: torch.dtype, activations: Activations = BF16) -> None:
     """Replace the layers that ``precision_in`` packs. The network has no weights yet (meta device).
 
-    Linear layers whose scheme has int8 kernels quantise their activations if ``activations`` says so.
+    Layers whose scheme has kernels for quantised activations quantise theirs if ``activations`` says so.
 
     Raises:
         SafelightError: a layer's inputs are not a multiple of the scheme's group size.
@@ -173,6 +174,7 @@ def install(network: nn.Module, precision: Precision, dtype: torch.dtype, activa
                 packed: nn.Module = PackedExperts(
                     weight("gate_up_proj", module.gate_up_proj.shape, matrices=2),
                     weight("down_proj", module.down_proj.shape),
+                    activations.experts and scheme in schemes("experts_w4a4", "triton"),
                 )
             case TokenTable():
                 packed = PackedTokenTable(weight("weight", module.weight.shape), dtype)
