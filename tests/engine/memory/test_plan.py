@@ -113,6 +113,8 @@ def test_the_real_shape_takes_eighteen_gb_at_most_on_a_card_with_kernels(free: A
     assert found.fits
     assert 15 * GB < found.total_bytes <= 18.0 * GB
     assert found.parts["activations"] == plan(REAL, 262_144).parts["activations"]  # nothing grows with the context
+    for name in ("nf4", "nvfp4"):
+        assert plan(REAL, 32_768, name).total_bytes < 18.0 * GB
     plain = plan(REAL, 32_768, "none")
     assert plain.parts["experts"] == 30 * 128 * 3 * 704 * 2816 * 2
     assert plain.parts["workspace"] > found.parts["workspace"]  # with (C, V) buffers
