@@ -27,7 +27,7 @@ CONTENT = {
     "dense": "dense MLP, self-conditioning",
     "embedding": "token table",
     "other": "norms, router, scalars, draft adapter",
-    "vision": "vision",
+    "vision": "vision tower",
     "kv_cache": "keys and values",
     "activations": "one pass through the layers",
     "workspace": "vocabulary stage, what steps keep",
