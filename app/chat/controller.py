@@ -53,6 +53,7 @@ class ChatController(QObject):
         self._scenes: dict[str, Scene] = {}  # of suggested prompts about drawings
         self._pictures = PictureSource(session.library.pictures.get)
         self.widget = self.page = page = ChatPage(self._options())
+        self.setParent(page)  # so that nothing arrives once the page is gone
         kept = PresetStore(context.folders.data)
         self.presets = PresetPicker(kept)
         page.composer.place_presets(self.presets)
