@@ -10,7 +10,18 @@ from engine.pictures.picture import (
     is_picture,
     open_picture,
     pixels,
+    read_picture,
     thumbnail,
 )
 
-__all__ = ["MOST_BYTES", "MOST_SIDE", "Picture", "data_url", "is_picture", "open_picture", "pixels", "thumbnail"]
+__all__ = [
+    "MOST_BYTES",
+    "MOST_SIDE",
+    "Picture",
+    "data_url",
+    "is_picture",
+    "open_picture",
+    "pixels",
+    "read_picture",
+    "thumbnail",
+]
