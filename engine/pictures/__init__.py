@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.pictures.cost import ImageCost
 from engine.pictures.picture import (
     MOST_BYTES,
     MOST_SIDE,
@@ -17,6 +18,7 @@ from engine.pictures.picture import (
 __all__ = [
     "MOST_BYTES",
     "MOST_SIDE",
+    "ImageCost",
     "Picture",
     "data_url",
     "is_picture",

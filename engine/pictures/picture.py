@@ -123,17 +123,20 @@ def thumbnail(picture: Picture, side: int) -> NDArray[np.uint8]:
         return np.array(_upright(colours, turn))
 
 
-def data_url(picture: Picture, side: int) -> str:
-    """A ``thumbnail`` as a JPEG in a URL, for a page; without what a camera noted of place and time.
+def data_url(picture: Picture, side: int, *, is_exact: bool = False) -> str:
+    """A ``thumbnail`` as a JPEG in a URL, upright and without what a camera noted of place and time.
+
+    ``is_exact``: as a PNG, unless its file is a JPEG.
 
     Raises:
         SafelightError: it is damaged.
     """
     from PIL import Image  # not before there is a picture
 
+    kind = "PNG" if is_exact and _format_of(picture.data, "the picture") != "JPEG" else "JPEG"
     file = io.BytesIO()
-    Image.fromarray(thumbnail(picture, side)).save(file, "JPEG", quality=90)
-    return f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"
+    Image.fromarray(thumbnail(picture, side)).save(file, kind, quality=90)
+    return f"data:image/{kind.lower()};base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
 @contextmanager
