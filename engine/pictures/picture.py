@@ -16,12 +16,14 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import SafelightError, quoted
+from engine.files import read_bytes
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -89,6 +91,18 @@ def open_picture(data: bytes, name: str = "") -> Picture:
         image.load()
         width, height = image.size if _orientation(image) < 5 else image.size[::-1]
     return Picture(hashlib.sha256(data).hexdigest(), data, width, height)
+
+
+def read_picture(path: Path) -> Picture:
+    """The picture of a file.
+
+    Raises:
+        SafelightError: it cannot be read, or as ``open_picture``.
+    """
+    try:
+        return open_picture(read_bytes(path, MOST_BYTES), path.name)
+    except OSError as error:
+        raise SafelightError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
 def pixels(picture: Picture) -> NDArray[np.uint8]:
