@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from PySide6.QtCore import QStandardPaths, Qt, Signal, Slot
+from PySide6.QtCore import QStandardPaths, Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
-    QComboBox,
     QFileDialog,
     QProgressBar,
     QStackedWidget,
@@ -18,10 +17,10 @@ from PySide6.QtWidgets import (
 
 from app.decisions.table.detail import RowDetail
 from app.decisions.table.rows import RowsView
+from app.design.choice_box import ChoiceBox
 from app.design.controls import Elided, FlowLayout, FocusGroup, button, group, label
 from app.design.fonts import px
 from app.design.tokens import Theme
-from app.settings.fields import ChoiceBox
 from app.state.decisions.board import Order, RowBoard
 from app.system.i18n import tr
 from engine.tasks.decisions.table import STATE_COLUMNS, CsvTable
@@ -56,7 +55,7 @@ class DecisionTable(QWidget):
         self.open = button(tr("Open a table…"), tr("Open a table from a CSV file"), role="plain")
         self.about = ChoiceBox()
         self.about.setEditable(True)
-        self.about.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
+        self.about.setInsertPolicy(ChoiceBox.InsertPolicy.NoInsert)
         self.about.setAccessibleName(tr("Column of the states"))
         self.about.setToolTip(
             tr("The column that the questions are about, or a text with columns in it: {name} has {coins} coins.")
@@ -67,7 +66,6 @@ class DecisionTable(QWidget):
         self.stop = button(tr("Stop"), tr("Stop deciding rows"), role="plain")
         self.filter = ChoiceBox()
         self.filter.setAccessibleName(tr("Which rows are shown"))
-        self.filter.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         for value, title in FILTERS:
             self.filter.addItem(tr(title), value)
         self.export = button(tr("Save the results…"), tr("Save the results as CSV"))

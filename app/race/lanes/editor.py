@@ -8,10 +8,11 @@ from dataclasses import replace
 from PySide6.QtCore import QEvent, Signal, Slot
 from PySide6.QtWidgets import QCheckBox, QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
+from app.design.choice_box import ChoiceBox
 from app.design.controls import FlowLayout, button, chain_tabs, label
 from app.design.fonts import px
 from app.settings.decoders import settings_of
-from app.settings.fields import ChoiceBox, NumberBox, WholeBox, choice_box, flag_box, number_box, show_decoders
+from app.settings.fields import NumberBox, WholeBox, choice_box, flag_box, number_box, show_decoders
 from app.settings.spec import DECODER, SAMPLER, Setting
 from app.state.race.lanes import LaneSpec
 from app.system.i18n import tr
