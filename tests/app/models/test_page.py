@@ -554,3 +554,11 @@ def test_every_control_has_a_name_and_the_keyboard_stays(qtbot: QtBot, hub: Hub,
     hub.gate.set()
     until(qtbot, row, "resume", "cancel")
     assert page.focusWidget() is row.buttons["resume"]
+
+
+def test_a_narrow_page_shows_all_of_its_buttons(page: ModelsPage) -> None:
+    page.resize(360, 600)
+    page.show()
+    frame = page.frame
+    for made in (frame.add_server, frame.add_file, frame.add):
+        assert made.mapTo(frame, made.rect().bottomRight()).x() < frame.viewport().width()
