@@ -174,6 +174,16 @@ def quantize(
     return convert(ModelFolder.open(source), destination, quantization, device, progress, cancel)
 
 
+def check_packs(quantization: str) -> None:
+    """
+    Raises:
+        SafelightError: it leaves weights as they are, which no packed store has.
+    """
+    if quantization == "none":
+        known = ", ".join(name for name in PRECISIONS if name != "none")
+        raise SafelightError(f"a packed store needs a quantization; use auto, {known}")
+
+
 def convert(
     source: ModelFolder,
     destination: Path,
@@ -183,9 +193,7 @@ def convert(
     cancel: Cancel | None = None,
 ) -> packed_store.Manifest:
     """As ``quantize``, of a model that is open."""
-    if quantization == "none":
-        known = ", ".join(name for name in PRECISIONS if name != "none")
-        raise SafelightError(f"a packed store needs a quantization; use auto, {known}")
+    check_packs(quantization)
     weights = source.weights(quantization, device, None, PRECISIONS[DEFAULT])
     if weights.manifest is not None:
         raise SafelightError(f"{source.path} is packed already; load it as it is")
