@@ -74,6 +74,7 @@ class TopBar(QWidget):
         self.chooser.setToolTip(tr("Which model answers (Ctrl+M)"))
         self.chooser.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.chooser.setMinimumContentsLength(16)
+        self.chooser.setPlaceholderText(tr("No model"))
         self.chooser.activated.connect(self._choose)
         self.facts = label("", "caption")
         self.strip = _tool(tr("Sampler"), tr("Sampler"), tr("Show or hide the sampler (Ctrl+Shift+S)"))
