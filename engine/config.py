@@ -335,6 +335,12 @@ class GenerationConfig:
         return all(name in ("", BLOCK_DIFFUSION) for name in names)
 
     @property
+    def denoises(self) -> bool:
+        """Whether some blocks begin as uniform noise."""
+        names = (self.thought_decoder, self.answer_decoder)
+        return any((name or self.decoder) in ("", BLOCK_DIFFUSION) for name in names)
+
+    @property
     def rewrites(self) -> bool:
         """Whether doubtful spans may be written anew."""
         return self.verify and self.verify_rewrites > 0

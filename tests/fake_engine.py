@@ -22,6 +22,7 @@ from engine import (
     StepFinished,
 )
 from engine.errors import Sentence
+from engine.pictures import ImageCost
 from engine.service import Capabilities, LocalBackend, RunRequest
 from tests.written import written_run
 
@@ -68,14 +69,13 @@ def written(messages: Iterable[Any], tools: Iterable[Any] = ()) -> str:
     return " ".join([*said, *map(json.dumps, tools)])
 
 
-def image_cost(_width: int, _height: int, image_tokens: int) -> int:
-    """An image takes all that it may, between two tokens."""
-    return image_tokens + 2
+IMAGE_COST = ImageCost(48)
 
 
 def image_sizes(messages: Iterable[Any], image_tokens: int) -> list[int]:
     """What each takes without those two."""
-    return [image_tokens for message in messages for _image in message.get("images", ())]
+    images = [image for message in messages for image in message.get("images", ())]
+    return [IMAGE_COST.soft_tokens(image["width"], image["height"], image_tokens) for image in images]
 
 
 def seeing(ids: list[int], *_pictures: object) -> Generator[None, None, list[int]]:
@@ -150,7 +150,7 @@ class FakeEngine(LocalBackend):
             compute_path=Sentence("plain torch: the weights are not packed"),
             threads=threads or 1,
             load_seconds=0.1,
-            vision=SimpleNamespace(cost=image_cost, config=sees) if self.able.images else None,
+            vision=SimpleNamespace(cost=IMAGE_COST, config=sees) if self.able.images else None,
             image_sizes=image_sizes,
             seeing=seeing,
             chat_ids=self.chat_ids,

@@ -11,13 +11,13 @@ from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QApplication
 
 from app.bridge.remote_access import only_text
-from app.chat.composer.picture_files import drawing_of
 from app.chat.page import ChatPage
 from app.chat.regenerating import Regenerating
 from app.chat.replaying import Replaying, run_of
 from app.chat.view_options import ViewOptions
 from app.context import AppContext
 from app.design.notice import Notice
+from app.pictures.files import drawing_of
 from app.pictures.source import PictureSource
 from app.presets.picker import PresetPicker
 from app.presets.preset import Preset
@@ -53,6 +53,7 @@ class ChatController(QObject):
         self._scenes: dict[str, Scene] = {}  # of suggested prompts about drawings
         self._pictures = PictureSource(session.library.pictures.get)
         self.widget = self.page = page = ChatPage(self._options())
+        self.setParent(page)  # so that nothing arrives once the page is gone
         kept = PresetStore(context.folders.data)
         self.presets = PresetPicker(kept)
         page.composer.place_presets(self.presets)

@@ -102,8 +102,10 @@ def _part(name: str) -> str:
     return "embedding" if "embed_tokens." in name or "lm_head." in name else "other"  # norms, router, scalars
 
 
-def parts(build: Build, config: ModelConfig, mode: Mode, context: int) -> dict[str, int]:
+def parts(build: Build, config: ModelConfig, mode: Mode, context: int, draft: int = 0) -> dict[str, int]:
     """All bytes by part, with ``context`` tokens of committed text and a canvas behind them.
+
+    draft: numbers of the adapter that a model drafts with, counted among the other weights.
 
     activations: the peak of a pass through the layers. workspace: what the vocabulary stage needs beyond that, as the
     two take turns, and what stays from step to step. With kernels a pass is one of prefill, and a step has memory of
@@ -111,6 +113,7 @@ def parts(build: Build, config: ModelConfig, mode: Mode, context: int) -> dict[s
     On a CPU alone: process, the program itself. On CUDA alone: cuda_context.
     """
     counted = weights(build, config, mode.precision, mode.dtype)
+    counted = counted | {"other": counted["other"] + draft * mode.dtype.itemsize}
     if not mode.on_cpu:
         counted = counted | {"vision": 0}  # parked on the host
     if mode.has_kernels and config.denoises:

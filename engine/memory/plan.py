@@ -76,6 +76,7 @@ class Plan:
             "longest_context": self.longest,
             "advice": self.advice,
             "notes": list(self.notes),
+            "copy_bytes": self.copy_bytes,
         }
 
 
@@ -88,6 +89,7 @@ class Subject:
     build: footprint.Build
     stored: Precision | None  # how its weights are packed already; None: they are not
     notes: tuple[str, ...] = ()  # what is to be said of its checkpoint
+    draft: int = 0  # numbers of the adapter that it drafts with
 
 
 def count(model: Subject, place: Placement, context: int | None, quantization: str, dtype: str) -> Plan:
@@ -116,7 +118,7 @@ def count(model: Subject, place: Placement, context: int | None, quantization: s
         return footprint.Mode.of(place.device, number, precision)
 
     def parts(precision: Precision, tokens: int) -> dict[str, int]:
-        return footprint.parts(model.build, config, mode(precision), tokens)
+        return footprint.parts(model.build, config, mode(precision), tokens, model.draft)
 
     def total(precision: Precision, tokens: int) -> int:
         return sum(parts(precision, tokens).values())

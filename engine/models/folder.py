@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from engine import catalog, store_files
+from engine.adapters.draft import draft_numbers
 from engine.config import ModelConfig
 from engine.errors import SafelightError
 from engine.files import read_json
@@ -51,6 +52,11 @@ class ModelFolder:
             SafelightError: in a way that cannot be read.
         """
         return Published.read(self.path, self.raw)
+
+    @property
+    def drafts(self) -> bool:
+        """Whether its family drafts its own text, by the checkpoint's adapter where there is one."""
+        return "self_speculation" in self.family.decoders
 
     @cached_property
     def stored(self) -> StoredWeights:
@@ -112,7 +118,8 @@ class ModelFolder:
         check_quantization(quantization)
         place = choose(device, dtype)
         config, stored, notes = self._described(quantization)
-        model = Subject(self.path.name, config, self.family.build, stored, tuple(notes))
+        draft = draft_numbers(self.path) if self.drafts else 0
+        model = Subject(self.path.name, config, self.family.build, stored, tuple(notes), draft)
         return count(model, place, context, quantization, dtype)
 
     def _described(self, quantization: str) -> tuple[ModelConfig, Precision | None, list[str]]:
@@ -187,6 +194,16 @@ def quantize(
     return convert(ModelFolder.open(source), destination, quantization, device, progress, cancel, keep_vision)
 
 
+def check_packs(quantization: str) -> None:
+    """
+    Raises:
+        SafelightError: it leaves weights as they are, which no packed store has.
+    """
+    if quantization == "none":
+        known = ", ".join(name for name in PRECISIONS if name != "none")
+        raise SafelightError(f"a packed store needs a quantization; use auto, {known}")
+
+
 def convert(
     source: ModelFolder,
     destination: Path,
@@ -197,9 +214,7 @@ def convert(
     keep_vision: bool = False,
 ) -> packed_store.Manifest:
     """As ``quantize``, of a model that is open."""
-    if quantization == "none":
-        known = ", ".join(name for name in PRECISIONS if name != "none")
-        raise SafelightError(f"a packed store needs a quantization; use auto, {known}")
+    check_packs(quantization)
     if source.stored.manifest is not None:
         raise SafelightError(f"{source.path} is packed already; load it as it is")
     weights = source.weights(quantization, device, None, PRECISIONS[DEFAULT], keep_vision)

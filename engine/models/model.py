@@ -30,7 +30,6 @@ from engine.models.folder import ModelFolder
 from engine.models.network import Network
 from engine.models.prompt import image_starts, with_image_tokens, with_rows
 from engine.models.registry import Family
-from engine.models.vision.preprocess import soft_tokens
 from engine.models.vision.reader import ImageReader, drained
 from engine.pictures import Picture
 from engine.quant import Precision
@@ -225,7 +224,7 @@ class Model:
             SafelightError: there are some, and the model cannot see.
         """
         images = [image for message in messages for image in message.get("images") or ()]
-        return [soft_tokens(image["width"], image["height"], self._vision().config, image_tokens) for image in images]
+        return [self._vision().cost.soft_tokens(image["width"], image["height"], image_tokens) for image in images]
 
     def with_images(
         self, ids: Sequence[int], messages: Sequence[Message], pictures: Sequence[Picture], image_tokens: int
@@ -296,7 +295,6 @@ def load_model(
     counted = choose_threads(config, threads)
     weights = opened.weights(quantization, placement.device, placement.dtype, found.precision)
     network = weights.load(progress, cancel)
-    drafts = "self_speculation" in opened.family.decoders
     free = free_bytes(placement.device)
     return Model(
         name=folder.name,
@@ -312,7 +310,7 @@ def load_model(
         precision=weights.precision,
         threads=counted if placement.device.type == "cpu" else 0,
         most_threads=(threads or available_threads()) if placement.device.type == "cpu" else 0,
-        draft=read_draft(folder, network, placement.device, placement.dtype, free) if drafts else None,
+        draft=read_draft(folder, network, placement.device, placement.dtype, free) if opened.drafts else None,
     )
 
 

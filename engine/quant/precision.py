@@ -96,16 +96,19 @@ DEFAULT = "int4"  # smaller error than nf4 for a quarter bit more, and half the 
 
 @dataclass(frozen=True)
 class Activations:
-    """Which products quantise their activations to int8, in groups of 128 of a row, to run on 8-bit matrix units.
+    """Which products quantise their activations, to run on 8-bit or 4-bit matrix units.
 
     The rule: all are off, for every model and card, until measurements on a card have shown that the kernels are right
     and faster. Those may be on that keep the steps per canvas within 2 % (``tests.bench.activations``). Until
     then, only benchmarks turn one on.
     """
 
+    # To int8, in groups of 128 of a row:
     linears: bool = False  # with 8-bit weights
     head: bool = False
     soft: bool = False  # the soft embedding, whose activations are probabilities
+    # To NVFP4, with weights in it, on cards from compute capability 10.0 on:
+    experts: bool = False  # of text alone: a canvas, whose rows are few, waits for the weights in any case
 
     @property
     def names(self) -> list[str]:

@@ -13,9 +13,9 @@ from torch.func import functional_call
 from engine.config import VisionConfig
 from engine.memory.footprint import image_pass, lent_bytes
 from engine.memory.plan import spare_bytes
-from engine.models.vision.preprocess import patches, soft_tokens
+from engine.models.vision.preprocess import patches
 from engine.models.vision.tower import VisionTower
-from engine.pictures import Picture, pixels
+from engine.pictures import ImageCost, Picture, pixels
 
 T = TypeVar("T")
 
@@ -37,9 +37,10 @@ class ImageReader:
     def config(self) -> VisionConfig:
         return self._tower.config
 
-    def cost(self, width: int, height: int, image_tokens: int) -> int:
-        """Tokens of a prompt that an image of so many pixels takes, with the two that it stands between."""
-        return soft_tokens(width, height, self.config, image_tokens) + 2
+    @property
+    def cost(self) -> ImageCost:
+        """The tokens that an image takes."""
+        return ImageCost(self.config.tile_size)
 
     @staticmethod
     def key(picture: Picture, image_tokens: int) -> str:

@@ -137,8 +137,8 @@ def test_the_model_is_shown_what_was_dropped(chat: ChatController, fake: FakeEng
     composer.send.click()
     assert composer.hint.text() == "Write what to do with the picture."
     composer.set_text("What is it?")
-    assert composer.pictures.chips[0].facts.text() == "60 × 20 · 282 tokens"
-    qtbot.waitUntil(lambda: composer.meter.fit is not None and composer.meter.fit.tokens == 3 + 282)
+    assert composer.pictures.chips[0].facts.text() == "60 × 20 · 254 tokens"
+    qtbot.waitUntil(lambda: composer.meter.fit is not None and composer.meter.fit.tokens == 3 + 254)
     assert sent(chat, qtbot, composer.send.click) == (RED,)
     assert composer.pictures.pictures == ()
     assert fake.configs[-1].image_tokens == 280

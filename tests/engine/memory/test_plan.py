@@ -113,6 +113,8 @@ def test_the_real_shape_takes_eighteen_gb_at_most_on_a_card_with_kernels(free: A
     assert found.fits
     assert 15 * GB < found.total_bytes <= 18.0 * GB
     assert found.parts["activations"] == plan(REAL, 262_144).parts["activations"]  # nothing grows with the context
+    for name in ("nf4", "nvfp4"):
+        assert plan(REAL, 32_768, name).total_bytes < 18.0 * GB
     plain = plan(REAL, 32_768, "none")
     assert plain.parts["experts"] == 30 * 128 * 3 * 704 * 2816 * 2
     assert plain.parts["workspace"] > found.parts["workspace"]  # with (C, V) buffers
@@ -200,6 +202,15 @@ def test_packed_weights_are_the_networks_to_the_byte(name: str) -> None:
 def stored_bytes(folder: Path) -> int:
     files = [safe_open(file, framework="pt") for file in folder.glob("*.safetensors")]
     return sum(file.get_tensor(name).nbytes for file in files for name in file.keys())  # noqa: SIM118
+
+
+def test_the_adapter_that_a_model_drafts_with_is_counted(tmp_path: Path) -> None:
+    whole, bare = catalog.resolve(catalog.MASKED), tmp_path / "bare"
+    shutil.copytree(whole, bare, ignore=shutil.ignore_patterns("linear_spec_lora"))
+    with safe_open(whole / "linear_spec_lora" / "adapter_model.safetensors", "pt") as file:
+        numbers = sum(file.get_tensor(name).numel() for name in file.keys())  # noqa: SIM118
+    found, without = (plan(str(folder), None, "none", "cpu", "float32").parts["other"] for folder in (whole, bare))
+    assert found == without + 4 * numbers
 
 
 def test_a_store_is_counted_as_it_is_stored(tmp_path: Path, free: Any) -> None:
