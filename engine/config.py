@@ -194,6 +194,11 @@ class ModelConfig:
         """Whether every expert is computed for every token, where experts are not packed."""
         return self.num_experts <= DENSE_EXPERTS
 
+    @property
+    def largest_image(self) -> int:
+        """The most tokens that an image takes, which are read at once; 0 where the model sees none."""
+        return 0 if self.vision is None else min(IMAGE_TOKENS[-1], self.max_position_embeddings)
+
 
 @dataclass(frozen=True)
 class GenerationConfig:

@@ -41,7 +41,7 @@ class GoingOn(QObject):
     ended = Signal()
 
     def __init__(self, context: AppContext, player: Player, forks: ForkPanel, influence: InfluenceView) -> None:
-        super().__init__()
+        super().__init__(player)
         self._context, self._player, self._forks, self._influence = context, player, forks, influence
         self._asked: RunRequest | None = None  # under way
         self._waiting: Callable[[], object] | None = None  # for the run's model to be loaded

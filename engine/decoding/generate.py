@@ -29,6 +29,7 @@ from engine.decoding.protocols import (
     Pass,
     Passes,
     Prefill,
+    ReadImages,
     ScoreTokens,
     T,
 )
@@ -338,6 +339,11 @@ def perform(model: BlockDenoiser, wanted: Pass) -> None:
                 )
         case LaunchStep():
             wanted.program.launch(wanted.index)
+        case ReadImages():
+            try:
+                next(wanted.reading)
+            except StopIteration as end:
+                wanted.prompt = end.value
 
 
 def _score(model: BlockDenoiser, wanted: ScoreTokens) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import (
-    QComboBox,
     QGridLayout,
     QHBoxLayout,
     QListWidget,
@@ -21,7 +19,8 @@ from PySide6.QtWidgets import (
 )
 
 from app.canvas.words import token_words
-from app.design.controls import Hairline, button, label
+from app.design.choice_box import ChoiceBox
+from app.design.controls import Hairline, button, label, plain_tip
 from app.design.fonts import px
 from app.inspector.forks.spans import Spans, fit_rows
 from app.inspector.words import banned_in_words, pinned_in_words, put_in_words, share_in_words
@@ -76,9 +75,9 @@ class ForkPanel(QWidget):
         self._shown: tuple[list[RunItem], str] = [], ""  # the tree, and the run that is looked at
         self.setAccessibleName(tr("Fork the run"))
         self.place = label("", "setting", wrap=True)
-        self.token = QComboBox()
+        self.token = ChoiceBox()
         self.token.setEditable(True)
-        self.token.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
+        self.token.setInsertPolicy(ChoiceBox.InsertPolicy.NoInsert)
         self.token.setAccessibleName(tr("Token"))
         self.token.setToolTip(tr("One of the recorded candidates, or any text that is one token"))
         self.pin = button(tr("Pin"), tr("Pin the selected cell to the token"), tip=tr("It never changes from here on"))
@@ -186,7 +185,7 @@ class ForkPanel(QWidget):
         for run in runs:
             item, parent = items[run.id], items.get(run.parent)
             item.setData(0, Qt.ItemDataRole.UserRole, run.key)
-            item.setToolTip(0, f"<qt>{html.escape(run.title)}</qt>")
+            item.setToolTip(0, plain_tip(run.title))
             item.setDisabled(not run.key)
             if parent is None or parent is item:
                 self.tree.addTopLevelItem(item)
