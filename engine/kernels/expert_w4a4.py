@@ -11,8 +11,8 @@ Inputs are then in another order, the same in each group of eight, 0 4 1 5 2 6 3
 
 Floor, 1024 tokens of a prompt in the real model, 8192 pairs: 97 GFLOP, 428 MB. RTX 5090, by its published rates (1676
 TFLOPS, 1.79 TB/s): 58 µs of arithmetic, 239 of memory; in bf16 465 µs of arithmetic. A canvas has a quarter of the
-pairs, and memory is its floor in either. Counted in machine code: gate_up LOOP_UP instructions a thread for 16 matrix
-instructions, down LOOP_DOWN. Not measured: no card has run it, so that it is off, see ``engine.quant.Activations``.
+pairs, and memory is its floor in either. Counted in machine code: gate_up 212 instructions for 32 of matrix units, down
+226; the units take longer. Not measured: no card has run it, so that it is off, see ``engine.quant.Activations``.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
