@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import Qt
@@ -62,6 +63,15 @@ def test_lanes_are_added_changed_removed_and_remembered(qtbot: QtBot, page: Race
     editor.decoder.setCurrentIndex(0)
     editor.decoder.activated.emit(0)
     assert page.lanes.specs[2] == LaneSpec(SKILLS, "block_diffusion")  # that setting is not of this decoder
+    assert not editor.boxes["verify_rewrites"].isVisible()
+    thoughts = editor.mixed["thought_decoder"]
+    thoughts.setCurrentIndex(thoughts.findData("autoregressive"))
+    thoughts.activated.emit(thoughts.currentIndex())
+    editor.flags["verify"].click()
+    assert page.lanes.specs[2].changes == {"thought_decoder": "autoregressive", "verify": True}
+    assert editor.boxes["verify_rewrites"].isVisible()
+    assert bar.chips[2].text() == "3  Safelight Skills · Autoregressive, then Block diffusion"
+    assert bar.chips[2].toolTip() == "Decoding of thoughts: Autoregressive · Verify blocks"
     editor.duplicate.click()
     assert not bar.add.isVisible()
     assert not editor.duplicate.isEnabled()
@@ -71,7 +81,7 @@ def test_lanes_are_added_changed_removed_and_remembered(qtbot: QtBot, page: Race
     assert editor.isVisible()
     editor.close_button.click()
     assert not bar.chips[0].isChecked()
-    page.lanes.change(2, SHORT)
+    page.lanes.change(2, replace(SHORT, changes={"thought_decoder": "autoregressive", "verify": True, "window": 4}))
     page.lanes.remember()
     again = opened(qtbot, open_context())
     assert again.lanes.specs == page.lanes.specs

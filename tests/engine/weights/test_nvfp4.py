@@ -52,7 +52,7 @@ def test_it_loads_as_it_is(
 ) -> None:
     folder, meant = folders[publisher]
     model = load_model(folder, device="cpu", dtype="float32")
-    assert model.precision == Precision(NVFP4, PUBLISHERS[publisher], INT8, INT8)
+    assert model.precision == Precision(NVFP4, PUBLISHERS[publisher], INT8, INT8, INT8)
     found = logits(model)
     assert relative(found, oracle(source, {**meaning(source, "int4"), **meant})) <= 1e-5
     for name, weight in meant.items():
@@ -100,7 +100,7 @@ def test_a_store_with_scales_of_rows_is_read(
 
 def test_it_is_planned_for(folders: dict[str, tuple[Path, dict[str, Tensor]]], tmp_path: Path) -> None:
     found = plan(folders["modelopt"][0], 32, device="cpu")
-    assert (found.quantization, found.precision) == ("as stored", Precision(NVFP4, INT8, INT8, INT8))
+    assert (found.quantization, found.precision) == ("as stored", Precision(NVFP4, INT8, INT8, INT8, INT8))
     assert any("8-bit key-value cache; that is ignored" in note for note in found.notes)
     assert not any("cache" in note for note in plan(folders["compressed-tensors"][0], 32, device="cpu").notes)
     (tmp_path / "config.json").write_bytes((folders["modelopt"][0] / "config.json").read_bytes())
