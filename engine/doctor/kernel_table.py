@@ -294,8 +294,8 @@ def _w4a4(capability: int) -> list[Build]:
     rows = {"K": HIDDEN, "SPLIT": True, "GROUPS": 256}
     return [
         Build(
-            "w4a4", "quantize w4a4", capability, expert_w4a4.quantize_kernel, rows, CodeBudget(registers=128), warps=4,
-            types={"codes_ptr": "u8", "scales_ptr": "u8", "wholes_ptr": number},
+            "w4a4", "quantize w4a4", capability, expert_w4a4.quantize_rows_kernel, rows, CodeBudget(registers=128),
+            warps=4, types={"codes_ptr": "u8", "scales_ptr": "u8", "wholes_ptr": number},
         ),
         *(
             Build(
