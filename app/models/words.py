@@ -51,6 +51,7 @@ def action_text(action: Action, entry: ModelEntry, job: JobKind | None = None, *
         "cancel": cancel,
         "verify": tr("Check the files"),
         "convert": tr("Import") if entry.state == "gguf" else tr("Make a 4-bit copy"),
+        "convert_but_vision": tr("Make one with vision in bf16"),
         "delete": tr("Delete from disk…"),
         "remove": tr("Remove from the list"),
     }[action]
@@ -67,6 +68,7 @@ def action_tip(action: Action) -> str:
         "cancel": tr("Leaves nothing of it behind"),
         "verify": tr("Reads all files and compares their hashes"),
         "convert": tr("Writes a copy with 4-bit experts to the data folder; the original stays"),
+        "convert_but_vision": tr("Writes a 4-bit copy whose part that reads pictures stays as it is, not in 8 bits"),
         "delete": tr("Removes its files from this computer"),
         "remove": tr("Its files stay where they are"),
     }[action]
@@ -162,7 +164,7 @@ def disk_line(entry: ModelEntry, free: int, folder: Path, copy: int = 0) -> str:
 def packed_line(errors: Mapping[str, float]) -> str:
     """What a conversion changed, by part of the model."""
     names = {"experts": tr("experts"), "attention": tr("attention"), "dense": tr("dense layers")}
-    names |= {"embedding": tr("token table")}
+    names |= {"embedding": tr("token table"), "vision": tr("vision tower")}
     parts = (f"{names[part]} {error:.1%}" for part, error in errors.items() if part in names)
     return tr("✓ Packed. Relative error of the weights (RMS): {parts}", parts=", ".join(parts))
 

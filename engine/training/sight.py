@@ -51,8 +51,10 @@ def soft_tokens(tower: VisionTower, pixels: Tensor, size: Tensor) -> Tensor:
     corner = side * torch.stack([tile % size[:, 1:], (tile // size[:, 1:]).minimum(size[:, :1] - 1)], dim=-1)
     places = (corner[:, :, None] + within).flatten(1, 2)  # (B, P, 2); behind a picture's own they mean nothing
     there = (tile < size.prod(dim=1, keepdim=True)).repeat_interleave(PATCHES, dim=1)
-    x = tower.look(values.float() / 255, places, there[:, None, None])
-    return tower.project(x.view(len(x), -1, PATCHES, x.shape[-1]))
+    x, rope = tower.embedded_at(values.float() / 255, places)
+    for block in tower.layers:
+        x = block(x, rope, there[:, None, None])
+    return tower.projected_tiles(x.view(len(x), -1, PATCHES, x.shape[-1]))
 
 
 def sight_loss(

@@ -5,6 +5,9 @@ Images of one size go through it as a batch; those of several sizes in turn. All
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
 import torch
 from torch import Tensor, nn
 
@@ -49,7 +52,7 @@ class VisionAttention(nn.Module):
         self.k_norm = RMSNorm(config.head_dim, config.rms_norm_eps)
         self.v_norm = RMSNorm(config.head_dim, config.rms_norm_eps, with_scale=False)
 
-    def forward(self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | None = None) -> Tensor:
         """x (B, P, H); rope two of (B or 1, 1, P, 2, D/2); mask (B, 1, 1, P), True where seen -> (B, P, H)."""
 
         def heads(projection: nn.Module, norm: nn.Module) -> Tensor:
@@ -77,11 +80,21 @@ class VisionBlock(nn.Module):
         self.pre_feedforward_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.post_feedforward_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
 
-    def forward(self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | None = None) -> Tensor:
         """x (B, P, H); rope and mask as the attention takes them -> (B, P, H)."""
         x = x + self.post_attention_layernorm(self.self_attn(self.input_layernorm(x), rope, mask))
         out: Tensor = x + self.post_feedforward_layernorm(self.mlp(self.pre_feedforward_layernorm(x)))
         return out
+
+
+Call: TypeAlias = Callable[..., Tensor]
+"""Takes a module and what it is given; whoever reads an image a layer at a time may have the weights elsewhere."""
+
+
+def plainly(module: nn.Module, *given: Any) -> Tensor:
+    """What a module makes of what it is given."""
+    found: Tensor = module(*given)
+    return found
 
 
 class VisionTower(nn.Module):
@@ -118,27 +131,36 @@ class VisionTower(nn.Module):
         Raises:
             SafelightError: a side is longer than the positions that the model knows.
         """
+        x, rope = self.embedded(values, rows, columns)
+        for block in self.layers:
+            x = block(x, rope)
+        return self.projected(x, rows, columns)
+
+    def embedded(
+        self, values: Tensor, rows: int, columns: int, call: Call = plainly
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """What goes into the first layer (B, P, H), and the rotations that all of them take. Raises as ``forward``."""
         if max(rows, columns) > (most := self.config.position_embedding_size):
             raise SafelightError(
                 f"the image is {columns} x {rows} patches; this model knows {most} along a side: use fewer image tokens"
             )
         places = torch.cartesian_prod(torch.arange(rows), torch.arange(columns)).flip(-1).to(values.device)
-        x = self.look(values, places[None])
+        return self.embedded_at(values, places[None], call)
+
+    def embedded_at(self, values: Tensor, places: Tensor, call: Call = plainly) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """As ``embedded``, of patches in any order at places (B or 1, P, 2) of column and row."""
+        x = call(self.patch_embedder, values, places)
+        return x, self._rope(places[:, None], x.dtype)
+
+    def projected(self, x: Tensor, rows: int, columns: int, call: Call = plainly) -> Tensor:
+        """What comes out of the last layer (B, P, H) -> soft tokens (B, tiles, text_size)."""
         side = self.config.pooling_kernel_size
         tiles = x.view(len(x), rows // side, side, columns // side, side, -1).transpose(2, 3)
-        return self.project(tiles.reshape(len(x), -1, side**2, x.shape[-1]))
+        return self.projected_tiles(tiles.reshape(len(x), -1, side**2, x.shape[-1]), call)
 
-    def look(self, values: Tensor, places: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Patches in any order through all layers: values (B, P, 3 * patch ** 2), places (B or 1, P, 2) -> (B, P, H).
-
-        Args:
-            mask: (B, 1, 1, P), True where there is a patch; None: everywhere.
-        """
-        x: Tensor = self.patch_embedder(values, places)
-        rope = self._rope(places[:, None], x.dtype)
-        for block in self.layers:
-            x = block(x, rope, mask)
-        return x
+    def projected_tiles(self, x: Tensor, call: Call = plainly) -> Tensor:
+        """As ``projected``, tile by tile: (B, tiles, patches of one, H) -> (B, tiles, text_size)."""
+        return call(self.projection, self.projection_norm(self._pooled(x)))
 
     def _rope(self, places: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Cosines and sines (..., P, 2, D/2) of columns and rows (..., P, 2)."""
@@ -146,18 +168,12 @@ class VisionTower(nn.Module):
         exponents = torch.arange(0, half, 2, dtype=torch.float32, device=places.device) / half
         return cos_sin(places, 1.0 / self.config.rope_theta**exponents, dtype)
 
-    def project(self, x: Tensor) -> Tensor:
-        """Each tile's patches to its soft token, by their mean, times sqrt(H) and standardised.
-
-        Args:
-            x: (B, tiles, patches, H) of ``look``.
-
-        Returns:
-            (B, tiles, text_size).
-        """
+    def _pooled(self, x: Tensor) -> Tensor:
+        """The mean of each tile's patches, times sqrt(H) and standardised: (B, tiles, patches, H) -> (B, tiles, H)."""
         pooled: Tensor = x.float().mean(dim=2).to(x.dtype)  # the reference rounds here
         wide = pooled.float() * self.config.hidden_size**0.5
         if self.std_bias is not None and self.std_scale is not None:
-            wide = (wide - self.std_bias.float()) * self.std_scale.float()
-        out: Tensor = self.projection(self.projection_norm(wide.to(x.dtype)))
-        return out
+            bias, scale = (part.to(wide.device).float() for part in (self.std_bias, self.std_scale))
+            wide = (wide - bias) * scale
+        rounded: Tensor = wide.to(x.dtype)
+        return rounded
