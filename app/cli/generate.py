@@ -44,7 +44,7 @@ def add(commands: options.Commands) -> None:
 def run(args: argparse.Namespace) -> int:
     changes, wanted = options.sampler_changes(args), formats.output_format(args)
     prompt = options.read_text("-")[0].rstrip("\n") if args.prompt == "-" else args.prompt
-    if not prompt.strip():
+    if not (prompt.strip() or args.image):
         raise SafelightError("the prompt is empty; write something first")
     try:
         prompt.encode()

@@ -46,6 +46,7 @@ class DecisionsController(QObject):
         super().__init__()
         self._context = context
         self.widget = self.page = page = DecisionsPage(context.theme, context.values.reduced_motion)
+        self.setParent(page)  # so that nothing arrives once the page is gone
         self.decider = StateDecider(context, self)
         self.rows = TableDecider(context, page.table, self)
         self.fitter = TrustFitter(page.calibration, self)

@@ -97,6 +97,8 @@ def test_a_chat_counts_its_images_and_a_response_is_the_same(client: openai.Open
     )
     assert more.usage is not None
     assert more.usage.prompt_tokens > chat.usage.prompt_tokens
+    alone: Any = [{"role": "user", "content": [image(WIDE)]}]
+    assert client.chat.completions.create(model=name, messages=alone, extra_body=BRIEF).choices[0].finish_reason
 
 
 def test_decisions_are_about_images(client: openai.OpenAI, served: Served) -> None:
