@@ -153,7 +153,8 @@ class DecisionsController(QObject):
             self._show_sheet(samples()[place].sheet(before), samples()[place].state)
             return
         scene, questions = drawing_sample(random.Random())
-        self._show_sheet(replace(before, questions=tuple(map(QuestionDraft.of, questions)), instructions=""), "", scene)
+        drafts = tuple(map(QuestionDraft.of, questions))
+        self._show_sheet(replace(before, questions=drafts, instructions="", is_joint=False), scene=scene)
 
     def _show_sheet(self, sheet: QuestionSheet, state: str = "", scene: Scene | None = None) -> None:
         """Other questions, and another state where there is one, a text or a drawing."""
