@@ -26,6 +26,7 @@ class Traits:
     canvas_columns: int | None = None  # cells of a row of its canvas; None for as many as fit
     introduction: str = "Answers begin as noise, and all of their places develop at once."
     placeholder: str = "Ask something"  # of an empty composer
+    decides_about: Literal["", "texts", "drawings"] = ""  # what an embedded model was trained to decide about
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,7 @@ _PUZZLES = Traits(
 )
 _DECISIONS = Traits(
     taught="decisions",
+    decides_about="texts",
     introduction="A very small model for small decisions: ask it on their page. It writes no texts.",
     placeholder="Decisions have a page of their own",
 )

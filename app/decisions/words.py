@@ -104,10 +104,13 @@ def blindness(model: LoadedModel | None) -> str:
     return "" if model is None or model.capabilities.images else cannot_see(model.title)
 
 
-def advice(model: LoadedModel, suited: str) -> str:
-    """What to know of a small model before it is asked; empty of the one that is ``suited``, and of others."""
-    if model.path_or_id == suited or not is_embedded(model.path_or_id):
+def advice(model: LoadedModel, *, has_pictures: bool) -> str:
+    """What to know of a small model before it is asked; empty of one that was trained for this, and of others."""
+    wanted = "drawings" if has_pictures else "texts"
+    if model.traits.decides_about == wanted or not is_embedded(model.path_or_id):
         return ""
+    if has_pictures:
+        return tr("{model} was not trained to decide; do not trust it.", model=model.title)
     return tr("{model} was not trained to decide; Safelight Decisions was.", model=model.title)
 
 

@@ -229,7 +229,9 @@ def test_a_picture_alone_is_decided_about_by_a_model_that_sees(
     qtbot.waitUntil(one.decide.isEnabled, timeout=RUN_MS)
     assert window.context.model is not None
     assert window.context.model.path_or_id == SIGHT
-    assert (one.message.text(), one.load.isVisible()) == ("", False)
+    is_trained = window.context.model.traits.decides_about == "drawings"
+    assert ("do not trust it" in one.message.text()) != is_trained
+    assert not one.load.isVisible()
     assert "66 tokens" in shown.chips[0].facts.text()
     one.decide.click()
     idle(qtbot, page)
