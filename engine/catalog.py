@@ -26,7 +26,6 @@ class Traits:
     canvas_columns: int | None = None  # cells of a row of its canvas; None for as many as fit
     introduction: str = "Answers begin as noise, and all of their places develop at once."
     placeholder: str = "Ask something"  # of an empty composer
-    decides_about: Literal["", "texts", "drawings"] = ""  # what an embedded model was trained to decide about
 
 
 @dataclass(frozen=True)
@@ -37,6 +36,7 @@ class EmbeddedModel:
     title: str
     purpose: str
     traits: Traits = Traits()
+    decides_about: Literal["", "texts", "drawings"] = ""  # what it was trained to decide about
 
     @property
     def folder(self) -> Path:
@@ -98,7 +98,6 @@ _PUZZLES = Traits(
 )
 _DECISIONS = Traits(
     taught="decisions",
-    decides_about="texts",
     introduction="A very small model for small decisions: ask it on their page. It writes no texts.",
     placeholder="Decisions have a page of their own",
 )
@@ -118,7 +117,9 @@ EMBEDDED = (
         "text skills on a longer canvas; what the Sudoku adapter is trained on",
         _SKILLS,
     ),
-    EmbeddedModel("safelight-decisions", "Safelight Decisions", "small typed answers, read from one step", _DECISIONS),
+    EmbeddedModel(
+        "safelight-decisions", "Safelight Decisions", "small typed answers, read from one step", _DECISIONS, "texts"
+    ),
     EmbeddedModel("safelight-wedlm", "Safelight WeDLM", "text skills, several tokens a pass or one by one", _WEDLM),
     EmbeddedModel("safelight-masked", "Safelight Masked", "text skills, a block at a time, or drafted", _MASKED),
     EmbeddedModel("safelight-sight", "Safelight Sight", "answers questions about small drawings", _SIGHT),

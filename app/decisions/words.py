@@ -8,7 +8,7 @@ from app.state.decisions.drafts import Kind, QuestionDraft
 from app.state.decisions.sheet import QuestionSheet
 from app.state.run.answers import share_words
 from app.system.i18n import tr, trn
-from engine.catalog import is_embedded
+from engine.catalog import EMBEDDED
 from engine.service import LoadedModel
 from engine.tasks.decisions.answers import TypedAnswer
 from engine.tasks.decisions.questions import LETTERS, OneOf, Question, Score
@@ -106,8 +106,8 @@ def blindness(model: LoadedModel | None) -> str:
 
 def advice(model: LoadedModel, *, has_pictures: bool) -> str:
     """What to know of a small model before it is asked; empty of one that was trained for this, and of others."""
-    wanted = "drawings" if has_pictures else "texts"
-    if model.traits.decides_about == wanted or not is_embedded(model.path_or_id):
+    known = next((one for one in EMBEDDED if one.id == model.path_or_id), None)
+    if known is None or known.decides_about == ("drawings" if has_pictures else "texts"):
         return ""
     if has_pictures:
         return tr("{model} was not trained to decide; do not trust it.", model=model.title)

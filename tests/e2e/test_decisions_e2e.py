@@ -19,6 +19,7 @@ from app.state.decisions.samples import sample_table, samples
 from app.state.decisions.sheet import QuestionSheet
 from app.window.main_window import MainWindow
 from engine import DECIDER, SIGHT
+from engine.catalog import EMBEDDED
 from engine.tasks import drawings
 from engine.tasks.decisions.questions import YesNo
 
@@ -229,8 +230,8 @@ def test_a_picture_alone_is_decided_about_by_a_model_that_sees(
     qtbot.waitUntil(one.decide.isEnabled, timeout=RUN_MS)
     assert window.context.model is not None
     assert window.context.model.path_or_id == SIGHT
-    is_trained = window.context.model.traits.decides_about == "drawings"
-    assert ("do not trust it" in one.message.text()) != is_trained
+    (sight,) = (model for model in EMBEDDED if model.id == SIGHT)
+    assert ("do not trust it" in one.message.text()) == (sight.decides_about != "drawings")
     assert not one.load.isVisible()
     assert "66 tokens" in shown.chips[0].facts.text()
     one.decide.click()
