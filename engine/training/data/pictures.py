@@ -14,7 +14,7 @@ from PIL import Image
 from torch import Tensor
 
 from engine.config import VisionConfig
-from engine.models.vision.preprocess import tiles
+from engine.pictures import ImageCost
 from engine.tasks import drawings
 from engine.training.data.corpus import AFTER_MESSAGE, BEFORE_MESSAGE, EOS, PAD, RowStream, build_tokenizer
 from engine.training.data.rollout import Pool, TrainingBatch, placed
@@ -153,7 +153,7 @@ class PictureSource(RowStream, ABC):
 
     def size(self, pixels: NDArray[np.uint8], budget: int) -> tuple[int, int]:
         """Rows and columns of a picture's cells."""
-        return tiles(pixels.shape[1], pixels.shape[0], self.config, budget)
+        return ImageCost(self.config.tile_size).tiles(pixels.shape[1], pixels.shape[0], budget)
 
 
 def cut(picture: NDArray[np.uint8], rows: int, columns: int, config: VisionConfig) -> NDArray[np.uint8]:
