@@ -11,10 +11,10 @@ from engine.training.data.pictures import (
     LABELS,
     QUESTIONS,
     ROW_ENDS,
-    Asked,
     AskedPicture,
+    AskedRow,
     PictureRows,
-    PictureSource,
+    PictureRowSource,
     resized,
 )
 
@@ -23,7 +23,7 @@ WHOLE, PART, PARTS = 280, 8, 4  # the budget of a Sudoku; cells of a side of a p
 SUDOKUS = 0.85  # share of the pictures of a feed of them; the others are drawings
 
 
-class DrawingSource(PictureSource):
+class DrawingSource(PictureRowSource):
     """Drawings of all proportions, with questions of the training split."""
 
     def picture(self) -> AskedPicture:
@@ -34,7 +34,7 @@ class DrawingSource(PictureSource):
         cells = np.zeros((rows * columns, len(LABELS)), dtype=np.uint8)
         cells[:, :3] = drawings.cells(example.scene, rows, columns)
         asked = [
-            Asked(question, answer, drawings.deciding_cells(example.scene, question, rows, columns))
+            AskedRow(question, answer, drawings.deciding_cells(example.scene, question, rows, columns))
             for question, answer in example.asked
         ]
         return AskedPicture(pixels, size, cells, asked)
@@ -53,7 +53,7 @@ class SudokuPictureSource(DrawingSource):
         things = np.array([0, *(1 + drawings.CELL_KINDS.index(digit) for digit in sudoku.DIGITS)], dtype=np.uint8)
         digit, row, column, middle = labels.T
         cells = np.stack([things[digit], np.full_like(digit, ANY), middle, row, column], axis=1)
-        middles, asked = picture.middles(rows, columns), list[Asked]()
+        middles, asked = picture.middles(rows, columns), list[AskedRow]()
         for number in self.rng.sample(range(9), QUESTIONS):
             looks = np.zeros(size, dtype=np.int16)
             for place, middle in enumerate(middles[9 * number : 9 * number + 9]):
@@ -61,7 +61,7 @@ class SudokuPictureSource(DrawingSource):
             question = sudoku_pictures.ROW_QUESTIONS[number]
             first = question.index(str(number + 1))
             answer = sudoku_pictures.answer(picture.board, number)
-            asked.append(Asked(question, answer, looks.flatten(), first, ROW_ENDS))
+            asked.append(AskedRow(question, answer, looks.flatten(), first, ROW_ENDS))
         return AskedPicture(picture.pixels, size, cells, asked)
 
 

@@ -80,7 +80,7 @@ class PictureRows:
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedRow:
     """A question, its answer, and what decides it: cells, and the character that is to be found first, if any."""
 
     question: str
@@ -97,10 +97,10 @@ class AskedPicture:
     pixels: NDArray[np.uint8]
     size: tuple[int, int]
     cells: NDArray[np.uint8]
-    asked: list[Asked]
+    asked: list[AskedRow]
 
 
-class PictureSource(RowStream, ABC):
+class PictureRowSource(RowStream, ABC):
     """Pictures of one kind, with questions.
 
     Args:
