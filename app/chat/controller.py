@@ -289,7 +289,8 @@ class ChatController(QObject):
         """Say what is not read, where there is something of it."""
         model, chat = self._context.model, self._session.chat
         matters = model is not None and (chat.turns or chat.system_prompt.strip())
-        self.page.composer.note_reading(reading_note(model) if model is not None and matters else "")
+        carries = model is not None and bool(self._session.carried(model))
+        self.page.composer.note_reading(reading_note(model, carries) if model is not None and matters else "")
 
     @Slot(object)
     def _adapted(self, replies: list[ServiceReply]) -> None:
@@ -340,8 +341,8 @@ class ChatController(QObject):
     def _pending(self) -> Sequence[Message]:
         """The conversation as it would be sent now, with what the composer holds."""
         composer, model = self.page.composer, self._context.model
-        draft = user_message(composer.text, composer.attachments, composer.pictures.pictures)
-        messages = self._session.chat.messages_with(draft)
+        pictures = composer.pictures.pictures or (() if model is None else self._session.carried(model))
+        messages = self._session.chat.messages_with(user_message(composer.text, composer.attachments, pictures))
         return messages if model is None else visible(messages, model)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterable
 from typing import Literal
 
+from PySide6 import QtGui
 from PySide6.QtCore import QPoint, QRect, QSize, Qt
 from PySide6.QtGui import QFontMetrics, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
@@ -119,6 +121,11 @@ class Hairline(QFrame):
         return QSize(8, 1) if self._horizontal else QSize(1, 8)
 
 
+def plain_tip(text: str) -> str:
+    """A tool tip for a text that is not ours: Qt takes for markup what looks like it, and opens files that it names."""
+    return f"<qt>{html.escape(text).replace(chr(10), '<br>')}</qt>" if QtGui.Qt.mightBeRichText(text) else text
+
+
 class Elided(QLabel):
     """A label of one line that ends in dots where its text does not fit; the whole text is its tool tip."""
 
@@ -134,7 +141,7 @@ class Elided(QLabel):
         if text == self._whole:
             return
         self._whole = text
-        self.setToolTip(text)
+        self.setToolTip(plain_tip(text))
         self.setAccessibleName(text)
         self._elide()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QMimeData, Signal
-from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QImage, QTextCursor
+from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QFocusEvent, QImage, QTextCursor
 from PySide6.QtWidgets import QPlainTextEdit
 
 from app.design.drops import has_picture, local_files
@@ -46,6 +46,7 @@ class TextField(QPlainTextEdit):
     overlong = Signal(str)
     files_pasted = Signal(object)  # tuple[str, ...] of paths
     picture_pasted = Signal(object)  # QImage
+    focus_changed = Signal(bool)
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,6 +73,14 @@ class TextField(QPlainTextEdit):
             super().insertFromMimeData(source)
         else:
             self.overlong.emit(text)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        self.focus_changed.emit(True)
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self.focus_changed.emit(False)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         if self.takes_files and local_files(event.mimeData()):

@@ -11,6 +11,7 @@ from engine.pictures.picture import (
     is_picture,
     open_picture,
     pixels,
+    read_picture,
     thumbnail,
 )
 
@@ -23,5 +24,6 @@ __all__ = [
     "is_picture",
     "open_picture",
     "pixels",
+    "read_picture",
     "thumbnail",
 ]

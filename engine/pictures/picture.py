@@ -9,17 +9,21 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import re
+import struct
 import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import SafelightError, quoted
+from engine.files import read_bytes
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -42,10 +46,13 @@ _REFUSED = {
     b"\x00\x00\x01\x00": "an icon",
     b"8BPS": "a Photoshop file",
 }
-_MOST_NOTES = {"JPEG": (b"\xff\xe1", 512), "GIF": (b"\x21\xfe", 1024)}
-"""How often a section may begin that the decoder joins to those before it, which takes the square of their number."""
+_COMMENT, _MOST_COMMENTS = b"\x21\xfe", 1024  # of a GIF: the decoder joins them, which takes the square of their number
+_EXIF = re.compile(rb"(\xff\xe1..)Exif\0\0", re.DOTALL)
+_MPF = re.compile(rb"(\xff\xe2..)MPF\0", re.DOTALL)
+"""Where a JPEG's notes begin, and its list of further pictures. Pillow would copy what each of their entries points at,
+which may be all of them each time: so it is not shown them. A JPEG's pixels have no such bytes."""
 
-_ORIENTATION = 0x0112  # EXIF's tag
+_ORIENTATION, _SHORT = 0x0112, 3  # EXIF's tag, and the type of its value
 _UPRIGHT = {  # what turns a picture upright, by its orientation
     2: "FLIP_LEFT_RIGHT",
     3: "ROTATE_180",
@@ -86,6 +93,18 @@ def open_picture(data: bytes, name: str = "") -> Picture:
     return Picture(hashlib.sha256(data).hexdigest(), data, width, height)
 
 
+def read_picture(path: Path) -> Picture:
+    """The picture of a file.
+
+    Raises:
+        SafelightError: it cannot be read, or as ``open_picture``.
+    """
+    try:
+        return open_picture(read_bytes(path, MOST_BYTES), path.name)
+    except OSError as error:
+        raise SafelightError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
 def pixels(picture: Picture) -> NDArray[np.uint8]:
     """(height, width, 3), RGB, upright, on white where it is transparent; colour profiles are not applied.
 
@@ -102,11 +121,10 @@ def pixels(picture: Picture) -> NDArray[np.uint8]:
 def thumbnail(picture: Picture, side: int) -> NDArray[np.uint8]:
     """As ``pixels``, smaller where it has more than ``side`` pixels a side. To look at: a model reads ``pixels``."""
     with _opened(picture.data, "") as image:
-        turn = _orientation(image)
         image.draft("RGB", (side, side))  # a JPEG is decoded at a half, a quarter or an eighth
         colours = _colours(image)
         colours.thumbnail((side, side), reducing_gap=2.0)
-        return np.array(_upright(colours, turn))
+        return np.array(_upright(colours, _orientation(image)))
 
 
 def data_url(picture: Picture, side: int, *, is_exact: bool = False) -> str:
@@ -134,14 +152,19 @@ def _opened(data: bytes, name: str) -> Iterator[Image.Image]:
     if len(data) > MOST_BYTES:
         raise SafelightError(f"{called} has more than {MOST_BYTES // 2**20} MiB; make it smaller")
     format_name = _format_of(data, called)
-    note, most = _MOST_NOTES.get(format_name, (b"", 0))
-    if note and data.count(note) > most:
-        raise SafelightError(f"{called} has more than {most:,} comments; save it as PNG")
+    if format_name == "GIF" and data.count(_COMMENT) > _MOST_COMMENTS:
+        raise SafelightError(f"{called} has more than {_MOST_COMMENTS:,} comments; save it as PNG")
+    scans, notes = 1, None
+    if format_name == "JPEG":
+        scans, notes = data.count(b"\xff\xda"), _EXIF.search(data)
+        data = _MPF.sub(rb"\1mpf\0", _EXIF.sub(rb"\1exif\0\0", data))
     with _decoding, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of size, which is checked here, and of broken EXIF, which is not needed
+        warnings.simplefilter("ignore")  # of size, which is checked here
         try:
             with Image.open(io.BytesIO(data), formats=(format_name,)) as image:
-                _check_size(image, called, data.count(b"\xff\xda") if format_name == "JPEG" else 1)
+                _check_size(image, called, scans)
+                if notes is not None:
+                    image.info["exif"] = data[notes.end() : notes.end() + 2**16]
                 yield image
         except SafelightError:
             raise
@@ -182,12 +205,21 @@ def _too_large(called: str) -> str:
 
 
 def _orientation(image: Image.Image) -> int:
-    """EXIF's, 1 to 8; 1 where it says none."""
+    """EXIF's of a picture that is loaded, 1 to 8; 1 where it says none. Pillow would read all other notes, too."""
+    found = image.info.get("exif")
+    notes = found.removeprefix(b"Exif\0\0") if isinstance(found, bytes) else b""
+    order = {b"II": "<", b"MM": ">"}.get(notes[:2])
     try:
-        found = image.getexif().get(_ORIENTATION, 1)
-    except Exception:  # a camera's notes that cannot be read are no reason to refuse what it saw
-        return 1
-    return found if found in _UPRIGHT else 1
+        if order is not None:
+            (start,) = struct.unpack_from(f"{order}L", notes, 4)
+            (count,) = struct.unpack_from(f"{order}H", notes, start)
+            for place in range(start + 2, start + 2 + 12 * count, 12):
+                tag, kind, _, turn = struct.unpack_from(f"{order}HHLH", notes, place)
+                if tag == _ORIENTATION:
+                    return turn if kind == _SHORT and turn in _UPRIGHT else 1
+    except struct.error:  # a camera's notes that cannot be read are no reason to refuse what it saw
+        pass
+    return 1
 
 
 def _upright(image: Image.Image, orientation: int) -> Image.Image:

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.errors import SafelightError, quoted
-from engine.text.tokenizer_file import MOST_MERGES, MOST_TOKENS
+from engine.text.tokenizer_file import MOST_MERGES, MOST_TOKENS, TOKEN_BYTES
 
+MOST_CHARACTERS = 2**23  # of all tokens; Gemma has two million
 PREFIX = "tokenizer.ggml."
 MODELS = ("gemma4", "llama")  # values of ``tokenizer.ggml.model``
 UNKNOWN, CONTROL, USER_DEFINED, BYTE = 2, 3, 4, 6  # values of ``tokenizer.ggml.token_type``
@@ -36,6 +37,11 @@ def tokenizer_files(values: Mapping[str, Any]) -> dict[str, bytes]:
     if not isinstance(template, str):
         raise SafelightError("has no chat template")
     tokens = _strings(values, "tokens", MOST_TOKENS)
+    if max(map(len, tokens), default=0) > TOKEN_BYTES or sum(map(len, tokens)) > MOST_CHARACTERS:
+        raise SafelightError(
+            f"has a tokenizer with a token of more than {TOKEN_BYTES:,} characters, or with more than "
+            f"{MOST_CHARACTERS:,} in all"
+        )
     vocabulary = {token: index for index, token in enumerate(tokens)}
     if len(vocabulary) < len(tokens):
         twice = next(token for index, token in enumerate(tokens) if vocabulary[token] != index)
@@ -119,9 +125,9 @@ def merges_from(vocabulary: dict[str, int], scores: list[float], without: set[st
         made = [pair for pair in known if not without.intersection(pair)]
         made.sort(key=lambda pair: (vocabulary[pair[0]], vocabulary[pair[1]]))
         found += [(scores[index], len(left), len(right), left, right) for left, right in made]
+        if len(found) > MOST_MERGES:
+            raise SafelightError(f"has a tokenizer of more than {MOST_MERGES:,} merges, the most that are read")
     found.sort(key=lambda entry: entry[:3], reverse=True)
-    if len(found) > MOST_MERGES:
-        raise SafelightError(f"has a tokenizer of more than {MOST_MERGES:,} merges, the most that are read")
     return [entry[3:] for entry in found]
 
 

@@ -19,7 +19,7 @@ from engine.pictures import Picture
 from engine.text.reply import Reply
 from engine.trace.codec import Codec
 from engine.trace.draft import Draft
-from engine.trace.format import MOST_HEADER, PayloadError, RecordBudget, TraceError, frame, opening
+from engine.trace.format import MOST_HEADER, MOST_PICTURED, PayloadError, RecordBudget, TraceError, frame, opening
 from engine.trace.header import TraceHeader
 from engine.trace.texts import EMPTY, NewTokens, encode_pieces, encode_reply
 
@@ -36,7 +36,7 @@ class TraceWriter:
         path: where; nothing may be there. The file is for its owner alone.
         header: all that is known before the run; its ``canvas_length`` must be that of the events.
         piece, is_special, decode: the model's tokenizer.
-        pictures: those that the header's messages show, each once.
+        pictures: those that the header's messages show, each once; what a trace has no room for is left out.
         is_made: an empty file is there, whose rights are kept.
     """
 
@@ -145,7 +145,11 @@ class TraceWriter:
 
     def _write(self, records: bytes) -> None:
         if self._file is None:
-            pictures = [self._frame(b"IMAG", picture.data) for picture in self._pictures]
+            pictures, room = [], MOST_PICTURED
+            for picture in self._pictures:
+                if len(picture.data) <= room:
+                    pictures.append(self._frame(b"IMAG", picture.data))
+                    room -= len(picture.data)
             records = b"".join((opening(self._header.format_version), self._head(), *pictures, records))
             mode = "wb" if self._is_made else "xb"
             self._file = open(self.path, mode, buffering=0, opener=_for_its_owner)  # noqa: SIM115 - closed by close()

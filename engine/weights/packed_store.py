@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
@@ -19,9 +20,20 @@ from functools import partial
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from engine.errors import SafelightError, quoted
-from engine.files import explained, is_bare_name, is_plain_file, read_bytes, read_json, replacing, write_json
+from engine.files import (
+    explained,
+    is_bare_name,
+    is_plain_file,
+    open_regular,
+    read_bytes,
+    read_json,
+    read_up_to,
+    replacing,
+    write_json,
+)
 from engine.quant import Precision
 from engine.store_files import COMPANIONS, DRAFT_FILES, DRAFT_FOLDER, MANIFEST, PARTIAL, UNFINISHED
 from engine.types import Cancel, Progress
@@ -39,6 +51,7 @@ TYPES = {  # of packed tensors, as safetensors' headers name them
     torch.float32: "F32",
 }
 HASHING_THREADS = 4
+SAMPLES, SAMPLE_BYTES = 64, 4096  # of a file of a checkpoint
 COMPANION_BYTES = 256 * 2**20  # of each; tokenizers have up to 35 MB
 HASH = re.compile("[0-9a-f]{64}")
 
@@ -57,7 +70,7 @@ class Manifest:
     """The store's table of contents."""
 
     source: str  # name of the checkpoint that was converted
-    revision: str  # SHA-256 over the headers of its files: which tensors, where, how large
+    revision: str  # SHA-256 over its files: which tensors, where, how large, and samples of what they hold
     precision: Precision
     files: dict[str, Shard] = field(default_factory=dict)
 
@@ -129,17 +142,29 @@ def is_store(folder: Path) -> bool:
 # --- reading -----------------------------------------------------------------------------------------------------
 
 
-def stored(state: State) -> Layout:
+def stored(state: State, checkpoint: TensorSource) -> Layout:
     """The store's layout: the network's own names; a packed weight as its scheme's tensors."""
     layout: Layout = {}
     for path, parameter in state.plain.items():
         put = partial(state.keep, path)
         layout[path] = Expected(tuple(parameter.shape), FLOATING, path, put)
     for path, module in state.packed.items():
-        for part, spec in module.scheme.tensors(module.shape).items():
+        for part, spec in module.scheme.tensors(module.shape, module.matrices).items():
             key = f"{path}.{part}"
             layout[key] = Expected(spec.shape, (TYPES[spec.dtype],), path, partial(state.keep, key))
+        rows = f"{path}.row_scales"
+        if module.scheme.has_matrix_scales and rows in checkpoint.headers:
+            del layout[f"{path}.matrix_scales"]
+            layout[rows] = Expected(module.shape[:-1], ("F32",), path, partial(_keep_row_scales, state, path))
     return layout
+
+
+def _keep_row_scales(state: State, path: str, scales: Tensor) -> None:
+    """Scales of rows (..., out), as stores had them at first, where each matrix has one now."""
+    apart = scales.view(*scales.shape[:-1], state.packed[path].matrices, -1)
+    if not torch.equal(apart.amin(-1), apart.amax(-1)):
+        raise SafelightError(f"rows of {path} differ in scales that they share; convert the model again")
+    state.keep(f"{path}.matrix_scales", apart[..., 0].contiguous())
 
 
 def open_store(folder: Path, manifest: Manifest) -> Checkpoint:
@@ -199,9 +224,27 @@ def shard_of(part: str) -> str:
 
 
 def revision(checkpoint: TensorSource) -> str:
-    """SHA-256 over a checkpoint's headers: names, shapes, types and the files' sizes."""
-    facts = [(n, h.file.name, h.file.stat().st_size, h.shape, h.dtype) for n, h in checkpoint.headers.items()]
+    """SHA-256 over a checkpoint: its tensors' names, shapes and types, its files' sizes, and samples of their bytes.
+
+    Raises:
+        SafelightError: a file cannot be read.
+    """
+    files = {header.file: _sampled(header.file) for header in checkpoint.headers.values()}
+    facts = [(n, h.file.name, files[h.file], h.shape, h.dtype) for n, h in checkpoint.headers.items()]
     return hashlib.sha256(repr(sorted(facts)).encode()).hexdigest()
+
+
+def _sampled(file: Path) -> tuple[int, str]:
+    """Bytes of a file, and SHA-256 over some of them: other weights of the same shape differ there."""
+    try:
+        with open_regular(file) as opened:
+            size, found = os.fstat(opened.fileno()).st_size, hashlib.sha256()
+            for place in range(0, size, max(SAMPLE_BYTES, size // SAMPLES)):
+                opened.seek(place)
+                found.update(read_up_to(opened, SAMPLE_BYTES))
+    except OSError as error:
+        raise SafelightError(f"{file} cannot be read: {error.strerror or error}") from error
+    return size, found.hexdigest()
 
 
 def companions_of(folder: Path) -> dict[str, bytes]:
@@ -232,10 +275,12 @@ def write_store(
         cancel: looked at between layers; what is finished stays and is taken up by the next run.
 
     Raises:
-        SafelightError: the destination holds something else, the disk is full, or ``cancel`` was set.
+        SafelightError: the destination holds something else, the disk is full, ``cancel`` was set, or the checkpoint
+            changed meanwhile.
     """
+    fresh = Manifest(checkpoint.folder.name, revision(checkpoint), precision)
     try:
-        manifest = _claim(destination, Manifest(checkpoint.folder.name, revision(checkpoint), precision))
+        manifest = _claim(destination, fresh)
     except FileExistsError:
         raise SafelightError(f"{destination} is a file; give a new folder for the packed model") from None
     except OSError as error:
@@ -262,6 +307,10 @@ def write_store(
         if progress is not None:
             progress(done / len(groups))
     _copy_draft(checkpoint.folder / DRAFT_FOLDER, destination / DRAFT_FOLDER)  # last: discarding keeps folders
+    if revision(checkpoint) != manifest.revision:
+        raise SafelightError(
+            f"{checkpoint.folder} changed while it was read; delete {destination}, and convert it again"
+        )
     manifest.write(destination / MANIFEST)
     (destination / PARTIAL).unlink(missing_ok=True)
     return manifest
@@ -275,8 +324,8 @@ def _claim(destination: Path, fresh: Manifest) -> Manifest:
         begun = Manifest.read(destination / PARTIAL)
         if (begun.revision, begun.precision) != (fresh.revision, fresh.precision):
             raise SafelightError(
-                f"{destination} holds an unfinished conversion of {begun.source} with other settings; finish that one, "
-                "delete the folder, or choose another"
+                f"{destination} holds an unfinished conversion of {begun.source} with other settings or weights; "
+                "finish that one, delete the folder, or choose another"
             )
         _sweep(destination)
         whole = {n: s for n, s in begun.files.items() if _is_whole(destination / n, s)}

@@ -124,9 +124,10 @@ def uninstall(places: Places, system: System) -> None:
     try:
         for name in ("tools", "bin", "cache", "next"):
             folder, going = places.home / name, places.home / f"{name}.going"
-            if folder.exists() and not going.exists():
+            if going.exists():  # of an uninstallation that was stopped
+                shutil.rmtree(going)
+            if folder.exists():
                 folder.rename(going)  # refused as a whole while a file in it is open, so that nothing is half removed
-            if going.exists():
                 shutil.rmtree(going)
     except OSError as error:
         raise InstallError(f"{error.filename} is in use; close Safelight, then uninstall it again") from None

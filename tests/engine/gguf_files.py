@@ -203,9 +203,10 @@ def write(
     said: Mapping[str, Any],
     tensors: Mapping[str, tuple[NDArray[Any], Kind]],
     architecture: str = ARCHITECTURE,
+    most_tensors: int = 0,
 ) -> Path:
-    """Write a file; keys whose value is None are left out."""
-    writer = GGUFWriter(path, architecture)
+    """Write a file, or several of ``most_tensors`` each; keys whose value is None are left out."""
+    writer = GGUFWriter(path, architecture, split_max_tensors=most_tensors)
     for key, value in said.items():
         match value:
             case None:

@@ -123,6 +123,7 @@ def test_install_repair_uninstall(
     assert not (home / "next").exists()
     assert machine.path == f"{before};{home / 'bin'}"
 
+    (home / "tools.going").mkdir()  # of an uninstallation that was stopped, before this installation
     assert started(tmp_path, machine, "uninstall") == 0
     assert (machine.path, machine.apps, link.exists()) == (before, {}, False)
     assert {path.name for path in home.iterdir()} == {*installer.FILES, WHEEL}, "install.cmd removes these"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QSizePolicy, QTableWidget, QTableWidgetItem, QWidget
 
+from app.design.controls import plain_tip
 from app.design.fonts import px
 from app.system.i18n import tr
 
@@ -44,11 +44,11 @@ class CandidateTable(QTableWidget):
                 item = self.item(place, column)
                 if item is None:
                     item = QTableWidgetItem(text)
-                    item.setToolTip(_plain(text))
+                    item.setToolTip(plain_tip(text))
                     self.setItem(place, column, item)
                 elif item.text() != text:
                     item.setText(text)
-                    item.setToolTip(_plain(text))
+                    item.setToolTip(plain_tip(text))
 
     def rows(self) -> list[tuple[str, ...]]:
         """What it says."""
@@ -82,8 +82,3 @@ class CandidateTable(QTableWidget):
 
     def minimumSizeHint(self) -> QSize:
         return QSize(px(240), px(34) + 3 * px(26))
-
-
-def _plain(text: str) -> str:
-    """For a tool tip, which would take some tokens for markup."""
-    return f"<qt>{html.escape(text)}</qt>" if text else ""

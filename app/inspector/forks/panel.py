@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -21,7 +20,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.canvas.words import token_words
-from app.design.controls import Hairline, button, label
+from app.design.controls import Hairline, button, label, plain_tip
 from app.design.fonts import px
 from app.inspector.forks.spans import Spans, fit_rows
 from app.inspector.words import banned_in_words, pinned_in_words, put_in_words, share_in_words
@@ -61,7 +60,7 @@ class RunItem:
 
 
 class ForkPanel(QWidget):
-    """Emits what is asked for; ``block`` says why nothing can be run now."""
+    """Emits what is asked for; ``block`` says why no fork can be run now, ``spans.block`` the same of spans."""
 
     fork_asked = Signal(object)  # engine.Fork
     infill_asked = Signal(object)  # a tuple of engine.Mark
@@ -164,9 +163,8 @@ class ForkPanel(QWidget):
         self._encode = encode
 
     def block(self, reason: str, offer: str = "") -> None:
-        """Why nothing can be run now, empty if something can; ``offer``: the model that is loaded first for it."""
+        """Why no fork can be run now, empty if one can; ``offer``: the model that is loaded first for it."""
         self._blocked, self._offer = reason, offer
-        self.spans.block(reason, offer)
         text = tr("Load {model} and fork", model=offer) if offer else tr("Go on from here")
         self.run.setText(text)
         self.run.setAccessibleName(text if offer else tr("Run on from this step with the changes"))
@@ -187,7 +185,7 @@ class ForkPanel(QWidget):
         for run in runs:
             item, parent = items[run.id], items.get(run.parent)
             item.setData(0, Qt.ItemDataRole.UserRole, run.key)
-            item.setToolTip(0, f"<qt>{html.escape(run.title)}</qt>")
+            item.setToolTip(0, plain_tip(run.title))
             item.setDisabled(not run.key)
             if parent is None or parent is item:
                 self.tree.addTopLevelItem(item)

@@ -8,6 +8,7 @@ from typing import Any
 
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, Qt, Signal
 
+from app.design.controls import plain_tip
 from app.library import Summary
 from app.library.listing import group
 from app.system.i18n import tr
@@ -84,8 +85,10 @@ class ConversationRows(QAbstractListModel):
         row = self.rows[index.row()]
         if isinstance(row, str):
             return row if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole) else None
-        if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole):
+        if role == Qt.ItemDataRole.DisplayRole:
             return shown_title(row)
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return plain_tip(shown_title(row))
         if role == Qt.ItemDataRole.EditRole:
             return row.title
         if role == Qt.ItemDataRole.AccessibleTextRole:

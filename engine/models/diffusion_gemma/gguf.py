@@ -84,15 +84,15 @@ def read_config(values: Mapping[str, Any], table: tuple[int, ...], divisors: lis
         SafelightError: a key is missing, or says what this engine does not implement; goes behind the file's name.
     """
 
-    def need(name: str) -> Any:
+    def need(name: str, *, takes_list: bool = False) -> Any:
         found = values.get(f"{ARCHITECTURE}.{name}")
-        if found is None:
-            raise SafelightError(f"lacks the key {ARCHITECTURE}.{name}")
+        if found is None or (isinstance(found, list) and not takes_list):
+            raise SafelightError(f"{'lacks' if found is None else 'has a list under'} the key {ARCHITECTURE}.{name}")
         return found
 
     def each(name: str) -> list[Any]:
         """A value for each layer, which the file writes once where it is the same for all."""
-        found = need(name)
+        found = need(name, takes_list=True)
         if isinstance(found, list) and len(found) != count:
             raise SafelightError(f"has {len(found)} values of {ARCHITECTURE}.{name} for {count} layers")
         return found if isinstance(found, list) else [found] * count
@@ -161,6 +161,6 @@ def read_generation(values: Mapping[str, Any], tokens: Mapping[str, int]) -> Gen
     ends += [tokens.get(name) for name in ENDS]
     return GenerationConfig().replace(
         **{name: value for name, value in said.items() if value is not None},
-        eos_token_ids=tuple(dict.fromkeys(end for end in ends if end is not None)),
+        eos_token_ids=tuple(dict.fromkeys(end for end in ends if isinstance(end, int))),
         pad_token_id=values.get("tokenizer.ggml.padding_token_id", 0),
     )

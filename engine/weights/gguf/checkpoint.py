@@ -55,7 +55,7 @@ def pieces(shape: tuple[int, ...]) -> Iterator[TensorPiece]:
 
 
 class GGUFCheckpoint:
-    """As ``safetensors.Checkpoint``, of one GGUF file, which stands for the folder.
+    """As ``safetensors.Checkpoint``, of a GGUF file, which stands for the folder.
 
     Raises:
         SafelightError: it holds too many matrices.
@@ -71,7 +71,7 @@ class GGUFCheckpoint:
                     raise SafelightError(
                         f"{file.path} holds more than {MOST_PIECES:,} matrices, the most that are read"
                     )
-                self.headers[name + piece.suffix] = Header(file.path, piece.shape, tensor.type.name)
+                self.headers[name + piece.suffix] = Header(tensor.file, piece.shape, tensor.type.name)
                 self._pieces[name + piece.suffix] = tensor, piece
 
     def read(self, name: str) -> Tensor:
@@ -84,18 +84,18 @@ class GGUFCheckpoint:
         rows = prod(piece.shape[:-1])
         size = rows * tensor.row_bytes
         try:
-            with open_regular(self.folder) as file:
+            with open_regular(tensor.file) as file:
                 file.seek(tensor.start + piece.first_row * tensor.row_bytes)
                 data = read_up_to(file, size)
         except OSError as error:
-            raise SafelightError(f"{self.folder} cannot be read: {error.strerror or error}") from error
+            raise SafelightError(f"{tensor.file} cannot be read: {error.strerror or error}") from error
         if len(data) < size:
-            raise SafelightError(f"{self.folder} is truncated: tensor {name} is not whole. Download it again")
+            raise SafelightError(f"{tensor.file} is truncated: tensor {name} is not whole. Download it again")
         blocks = np.frombuffer(data, np.uint8).reshape(rows, tensor.row_bytes)
         with np.errstate(all="ignore"):  # scales that are not finite, or none: looked at below
             values = dequantize(blocks, tensor.type)
         if not np.isfinite(values).all():
-            raise SafelightError(f"{self.folder}: tensor {name} holds values that are not finite. Download it again")
+            raise SafelightError(f"{tensor.file}: tensor {name} holds values that are not finite. Download it again")
         return torch.from_numpy(np.require(values, requirements="W").reshape(piece.shape))
 
 

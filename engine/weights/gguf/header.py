@@ -1,5 +1,7 @@
 """The header of a GGUF file, within bounds: its values, and where its tensors lie. No tensor is read.
 
+A model may be split into several files: the first one has the values, and each has tensors.
+
 The ``gguf`` package's own reader believes the counts, lengths and offsets of its file, and makes an array of each value
 of a list. So the header is read here; the package's tables of types and its arithmetic are used.
 """
@@ -7,9 +9,10 @@ of a list. So the header is read here; the package's tables of types and its ari
 from __future__ import annotations
 
 import os
+import re
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import TypeAlias
@@ -23,9 +26,10 @@ from engine.files import open_regular, read_up_to
 HEADER_BYTES = 2**26  # Gemma's takes 21 MB: a vocabulary of 2^18 tokens and twice as many merges
 MOST_KEYS = 2**12  # DiffusionGemma's has 44
 MOST_TENSORS = 2**14  # DiffusionGemma's has 692
-MOST_STRINGS = 2**21  # in all lists
+MOST_ITEMS = 2**21  # in all lists; Gemma's has 1.3 million
 MOST_DIMENSIONS = 4
 MOST_ALIGNMENT = 2**20
+MOST_PARTS = 1000  # files that a model is split into
 VERSIONS = (2, 3)
 
 Value: TypeAlias = bool | int | float | str | list[int] | list[float] | list[bool] | list[str]
@@ -34,7 +38,7 @@ _SCALARS = {  # layouts, by the number of the type
     0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d",
 }  # fmt: skip
 _FLOAT, _STRING, _LIST = 6, 8, 9
-_MARKED = "split.count"  # of a file that is one of several
+_PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})(\.gguf)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,7 @@ class TensorInfo:
 
     shape: tuple[int, ...]  # outermost dimension first, as torch has it
     type: GGMLQuantizationType
+    file: Path
     start: int  # byte of the file
 
     @property
@@ -57,31 +62,57 @@ class TensorInfo:
 
 @dataclass(frozen=True)
 class GGUFHeader:
-    """What a file says of itself."""
+    """What a file says of itself, with the parts beside it where it is one of several."""
 
     path: Path
     values: dict[str, Value]
     tensors: dict[str, TensorInfo]
-    bytes: int  # of the whole file
 
     @staticmethod
     def read(path: Path) -> GGUFHeader:
         """
         Raises:
-            SafelightError: it is no GGUF file, one of several parts, damaged, truncated or out of bounds.
+            SafelightError: it or another part is missing, no GGUF file, damaged, truncated or out of bounds.
         """
-        try:
-            with open_regular(path) as file:
-                size = os.fstat(file.fileno()).st_size
-                data = read_up_to(file, HEADER_BYTES)
-        except FileNotFoundError:
-            raise SafelightError(f"there is no file {path}") from None
-        except OSError as error:
-            raise SafelightError(f"{path} cannot be read: {error.strerror or error}") from error
-        try:
-            return _parsed(path, _Cursor(data, size), size)
-        except _HeaderError as error:
-            raise SafelightError(f"{path} {error}") from None
+        found = _read(path)
+        count = found.values.get("split.count", 1)
+        if not isinstance(count, int) or count <= 1:
+            return found
+        name = _PART.fullmatch(path.name)
+        if name is None or int(name[3]) != count or count > MOST_PARTS:
+            raise SafelightError(
+                f"{path} is one of {count} parts and not named like one (NAME-00001-of-{count:05}.gguf). Give the "
+                "parts their names, or join them to one file (llama-gguf-split --merge)"
+            )
+        values, tensors = found.values, dict[str, TensorInfo]()
+        for number in range(count):
+            beside = path.with_name(f"{name[1]}-{number + 1:05}-of-{name[3]}{name[4]}")
+            part = _read(beside)
+            if (part.values.get("split.no"), part.values.get("split.count")) != (number, count):
+                raise SafelightError(f"{beside} is not part {number + 1} of {count}. Download it again")
+            values = values if number else part.values
+            if twice := tensors.keys() & part.tensors.keys():
+                raise SafelightError(f"{beside} has the tensor {quoted(min(twice))} of another part. Download it again")
+            tensors |= part.tensors
+            if len(tensors) > MOST_TENSORS:
+                raise SafelightError(f"{path} has more than {MOST_TENSORS:,} tensors in its parts; no more are read")
+        return GGUFHeader(path, values, tensors)
+
+
+def _read(path: Path) -> GGUFHeader:
+    """One file."""
+    try:
+        with open_regular(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            data = read_up_to(file, HEADER_BYTES)
+    except FileNotFoundError:
+        raise SafelightError(f"there is no file {path}") from None
+    except OSError as error:
+        raise SafelightError(f"{path} cannot be read: {error.strerror or error}") from error
+    try:
+        return _parsed(path, _Cursor(data, size), size)
+    except _HeaderError as error:
+        raise SafelightError(f"{path} {error}") from None
 
 
 class _HeaderError(Exception):
@@ -93,7 +124,7 @@ class _Cursor:
 
     def __init__(self, data: bytes, size: int) -> None:
         self.data, self.size, self.at = data, size, 0
-        self.strings = MOST_STRINGS
+        self.items = MOST_ITEMS
 
     def skip(self, count: int) -> int:
         """Where the next ``count`` bytes begin, all of which are there."""
@@ -132,10 +163,10 @@ class _Cursor:
         return float(str(np.float32(found))) if kind == _FLOAT else found  # 0.1, not 0.10000000149
 
     def list(self, kind: int, count: int) -> Value:
+        self.items -= count
+        if self.items < 0:
+            raise _HeaderError(f"has lists of more than {MOST_ITEMS:,} items, the most that are read")
         if kind == _STRING:
-            self.strings -= count
-            if self.strings < 0:
-                raise _HeaderError(f"has lists of more than {MOST_STRINGS:,} strings, the most that are read")
             return [self.text() for _ in range(count)]
         if kind not in _SCALARS:
             raise _HeaderError(f"has a list of values of the type {kind}, which is not read")
@@ -163,19 +194,16 @@ def _parsed(path: Path, cursor: _Cursor, size: int) -> GGUFHeader:
         if key in values:
             raise _HeaderError(f"is damaged: it has the key {quoted(key)} twice. Download it again")
         values[key] = cursor.value(cursor.count("<I"))
-    parts = values.get(_MARKED, 1)
-    if isinstance(parts, int) and parts > 1:
-        raise _HeaderError(f"is one of {parts} parts; join them to one file first (llama-gguf-split --merge)")
     tensors: dict[str, TensorInfo] = {}
     for _ in range(counts[0]):
         name = cursor.text()
         if name in tensors:
             raise _HeaderError(f"is damaged: it has the tensor {quoted(name)} twice. Download it again")
-        tensors[name] = _tensor(name, cursor)
-    return GGUFHeader(path, values, dict(_placed(tensors, cursor, values, size)), size)
+        tensors[name] = _tensor(name, path, cursor)
+    return GGUFHeader(path, values, dict(_placed(tensors, cursor, values, size)))
 
 
-def _tensor(name: str, cursor: _Cursor) -> TensorInfo:
+def _tensor(name: str, file: Path, cursor: _Cursor) -> TensorInfo:
     """A tensor whose ``start`` is counted from where the tensors begin."""
     dimensions = cursor.count("<I")
     if not 1 <= dimensions <= MOST_DIMENSIONS:
@@ -190,7 +218,7 @@ def _tensor(name: str, cursor: _Cursor) -> TensorInfo:
         raise _HeaderError(
             f"is damaged: tensor {quoted(name)} of shape {shape} does not divide into blocks of {numbers} ({kind.name})"
         )
-    return TensorInfo(shape, kind, start)
+    return TensorInfo(shape, kind, file, start)
 
 
 def _placed(
@@ -202,7 +230,7 @@ def _placed(
         raise _HeaderError(f"is damaged: its tensors are aligned to {quoted(alignment)} bytes. Download it again")
     begin = -(-cursor.at // alignment) * alignment
     for name, tensor in tensors.items():
-        placed = TensorInfo(tensor.shape, tensor.type, begin + tensor.start)
+        placed = replace(tensor, start=begin + tensor.start)
         if placed.start + placed.bytes > size:
             raise _HeaderError(
                 f"is truncated: tensor {quoted(name)} ends at byte {placed.start + placed.bytes:,} of {size:,}. "

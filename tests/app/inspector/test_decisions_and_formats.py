@@ -291,6 +291,7 @@ def test_neither_is_gone_on_from(open_context: Callable[..., AppContext], qtbot:
         assert why in inspector.going_on.refusal_to_fork(can=True)
         assert why in inspector.forks.run.toolTip()
         assert not inspector.forks.run.isEnabled()
+        assert why in inspector.forks.spans.run.toolTip()
         with pytest.raises(SafelightError, match=r"decision is read|fit a format"):
             RunRequest.infill(trace, (), 1)
     assert inspector.going_on.needed() is None
@@ -307,6 +308,9 @@ def test_a_run_that_rewrites_says_why_it_cannot_be_forked(
         inspector.page.open_trace(trace_of(dataclasses.replace(header(16, 50), config=config), verified()))
         why = inspector.going_on.refusal_to_fork(can=True)
         assert ("rewrites doubtful spans" in why) == bool(rewrites)
+        assert "rewrites" not in inspector.going_on.refusal_to_infill(can=True)
+        assert inspector.forks.run.toolTip() == why
+        assert inspector.forks.spans.run.toolTip() == inspector.going_on.refusal_to_infill(can=True)
 
 
 def test_a_served_request_says_what_it_is() -> None:

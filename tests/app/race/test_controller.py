@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -65,6 +65,15 @@ def test_lanes_are_added_changed_removed_and_remembered(qtbot: QtBot, page: Race
     editor.decoder.setCurrentIndex(0)
     editor.decoder.activated.emit(0)
     assert page.lanes.specs[2] == LaneSpec(SKILLS, "block_diffusion")  # that setting is not of this decoder
+    assert not editor.boxes["verify_rewrites"].isVisible()
+    thoughts = editor.mixed["thought_decoder"]
+    thoughts.setCurrentIndex(thoughts.findData("autoregressive"))
+    thoughts.activated.emit(thoughts.currentIndex())
+    editor.flags["verify"].click()
+    assert page.lanes.specs[2].changes == {"thought_decoder": "autoregressive", "verify": True}
+    assert editor.boxes["verify_rewrites"].isVisible()
+    assert bar.chips[2].text() == "3  Safelight Skills · Autoregressive, then Block diffusion"
+    assert bar.chips[2].toolTip() == "Decoding of thoughts: Autoregressive · Verify blocks"
     editor.duplicate.click()
     assert not bar.add.isVisible()
     assert not editor.duplicate.isEnabled()
@@ -74,7 +83,7 @@ def test_lanes_are_added_changed_removed_and_remembered(qtbot: QtBot, page: Race
     assert editor.isVisible()
     editor.close_button.click()
     assert not bar.chips[0].isChecked()
-    page.lanes.change(2, SHORT)
+    page.lanes.change(2, replace(SHORT, changes={"thought_decoder": "autoregressive", "verify": True, "window": 4}))
     page.lanes.remember()
     again = opened(qtbot, open_context())
     assert again.lanes.specs == page.lanes.specs
@@ -185,7 +194,7 @@ def test_lanes_that_cannot_be_read_are_left_alone(written: str, open_context: Op
 def test_lanes_are_shown_the_picture_and_it_is_shown_with_its_race(
     qtbot: QtBot, fake: FakeEngine, open_context: Open, tmp_path: Path
 ) -> None:
-    fake.decoders, fake.able = ("autoregressive", "block_diffusion"), dataclasses.replace(fake.able, images=True)
+    fake.decoders, fake.able = ("autoregressive", "block_diffusion"), replace(fake.able, images=True)
     page = opened(qtbot, open_context())
     page.lanes.change(1, SHORT)
     one, red = page.page.one, picture("red", 60, 20)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from engine import GenerationConfig, Model, SafelightError, catalog, generate, load_model
 from engine.events import GenerationFinished
-from engine.models.diffusion_gemma.gguf import EB_KEYS, tensor_name
+from engine.models.diffusion_gemma.gguf import EB_KEYS, read_generation, tensor_name
 from engine.models.diffusion_gemma.layout import released_name
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.diffusion_gemma.writing import config_dict, generation_dict
@@ -155,6 +156,33 @@ def test_a_tokenizer_can_be_given(tmp_path: Path) -> None:
         import_gguf(file, tmp_path / "other", "int4", CPU, tokenizer=tmp_path / "empty")
 
 
+def test_a_file_in_parts_is_the_whole_file(whole: Path, tmp_path: Path) -> None:
+    made = gguf_files.model()
+    said = gguf_files.values(made.config) | gguf_files.tokenizer_values(SKILLS)
+    (tmp_path / "parts").mkdir()
+    tensors = gguf_files.weights(made, gguf_files.q4_k_m)
+    gguf_files.write(tmp_path / "parts" / "tiny.gguf", said, tensors, most_tensors=20)
+    first, second, *_, last = parts = sorted((tmp_path / "parts").iterdir())
+    assert [part.name for part in parts] == [f"tiny-{n:05}-of-{len(parts):05}.gguf" for n in range(1, len(parts) + 1)]
+    import_gguf(last, tmp_path / "split", "int4", CPU)
+    import_gguf(whole, tmp_path / "whole", "int4", CPU)
+    for file in (tmp_path / "whole").iterdir():
+        if file.name != "safelight-store.json":
+            assert (tmp_path / "split" / file.name).read_bytes() == file.read_bytes()
+
+    shutil.copy(second, last)
+    with pytest.raises(SafelightError, match=rf"{last.name} is not part {len(parts)} of {len(parts)}\."):
+        plan_import(first)
+    last.unlink()
+    with pytest.raises(SafelightError, match=rf"there is no file .*{last.name}"):
+        plan_import(first)
+
+
+def test_ends_that_are_no_tokens_are_none() -> None:
+    said = {"tokenizer.ggml.eos_token_id": [1], "tokenizer.ggml.eot_token_id": 3}
+    assert read_generation(said, {"<eos>": 2}).eos_token_ids == (3, 2)
+
+
 # --- bad input --------------------------------------------------------------------------------------------------------
 
 PREFIX = "diffusion-gemma."
@@ -170,6 +198,7 @@ PREFIX = "diffusion-gemma."
         ({PREFIX + "attention.causal": True}, "is made for a causal model alone"),
         ({PREFIX + "attention.sliding_window_pattern": [True, True]}, "one sort of sliding and one sort of full"),
         ({PREFIX + "attention.head_count": "4"}, "num_attention_heads must be a whole number"),
+        ({PREFIX + "rope.freq_base": [1.0]}, "has a list under the key diffusion-gemma.rope.freq_base"),
         ({PREFIX + "attention.key_length": 64}, "has rope_freqs.weight of another kind"),
         ({PREFIX + "expert_feed_forward_length": 128}, r"blk.0.ffn_gate_up_exps.weight\[0\] has shape \(128, 256\)"),
         ({PREFIX + "feed_forward_length": 2**31}, "intermediate_size must be a whole number"),

@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import io
 import struct
+import tracemalloc
 import zlib
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image, ImageOps
+from PIL.PngImagePlugin import PngInfo
 
 from engine import SafelightError
-from engine.pictures import MOST_BYTES, open_picture, pixels
+from engine.pictures import MOST_BYTES, open_picture, pixels, thumbnail
 
 rng = np.random.default_rng(0)
 DRAWN = Image.fromarray(rng.integers(0, 256, (2, 3, 3), dtype=np.uint8))  # 3 pixels wide, 2 high
@@ -45,16 +47,19 @@ def test_a_picture_is_named_by_its_content() -> None:
     assert np.array_equal(pixels(picture), np.asarray(DRAWN))
 
 
+@pytest.mark.parametrize("format_name", ["JPEG", "PNG", "WEBP"])
 @pytest.mark.parametrize("turn", range(1, 9))
-def test_a_turned_photograph_stands_upright(turn: int) -> None:
+def test_a_turned_photograph_stands_upright(turn: int, format_name: str) -> None:
     exif = Image.Exif()
-    exif[0x0112] = turn
-    data = written(DRAWN, exif=exif)
+    exif.endian = "<" if turn % 2 else ">"
+    exif[0x010F], exif[0x0112] = "a maker", turn
+    data = written(DRAWN, format_name, exif=exif)
     picture = open_picture(data)
     with Image.open(io.BytesIO(data)) as image:
         expected = np.asarray(ImageOps.exif_transpose(image))
     assert (picture.height, picture.width) == expected.shape[:2]
     assert np.array_equal(pixels(picture), expected)
+    assert thumbnail(picture, 9).shape == expected.shape
 
 
 def test_what_is_not_rgb_becomes_rgb() -> None:
@@ -117,3 +122,30 @@ def test_what_is_refused(data: bytes, why: str) -> None:
 
 def test_notes_that_cannot_be_read_refuse_nothing() -> None:
     assert shown(DRAWN, exif=b"Exif\0\0II*\0\xff\xff\xff\xff").shape == (2, 3, 3)
+    named = PngInfo()
+    named.add_itxt("exif", "no notes")
+    assert shown(DRAWN, pnginfo=named).shape == (2, 3, 3)
+
+
+@pytest.mark.parametrize("format_name", ["JPEG", "PNG", "WEBP", "a text of a PNG", "further pictures"])
+def test_notes_take_no_more_memory_than_they_have(format_name: str) -> None:
+    """Each of a thousand entries points at all of them."""
+    size = 60_000
+    entries = b"".join(struct.pack("<HHLL", 0x1000 + tag, 1, size - 8, 8) for tag in range(1_000))
+    notes = (b"II*\0\x08\0\0\0" + struct.pack("<H", 1_000) + entries).ljust(size, b"\0")
+    match format_name:
+        case "a text of a PNG":
+            named = PngInfo()
+            named.add_text("Raw profile type exif", f"\nexif\n{size}\n{notes.hex()}", zip=True)
+            data = written(DRAWN, pnginfo=named)
+        case "further pictures":
+            data = written(DRAWN, "JPEG")
+            data = data[:2] + b"\xff\xe2" + struct.pack(">H", size + 6) + b"MPF\0" + notes + data[2:]
+        case _:
+            data = written(DRAWN, format_name, exif=b"Exif\0\0" + notes)
+    tracemalloc.start()
+    try:
+        assert open_picture(data).width == 3
+        assert tracemalloc.get_traced_memory()[1] < 40 * size
+    finally:
+        tracemalloc.stop()

@@ -97,6 +97,8 @@ def test_a_chat_counts_its_images_and_a_response_is_the_same(client: openai.Open
     )
     assert more.usage is not None
     assert more.usage.prompt_tokens > chat.usage.prompt_tokens
+    alone: Any = [{"role": "user", "content": [image(WIDE)]}]
+    assert client.chat.completions.create(model=name, messages=alone, extra_body=BRIEF).choices[0].finish_reason
 
 
 def test_decisions_are_about_images(client: openai.OpenAI, served: Served) -> None:
@@ -118,6 +120,13 @@ def test_decisions_are_about_images(client: openai.OpenAI, served: Served) -> No
     answer = served.http.post("/v1/systemone", json={**body, "images": [url_of(WIDE)]}).json()
     assert answer["usage"]["input_tokens"] == one[1]
     assert answer["answers"]["a"]["noul"] == pytest.approx(one[0], abs=1e-5)
+    for state in ("", None):  # an image may be all that the questions are about
+        seen = served.http.post("/v1/systemone", json={**body, "state": state, "images": [url_of(WIDE)]}).json()
+        said = [{"role": "user", "content": [{"type": "input_image", "image_url": url_of(WIDE)}]}]
+        found = client.decisions.create(model=name, input=said, questions=asked)
+        assert seen["answers"]["a"]["noul"] == pytest.approx(found.answers[0].probability, abs=1e-5)
+        assert seen["usage"]["input_tokens"] == found.usage.input_tokens == one[1] - len("A picture.")
+        assert refused(served.http.post("/v1/systemone", json={**body, "state": state}))[:2] == (400, "state")
     for sent, param in (
         (["http://example.org/a.png"], "images.0"), ([url_of(WIDE), "x"], "images.1"), ([5], "images.0"),
         ([url_of(WIDE), url_of(TALL), url_of(WIDE)], "images.2"),

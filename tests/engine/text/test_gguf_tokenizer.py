@@ -119,6 +119,8 @@ def test_without_merges_the_scores_are_taken(tmp_path: Path) -> None:
         ({PREFIX + "tokens": None}, "has no tokenizer"),
         ({PREFIX + "tokens": [1, 2]}, "has no tokenizer"),
         ({PREFIX + "tokens": ["a", "a"]}, "the token 'a' twice"),
+        ({PREFIX + "tokens": ["a" * 200_000]}, "a token of more than 1,024 characters"),
+        ({PREFIX + "tokens": [f"{n:0900}" for n in range(10_000)]}, "more than 8,388,608 in all"),
         ({PREFIX + "model": "gpt2"}, "has a tokenizer of the kind 'gpt2', whose rules are not in the file"),
         ({PREFIX + "add_space_prefix": True}, "puts a space before each text"),
         ({PREFIX + "token_type": [1]}, "whose tokens have no types"),

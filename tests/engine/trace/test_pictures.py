@@ -74,3 +74,12 @@ def test_more_pictures_than_a_trace_holds_are_not_written(tmp_path: Path) -> Non
     large = Picture("0" * 64, bytes(20 * 2**20 + 1), 1, 1)
     with pytest.raises(SafelightError, match="longer than a trace can be"):
         written(tmp_path / "a.sltrace", large)
+
+
+def test_a_run_is_recorded_without_the_pictures_that_find_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.trace.writer.MOST_PICTURED", len(BLUE.data))
+    found = open_trace(written(tmp_path / "a.sltrace", BLUE, RED))
+    assert found.pictures == (BLUE,)
+    traces.assert_same(found.events, list(traces.made_up()))

@@ -372,6 +372,22 @@ def test_an_unfinished_folder_cannot_lead_a_conversion_elsewhere(
         assert (folder / name).read_bytes() == data
 
 
+def test_weights_that_change_are_not_mixed(source: Path, tmp_path: Path) -> None:
+    """Whether the checkpoint is another one of the same shape as the conversion goes on, or changes before its end."""
+    shutil.copytree(source, copy := tmp_path / "tiny")
+    cancel, weights = threading.Event(), copy / "model.safetensors"
+    with pytest.raises(SafelightError, match="cancelled"):
+        quantize(copy, tmp_path / "begun", "int4", CPU, lambda _: cancel.set(), cancel)
+    sound = weights.read_bytes()
+    weights.write_bytes(sound[:-1_000] + bytes(1_000))
+    with pytest.raises(SafelightError, match="with other settings or weights"):
+        quantize(copy, tmp_path / "begun", "int4", CPU)
+    with pytest.raises(SafelightError, match=r"tiny changed while it was read; delete .*other"):
+        quantize(copy, tmp_path / "other", "int4", CPU, lambda _: weights.write_bytes(sound) and None)
+    assert not (tmp_path / "other" / store_files.MANIFEST).exists()
+    quantize(copy, tmp_path / "begun", "int4", CPU)
+
+
 def test_nothing_goes_from_a_folder_of_another_conversion(source: Path, tmp_path: Path) -> None:
     cancel = threading.Event()
     cancel.set()
