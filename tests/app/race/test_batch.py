@@ -40,7 +40,7 @@ def page(qtbot: QtBot, fake: FakeEngine, open_context: Callable[..., AppContext]
     made.page.show_part("batch")
     made.lanes.change(1, LaneSpec(SKILLS, changes={"max_denoising_steps": 2}))
     source = made.page.batch.source
-    source.source.setCurrentIndex(2)
+    source.source.setCurrentIndex(3)
     source.own.setPlainText(LINES)
     return made
 
@@ -68,6 +68,11 @@ def test_what_is_asked_is_chosen_and_bounded(qtbot: QtBot, tmp_path: Path) -> No
     assert source.request == BatchRequest("sudoku", ("medium", "hard"), 3, 7)
     assert next(source.request.prompts()).group == "medium"
     source.source.setCurrentIndex(2)
+    assert source.request == BatchRequest("drawings", (), 3, 7)
+    assert [(prompt.group, len(prompt.pictures)) for prompt in source.request.prompts()] == [
+        ("count", 1), ("count of a colour", 1), ("colour", 1),
+    ]  # fmt: skip
+    source.source.setCurrentIndex(3)
     assert source.problem == "Write a prompt on each line, or open a file."
     (tmp_path / "prompts.txt").write_text("one\n\n two \n")
     source.read(tmp_path / "prompts.txt")
