@@ -437,6 +437,7 @@ class Tour:
         window.show_page("inspector")
         inspector = window.pages.inspector()
         page = inspector.page
+        page.close_trace()
         settle(1500)  # its pictures are read in a thread of their own
         self.shoot("inspector-gallery")
         inspector.open_key(str(next(one.path for one in gallery() if one.path.stem == "sudoku-hard")))

@@ -76,6 +76,7 @@ class Plan:
             "longest_context": self.longest,
             "advice": self.advice,
             "notes": list(self.notes),
+            "copy_bytes": self.copy_bytes,
         }
 
 

@@ -194,6 +194,16 @@ def quantize(
     return convert(ModelFolder.open(source), destination, quantization, device, progress, cancel, keep_vision)
 
 
+def check_packs(quantization: str) -> None:
+    """
+    Raises:
+        SafelightError: it leaves weights as they are, which no packed store has.
+    """
+    if quantization == "none":
+        known = ", ".join(name for name in PRECISIONS if name != "none")
+        raise SafelightError(f"a packed store needs a quantization; use auto, {known}")
+
+
 def convert(
     source: ModelFolder,
     destination: Path,
@@ -204,9 +214,7 @@ def convert(
     keep_vision: bool = False,
 ) -> packed_store.Manifest:
     """As ``quantize``, of a model that is open."""
-    if quantization == "none":
-        known = ", ".join(name for name in PRECISIONS if name != "none")
-        raise SafelightError(f"a packed store needs a quantization; use auto, {known}")
+    check_packs(quantization)
     if source.stored.manifest is not None:
         raise SafelightError(f"{source.path} is packed already; load it as it is")
     weights = source.weights(quantization, device, None, PRECISIONS[DEFAULT], keep_vision)

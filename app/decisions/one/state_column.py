@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QCheckBox, QGridLayout, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
+from app.design.choice_box import ChoiceBox
 from app.design.controls import button, chain_tabs, label
 from app.design.fonts import px
 from app.design.text_field import TextField, refusal
 from app.pictures.frame import PictureFrame
-from app.settings.fields import ChoiceBox, RealBox, WholeBox
+from app.settings.fields import RealBox, WholeBox
 from app.state.decisions.sheet import MOST_READS_AGAIN, QuestionSheet
 from app.system.i18n import tr
 from engine.tasks.decisions.calibration import COLDEST, HOTTEST
@@ -33,7 +34,6 @@ class StateColumn(QWidget):
         self.examples = ChoiceBox()
         self.examples.setAccessibleName(tr("Examples"))
         self.examples.setPlaceholderText(tr("Examples"))
-        self.examples.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.state = _text(tr("State"), tr("The text that the questions are about: a message, a report, facts."))
         self.state.setMinimumHeight(px(LEAST_STATE))
         self.state.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)  # as high as there is room

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.decisions.one.answers import AnswerList
 from app.decisions.one.strip import CanvasStrip
@@ -19,6 +20,7 @@ from app.system.i18n import tr
 from engine.pictures import Picture
 
 HEIGHT = 224  # pixels at 100 %
+NARROW = 640  # pixels at 100 %; below it the canvas stands under the answers
 THUMB_HEIGHT = 72
 LONGEST_STATE = 2_000  # characters that are shown
 
@@ -43,16 +45,16 @@ class RowDetail(QWidget):
         column.addWidget(label(tr("Chosen row"), "section"))
         column.addLayout(self._state)
         column.addWidget(self.answers)
-        column.addStretch(1)
-        both = QHBoxLayout()
-        both.setContentsMargins(0, 8, 0, 0)
-        both.setSpacing(24)
-        both.addWidget(scroller(left), 1)
-        both.addWidget(self.strip, 1, Qt.AlignmentFlag.AlignTop)
+        inside = QWidget()
+        self._halves = QBoxLayout(QBoxLayout.Direction.LeftToRight, inside)
+        self._halves.setContentsMargins(0, 8, 0, 0)
+        self._halves.setSpacing(24)
+        for half in (left, self.strip):
+            self._halves.addWidget(half, 1, Qt.AlignmentFlag.AlignTop)
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
         outer.addWidget(Hairline())
-        outer.addLayout(both)
+        outer.addWidget(scroller(inside))
 
     def show_row(self, board: RowBoard, row: int) -> None:
         """Show a row, without a canvas."""
@@ -81,6 +83,12 @@ class RowDetail(QWidget):
     def fit(self, most: int) -> None:
         """As high as usual, or as there is room for, in pixels."""
         self.setFixedHeight(min(px(HEIGHT), most))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        is_narrow = self.width() < px(NARROW)
+        side = QBoxLayout.Direction.TopToBottom if is_narrow else QBoxLayout.Direction.LeftToRight
+        self._halves.setDirection(side)
 
     def set_theme(self, theme: Theme) -> None:
         self.answers.set_theme(theme)

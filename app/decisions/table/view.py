@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from PySide6.QtCore import QStandardPaths, Qt, Signal, Slot
+from PySide6.QtCore import QStandardPaths, Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
-    QComboBox,
     QFileDialog,
     QLineEdit,
     QProgressBar,
@@ -19,10 +18,10 @@ from PySide6.QtWidgets import (
 
 from app.decisions.table.detail import RowDetail
 from app.decisions.table.rows import RowsView
+from app.design.choice_box import ChoiceBox
 from app.design.controls import Elided, FlowLayout, FocusGroup, button, group, label
 from app.design.fonts import px
 from app.design.tokens import Theme
-from app.settings.fields import ChoiceBox
 from app.state.decisions.board import Order, RowBoard
 from app.system.i18n import tr
 from engine.tasks.decisions.table import PICTURE_COLUMNS, STATE_COLUMNS, CsvTable
@@ -59,7 +58,7 @@ class DecisionTable(QWidget):
         self.about = ChoiceBox()
         self.about.setLineEdit(template := QLineEdit())
         template.setPlaceholderText(tr("none"))
-        self.about.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
+        self.about.setInsertPolicy(ChoiceBox.InsertPolicy.NoInsert)
         self.about.setAccessibleName(tr("Column of the states"))
         self.about.setToolTip(
             tr("The column that the questions are about, or a text with columns in it: {name} has {coins} coins.")
@@ -67,14 +66,12 @@ class DecisionTable(QWidget):
         self.about.setFixedWidth(px(ABOUT_WIDTH))
         self.pictures = ChoiceBox()
         self.pictures.setAccessibleName(tr("Column of the pictures"))
-        self.pictures.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.pictures.setFixedWidth(px(PICTURE_WIDTH))
         tip = tr("Ask the questions about each row (Ctrl+Return)")
         self.run = button(tr("Decide all rows"), role="primary", tip=tip)
         self.stop = button(tr("Stop"), tr("Stop deciding rows"), role="plain")
         self.filter = ChoiceBox()
         self.filter.setAccessibleName(tr("Which rows are shown"))
-        self.filter.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         for value, title in FILTERS:
             self.filter.addItem(tr(title), value)
         self.export = button(tr("Save the results…"), tr("Save the results as CSV"))

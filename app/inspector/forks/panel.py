@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import (
-    QComboBox,
     QGridLayout,
     QHBoxLayout,
     QListWidget,
@@ -20,6 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.canvas.words import token_words
+from app.design.choice_box import ChoiceBox
 from app.design.controls import Hairline, button, label, plain_tip
 from app.design.fonts import px
 from app.inspector.forks.spans import Spans, fit_rows
@@ -75,9 +75,9 @@ class ForkPanel(QWidget):
         self._shown: tuple[list[RunItem], str] = [], ""  # the tree, and the run that is looked at
         self.setAccessibleName(tr("Fork the run"))
         self.place = label("", "setting", wrap=True)
-        self.token = QComboBox()
+        self.token = ChoiceBox()
         self.token.setEditable(True)
-        self.token.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
+        self.token.setInsertPolicy(ChoiceBox.InsertPolicy.NoInsert)
         self.token.setAccessibleName(tr("Token"))
         self.token.setToolTip(tr("One of the recorded candidates, or any text that is one token"))
         self.pin = button(tr("Pin"), tr("Pin the selected cell to the token"), tip=tr("It never changes from here on"))

@@ -9,10 +9,11 @@ from typing import Any
 from PySide6.QtCore import QEvent, Signal, Slot
 from PySide6.QtWidgets import QCheckBox, QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
+from app.design.choice_box import ChoiceBox
 from app.design.controls import FlowLayout, button, chain_tabs, label
 from app.design.fonts import px
 from app.settings.decoders import DecodingChoice, can_mix
-from app.settings.fields import ChoiceBox, NumberBox, WholeBox, choice_box, flag_box, number_box, show_decoders
+from app.settings.fields import NumberBox, WholeBox, choice_box, flag_box, number_box, show_decoders
 from app.settings.spec import (
     ANSWER_DECODER,
     DECODER,

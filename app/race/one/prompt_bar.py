@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from PySide6.QtCore import QSize, Signal, Slot
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
+from app.design.choice_box import ChoiceBox
 from app.design.controls import FocusGroup, button, label
 from app.design.prompt_field import PromptField
 from app.design.suggestion_bar import SuggestionBar
 from app.design.text_field import refusal
 from app.pictures.frame import PictureFrame
-from app.settings.fields import ChoiceBox
 from app.system.i18n import tr
 
 MOST_LINES = 3

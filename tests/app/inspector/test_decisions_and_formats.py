@@ -106,6 +106,9 @@ def test_each_question_has_its_answer_after_the_reads_so_far(page: InspectorPage
             assert (f"of {count} reads" in row.facts.text()) == (count > 1)
         page.grab()
     page.player.go(5)
+    page.resize(1200, 1600)
+    assert page.answers.area.height() > page.answers._list.sizeHint().height()
+    assert all(row.height() == row.heightForWidth(row.width()) for row in rows)  # none is stretched
     assert page.answers.summary.text().startswith("After 3 of 3 reads")
     page.set_theme(PAPER)
     page.grab()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QMimeData, Qt, QUrl
+from PySide6.QtWidgets import QLayout
 from pytestqt.qtbot import QtBot
 
 from app.context import AppContext
@@ -87,6 +88,21 @@ def test_lanes_are_added_changed_removed_and_remembered(qtbot: QtBot, page: Race
     page.lanes.remember()
     again = opened(qtbot, open_context())
     assert again.lanes.specs == page.lanes.specs
+
+
+def test_fields_are_seen_whole_and_on_a_low_page_alone(page: RaceController) -> None:
+    done, tabs = page.page.lanes.editor.close_button, page.page.tabs
+    page.page.layout().setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)  # as within a window
+    page.page.lanes.bar.chips[0].click()
+    assert tabs.isVisible()
+    assert done.visibleRegion().boundingRect() == done.rect()
+    page.page.resize(600, 480)
+    assert not tabs.isVisible()
+    page.page.resize(1000, 800)
+    assert tabs.isVisible()
+    page.page.resize(600, 480)
+    done.click()
+    assert tabs.isVisible()
 
 
 def test_a_race_fills_its_lanes_and_earlier_ones_are_shown_again(
