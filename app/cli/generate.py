@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from app.cli import formats, options, running, terminal
-from app.cli.generate_remotely import Answered, remotely
+from app.cli.generate_remotely import AnsweredPrompt, remotely
 from app.cli.watch import watcher
 from engine import SKILLS, SafelightError
 from engine.config import BLOCK_DIFFUSION
@@ -116,7 +116,7 @@ def _here(
     pictures: tuple[Picture, ...],
     changes: dict[str, int | float | str],
     wanted: OutputFormat | None,
-) -> Answered:
+) -> AnsweredPrompt:
     """The answer of a model on this machine."""
     model = running.load(args, SKILLS)
     config = options.settings(model.generation_defaults, changes)
@@ -127,7 +127,7 @@ def _here(
     given = model.with_images(ids, messages, pictures, config.image_tokens)
     with watcher(args, model.tokenizer, config) as watch:
         outcome = running.run(model, given, config, running.seed(args), watch, wanted)
-    return Answered(
+    return AnsweredPrompt(
         outcome,
         config,
         model.family.default_decoder,

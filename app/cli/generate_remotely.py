@@ -31,7 +31,7 @@ from engine.text.output_format import OutputFormat
 
 
 @dataclass(frozen=True)
-class Answered:
+class AnsweredPrompt:
     """An outcome with what is told of the model that came to it."""
 
     outcome: running.Outcome
@@ -49,7 +49,7 @@ def remotely(
     pictures: tuple[Picture, ...],
     changes: dict[str, int | float | str],
     wanted: OutputFormat | None,
-) -> Answered:
+) -> AnsweredPrompt:
     """
     Raises:
         SafelightError: the server cannot be asked, or does not answer it.
@@ -85,7 +85,7 @@ def remotely(
     sizes = [] if cost is None else [cost.soft_tokens(one.width, one.height, config.image_tokens) for one in pictures]
     names = {"model": model.name} | ({"adapter": model.adapter} if model.adapter else {})
     own = next(iter(model.decoders), "")
-    return Answered(outcome, config, own, model.load_seconds, sizes, names, str(model.device_reason))
+    return AnsweredPrompt(outcome, config, own, model.load_seconds, sizes, names, str(model.device_reason))
 
 
 def _load(backend: Backend, address: str, stop: threading.Event) -> LoadedModel:
