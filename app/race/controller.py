@@ -69,6 +69,7 @@ class RaceController(QObject):
         one, store = page.one, context.session.library.pictures
         one.pictures.source = PictureSource(store.get)
         one.prompt.pictures.set_store(store, one.pictures.source)
+        one.prompt.pictures.changed.connect(self.refresh)
         one.prompt.picked.connect(self.pick)
         one.prompt.race_asked.connect(self.race)
         one.prompt.stop_asked.connect(self.stop)
@@ -263,6 +264,7 @@ class RaceController(QObject):
         page, busy, shown = self.page, self.is_busy, self.page.one.shown
         page.one.name_lanes([page.lanes.title(lane) for lane in (self.lanes.specs if shown is None else shown.lanes)])
         reason = "" if busy else self._reason()
+        blind = page.lanes.blind if page.one.prompt.pictures.chips else ""
         page.lanes.set_busy(busy)
         page.batch.name_lanes(self._batch_titles())
         page.batch.show_doing(
@@ -272,7 +274,9 @@ class RaceController(QObject):
         )
         page.one.prompt.show_doing(
             is_busy=busy,
-            message=tr("A batch is on; Esc stops it.") if self.batch.is_on else self._loading(self.racer) or reason,
+            message=tr("A batch is on; Esc stops it.")
+            if self.batch.is_on
+            else self._loading(self.racer) or reason or blind,
             fault=self._fault,
             can_race=not reason and not page.lanes.problem,
         )

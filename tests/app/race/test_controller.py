@@ -222,9 +222,19 @@ def test_lanes_are_shown_the_picture_and_it_is_shown_with_its_race(
     one.prompt.race.click()
     assert "still being read" in one.prompt.noted.text()
     qtbot.waitUntil(lambda: not one.prompt.pictures.is_reading)
-    assert one.prompt.noted.text() == ""
+    assert (one.prompt.noted.text(), one.prompt.message.text()) == ("", "")
+    chooser = page.page.lanes
+    chooser.open(1)
+    chooser.editor.images.setCurrentIndex(chooser.editor.images.findData("70"))
+    chooser.editor.images.activated.emit(1)
+    assert page.lanes.specs[1].changes == {**SHORT.changes, "image_tokens": 70}
+    assert chooser.bar.chips[1].toolTip().startswith("Tokens of a picture at most: 70 · ")
+    assert read_lanes(page._context.folders.data) == ()
+    page.lanes.remember()
+    assert read_lanes(page._context.folders.data)[1] == page.lanes.specs[1]
     one.prompt.race.click()
     idle(qtbot, page)
+    assert [config.image_tokens for config in fake.configs[-2:]] == [280, 70]
     assert one.shown is not None
     assert [lane.trace.pictures for lane in one.shown.run.lanes if lane.trace is not None] == [(red,), (red,)]
     assert not one.pictures.isVisible()  # it is in the field
@@ -248,6 +258,7 @@ def test_a_lane_that_cannot_see_says_so(qtbot: QtBot, page: RaceController, tmp_
     one = page.page.one
     one.prompt.frame.add([str(tmp_path / "red.png")])
     qtbot.waitUntil(lambda: bool(one.prompt.pictures.chips))
+    assert one.prompt.message.text() == "Lane 1 reads text alone: it cannot race on a picture."
     page.race()
     assert one.prompt.fault.text() == "Write what to do with the picture."
     one.prompt.field.setPlainText("What is it?")
