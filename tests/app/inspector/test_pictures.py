@@ -7,12 +7,12 @@ import re
 from pathlib import Path
 
 import pytest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QLabel
 from pytestqt.qtbot import QtBot
 
 from app.export.html import write
 from app.export.options import Options
-from app.inspector.canvas.prompt_pictures import PromptPictures
+from app.inspector.canvas.prompt_pictures import MOST_SHOWN, PromptPictures
 from app.player.player import Player
 from engine import Trace
 from engine.pictures import Picture
@@ -50,6 +50,24 @@ def test_each_picture_stands_beside_the_canvas_once(qtbot: QtBot, player: Player
     assert view.thumbs[1].is_missing
     player.open(Trace(header=traces.header()))
     assert view.isHidden()
+
+
+def test_a_picture_that_was_missing_is_looked_for_in_the_next_run(qtbot: QtBot, player: Player) -> None:
+    view = PromptPictures(player)
+    qtbot.addWidget(view)
+    for there in ((RED,), (RED, BLUE)):
+        player.open(run(*there))
+        qtbot.waitUntil(lambda: not any(thumb.is_loading for thumb in view.thumbs))
+    assert not any(thumb.is_missing for thumb in view.thumbs)
+
+
+def test_of_thousands_the_first_are_shown(qtbot: QtBot, player: Player) -> None:
+    images = [image_of(RED) | {"digest": f"{number:064}"} for number in range(5_000)]
+    view = PromptPictures(player)
+    qtbot.addWidget(view)
+    player.open(Trace(header=traces.header(messages=({"role": "user", "content": "prompt", "images": images},))))
+    assert len(view.thumbs) == MOST_SHOWN
+    assert f"and {5_000 - MOST_SHOWN:,} more" in [made.text() for made in view.findChildren(QLabel)]
 
 
 def told(tmp_path: Path, *, prompt: bool) -> dict[str, object]:
