@@ -194,6 +194,11 @@ class ModelConfig:
         """Whether every expert is computed for every token, where experts are not packed."""
         return self.num_experts <= DENSE_EXPERTS
 
+    @property
+    def largest_image(self) -> int:
+        """The most tokens that an image takes, which are read at once; 0 where the model sees none."""
+        return 0 if self.vision is None else min(IMAGE_TOKENS[-1], self.max_position_embeddings)
+
 
 @dataclass(frozen=True)
 class GenerationConfig:
@@ -328,6 +333,12 @@ class GenerationConfig:
         """Whether all blocks begin as uniform noise. So they do in records that name no decoder."""
         names = (self.decoder, self.thought_decoder, self.answer_decoder)
         return all(name in ("", BLOCK_DIFFUSION) for name in names)
+
+    @property
+    def denoises(self) -> bool:
+        """Whether some blocks begin as uniform noise."""
+        names = (self.thought_decoder, self.answer_decoder)
+        return any((name or self.decoder) in ("", BLOCK_DIFFUSION) for name in names)
 
     @property
     def rewrites(self) -> bool:

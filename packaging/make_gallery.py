@@ -168,9 +168,9 @@ class TaskExample:
 
 
 def _decisions(config: GenerationConfig) -> Iterator[RunRequest]:
-    """Whether a number is larger than another that is near."""
-    for number, limit in itertools.product((39, 50, 22, 83), (31, 45, 28, 76)):
-        asked = YesNo(f"Is the number larger than {limit}?", name="larger")
+    """Whether a number is larger than its neighbours."""
+    for number, further in itertools.product(range(60, 100), (-2, -1, 1, 2)):
+        asked = YesNo(f"Is the number larger than {number + further}?", name="larger")
         decision = Decision(f"The number is {number}.", (asked,), "", False, repeats=3)
         yield RunRequest("decision", (), config, 0, keep=False, decision=decision)
 
@@ -185,7 +185,7 @@ def _is_read_again(trace: Trace) -> bool:
     )
     answer = answer_of(decision.questions[0], [LabelRead(tuple(read.logprobs[0].tolist())) for read in reads])
     is_right = (answer.best == 0) == (number > limit)
-    return is_right and answer.label_mass > 0.9 and max(answer.spread) > 0.01
+    return is_right and answer.label_mass > 0.9 and max(answer.spread) > 0.02
 
 
 NUMBERS = {

@@ -7,26 +7,31 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.request import Request, urlopen
 
 import keyring
 from keyring.backend import KeyringBackend
+from PIL import Image
 from PySide6.QtWidgets import QApplication
 from stage import PausedBackend, frozen, load, opened, settle, wait_for
 
 from app.bridge.engine_thread import EngineLink
 from app.bridge.server_link import ServerState
 from app.library import Library, NewMessage
+from app.state.decisions.samples import samples
 from app.state.race.lanes import LaneSpec
 from app.state.sudoku import scores
 from app.window.main_window import MainWindow
 from engine import BASE, DECIDER, SIGHT, SKILLS, SUDOKU, gallery
+from engine.tasks import drawings
 
 PUZZLE = "003100064080000302000500087070005000000009400805000000004000030050007000700801096"  # 28 givens
 PROMPT = "Count from 4 to 43."
@@ -68,6 +73,20 @@ def a_long_chat(library: Library) -> int:
         said = RICH if turn == 29 else f"Answer {turn + 1}, in a sentence or two of plain words."
         parent = library.add(conversation, NewMessage(parent, "assistant", said, model="Safelight Skills", seed=turn))
     return conversation
+
+
+@contextmanager
+def drawn_table() -> Iterator[Path]:
+    """A table of a few drawings, and of one that is missing."""
+    names = [*(f"drawing-{number}.png" for number in range(1, 9)), "lost.png"]
+    with TemporaryDirectory() as folder:
+        rng = random.Random(5)
+        for name in names[:-1]:
+            pixels = drawings.draw(drawings.sample(rng, "test", kind="count").scene)
+            Image.fromarray(pixels).save(Path(folder) / name)
+        table = Path(folder) / "drawings.csv"
+        table.write_text("\n".join(("picture", *names)), encoding="utf-8")
+        yield table
 
 
 class Client(threading.Thread):
@@ -238,6 +257,23 @@ class Tour:
         wait_for(lambda: deciding.fitter.trust is not None, "the temperature")
         deciding.show("calibration")
         self.shoot("decisions-calibration")
+        deciding.show("one")
+        page.one.column.example_chosen.emit(len(samples()))
+        wait_for(lambda: not page.one.column.frame.pictures.is_reading, "the drawing")
+        self.shoot("decisions-picture-unseen")
+        load(window, SIGHT)
+        page.one.decide.click()
+        wait_for(lambda: not deciding.is_busy, "the decision about a drawing")
+        self.shoot("decisions-picture")
+        with drawn_table() as path:
+            rows.open(path)
+            wait_for(lambda: rows.table is not None and rows.table.name == str(path), "the table of drawings")
+            deciding.decide_rows()
+            wait_for(lambda: not deciding.is_busy, "all drawings")
+            deciding.show("table")
+            page.table.rows.choose(0)
+            wait_for(lambda: not rows.row.is_busy, "the chosen drawing")
+            self.shoot("decisions-picture-table")
 
     def seeing(self) -> None:
         """A chat about drawings: one in the composer, two that are answered, and a run's beside its canvas."""
@@ -401,6 +437,7 @@ class Tour:
         window.show_page("inspector")
         inspector = window.pages.inspector()
         page = inspector.page
+        page.close_trace()
         settle(1500)  # its pictures are read in a thread of their own
         self.shoot("inspector-gallery")
         inspector.open_key(str(next(one.path for one in gallery() if one.path.stem == "sudoku-hard")))

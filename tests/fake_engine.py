@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,18 +22,20 @@ from engine import (
     StepFinished,
 )
 from engine.errors import Sentence
+from engine.pictures import ImageCost
 from engine.service import Capabilities, LocalBackend, RunRequest
 from tests.written import written_run
 
 LENGTH = 8
 END = 1
+IMAGE = 63  # stands for an image in a prompt
 
 
 class FakeTokenizer:
     """Token 1 ends the text; the others are letters from ``a`` on."""
 
     def piece(self, token: int) -> str:
-        return "<eos>" if token == END else chr(ord("a") + token % 26)
+        return {END: "<eos>", IMAGE: "<image>"}.get(token, chr(ord("a") + token % 26))
 
     def is_special(self, token: int) -> bool:
         return token == END
@@ -63,17 +65,23 @@ class FakeCache:
 
 def written(messages: Iterable[Any], tools: Iterable[Any] = ()) -> str:
     """A template that writes everything."""
-    return " ".join([*(message["content"] for message in messages), *map(json.dumps, tools)])
+    said = ["<image>" * len(message.get("images", ())) + message["content"] for message in messages]
+    return " ".join([*said, *map(json.dumps, tools)])
 
 
-def image_cost(_width: int, _height: int, image_tokens: int) -> int:
-    """An image takes all that it may, between two tokens."""
-    return image_tokens + 2
+IMAGE_COST = ImageCost(48)
 
 
 def image_sizes(messages: Iterable[Any], image_tokens: int) -> list[int]:
     """What each takes without those two."""
-    return [image_tokens for message in messages for _image in message.get("images", ())]
+    images = [image for message in messages for image in message.get("images", ())]
+    return [IMAGE_COST.soft_tokens(image["width"], image["height"], image_tokens) for image in images]
+
+
+def seeing(ids: list[int], *_pictures: object) -> Generator[None, None, list[int]]:
+    """A prompt with its images, which take no layers."""
+    yield from ()
+    return ids
 
 
 class FakeEngine(LocalBackend):
@@ -125,6 +133,7 @@ class FakeEngine(LocalBackend):
         if progress is not None:
             progress(0.5)
             progress(1.0)
+        sees = SimpleNamespace(image_token_id=IMAGE)
         return SimpleNamespace(
             name=path if path.startswith("safelight-") else self.name,
             tokenizer=FakeTokenizer(),
@@ -141,9 +150,9 @@ class FakeEngine(LocalBackend):
             compute_path=Sentence("plain torch: the weights are not packed"),
             threads=threads or 1,
             load_seconds=0.1,
-            vision=SimpleNamespace(cost=image_cost) if self.able.images else None,
+            vision=SimpleNamespace(cost=IMAGE_COST, config=sees) if self.able.images else None,
             image_sizes=image_sizes,
-            with_images=lambda ids, *_seen: ids,
+            seeing=seeing,
             chat_ids=self.chat_ids,
             chat_template=SimpleNamespace(render=written),
             new_cache=FakeCache,

@@ -16,12 +16,13 @@ from app.state.decisions.board import RowOutcome
 from app.state.decisions.reading import DecisionReading
 from engine import SafelightError
 from engine.service import RunRequest, Scheduler, ServiceReply
+from engine.tasks.decisions.table import TableState
 
 LOOK_MS = 200  # between two looks at what is done
 AT_ONCE = 8  # rows under way
 ENDING_SECONDS = 10.0
 
-MakeRequests = Callable[[str], tuple[RunRequest, ...]]
+MakeRequests = Callable[[TableState], tuple[RunRequest, ...]]
 """The runs that decide a state; raises SafelightError."""
 
 
@@ -44,7 +45,7 @@ class RowRunner(QObject):
         """Whether rows are being decided."""
         return self._work is not None
 
-    def begin(self, rows: Sequence[int], states: Sequence[str], make: MakeRequests) -> None:
+    def begin(self, rows: Sequence[int], states: Sequence[TableState], make: MakeRequests) -> None:
         """Decide these rows of a table with these states; ``make`` is called in another thread."""
         self._work = _Work(self._scheduler, rows, states, make)
         self._work.thread.start()
@@ -83,7 +84,9 @@ class RowRunner(QObject):
 class _Work:
     """Rows to decide, and the thread that asks for them; it ends when all of them are over."""
 
-    def __init__(self, scheduler: Scheduler, rows: Sequence[int], states: Sequence[str], make: MakeRequests) -> None:
+    def __init__(
+        self, scheduler: Scheduler, rows: Sequence[int], states: Sequence[TableState], make: MakeRequests
+    ) -> None:
         self.done: Mailbox[RowOutcome] = Mailbox()
         self._scheduler, self._rows, self._states, self._make = scheduler, rows, states, make
         self._room = threading.Semaphore(AT_ONCE)

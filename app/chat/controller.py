@@ -11,13 +11,13 @@ from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QApplication
 
 from app.bridge.remote_access import only_text
-from app.chat.composer.picture_files import drawing_of
 from app.chat.page import ChatPage
 from app.chat.regenerating import Regenerating
 from app.chat.replaying import Replaying, run_of
 from app.chat.view_options import ViewOptions
 from app.context import AppContext
 from app.design.notice import Notice
+from app.pictures.files import drawing_of
 from app.pictures.source import PictureSource
 from app.presets.picker import PresetPicker
 from app.presets.preset import Preset
@@ -53,6 +53,7 @@ class ChatController(QObject):
         self._scenes: dict[str, Scene] = {}  # of suggested prompts about drawings
         self._pictures = PictureSource(session.library.pictures.get)
         self.widget = self.page = page = ChatPage(self._options())
+        self.setParent(page)  # so that nothing arrives once the page is gone
         kept = PresetStore(context.folders.data)
         self.presets = PresetPicker(kept)
         page.composer.place_presets(self.presets)
@@ -288,7 +289,8 @@ class ChatController(QObject):
         """Say what is not read, where there is something of it."""
         model, chat = self._context.model, self._session.chat
         matters = model is not None and (chat.turns or chat.system_prompt.strip())
-        self.page.composer.note_reading(reading_note(model) if model is not None and matters else "")
+        carries = model is not None and bool(self._session.carried(model))
+        self.page.composer.note_reading(reading_note(model, carries) if model is not None and matters else "")
 
     @Slot(object)
     def _adapted(self, replies: list[ServiceReply]) -> None:
@@ -339,8 +341,8 @@ class ChatController(QObject):
     def _pending(self) -> Sequence[Message]:
         """The conversation as it would be sent now, with what the composer holds."""
         composer, model = self.page.composer, self._context.model
-        draft = user_message(composer.text, composer.attachments, composer.pictures.pictures)
-        messages = self._session.chat.messages_with(draft)
+        pictures = composer.pictures.pictures or (() if model is None else self._session.carried(model))
+        messages = self._session.chat.messages_with(user_message(composer.text, composer.attachments, pictures))
         return messages if model is None else visible(messages, model)
 
 

@@ -10,7 +10,6 @@ from PySide6.QtCore import QMetaMethod, Qt, Signal, Slot
 from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QDropEvent, QFont, QFontMetrics, QResizeEvent
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
-from app.chat.composer.attachments import accept_drag, local_files
 from app.chat.composer.composer import Composer
 from app.chat.guess import guess_height
 from app.chat.messages.focus import FocusPlace
@@ -19,6 +18,7 @@ from app.chat.prose import PAD
 from app.chat.view_options import ViewOptions
 from app.chat.welcome import ChatWelcome, centred
 from app.design.controls import Hairline, chain_tabs
+from app.design.drops import accept_drag, local_files
 from app.design.fonts import TEXT_LEAD, px
 from app.design.notice import Notice
 from app.design.suggestion_bar import SuggestionBar

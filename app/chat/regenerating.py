@@ -21,7 +21,7 @@ class Regenerating(QObject):
     """``again`` makes another answer to a turn with the model that is loaded."""
 
     def __init__(self, context: AppContext, notice: Notice, again: Callable[[Turn], object]) -> None:
-        super().__init__()
+        super().__init__(notice)
         self._context, self._notice, self._again = context, notice, again
         self._waiting: tuple[Turn, ModelChoice] | None = None  # for this model to be loaded
         context.arrived.connect(self._take)

@@ -29,7 +29,7 @@ class Replaying(QObject):
     """One run at a time: another that is wanted takes its place."""
 
     def __init__(self, context: AppContext, page: ChatPage) -> None:
-        super().__init__()
+        super().__init__(page)
         self._context, self._page = context, page
         self._wanted: tuple[Turn, Answer] | None = None
         self._reader = Background(self)

@@ -32,6 +32,15 @@ class ChatWelcome(QScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName(tr("Welcome"))
         self.title = label(tr("Watch the text develop"), "display", wrap=True)
+        self.about = label(
+            tr(
+                "Most language models write word after word. A diffusion model begins with noise and corrects the "
+                "whole answer, step by step. Here you watch it do so."
+            ),
+            "setting",
+            wrap=True,
+        )
+        self.about.setMinimumHeight(1)
         self.introduction = label("", "caption", wrap=True)
         self.introduction.setMinimumHeight(1)
         self.first_run = FirstRun()
@@ -42,6 +51,7 @@ class ChatWelcome(QScrollArea):
         column.setContentsMargins(8, 16, 8, 16)
         column.setSpacing(12)
         column.addWidget(self.title)
+        column.addWidget(self.about)
         column.addWidget(self.first_run)
         row = QHBoxLayout()
         row.setSpacing(16)

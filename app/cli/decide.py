@@ -1,9 +1,10 @@
-"""``safelight decide``: questions about a text, or about each row of a table, answered from one read of a canvas."""
+"""``safelight decide``: questions about a text, pictures or each row of a table, answered from one read of a canvas."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from app.cli.decide_questions import add_questions, questions_of
 from app.cli.deciding import Decider, deciding
 from app.cli.serve import KEY_VARIABLE, MOST_PARALLEL
 from app.cli.stopping import STOPPED, stopping
-from engine import DECIDER, SafelightError, catalog
+from engine import DECIDER, SIGHT, SafelightError, catalog
+from engine.pictures import Picture, read_picture
 from engine.service import is_remote
 from engine.tasks.decisions.answer_form import answer_to_json
 from engine.tasks.decisions.answers import TypedAnswer
@@ -37,6 +39,7 @@ examples:
   safelight decide --file mail.txt --choice "Which team?" --option billing --option support --name team
   safelight decide "The pizza was cold." --score "How content?" --level angry --level neutral --level happy --json
   safelight decide --csv mails.csv --state "From {{sender}}: {{text}}" --questions questions.json --out answers.csv
+  safelight decide --image drawing.png --yes-no "Is there a red circle?"
   safelight decide --csv labelled.csv --questions questions.json --calibrate --save questions.json
 """
 BAR = 24  # columns
@@ -47,15 +50,16 @@ def add(commands: options.Commands) -> None:
     parser = commands.add_parser(
         "decide",
         help="answer typed questions about texts",
-        description="Answer yes-or-no questions, choices and scores about a text, or about each row of a table.",
+        description="Answer yes-or-no questions, choices and scores about a text, pictures, or each row of a table.",
         epilog=EPILOG,
     )
     parser.add_argument("text", metavar="TEXT", nargs="?", help="what the questions are about; - reads standard input")
     parser.add_argument("--file", type=options.place, metavar="FILE", help="a file with it")
+    options.add_images(parser, "a picture that the questions are about, beside a text or alone")
     parser.add_argument("--json", action="store_true", help="print one JSON object; of a table, one a row")
     add_questions(parser)
     decide_table.add_options(parser)
-    options.add_loading(parser, DECIDER)
+    options.add_loading(parser, f"{DECIDER}; about images, {SIGHT}")
     parser.add_argument(
         "--parallel",
         type=options.number("the runs", 1, MOST_PARALLEL),
@@ -73,8 +77,9 @@ def run(args: argparse.Namespace) -> int:
     if args.csv is not None:
         return decide_table.run(args, asked)
     state = _state(args, asked)
-    with stopping() as stop, deciding(args, asked, stop) as decider:
-        answers = None if decider is None else _answers(decider, state)
+    pictures = [read_picture(Path(name)) for name in args.image]
+    with stopping() as stop, deciding(args, asked, stop, bool(pictures)) as decider:
+        answers = None if decider is None else _answers(decider, state, pictures)
         if decider is None or answers is None:
             terminal.say("stopped")
             return STOPPED
@@ -93,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _state(args: argparse.Namespace, asked: QuestionFile) -> str:
-    """What the questions are about.
+    """The text that the questions are about; it may be empty where there are images.
 
     Raises:
         SafelightError: there is none, or two.
@@ -101,13 +106,13 @@ def _state(args: argparse.Namespace, asked: QuestionFile) -> str:
     if args.text is not None and args.file is not None:
         raise SafelightError("TEXT and --file both say what the questions are about; give one of them")
     if args.text is None and args.file is None:
-        if not asked.state:
-            raise SafelightError("say what the questions are about: TEXT, --file FILE or --csv FILE")
+        if not asked.state and not args.image:
+            raise SafelightError("say what the questions are about: TEXT, --file FILE, --image FILE or --csv FILE")
         state = asked.state
     else:
         source = args.file if args.file is not None else "-" if args.text == "-" else None
         state = args.text if source is None else options.read_text(source)[0].rstrip("\n")
-    if not state.strip():
+    if not state.strip() and not args.image:
         raise SafelightError("the text is empty; give the text that the questions are about")
     try:
         state.encode()
@@ -116,13 +121,13 @@ def _state(args: argparse.Namespace, asked: QuestionFile) -> str:
     return state
 
 
-def _answers(decider: Decider, state: str) -> tuple[TypedAnswer, ...] | None:
+def _answers(decider: Decider, state: str, pictures: Sequence[Picture]) -> tuple[TypedAnswer, ...] | None:
     """The answers about one state; None if it was stopped.
 
     Raises:
         SafelightError: it could not be decided.
     """
-    for result in decider.decide([state]):
+    for result in decider.decide([(state, lambda: pictures)]):
         if result.problem:
             raise SafelightError(result.problem)
         return result.answers(decider.asked)

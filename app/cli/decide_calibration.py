@@ -14,10 +14,10 @@ from app.cli.stopping import STOPPED, stopping
 from engine import SafelightError
 from engine.tasks.decisions.calibration import LEAST_EXAMPLES, Calibration, LabelledRead, calibrate
 from engine.tasks.decisions.question_file import QuestionFile, write_question_file
-from engine.tasks.decisions.table import CsvTable, label_column, labels_of
+from engine.tasks.decisions.table import CsvTable, TableState, label_column, labels_of
 
 
-def run(args: argparse.Namespace, asked: QuestionFile, table: CsvTable, states: Sequence[str]) -> int:
+def run(args: argparse.Namespace, asked: QuestionFile, table: CsvTable, states: Sequence[TableState]) -> int:
     """Fit the temperature to the rows whose right answers are known."""
     labelled = [question for question in asked.questions if label_column(table, question) is not None]
     if not labelled:
@@ -29,7 +29,7 @@ def run(args: argparse.Namespace, asked: QuestionFile, table: CsvTable, states: 
         raise SafelightError(
             f"{table.name} has {count} right answers; a temperature is fitted to at least {LEAST_EXAMPLES}. Label more"
         )
-    with stopping() as stop, deciding(args, asked, stop) as decider:
+    with stopping() as stop, deciding(args, asked, stop, args.image_column is not None) as decider:
         results = [] if decider is None else list(_shown(decider, [states[place] for place in used]))
         if stop.is_set() or decider is None:
             terminal.say("stopped; a temperature is fitted to all labelled rows, so nothing is kept")
@@ -52,10 +52,10 @@ def run(args: argparse.Namespace, asked: QuestionFile, table: CsvTable, states: 
     return 0
 
 
-def _shown(decider: Decider, states: Sequence[str]) -> Iterator[StateResult]:
+def _shown(decider: Decider, states: Sequence[TableState]) -> Iterator[StateResult]:
     """The results, with progress."""
     with terminal.progress(f"Deciding {len(states)} labelled rows") as show:
-        for done, result in enumerate(decider.decide(states), 1):
+        for done, result in enumerate(decider.decide((one.text, one.pictures) for one in states), 1):
             show(done / len(states))
             yield result
 

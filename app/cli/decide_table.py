@@ -17,7 +17,6 @@ from app.cli.deciding import Decider, StateResult, deciding
 from app.cli.part_file import PartFile
 from app.cli.stopping import STOPPED, stopping
 from engine import SafelightError
-from engine.service import LoadedModel
 from engine.tasks.decisions.answer_form import answer_to_json
 from engine.tasks.decisions.question_file import QuestionFile, write_question_file
 from engine.tasks.decisions.questions import Question
@@ -25,6 +24,7 @@ from engine.tasks.decisions.results import ANSWER, guarded, header_line, result_
 from engine.tasks.decisions.table import (
     CsvTable,
     TableRow,
+    TableState,
     label_column,
     option_of,
     read_table,
@@ -43,6 +43,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help='the column that the questions are about, or a text such as "{name}: {note}" '
         "(default: state, text or the only one)",
     )
+    group.add_argument(
+        "--image-column",
+        metavar="COLUMN",
+        help="the column with a picture of each row, as its path from the table's folder; it may be all there is",
+    )
     group.add_argument("--out", type=options.place, metavar="FILE", help="the table with its answers")
     group.add_argument("--calibrate", action="store_true", help="fit the temperature to the right answers in the table")
 
@@ -54,12 +59,14 @@ def check(args: argparse.Namespace) -> None:
         SafelightError: naming them.
     """
     if args.csv is None:
-        for name in ("state", "out", "calibrate"):
-            if getattr(args, name) not in (None, False):
+        for name in ("state", "image-column", "out", "calibrate"):
+            if getattr(args, name.replace("-", "_")) not in (None, False):
                 raise SafelightError(f"--{name} is for tables; add --csv FILE")
         return
     if args.text is not None or args.file is not None:
         raise SafelightError("--csv has the texts in it; leave out TEXT and --file")
+    if args.image:
+        raise SafelightError("--image is about one text; name the column with the pictures of a table: --image-column")
     if args.calibrate:
         if args.out is not None or args.temperature is not None:
             raise SafelightError(
@@ -78,12 +85,12 @@ def check(args: argparse.Namespace) -> None:
 
 def run(args: argparse.Namespace, asked: QuestionFile) -> int:
     table = read_table(Path(args.csv))
-    states = states_of(table, args.state)
+    states = states_of(table, args.state, args.image_column)
     if args.calibrate:
         return decide_calibration.run(args, asked, table, states)
     is_repeated = asked.repeats > 0
     columns = result_columns(table, asked.questions, is_repeated=is_repeated)
-    with stopping() as stop, deciding(args, asked, stop) as decider:
+    with stopping() as stop, deciding(args, asked, stop, args.image_column is not None) as decider:
         if decider is None:
             terminal.say("stopped")
             return STOPPED
@@ -91,7 +98,7 @@ def run(args: argparse.Namespace, asked: QuestionFile) -> int:
         if args.out is None:
             done = job.run(None, 0)
         else:
-            made_from = _made_from(asked, table, states, decider.model)
+            made_from = _made_from(asked, table, states, decider)
             with PartFile(Path(args.out), header_line(columns, table.delimiter), made_from) as part:
                 if part.records:
                     terminal.say(f"going on after {part.records} of {len(states)} rows")
@@ -116,7 +123,7 @@ class _Job:
     args: argparse.Namespace
     asked: QuestionFile
     table: CsvTable
-    states: Sequence[str]
+    states: Sequence[TableState]
     columns: Sequence[str]
     decider: Decider
     decided: int = 0  # by this command
@@ -133,7 +140,7 @@ class _Job:
         began = time.perf_counter()
         with terminal.progress(f"Deciding {len(self.states)} rows") as show:
             show(done / len(self.states))
-            for result in self.decider.decide(self.states[done:]):
+            for result in self.decider.decide((state.text, state.pictures) for state in self.states[done:]):
                 row = self.table.rows[done + len(failed)]
                 if result.is_run_failure:
                     failed.append((row, result))
@@ -208,11 +215,12 @@ def _read_back(part: PartFile, delimiter: str) -> list[list[str]]:
     return list(csv.reader(io.StringIO(part.done().decode("utf-8-sig"), newline=""), delimiter=delimiter))[1:]
 
 
-def _made_from(asked: QuestionFile, table: CsvTable, states: Sequence[str], model: LoadedModel) -> dict[str, str]:
-    """What the answers depend on, by names for people."""
+def _made_from(asked: QuestionFile, table: CsvTable, states: Sequence[TableState], decider: Decider) -> dict[str, str]:
+    """What the answers depend on, by names for people; of pictures the names of their files alone."""
+    model = decider.model
     return {
         "table": table.digest,
-        "state": hashlib.sha256("\0".join(states).encode()).hexdigest(),
+        "state, or size of images": _digest([decider.image_tokens, *((one.text, one.picture) for one in states)]),
         "set of questions, or another way to ask them": _digest(asked.to_json()),
         "model or adapter": _digest([model.path_or_id, model.fingerprint, model.adapter]),
     }

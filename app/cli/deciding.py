@@ -7,14 +7,15 @@ import os
 import queue
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from app.cli.loading import POLL_SECONDS, ChosenBackend, load
 from app.cli.serve import KEY_VARIABLE
-from engine import DECIDER, SafelightError
+from engine import DECIDER, SIGHT, SafelightError
+from engine.pictures import Picture
 from engine.service import (
     Backend,
     DecisionReads,
@@ -27,6 +28,7 @@ from engine.service import (
     ServiceReply,
     decision_requests,
 )
+from engine.service.decisions import BLIND
 from engine.tasks.decisions.answers import LabelRead, TypedAnswer, answer_of
 from engine.tasks.decisions.question_file import QuestionFile
 
@@ -34,6 +36,8 @@ IN_FLIGHT = 4  # states for each run that goes on at a time, so that none waits 
 
 SlotReads: TypeAlias = tuple[LabelRead, ...]
 """All reads of one question."""
+ToDecide: TypeAlias = tuple[str, Callable[[], Sequence[Picture]]]
+"""A state, and what gives its pictures when they are needed; it may raise SafelightError."""
 _OfRun: TypeAlias = RunAdvanced | RunEnded
 
 
@@ -41,7 +45,6 @@ _OfRun: TypeAlias = RunAdvanced | RunEnded
 class StateResult:
     """What came of a state: the reads of each question, or why there are none."""
 
-    state: str
     reads: tuple[SlotReads, ...] = ()
     problem: str = ""
     is_run_failure: bool = False  # not the state's fault, as far as one can tell
@@ -58,18 +61,17 @@ class StateResult:
 class _Open:
     """A state whose runs go on."""
 
-    state: str
     runs: tuple[tuple[RunRequest, DecisionReads], ...] = ()
     left: int = 0
     problem: str = ""
 
     def result(self) -> StateResult:
         if self.problem:
-            return StateResult(self.state, problem=self.problem)
+            return StateResult(problem=self.problem)
         try:
-            return StateResult(self.state, tuple(one for _, reads in self.runs for one in reads.label_reads()))
+            return StateResult(tuple(one for _, reads in self.runs for one in reads.label_reads()))
         except SafelightError as error:
-            return StateResult(self.state, problem=str(error), is_run_failure=True)
+            return StateResult(problem=str(error), is_run_failure=True)
 
 
 @dataclass
@@ -92,8 +94,9 @@ class Decider:
     model: LoadedModel
     asked: QuestionFile
     stop: threading.Event
+    image_tokens: int | None = None  # the most that an image may take; None: the model's own
 
-    def requests(self, state: str) -> tuple[RunRequest, ...]:
+    def requests(self, state: str, pictures: Sequence[Picture] = ()) -> tuple[RunRequest, ...]:
         """The runs that decide a state.
 
         Raises:
@@ -107,17 +110,21 @@ class Decider:
             instructions=asked.instructions,
             is_joint=asked.is_joint,
             repeats=asked.repeats,
+            pictures=pictures,
+            image_tokens=self.image_tokens,
         )
 
-    def check(self) -> None:
-        """See that the model can decide these questions about some state.
+    def check(self, has_pictures: bool) -> None:
+        """See that the model can decide these questions about some state, and see where there are pictures.
 
         Raises:
             SafelightError: it cannot; the sentence says why.
         """
         self.requests("-")
+        if has_pictures and not self.model.capabilities.images:
+            raise SafelightError(BLIND)
 
-    def decide(self, states: Iterable[str]) -> Iterator[StateResult]:
+    def decide(self, states: Iterable[ToDecide]) -> Iterator[StateResult]:
         """What came of each state, in order; ends early where it is stopped.
 
         Raises:
@@ -143,13 +150,14 @@ class Decider:
                     request.cancel.set()
             self.scheduler.wake()
 
-    def _begin(self, state: str, inbox: _Inbox, whose: dict[str, tuple[_Open, DecisionReads]]) -> _Open:
+    def _begin(self, state: ToDecide, inbox: _Inbox, whose: dict[str, tuple[_Open, DecisionReads]]) -> _Open:
         try:
-            requests = self.requests(state)
+            text, pictures = state
+            requests = self.requests(text, pictures())
         except SafelightError as error:
-            return _Open(state, problem=str(error))
+            return _Open(problem=str(error))
         runs = tuple((request, DecisionReads(request.decision)) for request in requests if request.decision)
-        opened = _Open(state, runs, len(runs))
+        opened = _Open(runs, len(runs))
         for request, reads in runs:
             whose[request.run_id] = opened, reads
             self.scheduler.run(request, inbox)
@@ -171,20 +179,22 @@ class Decider:
 
 
 @contextmanager
-def deciding(args: argparse.Namespace, asked: QuestionFile, stop: threading.Event) -> Iterator[Decider | None]:
-    """The model of the options, loaded, with the questions; None if it was stopped.
+def deciding(
+    args: argparse.Namespace, asked: QuestionFile, stop: threading.Event, has_pictures: bool
+) -> Iterator[Decider | None]:
+    """The model of the options, loaded, with the questions; None if it was stopped. Pictures have a default of theirs.
 
     Raises:
         SafelightError: it cannot be loaded, or cannot decide these questions.
     """
     scheduler = Scheduler(RoutedBackend(ChosenBackend(args), _remote))
     try:
-        model = load(args, scheduler, stop, DECIDER)
+        model = load(args, scheduler, stop, SIGHT if has_pictures else DECIDER)
         if model is None:
             yield None
             return
-        decider = Decider(scheduler, model, asked, stop)
-        decider.check()
+        decider = Decider(scheduler, model, asked, stop, args.image_tokens)
+        decider.check(has_pictures)
         yield decider
     finally:
         scheduler.close()

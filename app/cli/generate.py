@@ -9,9 +9,8 @@ from pathlib import Path
 from app.cli import formats, options, running, terminal
 from app.cli.watch import watcher
 from engine import SKILLS, SafelightError
-from engine.config import BLOCK_DIFFUSION, IMAGE_TOKENS
-from engine.files import read_bytes
-from engine.pictures import MOST_BYTES, Picture, open_picture
+from engine.config import BLOCK_DIFFUSION
+from engine.pictures import read_picture
 from engine.text.message import image_of
 from engine.text.tags import closed_thought
 
@@ -32,20 +31,7 @@ def add(commands: options.Commands) -> None:
         "generate", help="write text after a prompt", description="Write text after a prompt.", epilog=EPILOG
     )
     parser.add_argument("prompt", metavar="PROMPT", help="what to answer; - reads it from standard input")
-    parser.add_argument(
-        "--image",
-        action="append",
-        type=options.place,
-        default=[],
-        metavar="FILE",
-        help="a picture that stands before the prompt, for a model that can see; may be given several times",
-    )
-    parser.add_argument(
-        "--image-tokens",
-        type=int,
-        choices=IMAGE_TOKENS,
-        help="the most tokens an image may take (default: the model's)",
-    )
+    options.add_images(parser, "a picture that stands before the prompt")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the text")
     formats.add(parser)
     options.add_watch(parser)
@@ -58,14 +44,14 @@ def add(commands: options.Commands) -> None:
 def run(args: argparse.Namespace) -> int:
     changes, wanted = options.sampler_changes(args), formats.output_format(args)
     prompt = options.read_text("-")[0].rstrip("\n") if args.prompt == "-" else args.prompt
-    if not prompt.strip():
+    if not (prompt.strip() or args.image):
         raise SafelightError("the prompt is empty; write something first")
     try:
         prompt.encode()
     except UnicodeEncodeError:
         raise SafelightError("the prompt is not valid UTF-8 text") from None
 
-    pictures = [_picture(Path(name)) for name in args.image]
+    pictures = [read_picture(Path(name)) for name in args.image]
     model = running.load(args, SKILLS)
     config = options.settings(model.generation_defaults, changes)
     if args.image_tokens is not None:
@@ -119,17 +105,6 @@ def run(args: argparse.Namespace) -> int:
     elif not outcome.text.strip():
         terminal.say("the answer is empty: the model ended the text at once; try another seed or a longer question")
     return 0
-
-
-def _picture(path: Path) -> Picture:
-    """
-    Raises:
-        SafelightError: the file cannot be read, or is no picture.
-    """
-    try:
-        return open_picture(read_bytes(path, MOST_BYTES), path.name)
-    except OSError as error:
-        raise SafelightError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
 def _verified(outcome: running.Outcome) -> dict[str, object]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from engine import GenerationConfig, SafelightError, files
-from engine.config import LARGEST_SEED, MOST_THREADS
+from engine.config import IMAGE_TOKENS, LARGEST_SEED, MOST_THREADS
 from engine.errors import quoted
 from engine.service import is_remote
 
@@ -194,6 +194,24 @@ def _add(group: argparse._ArgumentGroup, knobs: Sequence[Knob]) -> None:
     for knob in knobs:
         kind = kinds[knob.read]
         group.add_argument(knob.option, dest=knob.field, type=_reader(knob), metavar=kind, help=knob.help)
+
+
+def add_images(parser: argparse._ActionsContainer, help: str) -> None:
+    """``--image`` and ``--image-tokens``; ``help`` says what the pictures are."""
+    parser.add_argument(
+        "--image",
+        action="append",
+        type=place,
+        default=[],
+        metavar="FILE",
+        help=f"{help}, for a model that can see; may be given several times",
+    )
+    parser.add_argument(
+        "--image-tokens",
+        type=int,
+        choices=IMAGE_TOKENS,
+        help="the most tokens an image may take (default: the model's)",
+    )
 
 
 def add_watch(parser: argparse.ArgumentParser) -> None:

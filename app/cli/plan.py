@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.cli import options, running, terminal
+from engine import catalog
 
 if TYPE_CHECKING:
     from engine.memory.plan import Plan
 
 EPILOG = """\
-Nothing is loaded: config.json and the headers of the weights are enough, and config.json alone will do. Without a
-folder at hand, a shape stands for a model: 26b-a4b for DiffusionGemma 26B-A4B, wedlm-8b for WeDLM 8B, nemotron-3b for
-Nemotron-Labs-Diffusion 3B. Sizes are in decimal GB.
+Nothing is loaded: config.json and the headers of the weights are enough, and config.json alone will do. Of a GGUF file
+the header tells what its import would take. Without a folder at hand, a shape stands for a model: 26b-a4b for
+DiffusionGemma 26B-A4B, wedlm-8b for WeDLM 8B, nemotron-3b for Nemotron-Labs-Diffusion 3B. Sizes are in decimal GB.
 
 examples:
   safelight plan 26b-a4b
   safelight plan ~/models/diffusiongemma-26B-A4B-it --context 8192 --quantization nf4
+  safelight plan ~/Downloads/diffusiongemma-26B-A4B-it-Q8_0.gguf
   safelight plan safelight-skills --json
 """
 CONTENT = {
@@ -26,8 +29,8 @@ CONTENT = {
     "attention": "attention projections",
     "dense": "dense MLP, self-conditioning",
     "embedding": "token table",
-    "other": "norms, router, scalars",
-    "vision": "vision",
+    "other": "norms, router, scalars, draft adapter",
+    "vision": "vision tower",
     "kv_cache": "keys and values",
     "activations": "one pass through the layers",
     "workspace": "vocabulary stage, what steps keep",
@@ -46,7 +49,7 @@ def add(commands: options.Commands) -> None:
         epilog=EPILOG,
     )
     parser.add_argument(
-        "model", type=options.place, metavar="MODEL", help="a model folder, an embedded model or a shape"
+        "model", type=options.place, metavar="MODEL", help="a model folder, a GGUF file, an embedded model or a shape"
     )
     parser.add_argument(
         "--context",
@@ -63,9 +66,15 @@ def add(commands: options.Commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with terminal.note(f"Counting {args.model} …"):
-        from engine.models.folder import plan  # torch
+        wanted = args.context, args.quantization, args.device, args.dtype
+        if catalog.is_gguf(Path(args.model)):
+            from engine.models.gguf_import import plan_import  # torch
 
-        found = plan(args.model, args.context, args.quantization, args.device, args.dtype)
+            found = plan_import(Path(args.model), *wanted)
+        else:
+            from engine.models.folder import plan  # torch
+
+            found = plan(args.model, *wanted)
     if args.json:
         running.print_json(found.as_dict())
     else:
@@ -94,5 +103,8 @@ def _print_table(plan: Plan) -> None:
     console = terminal.console(sys.stdout)
     console.print(table)
     console.print()
+    if plan.copy_bytes:
+        size = f"{plan.copy_bytes / scale:.1f} {unit}"
+        console.print(f"Its import would write {size}: safelight quantize FILE FOLDER.", soft_wrap=True)
     for sentence in (plan.advice, *(f"Note: {note}." for note in plan.notes)):
         console.print(sentence, soft_wrap=True)

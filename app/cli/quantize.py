@@ -10,8 +10,8 @@ from app.cli import options, running, terminal
 from engine import SafelightError, catalog
 
 EPILOG = """\
-Experts go to 4 bits; attention, dense layers and the embedding to 8; the rest stays as it is. A conversion that was
-stopped goes on where it stood when the same command is given again.
+Experts go to 4 bits; attention, dense layers, the embedding and the vision tower to 8; the rest stays as it is. A
+conversion that was stopped goes on where it stood when the same command is given again.
 
 Of GGUF files those of DiffusionGemma are imported, whatever their quantization; what is packed again loses a little
 again, least from Q8_0. The relative error, by part, is what packing changed (root mean square) by what was packed.
@@ -47,6 +47,9 @@ def add(commands: options.Commands) -> None:
         metavar="FOLDER",
         help="of a GGUF file: take tokenizer and chat template from this model folder, not from the file",
     )
+    parser.add_argument(
+        "--keep-vision", action="store_true", help="leave the vision tower in bf16: 1.1 GB at the 26B, in place of 0.6"
+    )
     parser.add_argument("--device", default="auto", metavar="NAME", help="where to compute (default: auto)")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a sentence")
     parser.set_defaults(run=run)
@@ -59,6 +62,8 @@ def run(args: argparse.Namespace) -> int:
         source = catalog.resolve(args.source)
         if args.tokenizer is not None:
             raise SafelightError("--tokenizer is for GGUF files; a model folder has its own")
+    elif args.keep_vision:
+        raise SafelightError("--keep-vision is for model folders; a GGUF file has no vision tower")
     from engine.memory.device import choose  # torch
     from engine.models.folder import quantize
 
@@ -71,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
             tokenizer = None if args.tokenizer is None else catalog.resolve(args.tokenizer)
             manifest = import_gguf(source, destination, args.quantization, device, progress, tokenizer=tokenizer)
         else:
-            manifest = quantize(source, destination, args.quantization, device, progress)
+            manifest = quantize(source, destination, args.quantization, device, progress, keep_vision=args.keep_vision)
     size = sum(shard.bytes for shard in manifest.files.values())
     seconds = time.perf_counter() - started
     if args.json:

@@ -19,6 +19,7 @@ examples:
   safelight skills --json > skills.json
   safelight skills --decisions --count 400
   safelight skills --drawings --count 100
+  safelight skills --drawings --decisions --count 400
 """
 
 
@@ -42,7 +43,8 @@ def add(commands: options.Commands) -> None:
     parser.add_argument(
         "--decisions",
         action="store_true",
-        help=f"score small decisions instead, N single and N joint (default model: {DECIDER})",
+        help=f"score small decisions instead, N single and N joint (default model: {DECIDER}); "
+        "with --drawings those about drawings",
     )
     parser.add_argument(
         "--drawings",

@@ -1,4 +1,7 @@
-"""``safelight skills --decisions``: the small decisions that were held out of training, and how far to trust them."""
+"""``safelight skills --decisions``: the small decisions that were held out of training, and how far to trust them.
+
+They are about texts, or with ``--drawings`` about drawings.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,11 @@ import random
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from app.cli import running, terminal
-from engine import DECIDER, SafelightError, SlotsRead
+from app.cli import running, skills_drawings, terminal
+from engine import DECIDER, SIGHT, SafelightError, SlotsRead
+from engine.pictures import Picture
 from engine.service.deciding import Deciding
 from engine.tasks.decisions import examples
 from engine.tasks.decisions.answers import LabelRead
@@ -21,8 +25,8 @@ from engine.tasks.decisions.questions import OneOf, Question, YesNo
 if TYPE_CHECKING:
     from engine import Model
 
-SINGLE: tuple[examples.Form, ...] = ("brief", "single")
-JOINT: tuple[examples.Form, ...] = ("pair", "joint")
+Example: TypeAlias = tuple[examples.DecisionExample, tuple[Picture, ...]]
+FORMS: dict[str, tuple[examples.Form, ...]] = {"single": ("brief", "single"), "joint": ("pair", "joint")}
 
 
 @dataclass
@@ -54,17 +58,19 @@ def run(args: argparse.Namespace) -> int:
     """
     if args.count < LEAST_EXAMPLES:
         raise SafelightError(f"a temperature is fitted to at least {LEAST_EXAMPLES} decisions; give a larger --count")
-    model, seed = running.load(args, DECIDER), running.seed(args)
+    model, seed = running.load(args, SIGHT if args.drawings else DECIDER), running.seed(args)
+    examples_of = skills_drawings.decisions if args.drawings else _texts
     scores: dict[str, Scored] = {}
     try:
-        for way, forms in (("single", SINGLE), ("joint", JOINT)):
+        for way in FORMS:
             scored = scores[way] = Scored()
             with terminal.note(f"Deciding, {way} …"):
-                for family, question, one in _asked(model, forms, "test", args.count, f"{seed} {way}"):
+                asked = examples_of(random.Random(f"{seed} {way}"), "test", [way])
+                for family, question, one in _read(model, asked, "test", args.count):
                     scored.reads.append(((family, _kind(question)), one))
         with terminal.note("Deciding others, for the temperature …"):
-            forms = (*SINGLE, *JOINT)
-            others = [one for _, _, one in _asked(model, forms, "train", args.count, f"{seed} temperature")]
+            asked = examples_of(random.Random(f"{seed} temperature"), "train", list(FORMS))
+            others = [one for _, _, one in _read(model, asked, "train", args.count)]
     except KeyboardInterrupt:
         terminal.say("stopped; a temperature is fitted to all examples, so nothing is shown")
         return 130
@@ -72,19 +78,25 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _asked(
-    model: Model, forms: Sequence[examples.Form], split: examples.Split, count: int, seed: str
+def _texts(rng: random.Random, split: examples.Split, ways: Sequence[str]) -> Iterator[Example]:
+    """Decisions about texts, without end."""
+    for form in itertools.cycle([form for way in ways for form in FORMS[way]]):
+        yield examples.sample(rng, split, form), ()
+
+
+def _read(
+    model: Model, asked: Iterator[Example], split: examples.Split, count: int
 ) -> Iterator[tuple[str, Question, LabelledRead]]:
     """The family, question and read of ``count`` answers or a few more; of the test split those held out alone."""
     from engine.decoding.reading import read  # torch
 
     deciding = Deciding.of(model.tokenizer.encode, model.generation_defaults, model.config.canvas_length)
-    rng, cache, answered = random.Random(seed), model.new_cache(), 0
-    for form in itertools.cycle(forms):
+    budget, cache, answered = model.generation_defaults.image_tokens, model.new_cache(), 0
+    for example, pictures in asked:
         if answered >= count:
             return
-        example = examples.sample(rng, split, form)
-        prompt = model.chat_ids(deciding.messages(example.decision))
+        messages = deciding.messages(example.decision, pictures)
+        prompt = model.with_images(model.chat_ids(messages, image_tokens=budget), messages, pictures, budget)
         events = read(model, prompt, deciding.layout(example.decision), seed=answered, cache=cache)
         (found,) = [event for event in events if isinstance(event, SlotsRead)]
         for place, question in enumerate(example.decision.questions):
@@ -101,7 +113,8 @@ def _show(
         found = {way: _record(scored, temperature) for way, scored in scores.items()}
         running.print_json({**found, "temperature": temperature, "seed": seed, **names})
         return
-    heading = f"{' + '.join(names.values())}, held-out decisions, seed {seed}"
+    about = " about drawings" if args.drawings else ""
+    heading = f"{' + '.join(names.values())}, held-out decisions{about}, seed {seed}"
     table = terminal.table(
         heading, "questions", *(f"{way}, {what}" for way in scores for what in ("right", "of", "rate"))
     )

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import argparse
 import io
+import itertools
 import random
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from app.cli import options, running, terminal
 from app.cli.skill_score import SkillScore, show
 from engine import SIGHT, GenerationConfig
 from engine.pictures import Picture, open_picture
+from engine.tasks.decisions.examples import DecisionExample, Split
+from engine.tasks.decisions.questions import Decision
 from engine.text.message import image_of
 
 if TYPE_CHECKING:
@@ -46,6 +50,24 @@ def run(args: argparse.Namespace) -> int:
         terminal.say("stopped; the table holds what was run")
         return 130
     return 0
+
+
+def decisions(
+    rng: random.Random, split: Split, ways: Sequence[str]
+) -> Iterator[tuple[DecisionExample, tuple[Picture, ...]]]:
+    """Decisions about drawings, without end: single ones of each kind in turn, joint ones of two questions."""
+    from engine.tasks import drawings  # Pillow
+
+    for way, kind in itertools.cycle([(way, kind) for kind in drawings.DECIDED_KINDS for way in ways]):
+        is_joint = way == "joint"
+        drawn = drawings.sample_decision(rng, split, 2 if is_joint else 1, None if is_joint else kind)
+        example = DecisionExample(
+            Decision("", tuple(one.question for one in drawn.asked), is_joint=is_joint),
+            tuple(one.answer for one in drawn.asked),
+            tuple(one.family for one in drawn.asked),
+            (split == "test",) * len(drawn.asked),
+        )
+        yield example, (picture_of(drawn.scene),)
 
 
 def ask(model: Model, picture: Picture, question: str, config: GenerationConfig, seed: int) -> running.Outcome:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import random
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Slot
 
@@ -14,16 +17,24 @@ from app.decisions.deciding import StateDecider
 from app.decisions.keeping import QuestionKeeper
 from app.decisions.page import DecisionsPage
 from app.decisions.table.deciding import TableDecider
+from app.pictures.bar import Cost
+from app.pictures.files import drawing_of
+from app.pictures.source import PictureSource
+from app.state.chat.attachment import AttachedPicture
 from app.state.decisions.board import RowBoard
 from app.state.decisions.drafts import QuestionDraft
 from app.state.decisions.reading import DecisionReading
-from app.state.decisions.samples import sample_table, samples
+from app.state.decisions.samples import drawing_sample, sample_table, samples
 from app.state.decisions.sheet import QuestionSheet
 from app.state.run.replay import Frame, Replay
 from app.system.i18n import tr
-from engine import DECIDER, Recording
-from engine.service import ServiceReply
+from engine import DECIDER, SIGHT, Recording, SafelightError
+from engine.pictures import Picture
+from engine.service import LoadedModel, ServiceReply
 from engine.tasks.decisions.questions import Question
+
+if TYPE_CHECKING:
+    from engine.tasks.drawings import Scene
 
 
 class DecisionsController(QObject):
@@ -35,6 +46,7 @@ class DecisionsController(QObject):
         super().__init__()
         self._context = context
         self.widget = self.page = page = DecisionsPage(context.theme, context.values.reduced_motion)
+        self.setParent(page)  # so that nothing arrives once the page is gone
         self.decider = StateDecider(context, self)
         self.rows = TableDecider(context, page.table, self)
         self.fitter = TrustFitter(page.calibration, self)
@@ -66,7 +78,8 @@ class DecisionsController(QObject):
         context.busy_changed.connect(self.refresh)
         context.settings_changed.connect(self._calm)
         context.theme_changed.connect(self._dress)
-        one.column.offer([sample.title for sample in samples()])
+        one.column.frame.pictures.set_store(context.session.library.pictures, PictureSource(self._stored))
+        one.column.offer([*(sample.title for sample in samples()), tr("A drawing")])
         self._recall()
         self.refresh()
 
@@ -135,15 +148,22 @@ class DecisionsController(QObject):
 
     @Slot(int)
     def _show_sample(self, place: int) -> None:
-        sample = samples()[place]
-        self._show_sheet(sample.sheet(self.page.one.questions.sheet), sample.state)
+        before = self.page.one.questions.sheet
+        if place < len(samples()):
+            self._show_sheet(samples()[place].sheet(before), samples()[place].state)
+            return
+        scene, questions = drawing_sample(random.Random())
+        self._show_sheet(replace(before, questions=tuple(map(QuestionDraft.of, questions)), instructions=""), "", scene)
 
-    def _show_sheet(self, sheet: QuestionSheet, state: str = "") -> None:
-        """Other questions, and another state where there is one."""
+    def _show_sheet(self, sheet: QuestionSheet, state: str = "", scene: Scene | None = None) -> None:
+        """Other questions, and another state where there is one, a text or a drawing."""
         one = self.page.one
         one.begin_nothing()
-        if state:
+        if state or scene is not None:
             one.column.state.setPlainText(state)
+            one.column.frame.pictures.set_pictures(())
+        if scene is not None:
+            one.column.frame.add([drawing_of(scene)])
         one.questions.show_sheet(sheet)
         one.column.show_sheet(sheet)
         self._tell_at(sheet.temperature)
@@ -205,22 +225,44 @@ class DecisionsController(QObject):
         model = self._context.model
         return self._context.reason_to_wait() or ("" if model is None else words.obstacle(model))
 
+    def _blindness(self) -> str:
+        """Why the pictures of the state cannot be seen; empty where there are none, or they can."""
+        return words.blindness(self._context.model) if self.page.one.column.frame.pictures.chips else ""
+
+    def _stored(self, digest: str, width: int, height: int) -> Picture | None:
+        return self._context.session.library.pictures.get(digest, width, height)
+
+    def _found(self, shown: Sequence[AttachedPicture]) -> tuple[Picture, ...]:
+        """The pictures of the state; called in another thread.
+
+        Raises:
+            SafelightError: one is missing.
+        """
+        found = []
+        for one in shown:
+            picture = self._stored(one.digest, one.width, one.height)
+            if picture is None:
+                raise SafelightError(tr("A picture is missing; put it in again."))
+            found.append(picture)
+        return tuple(found)
+
     @Slot()
     def decide(self) -> None:
         """Ask what is on the page; what is missing is named where it is."""
         one, model = self.page.one, self._context.model
-        if self._reason() or model is None:
+        if self._reason() or self._blindness() or model is None:
             return
-        state, sheet = one.column.state.toPlainText(), one.questions.sheet
-        is_ready, is_empty = self._is_ready(), not state.strip()
-        one.column.show_problem(tr("Write what the questions are about.") if is_empty else "")
+        state, shown, sheet = one.column.state.toPlainText(), one.column.frame.pictures, one.questions.sheet
+        is_ready, is_empty = self._is_ready(), not state.strip() and not shown.chips
+        wait = tr("A picture is still being read; decide in a moment.") if shown.is_reading else ""
+        one.column.show_problem(wait or (tr("Write what the questions are about.") if is_empty else ""))
         if is_empty and is_ready:
             one.column.state.setFocus()
-        if is_empty or not is_ready:
+        if wait or is_empty or not is_ready:
             return
         self._problem = ""
         self.page.show_part("one")
-        self.decider.decide(model, state, sheet)
+        self.decider.decide(model, state, sheet, functools.partial(self._found, shown.pictures))
         self._context.busy_changed.emit()
 
     @Slot()
@@ -246,7 +288,20 @@ class DecisionsController(QObject):
 
     @Slot()
     def _load(self) -> None:
-        self._context.load(DECIDER)
+        self._context.load(self._suited)
+
+    def _cost(self, model: LoadedModel | None) -> Cost | None:
+        """The tokens of a picture; None where none is seen."""
+        cost = None if model is None else model.image_cost
+        if model is None or cost is None:
+            return None
+        most = self._context.values.image_tokens or model.defaults.image_tokens
+        return lambda width, height: cost(width, height, most)
+
+    @property
+    def _suited(self) -> str:
+        """The embedded model that was trained for what is asked."""
+        return SIGHT if self.page.one.column.frame.pictures.chips else DECIDER
 
     @Slot()
     def refresh(self) -> None:
@@ -254,17 +309,21 @@ class DecisionsController(QObject):
         context, one = self._context, self.page.one
         model, busy = context.model, self.is_busy
         obstacle = "" if model is None else words.obstacle(model)
-        reason = "" if busy else self._reason()
+        reason, suited, blind = "" if busy else self._reason(), self._suited, self._blindness()
         lacks_question = not len(one.questions.sheet)
-        advice = "" if model is None else words.advice(model)
+        advice = "" if model is None else words.advice(model, suited)
         missing = tr("Add a question, or choose an example.") if lacks_question else ""
+        is_offered = not busy and context.loading is None and (model is None or bool(obstacle or blind or advice))
         one.show_doing(
             is_busy=busy,
-            message=reason or missing or advice,
+            message=reason or blind or missing or advice,
             fault=self._problem,
-            can_decide=not reason and not lacks_question,
-            offers_model=not busy and context.loading is None and (model is None or bool(obstacle or advice)),
+            can_decide=not reason and not blind and not lacks_question,
+            offer=context.title_of(suited) if is_offered else "",
         )
+        one.column.show_blind(words.blindness(model))
+        one.column.frame.pictures.set_cost(self._cost(model))
+        self.page.table.show_blind(words.blindness(model))
         self.page.table.show_asked(words.asked_line(one.questions.sheet))
         self.page.table.show_doing(
             is_on=self.rows.is_busy, reason=reason or missing, message=reason or missing or self.rows.progress

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from PySide6.QtCore import QObject, Signal, Slot
 
 from app.bridge.background import Background
@@ -10,6 +12,7 @@ from app.state.decisions.reading import DecisionReading
 from app.state.decisions.sheet import QuestionSheet
 from app.system.i18n import tr
 from engine import SafelightError
+from engine.pictures import Picture
 from engine.service import LoadedModel, RunRequest, ServiceReply, decision_requests
 
 
@@ -34,8 +37,18 @@ class StateDecider(QObject):
         """Whether a decision is being made."""
         return self._making.is_busy or self._reading is not None
 
-    def decide(self, model: LoadedModel, state: str, sheet: QuestionSheet, *, keep: bool = True) -> None:
-        """Ask all questions about a state. What is wrong with them is told by ``ended``."""
+    def decide(
+        self,
+        model: LoadedModel,
+        state: str,
+        sheet: QuestionSheet,
+        pictures: Callable[[], Sequence[Picture]] = tuple,
+        *,
+        keep: bool = True,
+    ) -> None:
+        """Ask all questions about a state, and pictures, which are got beside the window; what is wrong is told by
+        ``ended``."""
+        image_tokens = self._context.values.image_tokens
 
         def make() -> tuple[RunRequest, ...]:
             return decision_requests(
@@ -46,6 +59,8 @@ class StateDecider(QObject):
                 is_joint=sheet.is_joint,
                 repeats=sheet.repeats,
                 keep=keep,
+                pictures=pictures(),
+                image_tokens=image_tokens,
             )
 
         self._making.ask(make)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from app.session.session import cannot_see
 from app.state.decisions.board import LITTLE_MASS, RowBoard
 from app.state.decisions.drafts import Kind, QuestionDraft
 from app.state.decisions.sheet import QuestionSheet
 from app.state.run.answers import share_words
 from app.system.i18n import tr, trn
-from engine import DECIDER
 from engine.catalog import is_embedded
 from engine.service import LoadedModel
 from engine.tasks.decisions.answers import TypedAnswer
@@ -99,9 +99,14 @@ def obstacle(model: LoadedModel) -> str:
     return tr("{model} cannot decide: it reads no probabilities from a canvas. Load another model.", model=model.title)
 
 
-def advice(model: LoadedModel) -> str:
-    """What to know of a small model before it is asked; empty of one that was trained for this, and of others."""
-    if model.path_or_id == DECIDER or not is_embedded(model.path_or_id):
+def blindness(model: LoadedModel | None) -> str:
+    """Why a model sees no pictures, and what to do; empty if it does."""
+    return "" if model is None or model.capabilities.images else cannot_see(model.title)
+
+
+def advice(model: LoadedModel, suited: str) -> str:
+    """What to know of a small model before it is asked; empty of the one that is ``suited``, and of others."""
+    if model.path_or_id == suited or not is_embedded(model.path_or_id):
         return ""
     return tr("{model} was not trained to decide; Safelight Decisions was.", model=model.title)
 

@@ -14,7 +14,7 @@ from app.design.fonts import TEXT_SMALL, px, ui_font
 ROW_HEIGHT = 28  # pixels at 100 %
 SCROLL_BAR = 12  # pixels, for one to scroll sideways
 MOST_ROWS = 8  # before it scrolls
-LEAST_NAME = 144  # pixels at 100 %, of the last name
+LEAST_NAME = 72  # pixels at 100 %, of the last name: figures are rather seen whole
 STYLE = """
 QTableView::item { padding: 0 8px; }
 QAbstractScrollArea::corner { background: transparent; border: none; }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QFocusEvent, QKeyEvent
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QFrame, QSizePolicy
 
 from app.design.text_field import TextField
@@ -13,7 +13,6 @@ class PromptField(TextField):
     """Who derives from it says in ``sizeHint`` how many lines it shows."""
 
     submitted = Signal()
-    focus_changed = Signal(bool)
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,14 +28,6 @@ class PromptField(TextField):
             event.accept()
         else:
             super().keyPressEvent(event)
-
-    def focusInEvent(self, event: QFocusEvent) -> None:
-        super().focusInEvent(event)
-        self.focus_changed.emit(True)
-
-    def focusOutEvent(self, event: QFocusEvent) -> None:
-        super().focusOutEvent(event)
-        self.focus_changed.emit(False)
 
     def minimumSizeHint(self) -> QSize:
         return QSize(120, self.sizeHint().height())

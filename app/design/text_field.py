@@ -1,11 +1,12 @@
-"""A field for several lines that refuses texts whose layout would block the window."""
+"""A field for several lines that refuses texts whose layout would block the window, and hands on files."""
 
 from __future__ import annotations
 
 from PySide6.QtCore import QMimeData, Signal
-from PySide6.QtGui import QTextCursor
+from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QFocusEvent, QImage, QTextCursor
 from PySide6.QtWidgets import QPlainTextEdit
 
+from app.design.drops import has_picture, local_files
 from app.system.i18n import tr
 
 LONGEST = 100_000  # characters
@@ -36,9 +37,20 @@ def refusal() -> str:
 
 
 class TextField(QPlainTextEdit):
-    """Takes texts that fit, pasted, dropped or set; ``overlong`` hands back one that does not, whole."""
+    """Takes texts that fit, pasted, dropped or set; ``overlong`` hands back one that does not, whole.
+
+    Where it ``takes_files``, files and pictures that are pasted are handed on, and files that are dropped are left
+    to the widget around it.
+    """
 
     overlong = Signal(str)
+    files_pasted = Signal(object)  # tuple[str, ...] of paths
+    picture_pasted = Signal(object)  # QImage
+    focus_changed = Signal(bool)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.takes_files = False
 
     def setPlainText(self, text: str) -> None:
         """Put a text in place of what is there; nothing in place of it where it does not fit."""
@@ -47,12 +59,40 @@ class TextField(QPlainTextEdit):
         if not is_short:
             self.overlong.emit(text)
 
+    def canInsertFromMimeData(self, source: QMimeData) -> bool:
+        is_handed_on = self.takes_files and (bool(local_files(source)) or has_picture(source))
+        return is_handed_on or super().canInsertFromMimeData(source)
+
     def insertFromMimeData(self, source: QMimeData) -> None:
         text = source.text()
-        if self._has_room(text):
+        if self.takes_files and (paths := local_files(source)):
+            self.files_pasted.emit(paths)
+        elif self.takes_files and has_picture(source):
+            self.picture_pasted.emit(QImage(source.imageData()))
+        elif self._has_room(text):
             super().insertFromMimeData(source)
         else:
             self.overlong.emit(text)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        self.focus_changed.emit(True)
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self.focus_changed.emit(False)
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        if self.takes_files and local_files(event.mimeData()):
+            event.ignore()  # so that the widget around is asked
+        else:
+            super().dragEnterEvent(event)
+
+    def dragMoveEvent(self, event: QDragMoveEvent) -> None:
+        if self.takes_files and local_files(event.mimeData()):
+            event.ignore()
+        else:
+            super().dragMoveEvent(event)
 
     def _has_room(self, text: str) -> bool:
         """Whether all that is in the field fits once a text has come in place of what is selected."""

@@ -40,6 +40,7 @@ class InspectorController(QObject):
         super().__init__()
         self._context = context
         self.widget = self.page = page = InspectorPage(context.theme, context.values.reduced_motion)
+        self.setParent(page)  # so that nothing arrives once the page is gone
         self._live: dict[str, Recording] = {}  # runs of this session, by id
         self._gallery = self._listed_gallery()
         page.titles = self._titles()

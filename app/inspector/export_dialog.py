@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.design.choice_box import ChoiceBox
 from app.design.controls import button, label
 from app.design.fonts import px
 from app.export import FORMATS, ExportFormat
@@ -28,7 +29,7 @@ from app.export.run import Share, board_in
 from app.export.writing import export
 from app.player.player import Player
 from app.settings import store
-from app.settings.fields import ChoiceBox, RealBox
+from app.settings.fields import RealBox
 from app.system.i18n import tr
 from app.system.memory_use import size
 from engine import SafelightError

@@ -41,7 +41,7 @@ class GoingOn(QObject):
     ended = Signal()
 
     def __init__(self, context: AppContext, player: Player, forks: ForkPanel, influence: InfluenceView) -> None:
-        super().__init__()
+        super().__init__(player)
         self._context, self._player, self._forks, self._influence = context, player, forks, influence
         self._asked: RunRequest | None = None  # under way
         self._waiting: Callable[[], object] | None = None  # for the run's model to be loaded
@@ -106,15 +106,23 @@ class GoingOn(QObject):
         return only_text(context.model) or tr("This cannot be done with {model}.", model=context.model.title)
 
     def refusal_to_fork(self, *, can: bool) -> str:
-        """The same of a fork, or of spans written anew."""
+        """The same of a fork."""
+        return self._never(is_fork=True) or self.refusal(can=can)
+
+    def refusal_to_infill(self, *, can: bool) -> str:
+        """The same of spans written anew, for which it does not matter how the text around them came about."""
+        return self._never(is_fork=False) or self.refusal(can=can)
+
+    def _never(self, *, is_fork: bool) -> str:
+        """Why the run on show can never be forked, or spans of it written anew; empty if it can."""
         trace = self._player.trace
-        if trace is not None and trace.header.config.rescue:
-            return tr("This run rescues blocks: it cannot be forked. Ask again with rescue off, and fork that.")
-        if trace is not None and trace.header.config.rewrites:
-            return tr("This run rewrites doubtful spans: it cannot be forked. Ask again without, and fork that.")
         if trace is not None and trace.header.output_format is not None:
             return tr("This answer had to fit a format; a fork of it would not. Ask again instead.")
-        return self.refusal(can=can)
+        if trace is not None and is_fork and trace.header.config.rescue:
+            return tr("This run rescues blocks: it cannot be forked. Ask again with rescue off, and fork that.")
+        if trace is not None and is_fork and trace.header.config.rewrites:
+            return tr("This run rewrites doubtful spans: it cannot be forked. Ask again without, and fork that.")
+        return ""
 
     def needed(self) -> ModelChoice | None:
         """The model to be loaded first, where it is not the loaded one but is here, and nothing is under way."""
@@ -131,13 +139,13 @@ class GoingOn(QObject):
     @Slot()
     def refresh(self) -> None:
         """What can be asked has changed: another model, or a run that began or ended."""
-        context, trace, needed = self._context, self._player.trace, self.needed()
+        context, needed = self._context, self.needed()
         model = context.model if self._has_its_model else None
         offer = "" if needed is None else context.title_of(needed.path_or_id)
         self._forks.set_encoder(None if model is None else model.encode)
-        config = None if trace is None or trace.header.output_format is not None else trace.header.config
-        is_fixed = trace is not None and (config is None or config.rescue or config.rewrites)
-        self._forks.block(self.refusal_to_fork(can=self._able.forks), "" if is_fixed else offer)
+        self._forks.block(self.refusal_to_fork(can=self._able.forks), "" if self._never(is_fork=True) else offer)
+        infilling = self.refusal_to_infill(can=self._able.infill)
+        self._forks.spans.block(infilling, "" if self._never(is_fork=False) else offer)
         self._influence.set_refusal(self.refusal(can=self._able.influence), offer)
         if self._waiting is not None and context.loading is None:
             waiting, self._waiting = self._waiting, None
@@ -186,7 +194,8 @@ class GoingOn(QObject):
             self._run(request)
 
     def _run(self, request: RunRequest) -> None:
-        refusal = self.refusal_to_fork(can=self._able.forks if request.kind == "fork" else self._able.infill)
+        able, is_fork = self._able, request.kind == "fork"
+        refusal = self.refusal_to_fork(can=able.forks) if is_fork else self.refusal_to_infill(can=able.infill)
         if refusal:
             self._forks.say(refusal)
             return

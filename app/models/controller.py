@@ -17,10 +17,11 @@ class ModelsController(QObject):
     def __init__(self, context: AppContext) -> None:
         super().__init__()
         self._context = context
-        self.jobs = Jobs()
+        self.jobs = Jobs(self)
         self.widget = self.page = page = ModelsPage(
             self.jobs, context.folders.models, context.settings, remote=context.remote
         )
+        self.setParent(page)  # so that nothing arrives once the page is gone
         context.at_end(page.shutdown)
         page.load_asked.connect(context.load)
         page.unload_asked.connect(context.unload)

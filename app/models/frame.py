@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import get_args
 
-from PySide6.QtCore import Signal, Slot
+from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.design.column_page import ColumnPage
-from app.design.controls import button, chain_tabs, label
+from app.design.controls import FlowLayout, button, chain_tabs, label
+from app.design.fonts import px
 from app.design.notice import Notice
 from app.models.entries import Group
 from app.models.remote_section import RemoteSection
@@ -48,13 +49,17 @@ class PageFrame(ColumnPage):
         self.place = label("", "fact", wrap=True, selectable=True)
         self.place.setAccessibleName(tr("Where models are kept"))
         self.notice = Notice()
+        adding = QWidget()
+        flow = FlowLayout(adding)
+        for made in (self.add_server, self.add_file, self.add):
+            flow.addWidget(made)
         heading = QHBoxLayout()
-        heading.addWidget(label(tr("Models"), "title"))
-        heading.addStretch(1)
         heading.setSpacing(8)
-        heading.addWidget(self.add_server)
-        heading.addWidget(self.add_file)
-        heading.addWidget(self.add)
+        title = label(tr("Models"), "title")
+        title.setMinimumHeight(px(36))  # a button's
+        heading.addWidget(title, 0, Qt.AlignmentFlag.AlignTop)
+        heading.addStretch(1)
+        heading.addWidget(adding)
         column = self.column
         column.addLayout(heading)
         for widget in (self.place, self.notice):

@@ -6,24 +6,23 @@ import os
 import shutil
 import threading
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QSettings, Signal, Slot
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QMessageBox, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.bridge.remote_access import RemoteAccess
 from app.models import tasks, words
-from app.models.entries import FOLDERS, PACKED, Action, ModelEntry, actions, entries
+from app.models.entries import FOLDERS, Action, ModelEntry, actions, entries
 from app.models.frame import PageFrame
 from app.models.jobs import JobEnded, JobProgress, Jobs, ModelJob
 from app.models.local_folders import LocalFolders
 from app.models.memory import MemoryPlans
-from app.models.question import ask
 from app.models.remote_section import RemoteSection
 from app.models.rows import ModelRow, RowState
 from app.models.token_keeper import TokenKeeper
+from app.models.work import ModelWork
 from app.system.i18n import tr
 from app.system.secret import HUB_TOKEN, Secret
 from engine import PUBLISHED, PublishedModel, SafelightError
@@ -31,7 +30,6 @@ from engine.catalog import is_gguf
 from engine.hub.download import ClosedError
 
 HUB = "https://huggingface.co"
-WORTH_ASKING = 100_000_000  # bytes; less is cancelled without a question
 
 
 class ModelsPage(QWidget):
@@ -70,7 +68,6 @@ class ModelsPage(QWidget):
         self._loading: str | None = None
         self._entries: dict[str, ModelEntry] = {}
         self._plans = MemoryPlans(jobs)
-        self._converting: dict[str, Path] = {}  # destinations of conversions, by the source's key
         self._progress: dict[str, JobProgress] = {}
         self._said: dict[str, str] = {}  # result of the last job, until the next action
         self._wants_token: set[str] = set()
@@ -78,7 +75,9 @@ class ModelsPage(QWidget):
         self._ready: list[tuple[str, str]] | None = None
         self._free = 0
         self._swept = False
-        self._question: QMessageBox | None = None
+        self._work = ModelWork(
+            jobs, self._entries, folder, endpoint, self._tokens, self._offline, page=self, refresh=self.refresh
+        )
         self.rows: dict[str, ModelRow] = {}
         self._remote = remote or RemoteAccess()
         self.servers = RemoteSection(settings, self._remote)
@@ -92,6 +91,8 @@ class ModelsPage(QWidget):
         self.servers.load_asked.connect(self.load_asked)
         self.servers.unload_asked.connect(self.unload_asked)
         self.servers.changed.connect(self._offer)
+        self._work.changed.connect(self._show_all)
+        self._work.refused.connect(self._refuse)
         self._keeper.changed.connect(self._show_all)
         self._keeper.failed.connect(self.notice.show_message)
         jobs.changed.connect(self._job_changed)
@@ -105,7 +106,8 @@ class ModelsPage(QWidget):
         if (path_or_id, loading) == (self._loaded, self._loading):
             return
         is_other = path_or_id != self._loaded
-        self._loaded, self._loading = path_or_id, loading
+        self._loaded = self._work.loaded = path_or_id
+        self._loading = loading
         if is_other:
             self._count_all()
         self._show_all()
@@ -142,8 +144,9 @@ class ModelsPage(QWidget):
             self.notice.show_message(
                 tr("{folder} holds more than the {count} that are listed", folder=self._folder, count=FOLDERS)
             )
-        shown_elsewhere = {folder for key, folder in self._converting.items() if key != str(folder)}
-        self._entries = {e.key: e for e in found if not (e.state == "unpacked" and e.folder in shown_elsewhere)}
+        shown_elsewhere = {folder for key, folder in self._work.converting.items() if key != str(folder)}
+        self._entries.clear()
+        self._entries |= {e.key: e for e in found if not (e.state == "unpacked" and e.folder in shown_elsewhere)}
         self.frame.place.setText(words.place_line(self._folder, self._free, self._offline.is_set()))
         self._arrange()
         self._count_all()
@@ -219,8 +222,8 @@ class ModelsPage(QWidget):
             text = words.beginning_line(job[0], self._hub) if progress is None else words.progress_line(progress)
         memory, tip = self._plans.words(entry, self._loaded_entry())
         before = [self._entries[k].title for k in self._jobs.heavy_keys if k != key and k in self._entries]
-        can = actions(entry, job, loaded=loaded or loading, can_convert=self._can_convert(entry))
-        if entry.state == "unpacked" and self._source_of(entry) is None:
+        can = actions(entry, job, loaded=loaded or loading, can_convert=self._work.can_convert(entry))
+        if entry.state == "unpacked" and self._work.source_of(entry) is None:
             can = tuple(action for action in can if action != "resume")
         wants = entry.repo != "" and not entry.is_ready and (entry.is_gated or key in self._wants_token)
         row.show_state(
@@ -245,7 +248,7 @@ class ModelsPage(QWidget):
             row.token.say(self._keeper.words, has_token=bool(self._keeper.words))
 
     def _disk_line(self, entry: ModelEntry) -> str:
-        copy = self._plans.copy_bytes(entry.key) if self._can_convert(entry) else 0
+        copy = self._plans.copy_bytes(entry.key) if self._work.can_convert(entry) else 0
         return words.disk_line(entry, self._free, self._folder, copy)
 
     def _blocked(self, entry: ModelEntry, *, loaded: bool) -> dict[Action, str]:
@@ -260,7 +263,7 @@ class ModelsPage(QWidget):
     # ---------------------------------------------------------------- actions
 
     @Slot(str, str)
-    def _do(self, key: str, action: str) -> None:
+    def _do(self, key: str, action: Action) -> None:
         entry = self._entries.get(key)
         if entry is None:
             return
@@ -271,90 +274,17 @@ class ModelsPage(QWidget):
                 self.load_asked.emit(entry.load_id)
             case "unload":
                 self.unload_asked.emit()
-            case "download":
-                self._download(entry)
-            case "resume" if entry.state == "unpacked":
-                self._convert(self._source_of(entry), entry)
-            case "resume":
-                self._download(entry)
-            case "pause":
-                self._jobs.pause(key)
-            case "verify":
-                self._jobs.submit(ModelJob(key, "verify", tasks.verify(entry)))
-            case "convert":
-                self._convert(entry, entry)
             case "remove":
                 self._local.remove(entry.folder)
                 self.refresh()
-            case "cancel":
-                self._cancel(entry)
-            case "delete":
-                self._ask(entry)
+            case _:
+                if action in ("download", "resume"):
+                    self._wants_token.discard(key)
+                self._work.do(entry, action)
 
-    def _download(self, entry: ModelEntry) -> None:
-        if self._offline.is_set():
-            problem = tr("The offline switch is on, so nothing is downloaded. Turn it off in the settings first.")
-            self.rows[entry.key].notice.show_message(problem)
-            return
-        job = tasks.download(entry, self._folder, self._endpoint, self._tokens, self._offline)
-        self._wants_token.discard(entry.key)
-        self._jobs.submit(ModelJob(entry.key, "download", job))
-
-    def _convert(self, source: ModelEntry | None, shown: ModelEntry) -> None:
-        """Pack ``source``; the progress is shown in the row of ``shown``."""
-        if source is None:
-            return
-        destination = self._packed_folder(source) if shown is source else shown.folder
-        self._converting[shown.key] = destination
-        self._jobs.submit(ModelJob(shown.key, "convert", tasks.convert(source.folder, destination)))
-        self._show_all()
-
-    def _packed_folder(self, entry: ModelEntry) -> Path:
-        name = entry.folder.stem if entry.state == "gguf" else entry.folder.name
-        return self._folder / (name + PACKED)
-
-    def _can_convert(self, entry: ModelEntry) -> bool:
-        destination = self._packed_folder(entry)
-        try:
-            destination.lstat()
-        except FileNotFoundError:
-            return destination not in self._converting.values()
-        except OSError:  # the longer name exceeds the system's limit
-            return False
-        return False
-
-    def _source_of(self, entry: ModelEntry) -> ModelEntry | None:
-        """The source of an unfinished conversion, if it still exists."""
-        sources = (e for e in self._entries.values() if e.state in ("ready", "gguf"))
-        return next((e for e in sources if e.folder.name == entry.source), None)
-
-    def _cancel(self, entry: ModelEntry) -> None:
-        job = self._jobs.heavy_of(entry.key)
-        if job is not None and (job[0] == "verify" or job[1] == "queued"):
-            self._jobs.cancel(entry.key)
-            return
-        self.refresh()  # for the size so far
-        entry = self._entries.get(entry.key, entry)
-        if not entry.is_ready and entry.bytes_here >= WORTH_ASKING:
-            self._ask(entry)
-        else:
-            self._drop(entry.key)
-
-    def _ask(self, entry: ModelEntry) -> None:
-        """Ask before deleting files."""
-        self._question = ask(self, words.delete_question(entry), partial(self._drop, entry.key))
-
-    def _drop(self, key: str, _checked: bool = False) -> None:
-        """Delete a model, or the files of an unfinished one."""
-        entry = self._entries.get(key)
-        if self._jobs.heavy_of(key) is not None:
-            self._jobs.cancel(key)  # deletes what the job has written
-        elif entry is None or (entry.is_ready and entry.load_id == self._loaded):
-            return
-        elif entry.state in ("unfinished", "unpacked"):
-            self._jobs.submit(ModelJob(key, "delete", tasks.discard(entry, self._folder)))
-        elif entry.group in ("published", "stored"):
-            self._jobs.submit(ModelJob(key, "delete", tasks.delete(entry, self._folder)))
+    @Slot(str, str)
+    def _refuse(self, key: str, why: str) -> None:
+        self.rows[key].notice.show_message(why)
 
     # ---------------------------------------------------------------- jobs
 
@@ -385,7 +315,7 @@ class ModelsPage(QWidget):
             return
         self._progress.pop(ended.key, None)
         if ended.kind == "convert":
-            self._converting.pop(ended.key, None)
+            self._work.converting.pop(ended.key, None)
         if isinstance(ended.failure, ClosedError):
             self._wants_token.add(ended.key)
         self.refresh()

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QVBoxLayout, QWidget
 
+from app.design.choice_box import ChoiceBox
 from app.design.controls import FlowLayout, FocusGroup, button, label, restyle
 from app.design.notice import Notice
-from app.settings.fields import ChoiceBox
 from app.system.i18n import tr
 
 LONGEST_KEY = 4096

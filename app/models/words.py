@@ -162,7 +162,7 @@ def disk_line(entry: ModelEntry, free: int, folder: Path, copy: int = 0) -> str:
 def packed_line(errors: Mapping[str, float]) -> str:
     """What a conversion changed, by part of the model."""
     names = {"experts": tr("experts"), "attention": tr("attention"), "dense": tr("dense layers")}
-    names |= {"embedding": tr("token table")}
+    names |= {"embedding": tr("token table"), "vision": tr("vision tower")}
     parts = (f"{names[part]} {error:.1%}" for part, error in errors.items() if part in names)
     return tr("✓ Packed. Relative error of the weights (RMS): {parts}", parts=", ".join(parts))
 

@@ -9,10 +9,11 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QSlider, QVBoxLayout, QWidget
 
 from app.design import icons
+from app.design.choice_box import ChoiceBox
 from app.design.controls import button, label
 from app.design.tokens import DARKROOM, Theme
 from app.player.player import Player
-from app.settings.fields import ChoiceBox, choice_box
+from app.settings.fields import choice_box
 from app.settings.spec import PACE
 from app.state.run.replay import NOISE
 from app.system.i18n import tr, trn
@@ -280,10 +281,9 @@ class Scrub(QWidget):
 
 
 def _pace_box() -> ChoiceBox:
-    """As wide as the numbers need; the list is as wide as its widest row."""
+    """As wide as its longest text, whatever is chosen."""
     box = choice_box(PACE)
-    box.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-    box.setMinimumContentsLength(4)
+    box.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToContents)
     box.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
     return box
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Signal, Slot
-from PySide6.QtWidgets import QComboBox, QSizePolicy
+from PySide6.QtWidgets import QSizePolicy
 
+from app.design.choice_box import ChoiceBox
 from app.design.fonts import px
 from app.presets.editor import PresetEditor
 from app.presets.preset import DEFAULT, Preset
 from app.presets.store import PresetStore
-from app.settings.fields import ChoiceBox
 from app.system.i18n import tr
 from engine import GenerationConfig
 
@@ -34,7 +34,7 @@ class PresetPicker(ChoiceBox):
         self.setAccessibleName(tr("Preset"))
         self.setToolTip(tr("System prompt and sampler settings under a name"))
         self.setAccessibleDescription(self.toolTip())
-        self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+        self.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToContents)
         self.setMinimumContentsLength(8)
         self.setMaximumWidth(px(WIDTH))
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)

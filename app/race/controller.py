@@ -42,6 +42,7 @@ class RaceController(QObject):
         self.racer = Racer(context, self)
         chooser = LaneChooser(context, self.lanes, self.facts)
         self.widget = self.page = page = RacePage(chooser, context.theme, context.values.reduced_motion)
+        self.setParent(page)  # so that nothing arrives once the page is gone
         self._races: list[ShownRace] = []  # of this session, the latest first
         self._fault = ""  # of the last race
         self._suggested: object = None  # what the suggestions were made for

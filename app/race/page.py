@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt, Slot
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QTabWidget, QVBoxLayout, QWidget
 
 from app.design.tokens import DARKROOM, Theme
@@ -40,6 +41,7 @@ class RacePage(QWidget):
         column.addWidget(self.lanes)
         column.addWidget(self.tabs, 1)
         self.tabs.currentChanged.connect(self._give_focus)
+        self.lanes.covers.connect(self.tabs.setHidden)
         self._give_focus()
         self.set_theme(theme)
         self.set_reduced_motion(reduced_motion)
@@ -66,6 +68,10 @@ class RacePage(QWidget):
     def set_reduced_motion(self, reduced: bool) -> None:
         """Whether nothing moves by itself."""
         self.one.set_reduced_motion(reduced)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.lanes.fit()
 
     def minimumSizeHint(self) -> QSize:
         return QSize(320, 320)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from app.settings.decoders import DecodingChoice
 from app.settings.spec import SAMPLER
 from app.state.race.lanes import LaneSpec
 from app.system.folders import ensure
@@ -63,9 +65,9 @@ def _name(raw: Any) -> str:
     return raw if isinstance(raw, str) and len(raw) <= LONGEST and "\0" not in raw else ""
 
 
-def _changes(raw: Mapping[str, Any]) -> dict[str, float]:
+def _changes(raw: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that are known and within their bounds."""
-    found: dict[str, float] = {}
+    found: dict[str, Any] = replace(DecodingChoice.read(raw), decoder="").changes
     for setting in SAMPLER:
         value = raw.get(setting.name)
         if isinstance(value, bool) or not isinstance(value, int if setting.is_whole else int | float):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.settings.decoders import decoder_title
-from app.settings.spec import SAMPLER
+from app.settings.decoders import DecodingChoice, decoder_title
+from app.settings.spec import ANSWER_DECODER, RESCUE, SAMPLER, THOUGHT_DECODER, VERIFY
 from app.state.adapters import title_of_adapter
 from app.state.race.lanes import LaneSpec
 from app.state.titles import with_adapter
@@ -24,13 +24,21 @@ def lane_title(lane: LaneSpec, model: str, decoder: str = "") -> str:
         decoder: that is the model's own, where that is known.
     """
     who = with_adapter(model, title_of_adapter(lane.adapter) if lane.adapter else "")
-    how = lane.decoder or decoder
-    return tr("{model} · {decoder}", model=who, decoder=decoder_title(how)) if how else who
+    thought, answer = DecodingChoice.read({**lane.changes, "decoder": lane.decoder or decoder}).names
+    how = decoder_title(answer) if answer else ""
+    if thought and answer and thought != answer:
+        how = tr("{thought}, then {answer}", thought=decoder_title(thought), answer=how)
+    return tr("{model} · {decoder}", model=who, decoder=how) if how else who
 
 
 def changes_words(lane: LaneSpec) -> str:
     """The settings of a lane that are not its model's, in a line; empty where there are none."""
     said = []
+    for declared in (THOUGHT_DECODER, ANSWER_DECODER):
+        if declared.name in lane.changes:
+            name = decoder_title(lane.changes[declared.name])
+            said.append(tr("{setting}: {value}", setting=tr(declared.label), value=name))
+    said += [tr(label) for name, label in (("rescue", RESCUE), ("verify", VERIFY)) if lane.changes.get(name)]
     for setting in SAMPLER:
         if setting.name in lane.changes:
             value = f"{lane.changes[setting.name]:g}"

@@ -26,6 +26,7 @@ class ServerController(QObject):
         super().__init__()
         self._context, self._server = context, context.server
         self.widget = self.page = page = ServerPage()
+        self.setParent(page)  # so that nothing arrives once the page is gone
         self.notice = page.notice
         page.card.chosen.connect(context.choose_server)
         page.card.new_key_asked.connect(self._server.renew_key)

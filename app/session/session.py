@@ -169,14 +169,14 @@ class Session(QObject):
         model: LoadedModel,
         pictures: tuple[AttachedPicture, ...] = (),
     ) -> None:
-        """Send a prompt at the end of the path; its pictures are in the library's.
+        """Send a prompt at the end of the path, without ``pictures`` with those ``carried``; they are in the library.
 
         Raises:
             SafelightError: the settings are inconsistent, or another window is answering the conversation. Whether it
                 fits the model is checked in the engine's thread; if it does not, the run fails and the prompt is
                 ``returned``.
         """
-        turn = self.chat.ask(prompt, self._new_answer(model), attachments, pictures)
+        turn = self.chat.ask(prompt, self._new_answer(model), attachments, pictures or self.carried(model))
         self._start(turn, model)
 
     def ask_again(self, turn: Turn, model: LoadedModel) -> None:
@@ -187,6 +187,12 @@ class Session(QObject):
     def edit(self, turn: Turn, prompt: str, model: LoadedModel) -> None:
         """Send another version of a turn's prompt, on a branch of its own. Raises as ``ask``."""
         self._start(self.chat.edit(turn, prompt, self._new_answer(model)), model)
+
+    def carried(self, model: LoadedModel) -> tuple[AttachedPicture, ...]:
+        """The pictures that a prompt without any is sent with: the last ones, where the model looks no further back."""
+        if model.reads_history or not model.capabilities.images:
+            return ()
+        return next((turn.pictures for turn in reversed(self.chat.turns) if turn.pictures), ())
 
     def _new_answer(self, model: LoadedModel, version: int = 0) -> Answer:
         seed, config = self._values.next_seed(version), self._values.config(model.defaults)

@@ -23,11 +23,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.design.choice_box import ChoiceBox
 from app.design.controls import Hairline, button, label, restyle
 from app.design.fonts import px
 from app.design.tokens import Theme
 from app.settings import store
-from app.settings.fields import ChoiceBox, NumberBox, choice_box, flag_box, number_box
+from app.settings.fields import NumberBox, choice_box, flag_box, number_box
 from app.settings.languages import installed
 from app.settings.preferences import (
     SECTIONS,

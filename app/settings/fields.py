@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QValidator, QWheelEvent
-from PySide6.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QLineEdit, QSpinBox
+from PySide6.QtWidgets import QCheckBox, QDoubleSpinBox, QLineEdit, QSpinBox
 
+from app.design.choice_box import ChoiceBox
 from app.settings.decoders import decoder_explanation, decoder_title
 from app.settings.spec import DECODER, SEED, Choice, Setting
 from app.system.i18n import tr
@@ -123,27 +124,11 @@ class SeedBox(QLineEdit):
             self.setValue(after)
 
 
-class ChoiceBox(QComboBox):
-    """Reacts to the wheel only when focused; holds its values as item data."""
-
-    def wheelEvent(self, event: QWheelEvent) -> None:
-        if self.hasFocus():
-            super().wheelEvent(event)
-        else:
-            event.ignore()
-
-    def showPopup(self) -> None:
-        view = self.view()
-        view.setMinimumWidth(view.sizeHintForColumn(0) + 2 * view.frameWidth())  # wider than a narrow box
-        super().showPopup()
-
-
 def choice_box(choice: Choice) -> ChoiceBox:
     """A combo box of a declared choice's options, with label and tool tip."""
     box = ChoiceBox()
     for value, text in choice.options:
         box.addItem(tr(text), value)
-    box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
     box.setObjectName(choice.name)
     box.setAccessibleName(tr(choice.label))
     box.setAccessibleDescription(tr(choice.explanation))

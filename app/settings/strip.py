@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, Qt, Signal, Slot
-from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
+from app.design.choice_box import ChoiceBox
 from app.design.controls import Hairline, button, label
 from app.design.fonts import px
 from app.settings.decoding_fields import DecodingFields
@@ -131,7 +132,7 @@ class SettingsStrip(QWidget):
         self._rows[setting.name] = self._add(setting.label, setting.explanation, box, unit=setting.unit)
         return box
 
-    def _add_choice(self, choice: Choice) -> QComboBox:
+    def _add_choice(self, choice: Choice) -> ChoiceBox:
         box = choice_box(choice)
         self._add(choice.label, choice.explanation, box)
         return box

@@ -31,6 +31,7 @@ class SudokuController(QObject):
         super().__init__()
         self._context = context
         self.widget = self.page = page = SudokuPage(context.theme, context.values.reduced_motion)
+        self.setParent(page)  # so that nothing arrives once the page is gone
         self.queue = JobQueue(context, self)
         self.batch = PuzzleBatch(self.queue, page.scores, self)
         self._folders: list[str] = []  # of adapters that the user has opened

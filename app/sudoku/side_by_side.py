@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QCheckBox, QComboBox, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QCheckBox, QVBoxLayout, QWidget
 
+from app.design.choice_box import ChoiceBox
 from app.design.controls import FocusGroup, button, label, scroller
 from app.design.fonts import px
 from app.design.tokens import Theme
@@ -36,11 +37,11 @@ class BoardSide(QWidget):
         super().__init__()
         self._offered: list[Contender] = []
         self._contender: Contender | None = None
-        self.chooser = QComboBox()
+        self.chooser = ChoiceBox()
         self.chooser.setAccessibleName(name)
         self.chooser.setAccessibleDescription(tr("A model, with or without an adapter"))
         self.chooser.setToolTip(tr("A model, with or without an adapter"))
-        self.chooser.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.chooser.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.chooser.setMinimumContentsLength(12)
         self.board = BoardView()
         self.board.setAccessibleName(tr("{side}: board", side=name))

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QMenu, QSizePolicy, QToolButton, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QMenu, QSizePolicy, QToolButton, QWidget
 
 from app.context import CHAT
+from app.design.choice_box import ChoiceBox
 from app.design.controls import label
 from app.design.fonts import px
-from app.settings.fields import ChoiceBox
 from app.system.i18n import tr
 from app.window.pages import PAGES
 from engine import EMBEDDED
@@ -69,12 +69,12 @@ class TopBar(QWidget):
             menu.addAction(tr(entry.title), functools.partial(self._choose_page, entry.name))
         self.page_menu.setMenu(menu)
         self.chooser = ChoiceBox()
-        self.chooser.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.chooser.setAccessibleName(tr("Model"))
         self.chooser.setAccessibleDescription(tr("Which model answers (Ctrl+M)"))
         self.chooser.setToolTip(tr("Which model answers (Ctrl+M)"))
-        self.chooser.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.chooser.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.chooser.setMinimumContentsLength(16)
+        self.chooser.setPlaceholderText(tr("No model"))
         self.chooser.activated.connect(self._choose)
         self.facts = label("", "caption")
         self.strip = _tool(tr("Sampler"), tr("Sampler"), tr("Show or hide the sampler (Ctrl+Shift+S)"))

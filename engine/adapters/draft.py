@@ -56,12 +56,27 @@ def read_draft(
     Raises:
         SafelightError: as ``AdapterFiles.open`` and ``AdapterFiles.read``.
     """
-    folder = checkpoint / DRAFT_FOLDER
+    with _opened(checkpoint / DRAFT_FOLDER) as files:
+        return None if files is None else DraftAdapter(network, files.read(network, TARGETS, device, dtype, free_bytes))
+
+
+def draft_numbers(checkpoint: Path) -> int:
+    """How many numbers are in the draft adapter of a checkpoint's folder; 0 where it has none.
+
+    Raises:
+        SafelightError: as ``AdapterFiles.open``.
+    """
+    with _opened(checkpoint / DRAFT_FOLDER) as files:
+        return 0 if files is None else files.numbers
+
+
+@contextmanager
+def _opened(folder: Path) -> Iterator[AdapterFiles | None]:
     if not (folder / TENSORS).is_file():
-        return None
+        yield None
+        return
     try:
-        files = AdapterFiles.open(folder) if (folder / CONFIG).exists() else _without_config(folder)
-        return DraftAdapter(network, files.read(network, TARGETS, device, dtype, free_bytes))
+        yield AdapterFiles.open(folder) if (folder / CONFIG).exists() else _without_config(folder)
     except OSError as error:
         raise SafelightError(f"{folder} cannot be read: {error.strerror or error}") from error
 

@@ -58,6 +58,11 @@ class AdapterFiles:
         checkpoint = Checkpoint(folder, [path])
         return AdapterFiles(config, checkpoint, checkpoint.metadata(path).get(BASE_FINGERPRINT, ""))
 
+    @property
+    def numbers(self) -> int:
+        """How many there are in its tensors."""
+        return sum(math.prod(header.shape) for header in self.checkpoint.headers.values())
+
     def read(
         self, network: nn.Module, targets: Targets, device: torch.device, dtype: torch.dtype, free_bytes: int
     ) -> dict[str, LayerAdapter]:
@@ -108,8 +113,7 @@ class AdapterFiles:
         return found
 
     def _require_room(self, device: torch.device, dtype: torch.dtype, free: int) -> None:
-        numbers = sum(math.prod(header.shape) for header in self.checkpoint.headers.values())
-        needed = numbers * dtype.itemsize
+        needed = self.numbers * dtype.itemsize
         if needed > free:
             raise SafelightError(
                 f"{self.checkpoint.folder / TENSORS} takes {needed / 1e9:.1f} GB and {device} has "

@@ -93,8 +93,8 @@ def _draw(weight: PackedWeight, draws: torch.Generator) -> None:
     groups = inputs // (weight.scheme.group_size or inputs)
     scales = torch.empty(*outer, groups, rows, device=weight.codes.device).uniform_(0.5, 1.5, generator=draws)
     size = inputs**-0.5 / weight.scheme.spread
-    if weight.row_scales is None:
+    if weight.matrix_scales is None:
         scales *= size
     else:
-        weight.row_scales.uniform_(0.5, 1.5, generator=draws).mul_(size)
+        weight.matrix_scales.uniform_(0.5, 1.5, generator=draws).mul_(size)
     weight.scales.copy_(weight.scheme.store_scales(scales.transpose(-1, -2)))

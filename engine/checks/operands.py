@@ -22,7 +22,7 @@ def normal(*shape: int, device: torch.device, dtype: torch.dtype, seed: int, sca
     return (torch.randn(shape, generator=draws(device, seed), device=device) * scale).to(dtype)
 
 
-def packed(*shape: int, scheme: Scheme, device: torch.device, seed: int) -> Packed:
+def packed(*shape: int, scheme: Scheme, device: torch.device, seed: int, matrices: int = 1) -> Packed:
     """A packed weight (..., out, in) of random codes; products with normal numbers are about normal."""
     random = draws(device, seed)
     limits = torch.iinfo(scheme.codes_dtype)
@@ -36,9 +36,9 @@ def packed(*shape: int, scheme: Scheme, device: torch.device, seed: int) -> Pack
         return torch.randn(size, generator=random, device=device).mul_(0.35).exp_()
 
     scales, size = factors(*outer, inputs // (scheme.group_size or inputs), rows), inputs**-0.5 / scheme.spread
-    row_scales = factors(*outer, rows) * size if scheme.has_row_scales else None
-    stored = scheme.store_scales((scales if scheme.has_row_scales else scales * size).transpose(-1, -2))
-    return Packed(codes, stored.contiguous(), scheme, row_scales)
+    own = factors(*outer, matrices) * size if scheme.has_matrix_scales else None
+    stored = scheme.store_scales((scales if own is not None else scales * size).transpose(-1, -2))
+    return Packed(codes, stored.contiguous(), scheme, own)
 
 
 def routing(tokens: int, experts: int, top_k: int, device: torch.device, seed: int) -> tuple[Tensor, Tensor]:
@@ -53,7 +53,7 @@ def other_scales(weight: Packed, dim: int = -1) -> Packed:
     return replace(weight, scales=weight.scales.roll(1, dim))
 
 
-def other_row_scales(weight: Packed) -> Packed:
-    """The same with the row scales of the neighbouring rows."""
-    assert weight.row_scales is not None
-    return replace(weight, row_scales=weight.row_scales.roll(1, -1))
+def other_matrix_scales(weight: Packed, dim: int) -> Packed:
+    """The same with the matrix scales of the neighbouring experts, or, with ``dim`` -1, matrices of an expert."""
+    assert weight.matrix_scales is not None
+    return replace(weight, matrix_scales=weight.matrix_scales.roll(1, dim))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from engine.checks.operands import other_row_scales, other_scales
+from engine.checks.operands import other_matrix_scales, other_scales
 from engine.checks.oracle import EXACT, OracleCheck, Outputs, Work
 from engine.kernels import reference
 from engine.quant import Packed
@@ -34,8 +34,8 @@ def linear_check(run: Linear, x: Tensor, weight: Packed, oracle: Linear = refere
     if len(x) > 1:
         mixups["the neighbouring token"] = work(x.roll(1, 0), weight)
     mixups["the neighbouring input"] = work(x.roll(1, -1), weight)
-    if weight.row_scales is not None:
-        mixups["the neighbouring rows' own scales"] = work(x, other_row_scales(weight))
+    if weight.matrix_scales is not None:
+        mixups["no scale of the matrix"] = work(x, replace(weight, matrix_scales=None))
     if weight.scales.shape[0] > 1:
         mixups["the neighbouring groups' scales"] = work(x, other_scales(weight, -2))
     return OracleCheck(
@@ -65,19 +65,25 @@ def gated(x: Tensor, weight: Packed, product: Linear = reference.linear) -> Tens
 
 
 def experts_check(
-    run: Experts, x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed
+    run: Experts,
+    x: Tensor,
+    weights: Tensor,
+    chosen: Tensor,
+    gate_up: Packed,
+    down: Packed,
+    plain: Experts = reference.experts,
 ) -> OracleCheck:
-    """``experts``: x (N, H), routing (N, K), 4-bit (E, 2I, H) and (E, H, I)."""
+    """``experts``: x (N, H), routing (N, K), 4-bit (E, 2I, H) and (E, H, I); ``plain``, in fp32, is the oracle."""
 
     half = gate_up.shape[-2] // 2
 
     def exchanged() -> Packed:
-        own = None if gate_up.row_scales is None else gate_up.row_scales.roll(half, -1)
+        own = None if gate_up.matrix_scales is None else gate_up.matrix_scales.roll(1, -1)
         codes, scales = gate_up.codes.roll(half, -2), gate_up.scales.roll(half, -1)
-        return replace(gate_up, codes=codes, scales=scales, row_scales=own)
+        return replace(gate_up, codes=codes, scales=scales, matrix_scales=own)
 
     def oracle(make: Callable[[], tuple[Tensor, Tensor, Packed, Packed]]) -> Work:
-        return lambda: (reference.experts(x.float(), *make()),)  # created late: other codes take 0.3 GB
+        return lambda: (plain(x.float(), *make()),)  # created late: other codes take 0.3 GB
 
     mixups = {
         "the neighbouring expert": oracle(lambda: (weights, (chosen + 1) % down.shape[0], gate_up, down)),
@@ -86,12 +92,13 @@ def experts_check(
         "the neighbouring rows' scales of down": oracle(lambda: (weights, chosen, gate_up, other_scales(down))),
         "gate for up": oracle(lambda: (weights, chosen, exchanged(), down)),
     }
-    if gate_up.row_scales is not None and down.row_scales is not None:
-        mixups["the neighbouring rows' own scales of gate and up"] = oracle(
-            lambda: (weights, chosen, other_row_scales(gate_up), down)
+    if gate_up.matrix_scales is not None and down.matrix_scales is not None:
+        mixups["gate's own scales for up"] = oracle(lambda: (weights, chosen, other_matrix_scales(gate_up, -1), down))
+        mixups["the neighbouring expert's own scales of gate and up"] = oracle(
+            lambda: (weights, chosen, other_matrix_scales(gate_up, 0), down)
         )
-        mixups["the neighbouring rows' own scales of down"] = oracle(
-            lambda: (weights, chosen, gate_up, other_row_scales(down))
+        mixups["the neighbouring expert's own scale of down"] = oracle(
+            lambda: (weights, chosen, gate_up, other_matrix_scales(down, 0))
         )
     if gate_up.scales.shape[-2] > 1:
         mixups["the neighbouring groups' scales of gate and up"] = oracle(
@@ -107,6 +114,14 @@ def experts_check(
         mixups=mixups,
         tolerances=(tolerance(x.dtype),),
     )
+
+
+def experts_w4a4_check(
+    run: Experts, x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed
+) -> OracleCheck:
+    """``experts_w4a4``; codes next to a middle may fall to its other side where what is rounded was bf16."""
+    check = experts_check(run, x, weights, chosen, gate_up, down, reference.experts_w4a4)
+    return replace(check, tolerances=(2 * tolerance(x.dtype),))
 
 
 def sort_check(run: Group, chosen: Tensor, experts: int, block: int) -> OracleCheck:

@@ -15,11 +15,11 @@ from torch import Tensor
 
 from engine.config import GenerationConfig
 from engine.decoding.drawing import Drawing
-from engine.decoding.prefill import commit, prefill, reuse_prefix
+from engine.decoding.prefill import commit, read_prompt
 from engine.decoding.protocols import BlockDenoiser, Decode, Decoding
 from engine.decoding.written_blocks import WrittenBlocks
 from engine.decoding.written_run import blocks_of, room_behind
-from engine.events import Event, PrefillFinished
+from engine.events import Event
 from engine.layers.kv_cache import KVCache
 from engine.types import Cancel
 
@@ -41,16 +41,11 @@ def autoregressive(
     tokens but the last.
     """
     limit = min(config.max_new_tokens, room_behind(model.config, len(prompt)))
-    started = time.perf_counter()
     drawing = Drawing(config, model.config.vocab_size, model.device, seed)
     writer = Writer(cache, drawing, blocks_of(model.config, config), prompt[-1:].tolist())
-    kept = reuse_prefix(cache, [prompt[:-1]])
-    cache.reserve(len(prompt) + limit)
-    is_read = yield from prefill([prompt[:-1]], cache, cancel)
-    if not is_read:
+    if not (yield from read_prompt(cache, prompt, limit, cancel, unread=1)):
         yield from writer.blocks.finish("cancelled", 0)
         return
-    yield PrefillFinished(len(prompt), kept, time.perf_counter() - started)
     yield from writer.blocks.begin()
     reason = yield from writer.write(limit, cancel)
     yield from writer.blocks.finish(reason or "length", writer.length)

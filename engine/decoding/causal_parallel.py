@@ -17,12 +17,11 @@ from torch import Tensor
 
 from engine.config import GenerationConfig
 from engine.decoding.drawing import Drawing
-from engine.decoding.prefill import prefill, reuse_prefix
+from engine.decoding.prefill import read_prompt
 from engine.decoding.protocols import CausalModel, Decode, Decoding, Prefill
 from engine.decoding.streaming_window import EntropyRule, StreamingWindow
 from engine.decoding.written_blocks import Predicted
 from engine.decoding.written_run import blocks_of, required_mask, room_behind
-from engine.events import PrefillFinished
 from engine.layers.kv_cache import KVCache
 from engine.types import Cancel
 
@@ -50,13 +49,9 @@ def causal_parallel(
     rule = EntropyRule(config.entropy_threshold, config.distance_penalty)
     blocks = blocks_of(model.config, config)
     window = StreamingWindow.of(config.window, room)
-    started = time.perf_counter()
-    kept = reuse_prefix(cache, [prompt])
-    cache.reserve(len(prompt) + min(config.max_new_tokens, room) + 2 * config.window)
-    if not (yield from prefill([prompt], cache, cancel)):
+    if not (yield from read_prompt(cache, prompt, min(config.max_new_tokens, room) + 2 * config.window, cancel)):
         yield from blocks.finish("cancelled", 0)
         return
-    yield PrefillFinished(len(prompt), kept, time.perf_counter() - started)
 
     yield from blocks.begin()
     while True:

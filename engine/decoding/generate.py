@@ -18,7 +18,7 @@ from engine.decoding.causal_parallel import causal_parallel
 from engine.decoding.infilling import infilling
 from engine.decoding.masked_diffusion import masked_diffusion
 from engine.decoding.mixed import ThoughtTokens, mixed
-from engine.decoding.names import MIXABLE, names_of, require_diffusion
+from engine.decoding.names import names_of, require_diffusion
 from engine.decoding.protocols import (
     BlockDenoiser,
     Decode,
@@ -29,6 +29,7 @@ from engine.decoding.protocols import (
     Pass,
     Passes,
     Prefill,
+    ReadImages,
     ScoreTokens,
     T,
 )
@@ -271,21 +272,11 @@ def decoder_of(model: BlockDenoiser, config: GenerationConfig, prompt: Tensor) -
     Raises:
         SafelightError: the model's family does not have it, or cannot change between the two that are asked for.
     """
-    thought, answer = decoder_names(model, config)
+    thought, answer = names_of(config, *_decoders_of(model))
     if thought == answer and not ((config.rescue or config.verify) and answer == BLOCK_DIFFUSION):
         return DECODERS[answer]
-    for name in (thought, answer):
-        if name not in MIXABLE:
-            raise SafelightError(
-                f"a run cannot change between {name} and another decoder; only {' and '.join(MIXABLE)}"
-            )
     thoughts = ThoughtTokens.of(model.tokenizer, prompt) if isinstance(model, Model) else ThoughtTokens()
     return functools.partial(mixed, decoders=(thought, answer), thoughts=thoughts)
-
-
-def decoder_names(model: BlockDenoiser, config: GenerationConfig) -> tuple[str, str]:
-    """As ``names_of``, of a model or a bare network."""
-    return names_of(config, *_decoders_of(model))
 
 
 def require_block_diffusion(model: BlockDenoiser, config: GenerationConfig, what: str) -> None:
@@ -348,6 +339,11 @@ def perform(model: BlockDenoiser, wanted: Pass) -> None:
                 )
         case LaunchStep():
             wanted.program.launch(wanted.index)
+        case ReadImages():
+            try:
+                next(wanted.reading)
+            except StopIteration as end:
+                wanted.prompt = end.value
 
 
 def _score(model: BlockDenoiser, wanted: ScoreTokens) -> None:

@@ -12,11 +12,11 @@ from torch import Tensor
 from engine.adapters.draft import DraftAdapter
 from engine.config import GenerationConfig
 from engine.decoding.drawing import Drawing
-from engine.decoding.prefill import prefill, reuse_prefix
+from engine.decoding.prefill import read_prompt
 from engine.decoding.protocols import CausalModel, Decode, Decoding, Passes
 from engine.decoding.written_blocks import Predicted
 from engine.decoding.written_run import blocks_of, required_mask, room_behind
-from engine.events import Event, GenerationFinished, PrefillFinished
+from engine.events import Event, GenerationFinished
 from engine.layers.kv_cache import KVCache
 from engine.types import Cancel
 
@@ -60,17 +60,12 @@ class MaskedRun:
 
     def begin(self) -> Decoding[None]:
         """Read the prompt and write the first token."""
-        started = time.perf_counter()
-        most = len(self.prompt) - 1  # the last token is read in the pass that predicts
-        kept = reuse_prefix(self.cache, [self.prompt[:most]])
-        self.cache.reserve(len(self.prompt) + self.limit)
-        if not (yield from prefill([self.prompt[:most]], self.cache, self.cancel)):
+        if not (yield from read_prompt(self.cache, self.prompt, self.limit, self.cancel, unread=1)):
             self._end = "cancelled"
             return
-        yield PrefillFinished(len(self.prompt), kept, time.perf_counter() - started)
         yield from self._blocks.begin()
         if self.goes_on():
-            yield from self.write_next(self.prompt[most:].tolist())
+            yield from self.write_next(self.prompt[-1:].tolist())
 
     def write_next(self, ids: Sequence[int]) -> Decoding[None]:
         """Read the text's last tokens causally, into the cache, and write the token behind them."""

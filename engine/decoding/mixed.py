@@ -29,13 +29,12 @@ from engine.decoding.block_diffusion import FinishedCanvas, Usage, cut_at_eos, d
 from engine.decoding.device_stepper import stepper_for
 from engine.decoding.drawing import Drawing
 from engine.decoding.fork_schedule import ForkSchedule
-from engine.decoding.prefill import commit, prefill, reuse_prefix
+from engine.decoding.prefill import commit, read_prompt
 from engine.decoding.protocols import BlockDenoiser, Decode, Decoding, Passes
 from engine.decoding.sampler import Sampler
 from engine.decoding.verifying import CausalReader, Verifier
 from engine.decoding.written_run import blocks_of
 from engine.errors import SafelightError
-from engine.events import PrefillFinished
 from engine.layers.kv_cache import SLACK, KVCache
 from engine.text.tags import CLOSE, OPEN, THINK, THINK_ASKED, THINK_END, starts_in_thought
 from engine.text.tokenizer import Tokenizer
@@ -95,15 +94,12 @@ def mixed(
     in_thought, length = thoughts.expected(prompt), run.blocks.length
     denoises = [name == BLOCK_DIFFUSION for name in decoders]  # in thoughts, elsewhere
     count = min(-(-config.max_new_tokens // length), room_for_blocks(model.config, len(prompt), length))
-    started, text = time.perf_counter(), prompt if denoises[not in_thought] else prompt[:-1]
-    kept = reuse_prefix(cache, [text])
-    cache.reserve(len(prompt) + count * length)
-    is_read = yield from run.reader.prefill(text, cancel) if config.verify else prefill([text], cache, cancel)
-    if not is_read:
+    unread = 0 if denoises[not in_thought] else 1
+    read = run.reader.prefill if config.verify else None
+    if not (yield from read_prompt(cache, prompt, count * length, cancel, unread, read)):
         yield from run.blocks.finish("cancelled", 0)
         return
-    yield PrefillFinished(len(prompt), kept, time.perf_counter() - started)
-    run.writer.pending = prompt[len(text) :].tolist()
+    run.writer.pending = prompt[len(prompt) - unread :].tolist()
     reason: Reason | None = None
     for block in range(count):
         if denoises[not in_thought]:

@@ -18,13 +18,18 @@ def names_of(config: GenerationConfig, decoders: Sequence[str], own: str) -> tup
         decoders: that the model's family has. own: the one that it takes by itself.
 
     Raises:
-        SafelightError: the family does not have one that is asked for.
+        SafelightError: the family does not have one that is asked for, or a run cannot change between the two.
     """
     for name in (config.decoder, config.thought_decoder, config.answer_decoder):
         if name and name not in decoders:
             raise SafelightError(f"unknown decoder {quoted(name)}; this model has {', '.join(decoders)}")
     whole = config.decoder or own
-    return config.thought_decoder or whole, config.answer_decoder or whole
+    thought, answer = config.thought_decoder or whole, config.answer_decoder or whole
+    if thought != answer and not {thought, answer} <= set(MIXABLE):
+        raise SafelightError(
+            f"a run cannot change between the decoders {thought} and {answer}; only between {' and '.join(MIXABLE)}"
+        )
+    return thought, answer
 
 
 def require_diffusion(config: GenerationConfig, decoders: Sequence[str], own: str, what: str) -> None:

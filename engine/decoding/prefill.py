@@ -2,14 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
-from engine.decoding.protocols import Passes, Prefill
+from engine.decoding.protocols import Decoding, Passes, Prefill
+from engine.events import PrefillFinished
 from engine.layers.kv_cache import KVCache
 from engine.types import Cancel
+
+Read: TypeAlias = Callable[[Tensor, Cancel | None], Passes[bool]]
+"""Appends what a cache lacks of a text (T,); returns as ``prefill``."""
+
+
+def read_prompt(
+    cache: KVCache, prompt: Tensor, room: int, cancel: Cancel | None, unread: int = 0, read: Read | None = None
+) -> Decoding[bool]:
+    """Begin a run: bring its prompt (T,) into the cache, and tell it.
+
+    Args:
+        room: tokens that the run may add.
+        unread: how many of the prompt's last tokens are left out; the run reads them itself.
+        read: in place of ``prefill``.
+
+    Returns:
+        False where ``cancel`` was set before all was read; then nothing is told.
+    """
+    started, text = time.perf_counter(), prompt[: len(prompt) - unread]
+    kept = reuse_prefix(cache, [text])
+    cache.reserve(len(prompt) + room)
+    is_read = yield from prefill([text], cache, cancel) if read is None else read(text, cancel)
+    if is_read:
+        yield PrefillFinished(len(prompt), kept, time.perf_counter() - started)
+    return is_read
 
 
 def reuse_prefix(cache: KVCache, texts: Sequence[Tensor]) -> int:

@@ -7,7 +7,7 @@ performed together.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, TypeVar
 
@@ -123,6 +123,17 @@ class Decode:
         return found
 
 
+@dataclass(eq=False)
+class ReadImages:
+    """A layer of the vision tower, on an image of a prompt; the last one comes to the prompt with all of its images.
+
+    reading: ``Model.seeing``'s, the same in each of the passes.
+    """
+
+    reading: Generator[None, None, Sequence[int]]
+    prompt: Sequence[int] | None = None  # put here by whoever performs the last
+
+
 @dataclass(frozen=True, eq=False)
 class LaunchStep:
     """Launch a whole step as a program of the device; comes to nothing, its facts are collected from the program."""
@@ -131,7 +142,7 @@ class LaunchStep:
     index: int  # of the step in its canvas
 
 
-Pass: TypeAlias = Prefill | ScoreTokens | Denoise | Decode | LaunchStep
+Pass: TypeAlias = ReadImages | Prefill | ScoreTokens | Denoise | Decode | LaunchStep
 Passes: TypeAlias = Generator[Pass, None, T]
 """Asks for passes, and comes to a ``T``."""
 

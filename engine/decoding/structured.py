@@ -24,12 +24,12 @@ from engine.config import GenerationConfig
 from engine.decoding.block_diffusion import FinishedCanvas, Usage, finished, room_for_blocks, take_steps
 from engine.decoding.device_stepper import stepper_for
 from engine.decoding.fork_schedule import ForkSchedule
-from engine.decoding.prefill import prefill, reuse_prefix
+from engine.decoding.prefill import read_prompt
 from engine.decoding.protocols import BlockDenoiser, Decoding, Passes
 from engine.decoding.sampler import Sampler, to_host
 from engine.decoding.stepper import Stepper
 from engine.errors import SafelightError
-from engine.events import CanvasCommitted, CanvasStarted, PrefillFinished, PrefixPinned
+from engine.events import CanvasCommitted, CanvasStarted, PrefixPinned
 from engine.layers.kv_cache import KVCache
 from engine.types import Cancel, Tokens
 
@@ -68,15 +68,10 @@ def structured(
     sampler = Sampler.of(model.config, config, model.device, seed)
     length = sampler.length
     blocks = min(-(-config.max_new_tokens // length), room_for_blocks(model.config, len(prompt), length))
-    started = time.perf_counter()
     stepper = stepper_for(model, cache, sampler)
-    kept = reuse_prefix(cache, [prompt])
-    cache.reserve(len(prompt) + blocks * length)
-    is_read = yield from prefill([prompt], cache, cancel)
-    if not is_read:
+    if not (yield from read_prompt(cache, prompt, blocks * length, cancel)):
         yield finished("cancelled", [], Usage())
         return
-    yield PrefillFinished(len(prompt), min(kept, len(prompt)), time.perf_counter() - started)
 
     run = _Run(stepper, config, answer, cancel)
     done = list[Tokens]()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from engine.decoding.generate import perform
-from engine.decoding.protocols import BlockDenoiser, Decode, Denoise, LaunchStep, Pass, Prefill, ScoreTokens
+from engine.decoding.protocols import BlockDenoiser, Denoise, LaunchStep, Pass, Prefill
 from engine.decoding.step_batch import launch_together
 from engine.models.diffusion_gemma.joining import Joining, takes_texts
 from engine.models.diffusion_gemma.joint import Rows
@@ -40,7 +40,7 @@ def perform_together(model: BlockDenoiser, passes: Sequence[Pass], performed: Pe
     for one in joined:
         performed(one)
     for other in passes:
-        if isinstance(other, Decode | ScoreTokens) or (isinstance(other, Prefill | Denoise) and other not in joined):
+        if not isinstance(other, LaunchStep) and other not in joined:
             perform(model, other)
             performed(other)
 

@@ -24,8 +24,8 @@ POINTED = {
         *("previous_ptr", "unchanged_ptr", "step_ptr"),
     ),
     "fp32": (
-        *("scales_ptr", "row_scales_ptr", "parts_ptr", "soft_parts_ptr", "statistics_ptr", "temperature_ptr"),
-        *("x_scales_ptr", "hidden_scales_ptr", "units_ptr"),
+        *("scales_ptr", "matrix_scales_ptr", "matrix_scale_ptr", "parts_ptr", "soft_parts_ptr"),
+        *("x_scales_ptr", "hidden_scales_ptr", "units_ptr", "statistics_ptr", "temperature_ptr"),
         *("entropy_ptr", "logsumexp_ptr", "out_entropy_ptr", "limits_ptr", "frequencies_ptr"),
     ),
 }

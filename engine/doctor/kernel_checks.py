@@ -76,7 +76,7 @@ def _experts(shape: CheckShape) -> Iterator[Named]:
             shape.normal(tokens, hidden, seed=tokens),
             weights,
             chosen,
-            packed(number, 2 * width, hidden, scheme=scheme, device=shape.device, seed=1),
+            packed(number, 2 * width, hidden, scheme=scheme, device=shape.device, seed=1, matrices=2),
             packed(number, hidden, width, scheme=scheme, device=shape.device, seed=2),
         )
 

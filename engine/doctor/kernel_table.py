@@ -76,7 +76,7 @@ def _product(
         "H": HIDDEN, "WIDTH": WIDTH, "GROUP": scheme.group_size, "CODES": expert_gemm.CODES[scheme],
         "PTX": True, "M": rows, "N": blocks.tokens, "TILES": tiles,
     }  # fmt: skip
-    constants |= {} if scheme.has_row_scales else {"row_scales_ptr": None}
+    constants |= {} if scheme.has_matrix_scales else {"matrix_scales_ptr": None}
     function: Any = expert_gemm.gate_up_kernel if kernel == "gate_up" else expert_gemm.down_kernel
     types = {"scales_ptr": "i32"}
     if kernel == "gate_up":
@@ -122,7 +122,7 @@ def _linears_four_bit(capability: int) -> list[Build]:
     constants = {
         "K": size, "ROWS": rows, "OUT": rows, "SPLITS": 2, "GROUP": scheme.group_size,
         "CODES": expert_gemm.CODES[scheme], "PTX": True, "N": blocks.tokens, "M": blocks.rows,
-        "TILES": blocks.tiles, "row_scales_ptr": None,
+        "TILES": blocks.tiles, "matrix_scale_ptr": None,
     }  # fmt: skip
     # Reached: 2.0 to 2.2 and 3.0 to 3.7 instructions a weight, and 80 registers at most.
     budget = CodeBudget(

@@ -100,6 +100,12 @@ def experts(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: P
     return out
 
 
+def experts_w4a4(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed) -> Tensor:
+    """As ``experts``, with activations rounded to NVFP4. Without gradients."""
+    out: Tensor = find("experts_w4a4", gate_up.scheme, capability(x))(x, weights, chosen, gate_up, down)
+    return out
+
+
 def rows(table: Packed, ids: Tensor, dtype: torch.dtype) -> Tensor:
     """Rows of a packed (V, H) by ids (...) -> (..., H)."""
     found: Tensor = find("rows", table.scheme, capability(ids))(table, ids, dtype)

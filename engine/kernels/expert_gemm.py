@@ -7,9 +7,9 @@ up, or two blocks of down. Tokens are in ``split_pairs`` order, so that decoded 
 gate and up store their rows in that order, which leaves their outputs so for down. Products of a pair go to the pair's
 own place and are added up in the order of its token's choices, so that results repeat.
 
-Floor, 256 tokens of the real model: 24 GFLOP, twice that in tiles of 32; int4 g32 428 MB, nf4 404 MB, nvfp4 430 MB.
+Floor, 256 tokens of the real model: 24 GFLOP, twice that in tiles of 32; int4 g32 and nvfp4 428 MB, nf4 404 MB.
 H200 100 µs, RTX 4090 424 µs. Counted in machine code, all of the loop, instructions a weight (gate and up, down): int4
-3.0 and 3.8 on sm_90, 3.7 and 3.6 on sm_89, 3.3 on sm_120; nf4 6.2, 6.0 and 5.7; nvfp4 5.4, 5.3 and 5.0. Issuing them
+3.0 and 3.8 on sm_90, 3.7 and 3.6 on sm_89, 3.3 on sm_120; nf4 6.2, 6.0 and 5.7; nvfp4 5.4, 5.2 and 5.0. Issuing them
 takes an H200 85 µs for int4, 160 for nf4 and 140 for nvfp4. The loop never waits for a load just issued: codes, scales
 and tokens are loaded two or three iterations ahead, and on sm_90 an iteration's products run while the next weights are
 decoded. Predicted, not measured, everything included: int4 H200 140 µs, RTX 4090 460 µs; nf4 H200 205 µs, RTX 4090
@@ -148,7 +148,7 @@ def product(
 
 @triton.jit
 def gate_up_kernel(
-    x_ptr, words_ptr, scales_ptr, row_scales_ptr, pairs_ptr, offsets_ptr, tiles_ptr, inner_ptr,
+    x_ptr, words_ptr, scales_ptr, matrix_scales_ptr, pairs_ptr, offsets_ptr, tiles_ptr, inner_ptr,
     TOP_K: tl.constexpr, H: tl.constexpr, WIDTH: tl.constexpr, GROUP: tl.constexpr, CODES: tl.constexpr,
     PTX: tl.constexpr, N: tl.constexpr, M: tl.constexpr, TILES: tl.constexpr,
 ):  # fmt: skip
@@ -173,8 +173,8 @@ def gate_up_kernel(
         scales_ptr + scale_words,
         2 * WIDTH, H, GROUP, CODES, PTX, N, 2 * M, TILES,
     )  # fmt: skip
-    if row_scales_ptr is not None:
-        both *= tl.load(row_scales_ptr + expert * (2 * WIDTH) + row)[:, None]
+    if matrix_scales_ptr is not None:
+        both *= tl.load(matrix_scales_ptr + expert * 2 + at // M)[:, None]
     gate, up = both.reshape(2, M, N).permute(1, 2, 0).split()
     inner = gelu_times(gate, up)
     inner = inner.reshape(M // 32, 2, 2, 8, N).permute(0, 2, 1, 3, 4).reshape(M, N)  # of 32, the even ones first
@@ -184,7 +184,7 @@ def gate_up_kernel(
 
 @triton.jit
 def down_kernel(
-    inner_ptr, words_ptr, scales_ptr, row_scales_ptr, weights_ptr, pairs_ptr, offsets_ptr, tiles_ptr, parts_ptr,
+    inner_ptr, words_ptr, scales_ptr, matrix_scales_ptr, weights_ptr, pairs_ptr, offsets_ptr, tiles_ptr, parts_ptr,
     H: tl.constexpr, WIDTH: tl.constexpr, GROUP: tl.constexpr, CODES: tl.constexpr, PTX: tl.constexpr,
     N: tl.constexpr, M: tl.constexpr, TILES: tl.constexpr,
 ):  # fmt: skip
@@ -205,8 +205,8 @@ def down_kernel(
         words_ptr + expert * (H * (WIDTH // 4)) + row * (WIDTH // 4), scales_ptr + scale_words,
         H, WIDTH, GROUP, CODES, PTX, N, 2 * M, TILES,
     )  # fmt: skip
-    if row_scales_ptr is not None:
-        total *= tl.load(row_scales_ptr + expert * H + row)[:, None]
+    if matrix_scales_ptr is not None:
+        total *= tl.load(matrix_scales_ptr + expert)
     total = total.reshape(M // 8, 2, 8, N).permute(0, 2, 1, 3).reshape(2 * M, N)  # in the weight's order
     pair = tl.load(pairs_ptr + place, mask=inside, other=0)
     total *= tl.load(weights_ptr + pair, mask=inside, other=0.0)[None, :]
@@ -253,13 +253,14 @@ def expert_parts(
     Args:
         x: (N, H) in ``split_pairs`` order, contiguous, bf16 on a device.
         weights: (N, K) fp32, contiguous. chosen: (N, K) expert indices, distinct in a row.
-        gate_up: 4-bit (E, 2I, H), gate rows first. down: 4-bit (E, H, I).
+        gate_up: 4-bit (E, 2I, H), gate rows first, two matrices. down: 4-bit (E, H, I).
         blocks: block sizes; None: by the card and the number of tokens.
 
     Returns:
         (N * K, H) in the usual order and x's type, a token's parts consecutive in the order of its choices.
     """
     number, hidden, width = down.shape
+    assert gate_up.matrix_scales is None or gate_up.matrix_scales.shape == (number, 2)
     blocks = blocks or ProductBlocks.of(_major(x.device), chosen.numel() / number)
     groups = group(chosen, number, blocks.tokens)
     order = (groups.pairs, groups.offsets, groups.tiles)
@@ -272,7 +273,7 @@ def expert_parts(
     inner = x.new_empty((chosen.numel(), width))
     launch: Any = gate_up_kernel[(width // blocks.rows, tiles)]
     launch(
-        x, gate_up.codes.view(torch.int16), gate_up.scales.view(torch.int32), gate_up.row_scales, *order, inner,
+        x, gate_up.codes.view(torch.int16), gate_up.scales.view(torch.int32), gate_up.matrix_scales, *order, inner,
         TOP_K=chosen.shape[1], M=blocks.rows, GROUP=gate_up.scheme.group_size, CODES=CODES[gate_up.scheme],
         TILES=blocks.turn(hidden, gate_up.scheme), **options,
     )  # fmt: skip
@@ -280,7 +281,7 @@ def expert_parts(
     rows = blocks.down_rows(hidden)
     launch = down_kernel[(hidden // (2 * rows), tiles)]
     launch(
-        inner, down.codes.view(torch.int16), down.scales.view(torch.int32), down.row_scales, weights, *order, parts,
+        inner, down.codes.view(torch.int16), down.scales.view(torch.int32), down.matrix_scales, weights, *order, parts,
         M=rows, GROUP=down.scheme.group_size, CODES=CODES[down.scheme],
         TILES=blocks.turn(width, down.scheme), **options,
     )  # fmt: skip

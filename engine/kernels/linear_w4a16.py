@@ -66,7 +66,7 @@ def in_order(total):
 
 @triton.jit(do_not_specialize=["tokens"])
 def linear_w4a16_kernel(
-    x_ptr, words_ptr, scales_ptr, row_scales_ptr, out_ptr, parts_ptr, arrived_ptr, tokens,
+    x_ptr, words_ptr, scales_ptr, matrix_scale_ptr, out_ptr, parts_ptr, arrived_ptr, tokens,
     K: tl.constexpr, ROWS: tl.constexpr, OUT: tl.constexpr, SPLITS: tl.constexpr, GROUP: tl.constexpr,
     CODES: tl.constexpr, PTX: tl.constexpr, N: tl.constexpr, M: tl.constexpr, TILES: tl.constexpr,
 ):  # fmt: skip
@@ -103,8 +103,8 @@ def linear_w4a16_kernel(
         total = tl.zeros((M, N), tl.float32)
         for other in range(SPLITS):
             total += tl.load(parts_ptr + (tile * SPLITS + other) * (M * N) + inner, cache_modifier=".cg")
-    if row_scales_ptr is not None:
-        total *= tl.load(row_scales_ptr + row)[:, None]
+    if matrix_scale_ptr is not None:
+        total *= tl.load(matrix_scale_ptr)
     column = first_row + tl.arange(0, M)
     inside = (token[:, None] < tokens) & (column[None, :] < OUT)
     out = tl.trans(in_order(total)).to(out_ptr.dtype.element_ty)
@@ -139,7 +139,7 @@ def linear_w4a16(x: Tensor, weight: Packed, blocks: LinearBlocks | None = None, 
     parts = x.new_empty((tiles * splits, size) if splits > 1 else (0,), dtype=torch.float32)
     launch: Any = linear_w4a16_kernel[(tiles * splits,)]
     launch(
-        flat, weight.codes.view(torch.int16), scales.view(torch.int32), weight.row_scales, out, parts,
+        flat, weight.codes.view(torch.int16), scales.view(torch.int32), weight.matrix_scales, out, parts,
         arrivals(x.device), tokens, K=inputs, ROWS=rows + odd, OUT=rows, SPLITS=splits, GROUP=weight.scheme.group_size,
         CODES=CODES[weight.scheme], PTX=x.is_cuda and x.dtype == torch.bfloat16, N=blocks.tokens, M=blocks.rows,
         TILES=blocks.tiles, num_warps=blocks.warps, num_stages=blocks.stages, enable_fp_fusion=True,

@@ -5,13 +5,13 @@ Packed weights are unpacked first: correct on any device, and slow. Types follow
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from engine.quant import AT_ONCE, Packed, unpack
+from engine.quant import AT_ONCE, NVFP4, Packed, pack, unpack
 
 GROUP = 128  # inputs of a token that share a scale, where activations are int8; a tile of the vocabulary has as many
 
@@ -67,6 +67,17 @@ def rows(table: Packed, ids: Tensor, dtype: torch.dtype) -> Tensor:
     return found.view(*ids.shape, -1)
 
 
+def round_rows_nvfp4(x: Tensor) -> Tensor:
+    """The values that NVFP4 makes of x (N, in), each row a matrix of its own, fp32; NaN in a row that is not finite."""
+    values = unpack(pack(x.float().nan_to_num(0.0, 0.0, 0.0), NVFP4, matrices=len(x)))
+    return values + (x.float() * 0.0).sum(dim=-1, keepdim=True)
+
+
+def linear_nvfp4(x: Tensor, weight: Packed) -> Tensor:
+    """As ``linear``, of x (N, in) rounded by ``round_rows_nvfp4``."""
+    return linear(round_rows_nvfp4(x), weight).to(x.dtype)
+
+
 def experts(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed) -> Tensor:
     """Gated experts, one after another, each on the tokens that chose it.
 
@@ -77,10 +88,26 @@ def experts(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: P
     Returns:
         (N, H), the weighted sum over each token's experts.
     """
+    return _experts(linear, x, weights, chosen, gate_up, down)
+
+
+def experts_w4a4(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed) -> Tensor:
+    """As ``experts``, with the inputs of both products rounded by ``round_rows_nvfp4``."""
+    return _experts(linear_nvfp4, x, weights, chosen, gate_up, down)
+
+
+def _experts(
+    product: Callable[[Tensor, Packed], Tensor],
+    x: Tensor,
+    weights: Tensor,
+    chosen: Tensor,
+    gate_up: Packed,
+    down: Packed,
+) -> Tensor:
     out = torch.zeros_like(x)
     for expert in torch.unique(chosen).tolist():
         token, rank = (chosen == expert).nonzero(as_tuple=True)
-        gate, up = linear(x[token], gate_up[expert]).chunk(2, dim=-1)
-        part = linear(F.gelu(gate, approximate="tanh") * up, down[expert])
+        gate, up = product(x[token], gate_up[expert]).chunk(2, dim=-1)
+        part = product(F.gelu(gate, approximate="tanh") * up, down[expert])
         out.index_add_(0, token, (part * weights[token, rank, None]).to(out.dtype))
     return out

@@ -9,8 +9,9 @@ Text is appended a piece at a time, and the first row of a piece attends to a fu
 has room for both. With kernels a piece is longer, since its keys are not copied and its masks not written: 1024 tokens
 take 52 MB more of the 26B's sliding layers than the canvas and the slack do, 2048 would take 262 MB. 1024 tokens are
 64 of each expert on average, which fills a tile of its kernel; 2048 would save a sixth of the weights' decoding, and
-cost another 110 MB of activations. An image is a piece by itself, and whole. The cache also stores the ids of its
-tokens, so that a prompt that begins with them is not prefilled again; an image's tokens are known by its key.
+cost another 110 MB of activations. An image is a piece by itself, and whole: where a model sees there is room for the
+largest. The cache also stores the ids of its tokens, so that a prompt that begins with them is not prefilled again; an
+image's tokens are known by its key.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ def capacity(config: ModelConfig, layer: LayerConfig, tokens: int, piece: int = 
     rounded = -(-tokens // GROWTH) * GROWTH
     if not layer.is_sliding:
         return rounded
-    return min(rounded, config.sliding_window - 1 + max(SLACK + config.canvas_length, piece))
+    beyond = max(SLACK + config.canvas_length, piece, config.largest_image)
+    return min(rounded, config.sliding_window - 1 + beyond)
 
 
 def cache_bytes(config: ModelConfig, tokens: int, itemsize: int, piece: int = PIECE) -> int:

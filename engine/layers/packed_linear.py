@@ -21,24 +21,24 @@ from engine.quant import BF16, Activations, Packed, Precision, Scheme, to_blocks
 
 
 class PackedWeight(nn.Module):
-    """The tensors of a packed weight (..., out, in), to be filled by a loader."""
+    """The tensors of a packed weight (..., out, in), of ``matrices`` on one another, to be filled by a loader."""
 
     codes: Tensor
     scales: Tensor
-    row_scales: Tensor | None
+    matrix_scales: Tensor | None
 
-    def __init__(self, shape: tuple[int, ...], scheme: Scheme, name: str) -> None:
+    def __init__(self, shape: tuple[int, ...], scheme: Scheme, name: str, matrices: int = 1) -> None:
         super().__init__()
         scheme.check(name, shape)
-        self.shape, self.scheme = shape, scheme
+        self.shape, self.scheme, self.matrices = shape, scheme, matrices
         self.block = 0  # rows per block, if the codes are in blocks: see ``for_processor``
-        self.register_buffer("row_scales", None)
-        for part, spec in scheme.tensors(shape).items():
+        self.register_buffer("matrix_scales", None)
+        for part, spec in scheme.tensors(shape, matrices).items():
             self.register_buffer(part, torch.empty(spec.shape, dtype=spec.dtype))
 
     @property
     def packed(self) -> Packed:
-        return Packed(self.codes, self.scales, self.scheme, self.row_scales, self.block)
+        return Packed(self.codes, self.scales, self.scheme, self.matrix_scales, self.block)
 
 
 class PackedLinear(nn.Module):
@@ -55,12 +55,13 @@ class PackedLinear(nn.Module):
 
 
 class PackedExperts(nn.Module):
-    """E gated MLPs, as ``Experts``."""
+    """E gated MLPs, as ``Experts``; with ``rounds`` fused layers quantise activations of text to NVFP4."""
 
-    def __init__(self, gate_up_proj: PackedWeight, down_proj: PackedWeight) -> None:
+    def __init__(self, gate_up_proj: PackedWeight, down_proj: PackedWeight, rounds: bool = False) -> None:
         super().__init__()
         self.gate_up_proj = gate_up_proj
         self.down_proj = down_proj
+        self.rounds = rounds
 
     def forward(self, x: Tensor, weights: Tensor, chosen: Tensor) -> Tensor:
         """x (N, H), weights and chosen (N, K) -> (N, H)."""
@@ -152,7 +153,7 @@ def precision_in(network: nn.Module, precision: Precision) -> Precision:
 def install(network: nn.Module, precision: Precision, dtype: torch.dtype, activations: Activations = BF16) -> None:
     """Replace the layers that ``precision_in`` packs. The network has no weights yet (meta device).
 
-    Linear layers whose scheme has int8 kernels quantise their activations if ``activations`` says so.
+    Layers whose scheme has kernels for quantised activations quantise theirs if ``activations`` says so.
 
     Raises:
         SafelightError: a layer's inputs are not a multiple of the scheme's group size.
@@ -163,13 +164,17 @@ def install(network: nn.Module, precision: Precision, dtype: torch.dtype, activa
         if scheme is None:
             continue
 
-        def weight(name: str, shape: torch.Size, scheme: Scheme = scheme, path: str = path) -> PackedWeight:
-            return PackedWeight(tuple(shape), scheme, f"{path}.{name}")
+        def weight(
+            name: str, shape: torch.Size, matrices: int = 1, scheme: Scheme = scheme, path: str = path
+        ) -> PackedWeight:
+            return PackedWeight(tuple(shape), scheme, f"{path}.{name}", matrices)
 
         match module:
             case Experts():
                 packed: nn.Module = PackedExperts(
-                    weight("gate_up_proj", module.gate_up_proj.shape), weight("down_proj", module.down_proj.shape)
+                    weight("gate_up_proj", module.gate_up_proj.shape, matrices=2),
+                    weight("down_proj", module.down_proj.shape),
+                    activations.experts and scheme in schemes("experts_w4a4", "triton"),
                 )
             case TokenTable():
                 packed = PackedTokenTable(weight("weight", module.weight.shape), dtype)

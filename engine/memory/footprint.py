@@ -102,8 +102,10 @@ def _part(name: str) -> str:
     return "embedding" if "embed_tokens." in name or "lm_head." in name else "other"  # norms, router, scalars
 
 
-def parts(build: Build, config: ModelConfig, mode: Mode, context: int) -> dict[str, int]:
+def parts(build: Build, config: ModelConfig, mode: Mode, context: int, draft: int = 0) -> dict[str, int]:
     """All bytes by part, with ``context`` tokens of committed text and a canvas behind them.
+
+    draft: numbers of the adapter that a model drafts with, counted among the other weights.
 
     activations: the peak of a pass through the layers. workspace: what the vocabulary stage needs beyond that, as the
     two take turns, and what stays from step to step. With kernels a pass is one of prefill, and a step has memory of
@@ -111,12 +113,16 @@ def parts(build: Build, config: ModelConfig, mode: Mode, context: int) -> dict[s
     On a CPU alone: process, the program itself. On CUDA alone: cuda_context.
     """
     counted = weights(build, config, mode.precision, mode.dtype)
+    counted = counted | {"other": counted["other"] + draft * mode.dtype.itemsize}
     if not mode.on_cpu:
         counted = counted | {"vision": 0}  # parked on the host
     if mode.has_kernels and config.denoises:
-        layers, stays, stage = kernel_pass(config, mode, min(KERNEL_PIECE, context)), step_memory(config, mode), 0
+        tokens = min(max(KERNEL_PIECE, config.largest_image), context)
+        layers, stays, stage = kernel_pass(config, mode, tokens), step_memory(config, mode), 0
     else:
         layers, (stays, stage) = layer_pass(config, mode, context), vocabulary_stage(config, mode)
+        if config.vision is not None and mode.on_cpu:  # before the text; elsewhere the tower is there for a moment only
+            layers = max(layers, image_pass(config.vision, mode.dtype.itemsize, config.largest_image))
     piece = PIECE if mode.on_cpu else KERNEL_PIECE
     return counted | {
         "kv_cache": cache_bytes(config, context + config.canvas_length, mode.dtype.itemsize, piece),
@@ -136,8 +142,14 @@ def image_pass(vision: VisionConfig, itemsize: int, image_tokens: int) -> int:
     patches = image_tokens * vision.pooling_kernel_size**2
     heads = vision.num_attention_heads * vision.head_dim
     norms = 3 * 4 * max(vision.hidden_size, heads)  # in fp32
-    row = itemsize * (4 * vision.hidden_size + max(9 * heads, 3 * vision.intermediate_size)) + norms
-    return patches * (row + 2 * 4 * 3 * vision.patch_size**2)
+    layer = max(itemsize * 9 * heads + norms, itemsize * 3 * vision.intermediate_size)
+    return patches * (itemsize * 4 * vision.hidden_size + layer + 4 * 3 * vision.patch_size**2)
+
+
+def lent_bytes(vision: VisionConfig, tower: int, itemsize: int) -> int:
+    """The most of a tower's weights, ``tower`` bytes in all, that is on a card at once: a layer, or the positions."""
+    positions = 2 * vision.position_embedding_size * vision.hidden_size * itemsize
+    return max(tower // vision.num_hidden_layers, positions)
 
 
 def kernel_pass(config: ModelConfig, mode: Mode, tokens: int, is_joint: bool = False) -> int:
@@ -194,7 +206,7 @@ def segments(config: ModelConfig, held: int) -> int:
 def layer_pass(config: ModelConfig, mode: Mode, context: int) -> int:
     """The most that a plain denoising or causal pass holds: of its attention layers, or of its experts or MLP."""
     canvas = config.canvas_length * (2 if mode.is_program and config.denoises else 1)  # one is committed with the next
-    tokens = max(canvas, min(PIECE, context))
+    tokens = max(canvas, min(max(PIECE, config.largest_image), context))
     return rows_pass(config, mode, context, tokens, tokens)
 
 

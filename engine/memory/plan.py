@@ -76,6 +76,7 @@ class Plan:
             "longest_context": self.longest,
             "advice": self.advice,
             "notes": list(self.notes),
+            "copy_bytes": self.copy_bytes,
         }
 
 
@@ -88,6 +89,7 @@ class Subject:
     build: footprint.Build
     stored: Precision | None  # how its weights are packed already; None: they are not
     notes: tuple[str, ...] = ()  # what is to be said of its checkpoint
+    draft: int = 0  # numbers of the adapter that it drafts with
 
 
 def count(model: Subject, place: Placement, context: int | None, quantization: str, dtype: str) -> Plan:
@@ -116,7 +118,7 @@ def count(model: Subject, place: Placement, context: int | None, quantization: s
         return footprint.Mode.of(place.device, number, precision)
 
     def parts(precision: Precision, tokens: int) -> dict[str, int]:
-        return footprint.parts(model.build, config, mode(precision), tokens)
+        return footprint.parts(model.build, config, mode(precision), tokens, model.draft)
 
     def total(precision: Precision, tokens: int) -> int:
         return sum(parts(precision, tokens).values())
@@ -235,11 +237,12 @@ def _of(precision: Precision, config: ModelConfig) -> Precision:
 def _of_images(vision: VisionConfig, tower: int, itemsize: int, others: int) -> str:
     """What images take of a card, where the tower's bytes wait in the computer's memory, beside ``others``."""
     few, most = GenerationConfig.image_tokens, IMAGE_TOKENS[-1]
-    least, all_in = (_gb(others + tower + footprint.image_pass(vision, itemsize, count)) for count in (few, most))
+    lent = footprint.lent_bytes(vision, tower, itemsize)
+    least, all_in = (_gb(others + lent + footprint.image_pass(vision, itemsize, count)) for count in (few, most))
     return (
-        f"the vision tower, {_gb(tower)}, waits in the computer's memory. While an image is read it is on the card, "
-        f"{least} in all with {few} tokens an image and {all_in} with {most}; where that does not fit, the processor "
-        "reads it"
+        f"the vision tower, {_gb(tower)}, waits in the computer's memory. While an image is read its layers are on the "
+        f"card one by one, {least} in all with {few} tokens an image and {all_in} with {most}; where that does not "
+        "fit, the processor reads it"
     )
 
 

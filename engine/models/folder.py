@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from engine import catalog, store_files
+from engine.adapters.draft import draft_numbers
 from engine.config import ModelConfig
 from engine.errors import SafelightError
 from engine.files import read_json
@@ -52,6 +53,11 @@ class ModelFolder:
         """
         return Published.read(self.path, self.raw)
 
+    @property
+    def drafts(self) -> bool:
+        """Whether its family drafts its own text, by the checkpoint's adapter where there is one."""
+        return "self_speculation" in self.family.decoders
+
     @cached_property
     def stored(self) -> StoredWeights:
         """The headers of its weights, read when they are first asked for.
@@ -73,19 +79,30 @@ class ModelFolder:
         return self.config if has_tower else replace(self.config, vision=None)
 
     def weights(
-        self, quantization: str, device: torch.device, dtype: torch.dtype | None, unpacked: Precision | None = None
+        self,
+        quantization: str,
+        device: torch.device,
+        dtype: torch.dtype | None,
+        unpacked: Precision | None = None,
+        keep_vision: bool = False,
     ) -> Weights[Network]:
         """Its weights, checked against its config and not read yet.
 
         Args:
             quantization, unpacked: as ``StoredWeights.precision_for`` takes them.
             dtype: of what is not packed; None keeps the checkpoint's.
+            keep_vision: do not pack the vision tower.
 
         Raises:
-            SafelightError: an unknown or impossible quantization, or a checkpoint that does not fit its config.
+            SafelightError: an unknown or impossible quantization, a checkpoint that does not fit its config, or no
+                tower to keep.
         """
         check_quantization(quantization)
         precision = self.stored.precision_for(quantization, unpacked)
+        if keep_vision:
+            if self.stored_config.vision is None:
+                raise SafelightError(f"{self.path} has no vision tower that could be kept; pack it without that")
+            precision = replace(precision, vision=None)
         with torch.device("meta"):
             network = self.family.build(self.stored_config)
         return self.stored.fit(network, self.family.names, precision, device, dtype)
@@ -101,7 +118,8 @@ class ModelFolder:
         check_quantization(quantization)
         place = choose(device, dtype)
         config, stored, notes = self._described(quantization)
-        model = Subject(self.path.name, config, self.family.build, stored, tuple(notes))
+        draft = draft_numbers(self.path) if self.drafts else 0
+        model = Subject(self.path.name, config, self.family.build, stored, tuple(notes), draft)
         return count(model, place, context, quantization, dtype)
 
     def _described(self, quantization: str) -> tuple[ModelConfig, Precision | None, list[str]]:
@@ -161,17 +179,29 @@ def quantize(
     device: torch.device,
     progress: Progress | None = None,
     cancel: Cancel | None = None,
+    keep_vision: bool = False,
 ) -> packed_store.Manifest:
     """Convert a checkpoint into a packed store; see ``packed_store.write_store``.
 
     Args:
         quantization: a name of ``PRECISIONS`` other than "none"; "auto" keeps what is packed already and takes the
             default otherwise.
+        keep_vision: leave the vision tower as it is; else it goes to 8 bits.
 
     Raises:
         SafelightError: the source is no model, or is a store already; the destination cannot be used.
     """
-    return convert(ModelFolder.open(source), destination, quantization, device, progress, cancel)
+    return convert(ModelFolder.open(source), destination, quantization, device, progress, cancel, keep_vision)
+
+
+def check_packs(quantization: str) -> None:
+    """
+    Raises:
+        SafelightError: it leaves weights as they are, which no packed store has.
+    """
+    if quantization == "none":
+        known = ", ".join(name for name in PRECISIONS if name != "none")
+        raise SafelightError(f"a packed store needs a quantization; use auto, {known}")
 
 
 def convert(
@@ -181,14 +211,13 @@ def convert(
     device: torch.device,
     progress: Progress | None = None,
     cancel: Cancel | None = None,
+    keep_vision: bool = False,
 ) -> packed_store.Manifest:
     """As ``quantize``, of a model that is open."""
-    if quantization == "none":
-        known = ", ".join(name for name in PRECISIONS if name != "none")
-        raise SafelightError(f"a packed store needs a quantization; use auto, {known}")
-    weights = source.weights(quantization, device, None, PRECISIONS[DEFAULT])
-    if weights.manifest is not None:
+    check_packs(quantization)
+    if source.stored.manifest is not None:
         raise SafelightError(f"{source.path} is packed already; load it as it is")
+    weights = source.weights(quantization, device, None, PRECISIONS[DEFAULT], keep_vision)
     companions = source.companions()
     return packed_store.write_store(
         weights.checkpoint, weights.layout, weights.state, weights.precision, companions, destination, progress, cancel

@@ -21,7 +21,7 @@ from engine.errors import SafelightError, quoted
 from engine.memory.plan import Plan
 from engine.models.diffusion_gemma import gguf
 from engine.models.diffusion_gemma.writing import config_dict, generation_dict
-from engine.models.folder import ModelFolder, convert
+from engine.models.folder import ModelFolder, check_packs, convert
 from engine.models.registry import FAMILIES
 from engine.quant import DEFAULT, Precision
 from engine.text.gguf_tokenizer import tokenizer_files
@@ -89,15 +89,23 @@ class GGUFModel(ModelFolder):
         return self.config, None, ["text only: images need the original checkpoint"]
 
 
-def plan_import(path: Path) -> Plan:
+def plan_import(
+    path: Path, context: int | None = None, quantization: str = "auto", device: str = "auto", dtype: str = "auto"
+) -> Plan:
     """Count what the imported model would take, in memory and on disk, from the header alone.
 
+    Args:
+        context, device, dtype: as ``folder.plan`` takes them.
+        quantization: as ``import_gguf`` takes it.
+
     Raises:
-        SafelightError: as ``import_gguf``, before anything is written.
+        SafelightError: as ``import_gguf``, before anything is written; or an argument is out of range.
     """
-    opened = GGUFModel.open_file(path)
-    weights = opened.weights(DEFAULT, torch.device("meta"), None)
-    return dataclasses.replace(opened.plan(quantization=DEFAULT), copy_bytes=weights.final_bytes)
+    check_packs(quantization)
+    opened, packing = GGUFModel.open_file(path), DEFAULT if quantization == "auto" else quantization
+    planned = opened.plan(context, packing, device, dtype)
+    weights = opened.weights(packing, torch.device("meta"), None)
+    return dataclasses.replace(planned, copy_bytes=weights.final_bytes)
 
 
 def import_gguf(

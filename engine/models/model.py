@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -30,8 +30,7 @@ from engine.models.folder import ModelFolder
 from engine.models.network import Network
 from engine.models.prompt import image_starts, with_image_tokens, with_rows
 from engine.models.registry import Family
-from engine.models.vision.preprocess import soft_tokens
-from engine.models.vision.reader import ImageReader
+from engine.models.vision.reader import ImageReader, drained
 from engine.pictures import Picture
 from engine.quant import Precision
 from engine.text.chat_template import ChatTemplate
@@ -225,7 +224,7 @@ class Model:
             SafelightError: there are some, and the model cannot see.
         """
         images = [image for message in messages for image in message.get("images") or ()]
-        return [soft_tokens(image["width"], image["height"], self._vision().config, image_tokens) for image in images]
+        return [self._vision().cost.soft_tokens(image["width"], image["height"], image_tokens) for image in images]
 
     def with_images(
         self, ids: Sequence[int], messages: Sequence[Message], pictures: Sequence[Picture], image_tokens: int
@@ -235,6 +234,12 @@ class Model:
         Raises:
             SafelightError: a picture is missing, or another one than the ids were made for; the model cannot see.
         """
+        return drained(self.seeing(ids, messages, pictures, image_tokens))
+
+    def seeing(
+        self, ids: Sequence[int], messages: Sequence[Message], pictures: Sequence[Picture], image_tokens: int
+    ) -> Generator[None, None, Sequence[int]]:
+        """As ``with_images``, which it comes to; pauses before each layer of the tower."""
         by_digest = {picture.digest: picture for picture in pictures}
         named = [image["digest"] for message in messages for image in message.get("images") or ()]
         if not named:
@@ -244,9 +249,11 @@ class Model:
         missing = next((digest for digest in named if digest not in by_digest), None)
         if missing is not None:
             raise SafelightError(f"the picture {missing[:12]}… of this conversation is missing; put it in again")
-        self.take_threads()
-        shown = [by_digest[digest] for digest in named]
-        rows = [(reader.key(picture, image_tokens), reader.rows(picture, image_tokens)) for picture in shown]
+        rows = list[tuple[str, Tensor]]()
+        for picture in (by_digest[digest] for digest in named):
+            self.take_threads()
+            found = yield from reader.reading(picture, image_tokens)
+            rows.append((reader.key(picture, image_tokens), found))
         return with_rows(ids, reader.config, rows)
 
     def _vision(self) -> ImageReader:
@@ -288,7 +295,6 @@ def load_model(
     counted = choose_threads(config, threads)
     weights = opened.weights(quantization, placement.device, placement.dtype, found.precision)
     network = weights.load(progress, cancel)
-    drafts = "self_speculation" in opened.family.decoders
     free = free_bytes(placement.device)
     return Model(
         name=folder.name,
@@ -304,7 +310,7 @@ def load_model(
         precision=weights.precision,
         threads=counted if placement.device.type == "cpu" else 0,
         most_threads=(threads or available_threads()) if placement.device.type == "cpu" else 0,
-        draft=read_draft(folder, network, placement.device, placement.dtype, free) if drafts else None,
+        draft=read_draft(folder, network, placement.device, placement.dtype, free) if opened.drafts else None,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.pictures.cost import ImageCost
 from engine.pictures.picture import (
     MOST_BYTES,
     MOST_SIDE,
@@ -10,7 +11,19 @@ from engine.pictures.picture import (
     is_picture,
     open_picture,
     pixels,
+    read_picture,
     thumbnail,
 )
 
-__all__ = ["MOST_BYTES", "MOST_SIDE", "Picture", "data_url", "is_picture", "open_picture", "pixels", "thumbnail"]
+__all__ = [
+    "MOST_BYTES",
+    "MOST_SIDE",
+    "ImageCost",
+    "Picture",
+    "data_url",
+    "is_picture",
+    "open_picture",
+    "pixels",
+    "read_picture",
+    "thumbnail",
+]

@@ -16,12 +16,14 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import SafelightError, quoted
+from engine.files import read_bytes
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -91,6 +93,18 @@ def open_picture(data: bytes, name: str = "") -> Picture:
     return Picture(hashlib.sha256(data).hexdigest(), data, width, height)
 
 
+def read_picture(path: Path) -> Picture:
+    """The picture of a file.
+
+    Raises:
+        SafelightError: it cannot be read, or as ``open_picture``.
+    """
+    try:
+        return open_picture(read_bytes(path, MOST_BYTES), path.name)
+    except OSError as error:
+        raise SafelightError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
 def pixels(picture: Picture) -> NDArray[np.uint8]:
     """(height, width, 3), RGB, upright, on white where it is transparent; colour profiles are not applied.
 
@@ -113,17 +127,20 @@ def thumbnail(picture: Picture, side: int) -> NDArray[np.uint8]:
         return np.array(_upright(colours, _orientation(image)))
 
 
-def data_url(picture: Picture, side: int) -> str:
-    """A ``thumbnail`` as a JPEG in a URL, for a page; without what a camera noted of place and time.
+def data_url(picture: Picture, side: int, *, is_exact: bool = False) -> str:
+    """A ``thumbnail`` as a JPEG in a URL, upright and without what a camera noted of place and time.
+
+    ``is_exact``: as a PNG, unless its file is a JPEG.
 
     Raises:
         SafelightError: it is damaged.
     """
     from PIL import Image  # not before there is a picture
 
+    kind = "PNG" if is_exact and _format_of(picture.data, "the picture") != "JPEG" else "JPEG"
     file = io.BytesIO()
-    Image.fromarray(thumbnail(picture, side)).save(file, "JPEG", quality=90)
-    return f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"
+    Image.fromarray(thumbnail(picture, side)).save(file, kind, quality=90)
+    return f"data:image/{kind.lower()};base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
 @contextmanager

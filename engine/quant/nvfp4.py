@@ -4,7 +4,7 @@ A code is a 4-bit float: sign, two bits of exponent, one of mantissa. The scales
 word, the first group's in its low byte: published scales (out, in / 16) are such words already.
 
 A value times its group's scale has six significant bits, so that bf16 and fp16 hold it exactly; only the last factor,
-the row's, rounds. Rows of matrices with scales of their own can thus be stacked, gate on up, and stay what they are.
+the matrix's, rounds. Matrices with scales of their own can thus be stacked, gate on up, and stay what they are.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ LARGEST, LARGEST_SCALE = 6.0, 448.0  # of e2m1, and of e4m3
 
 
 class Nvfp4(Scheme):
-    """Codes in tiles, a word of scales a tile, a scale a row."""
+    """Codes in tiles, a word of scales a tile, a scale a matrix."""
 
     bits: ClassVar[int] = 4
     codes_dtype: ClassVar[torch.dtype] = torch.uint8
     scale_dtype: ClassVar[torch.dtype] = torch.int32
     spread: ClassVar[float] = 2.93
     unit: ClassVar[int] = TILE
-    unpacking_bytes: ClassVar[int] = 13  # nibbles, then values, products with scales, and with rows' scales
-    has_row_scales: ClassVar[bool] = True
+    unpacking_bytes: ClassVar[int] = 13  # nibbles, then values, products with scales, and with matrices' scales
+    has_matrix_scales: ClassVar[bool] = True
 
     def matrix_scale(self, matrix: Tensor) -> Tensor:
         """The largest value of the matrix takes the largest code and scale."""

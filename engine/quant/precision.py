@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 
 from engine.errors import SafelightError, quoted
 from engine.quant.int4 import INT4, INT4_G64
@@ -24,7 +24,8 @@ class Precision:
     experts: Scheme | None = None
     attention: Scheme | None = None
     dense: Scheme | None = None  # MLP and self-conditioning
-    embedding: Scheme | None = None  # and the head, where that is a weight of its own, and the tower's layers
+    embedding: Scheme | None = None  # and the head, where that is a weight of its own
+    vision: Scheme | None = None  # the tower's layers
 
     @property
     def is_packed(self) -> bool:
@@ -37,14 +38,16 @@ class Precision:
 
     def for_dense(self) -> Precision:
         """The same for a model without experts: attention and MLP take the experts' scheme, which no other part has."""
-        return self if self.experts is None else Precision(None, self.experts, self.experts, self.embedding)
+        if self.experts is None:
+            return self
+        return replace(self, experts=None, attention=self.experts, dense=self.experts)
 
     @staticmethod
     def part(module: str) -> str:
         """The part that a layer belongs to, by its path in the network; "" where it is never packed."""
         name = f".{module}."
         if name.startswith(".vision."):
-            return "embedding" if ".layers." in name else ""
+            return "vision" if ".layers." in name else ""
         if ".experts." in name:
             return "experts"
         if ".self_attn." in name:
@@ -76,15 +79,16 @@ class Precision:
             if part not in Precision().as_dict() or not is_known:
                 found = f"{quoted(part)} as {quoted(scheme)}"
                 raise SafelightError(f"the weights are packed in a way this version does not know: {found}")
+        raw = {"vision": raw.get("embedding"), **raw}  # earlier versions packed the tower as the table
         return Precision(**{part: SCHEMES[scheme] for part, scheme in raw.items() if scheme is not None})
 
 
 PRECISIONS = {
     "none": Precision(),
-    "nf4": Precision(NF4, INT8, INT8, INT8),
-    "int4": Precision(INT4, INT8, INT8, INT8),
-    "int4-g64": Precision(INT4_G64, INT8, INT8, INT8),
-    "nvfp4": Precision(NVFP4, INT8, INT8, INT8),
+    "nf4": Precision(NF4, INT8, INT8, INT8, INT8),
+    "int4": Precision(INT4, INT8, INT8, INT8, INT8),
+    "int4-g64": Precision(INT4_G64, INT8, INT8, INT8, INT8),
+    "nvfp4": Precision(NVFP4, INT8, INT8, INT8, INT8),
 }
 """The values of ``quantization``, apart from "auto"."""
 DEFAULT = "int4"  # smaller error than nf4 for a quarter bit more, and half the instructions to decode
@@ -92,16 +96,19 @@ DEFAULT = "int4"  # smaller error than nf4 for a quarter bit more, and half the 
 
 @dataclass(frozen=True)
 class Activations:
-    """Which products quantise their activations to int8, in groups of 128 of a row, to run on 8-bit matrix units.
+    """Which products quantise their activations, to run on 8-bit or 4-bit matrix units.
 
     The rule: all are off, for every model and card, until measurements on a card have shown that the kernels are right
     and faster. Those may be on that keep the steps per canvas within 2 % (``tests.bench.activations``). Until
     then, only benchmarks turn one on.
     """
 
+    # To int8, in groups of 128 of a row:
     linears: bool = False  # with 8-bit weights
     head: bool = False
     soft: bool = False  # the soft embedding, whose activations are probabilities
+    # To NVFP4, with weights in it, on cards from compute capability 10.0 on:
+    experts: bool = False  # of text alone: a canvas, whose rows are few, waits for the weights in any case
 
     @property
     def names(self) -> list[str]:

@@ -1,9 +1,9 @@
 """Packed weights: codes with their scales, and the schemes that produce them.
 
 A scheme divides the inputs of a weight (..., out, in) into groups. A group's values are its codes' times its scale;
-with a scheme that has row scales, times that of the row as well. Scales are stored (..., groups, out), so that
-neighbouring rows' scales are neighbours in memory; a scheme may join those of several groups to a word. Disk, memory
-and kernels share one order of codes.
+with a scheme that has matrix scales, times that of the matrix as well. Of those a weight may have several, equally
+many rows each, one on the other. Scales are stored (..., groups, out), so that neighbouring rows' scales are neighbours
+in memory; a scheme may join those of several groups to a word. Disk, memory and kernels share one order of codes.
 
 A scheme is a file of its own that subclasses ``Scheme`` and registers an instance by name. Knows neither files nor
 modules. Everything here is plain torch and runs on any device.
@@ -36,7 +36,7 @@ class Scheme(ABC):
     """How a weight is packed.
 
     A subclass defines the class variables that have no value here, ``scales``, ``encode`` and ``decode``; with
-    ``has_row_scales`` also ``matrix_scale``.
+    ``has_matrix_scales`` also ``matrix_scale``.
     """
 
     name: str  # as in the manifests of stored weights
@@ -48,7 +48,7 @@ class Scheme(ABC):
     spread: ClassVar[float]  # standard deviation of the values of uniformly random codes, before scales
     unit: ClassVar[int] = 1  # the number of inputs must be a multiple of it, and of the group size
     unpacking_bytes: ClassVar[int] = 8  # per weight, during ``unpack``: values and their products in fp32
-    has_row_scales: ClassVar[bool] = False  # one fp32 number per row, the same in all rows that are packed together
+    has_matrix_scales: ClassVar[bool] = False  # an fp32 number a matrix
 
     def __str__(self) -> str:
         return self.name
@@ -66,7 +66,7 @@ class Scheme(ABC):
         """The values of the codes before scales, fp32 (..., out, in)."""
 
     def matrix_scale(self, matrix: Tensor) -> Tensor:
-        """The fp32 scale (), not 0, of the rows of a matrix (out, in), by which its groups' scales are divided."""
+        """The fp32 scale (), not 0, of a matrix (out, in), by which its groups' scales are divided."""
         raise NotImplementedError
 
     def store_scales(self, scales: Tensor) -> Tensor:
@@ -85,19 +85,19 @@ class Scheme(ABC):
         """Shape of the scales of a weight (..., out, in)."""
         return (*shape[:-2], shape[-1] // self.group_size if self.group_size else 1, shape[-2])
 
-    def tensors(self, shape: tuple[int, ...]) -> dict[str, TensorSpec]:
+    def tensors(self, shape: tuple[int, ...], matrices: int = 1) -> dict[str, TensorSpec]:
         """The tensors of a packed weight (..., out, in), by their names in memory and on disk."""
         found = {
             "codes": TensorSpec(self.codes_shape(shape), self.codes_dtype),
             "scales": TensorSpec(self.scales_shape(shape), self.scale_dtype),
         }
-        if self.has_row_scales:
-            found["row_scales"] = TensorSpec(shape[:-1], torch.float32)
+        if self.has_matrix_scales:
+            found["matrix_scales"] = TensorSpec((*shape[:-2], matrices), torch.float32)
         return found
 
-    def packed_bytes(self, shape: tuple[int, ...]) -> int:
+    def packed_bytes(self, shape: tuple[int, ...], matrices: int = 1) -> int:
         """Bytes of a packed weight (..., out, in)."""
-        return sum(prod(spec.shape) * spec.dtype.itemsize for spec in self.tensors(shape).values())
+        return sum(prod(spec.shape) * spec.dtype.itemsize for spec in self.tensors(shape, matrices).values())
 
     def check(self, name: str, shape: tuple[int, ...]) -> None:
         """
@@ -131,7 +131,7 @@ class Packed:
     codes: Tensor  # (..., out, in / codes an element)
     scales: Tensor  # (..., groups, out), or words of several groups
     scheme: Scheme
-    row_scales: Tensor | None = None  # fp32 (..., out); None: the scheme has none
+    matrix_scales: Tensor | None = None  # fp32 (..., matrices), each of as many rows; None: the scheme has none
     block: int = 0  # rows per block if 4-bit codes are in blocks, see ``nibbles``; 0 if in tiles
 
     @property
@@ -143,11 +143,19 @@ class Packed:
     def tensors(self) -> dict[str, Tensor]:
         """Its tensors, by the names of ``Scheme.tensors``."""
         found = {"codes": self.codes, "scales": self.scales}
-        return found if self.row_scales is None else found | {"row_scales": self.row_scales}
+        return found if self.matrix_scales is None else found | {"matrix_scales": self.matrix_scales}
+
+    @property
+    def row_scales(self) -> Tensor | None:
+        """The scale of each row's matrix, fp32 (..., out)."""
+        if self.matrix_scales is None:
+            return None
+        return self.matrix_scales.repeat_interleave(self.codes.shape[-2] // self.matrix_scales.shape[-1], dim=-1)
 
     def part(self, rows: slice | Tensor) -> Packed:
         """Rows of a packed (out, in): a slice of whole blocks as views, or copies of the rows with ids (N,)."""
-        own = None if self.row_scales is None else self.row_scales[rows]
+        scales = self.row_scales
+        own = None if scales is None else scales[rows]
         return Packed(self.codes[rows], self.scales[:, rows], self.scheme, own, self.block)
 
     def rows(self, first: int, end: int) -> Packed:
@@ -157,42 +165,45 @@ class Packed:
 
     def __getitem__(self, index: int) -> Packed:
         """One expert's weight of a stack."""
-        own = None if self.row_scales is None else self.row_scales[index]
+        own = None if self.matrix_scales is None else self.matrix_scales[index]
         return Packed(self.codes[index], self.scales[index], self.scheme, own, self.block)
 
 
-def pack(weight: Tensor, scheme: Scheme, name: str = "the weight") -> Packed:
-    """Quantise a weight (..., out, in) on the device it is on, a slice at a time.
+def pack(weight: Tensor, scheme: Scheme, name: str = "the weight", matrices: int = 1) -> Packed:
+    """Quantise a weight (..., out, in), of so many matrices, on the device it is on, a slice at a time.
 
     Raises:
         SafelightError: the inputs are not a multiple of the group size, or a value is not finite.
     """
     shape = tuple(weight.shape)
     scheme.check(name, shape)
-    made = {part: weight.new_empty(spec.shape, dtype=spec.dtype) for part, spec in scheme.tensors(shape).items()}
-    packed = Packed(made["codes"], made["scales"], scheme, made.get("row_scales"))
+    specs = scheme.tensors(shape, matrices)
+    made = {part: weight.new_empty(spec.shape, dtype=spec.dtype) for part, spec in specs.items()}
+    packed = Packed(made["codes"], made["scales"], scheme, made.get("matrix_scales"))
+    if packed.matrix_scales is not None:
+        apart = weight.reshape(-1, shape[-2] // matrices, shape[-1])
+        own = torch.stack([scheme.matrix_scale(matrix) for matrix in apart])
+        packed.matrix_scales.copy_(own.view(packed.matrix_scales.shape))
+    row_scales = None if packed.row_scales is None else packed.row_scales.view(-1, shape[-2])
     codes, scales = (tensor.view(-1, *tensor.shape[-2:]) for tensor in (packed.codes, packed.scales))
-    for index, matrix in enumerate(weight.reshape(-1, *shape[-2:])):
-        whole = None
-        if packed.row_scales is not None:
-            whole = scheme.matrix_scale(matrix)
-            packed.row_scales.view(-1, shape[-2])[index] = whole
+    for index, stacked in enumerate(weight.reshape(-1, *shape[-2:])):
         rows = max(1, AT_ONCE // shape[-1])
-        for start in range(0, matrix.shape[0], rows):
+        for start in range(0, shape[-2], rows):
             part = slice(start, start + rows)
-            codes[index, part], scales[index, :, part] = _pack_rows(matrix[part].float(), scheme, whole, name)
+            wholes = None if row_scales is None else row_scales[index, part, None]
+            codes[index, part], scales[index, :, part] = _pack_rows(stacked[part].float(), scheme, wholes, name)
     return packed
 
 
-def _pack_rows(rows: Tensor, scheme: Scheme, whole: Tensor | None, name: str) -> tuple[Tensor, Tensor]:
-    """fp32 rows (R, in), whose row scale is ``whole`` () -> codes (R, bytes) and stored scales."""
+def _pack_rows(rows: Tensor, scheme: Scheme, wholes: Tensor | None, name: str) -> tuple[Tensor, Tensor]:
+    """fp32 rows (R, in), with their matrices' scales (R, 1) -> codes (R, bytes) and stored scales."""
     grouped = rows.view(rows.shape[0], -1, scheme.group_size or rows.shape[1])  # (R, groups, G)
     low, high = grouped.amin(dim=-1), grouped.amax(dim=-1)
     if not bool(torch.isfinite(high - low).all()):
         raise SafelightError(f"{name} holds values that are not finite; the checkpoint is damaged, download it again")
     extreme = torch.where(high > -low, high, low)
-    if whole is not None:
-        grouped, extreme = grouped / whole, extreme / whole
+    if wholes is not None:
+        grouped, extreme = grouped / wholes[..., None], extreme / wholes
     stored = scheme.store_scales(scheme.scales(extreme))
     divisor = scheme.read_scales(stored)[..., None]
     scaled = grouped / torch.where(divisor == 0, 1.0, divisor)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
@@ -56,7 +56,7 @@ def read_decisions(body: DecisionsRequest) -> AskedQuestions:
     _check_number(len(body.questions))
     images: list[SentImage] = []
     state, instructions = _state_of(body.input, images)
-    _check_state(state, "input")
+    _check_state(state, images, "input")
     questions = (_question(question, f"questions.{place}") for place, question in enumerate(body.questions))
     return AskedQuestions(state, tuple(questions), instructions, tuple(images), "input", "input")
 
@@ -66,13 +66,13 @@ def read_systemone(body: SystemoneRequest) -> AskedQuestions:
     _check_number(len(body.questions))
     is_empty = body.state in (None, "", {}, [])
     state = body.state if isinstance(body.state, str) else "" if is_empty else _written(body.state)
-    _check_state(state, "state")
+    images = tuple(SentImage(url, f"images.{place}") for place, url in enumerate(body.images or ()))
+    _check_state(state, images, "state")
     questions = []
     for name, question in body.questions.items():
         if not name:
             raise ApiError(400, "A question has no name; name it.", param="questions")
         questions.append(_made(f"questions.{name}", question_from_json, name, question))
-    images = tuple(SentImage(url, f"images.{place}") for place, url in enumerate(body.images or ()))
     return AskedQuestions(state, tuple(questions), body.instructions or "", images, id=body.request_id)
 
 
@@ -108,8 +108,8 @@ def _check_number(count: int) -> None:
         )
 
 
-def _check_state(state: str, where: str) -> None:
-    if not state.strip():
+def _check_state(state: str, images: Sequence[SentImage], where: str) -> None:
+    if not state.strip() and not images:
         raise ApiError(400, f"The {where} is empty; send what the questions are about.", param=where)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from contextlib import suppress
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect, Request
@@ -13,9 +14,12 @@ from starlette.requests import ClientDisconnect, Request
 from engine.errors import SafelightError, quoted
 from engine.files import parse_json
 from engine.server.context import ServerContext
-from engine.server.errors import ApiError
+from engine.server.errors import ApiError, too_many
 
+JSON, FILE = "application/json", "application/octet-stream"
 JSON_VALUES = 100_000
+SLOWEST = 2**20  # bytes a second, by which a body has longer than ``body_seconds``
+CLOSE = {"Connection": "close"}  # what is left of the body is not read
 MOST_ERRORS = 50  # of a request that are looked at
 MOST_FIELD = 200  # characters of where it is wrong that are said
 _PLAIN_FIELD = re.compile(r"[\w.]*")
@@ -27,11 +31,21 @@ async def read_body(request: Request, context: ServerContext, kind: type[Body]) 
     Raises:
         ApiError: it is not JSON, too large, too slow, or not what ``kind`` says; names the field.
     """
-    raw = await read_object(request, context, context.options.body_bytes, JSON_VALUES)
-    try:
-        return kind.model_validate(raw)
-    except ValidationError as error:
-        raise in_words(error, raw) from None
+    return _checked(await read_object(request, context, context.options.body_bytes, JSON_VALUES), kind)
+
+
+@asynccontextmanager
+async def large_body(request: Request, context: ServerContext, kind: type[Body]) -> AsyncIterator[Body]:
+    """As ``read_body``, of a body that may hold images as text. A few large ones are held at a time: until this ends.
+
+    Each takes several times its bytes before its images are pictures.
+    """
+    async with _Room(context) as room:
+        data = await _read(request, context, context.options.image_body_bytes, room=room)
+        if room.is_taken:
+            yield await asyncio.to_thread(lambda: _checked(_parsed(data, JSON_VALUES), kind))
+        else:
+            yield _checked(_parsed(data, JSON_VALUES), kind)
 
 
 async def read_object(request: Request, context: ServerContext, most: int, values: int) -> dict[str, Any]:
@@ -40,7 +54,56 @@ async def read_object(request: Request, context: ServerContext, most: int, value
     Raises:
         ApiError: it is none, too large or too slow.
     """
-    data = await _read(request, context.options.body_seconds, most)
+    return _parsed(await _read(request, context, most), values)
+
+
+@asynccontextmanager
+async def read_file(request: Request, context: ServerContext, most: int) -> AsyncIterator[bytes]:
+    """A body that is a file as it is; held as ``large_body`` has it, and raises as ``read_object``."""
+    async with _Room(context) as room:
+        yield await _read(request, context, most, kind=FILE, room=room)
+
+
+class _Room:
+    """What one request takes of the room for large bodies, if it does."""
+
+    def __init__(self, context: ServerContext) -> None:
+        self._context = context
+        self.is_taken = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self.is_taken:
+            self._context.large_bodies.release()
+
+    async def take_for(self, size: int) -> None:
+        """Wait for room for a body of so many bytes.
+
+        Raises:
+            ApiError: others take all of it for too long.
+        """
+        if self.is_taken or size <= self._context.options.body_bytes:
+            return
+        try:
+            async with asyncio.timeout(self._context.options.body_seconds):
+                await self._context.large_bodies.acquire()
+        except TimeoutError:
+            error = too_many("Too many large requests are being read; send this one again in a moment.")
+            error.headers |= CLOSE
+            raise error from None
+        self.is_taken = True
+
+
+def _checked(raw: dict[str, Any], kind: type[Body]) -> Body:
+    try:
+        return kind.model_validate(raw)
+    except ValidationError as error:
+        raise in_words(error, raw) from None
+
+
+def _parsed(data: bytes, values: int) -> dict[str, Any]:
     try:
         raw = parse_json(data.decode(), "the body", values=values)
     except UnicodeDecodeError as error:
@@ -52,33 +115,46 @@ async def read_object(request: Request, context: ServerContext, most: int, value
     return raw
 
 
-async def _read(request: Request, seconds: float, most: int) -> bytes:
+async def _read(
+    request: Request, context: ServerContext, most: int, *, kind: str = JSON, room: _Room | None = None
+) -> bytes:
     headers = request.headers
-    close = {"Connection": "close"}  # what is left of the body is not read
-    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise ApiError(415, "Send JSON, with Content-Type: application/json.", headers=close)
+    if headers.get("content-type", "").partition(";")[0].strip().lower() != kind:
+        what = "JSON" if kind == JSON else "a file's bytes"
+        raise ApiError(415, f"Send {what}, with Content-Type: {kind}.", headers=CLOSE)
     if headers.get("content-encoding", "identity").lower() != "identity":
-        raise ApiError(415, "Send the body as it is, without Content-Encoding.", headers=close)
+        raise ApiError(415, "Send the body as it is, without Content-Encoding.", headers=CLOSE)
     length = headers.get("content-length")
     if length is None and "transfer-encoding" not in headers:
-        raise ApiError(411, "Send a body with its Content-Length.", headers=close)
-    too_large = ApiError(413, f"The body is larger than {most:,} bytes, the most that is read.", headers=close)
+        raise ApiError(411, "Send a body with its Content-Length.", headers=CLOSE)
+    too_large = ApiError(413, _too_large(most, has_images=room is not None), headers=CLOSE)
     if length is not None and (not length.isdecimal() or int(length[:20]) > most):
         raise too_large
+    if room is not None and length is not None:
+        await room.take_for(int(length))
     parts, size = [], 0
+    ends = asyncio.get_running_loop().time() + context.options.body_seconds
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout_at(ends) as timer:
             async for part in request.stream():
                 size += len(part)
                 if size > most:
                     raise too_large
+                if room is not None:
+                    await room.take_for(size)
+                timer.reschedule(ends + size / SLOWEST)
                 parts.append(part)
     except TimeoutError:
-        raise ApiError(408, "The body did not arrive in time.", headers=close) from None
+        raise ApiError(408, "The body did not arrive in time.", headers=CLOSE) from None
     except ClientDisconnect:
-        raise ApiError(400, "The client left.", headers=close) from None
+        raise ApiError(400, "The client left.", headers=CLOSE) from None
     return b"".join(parts)
+
+
+def _too_large(most: int, *, has_images: bool) -> str:
+    size = f"{most / 2**20:g} MiB" if most >= 2**20 else f"{most:,} bytes"
+    what = "send fewer images, or smaller ones" if has_images else "shorten it"
+    return f"The body has more than {size}, the most that is read here; {what}."
 
 
 def in_words(error: ValidationError, raw: dict[str, Any]) -> ApiError:

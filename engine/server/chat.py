@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from engine.config import BLOCK_DIFFUSION
 from engine.server.answer import AnswerSettings, ServedAnswer
-from engine.server.bodies import read_body
+from engine.server.bodies import large_body
 from engine.server.context import ServerContext
 from engine.server.errors import UNSUPPORTED, ApiError
 from engine.server.formats import AskedFormat, contradicting, read_calls, read_format
@@ -33,8 +33,8 @@ PATH = "/v1/chat/completions"
 
 def routes(context: ServerContext) -> list[Route]:
     async def answer(request: Request) -> RunResponse:
-        body = await read_body(request, context, ChatRequest)
-        found = await asyncio.to_thread(plan_chat, context, body)
+        async with large_body(request, context, ChatRequest) as body:
+            found = await asyncio.to_thread(plan_chat, context, body)
         return RunResponse(context, found, ChatWriter(found, body), PATH, is_streamed=bool(body.stream))
 
     return [Route(PATH, answer, methods=["POST"])]
@@ -55,7 +55,7 @@ def plan_chat(context: ServerContext, body: ChatRequest) -> RunPlan:
     top = (body.top_logprobs or 0) if body.logprobs else None
 
     def make_request(model: LoadedModel, fields: dict[str, Any]) -> RunRequest:
-        images = SentImages(model)
+        images = SentImages(model, context.pictures)
         messages = read_messages(body.messages, images.open)
         fields |= {"config": images.budget(body.image_tokens, fields["config"]), "pictures": images.pictures}
         request = RunRequest("chat", messages, think=thinks, tools=tools, **fields)

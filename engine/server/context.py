@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import dataclass, field
 
@@ -11,6 +12,7 @@ from engine.server.errors import ApiError, loading, no_model
 from engine.server.live import LiveRequests
 from engine.server.metrics import Metrics
 from engine.server.options import ServerOptions
+from engine.server.pictures import ServedPictures
 from engine.service import LoadedModel, Scheduler
 
 
@@ -24,6 +26,11 @@ class ServerContext:
     metrics: Metrics = field(default_factory=Metrics)
     started: float = field(default_factory=time.time)
     is_stopping: bool = False
+    pictures: ServedPictures = field(default_factory=ServedPictures)
+    large_bodies: asyncio.Semaphore = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.large_bodies = asyncio.Semaphore(self.options.most_large_bodies)
 
     @property
     def model(self) -> LoadedModel:

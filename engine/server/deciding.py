@@ -81,7 +81,7 @@ def plan_decision(context: ServerContext, body: AskedRequest, asked: AskedQuesti
             param=asked.instructions_field,
             code=UNSUPPORTED,
         )
-    images = SentImages(model)
+    images = SentImages(model, context.pictures)
     for place, sent in enumerate(asked.images):
         images.open(sent)
         if len(images.pictures) <= place:

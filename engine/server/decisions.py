@@ -9,7 +9,7 @@ from starlette.routing import Route
 
 from engine.server.answered import decisions_body, systemone_body
 from engine.server.asked import AskedQuestions, read_decisions, read_systemone
-from engine.server.bodies import read_body
+from engine.server.bodies import large_body
 from engine.server.context import ServerContext
 from engine.server.deciding import DecisionPlan, DecisionResponse, plan_decision
 from engine.server.decisions_request import AskedRequest, DecisionsRequest, SystemoneRequest
@@ -20,13 +20,13 @@ SMALL = 4_096  # bytes of a request whose tokens are counted at once: another th
 
 def routes(context: ServerContext) -> list[Route]:
     async def decide(request: Request) -> DecisionResponse:
-        body = await read_body(request, context, DecisionsRequest)
-        plan = await _planned(request, context, body, read_decisions(body))
+        async with large_body(request, context, DecisionsRequest) as body:
+            plan = await _planned(request, context, body, read_decisions(body))
         return DecisionResponse(context, plan, DECISIONS, decisions_body)
 
     async def systemone(request: Request) -> DecisionResponse:
-        body = await read_body(request, context, SystemoneRequest)
-        plan = await _planned(request, context, body, read_systemone(body))
+        async with large_body(request, context, SystemoneRequest) as body:
+            plan = await _planned(request, context, body, read_systemone(body))
         return DecisionResponse(context, plan, SYSTEMONE, systemone_body)
 
     return [Route(DECISIONS, decide, methods=["POST"]), Route(SYSTEMONE, systemone, methods=["POST"])]

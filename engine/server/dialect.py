@@ -15,13 +15,15 @@ from starlette.routing import Route
 from engine.catalog import resolve
 from engine.errors import SafelightError
 from engine.files import read_bytes
-from engine.server.bodies import read_object
+from engine.pictures import MOST_BYTES
+from engine.server.bodies import JSON_VALUES, read_file, read_object
 from engine.server.context import ServerContext, adapters_of
 from engine.server.dialect_stream import ReplyStream
 from engine.server.errors import UNSUPPORTED, ApiError, too_many
 from engine.server.runs import RunChannel
 from engine.service import InfluenceMeasured, LoadedModel, RunRequest
 from engine.service.wire import (
+    digests_from_json,
     influence_request_from_json,
     influence_to_json,
     messages_from_json,
@@ -51,9 +53,17 @@ def routes(context: ServerContext) -> list[Route]:
         raw = await read_object(request, context, BODY_BYTES, MOST_VALUES)
         return JSONResponse({"tokens": await asyncio.to_thread(_count, context, raw)})
 
+    async def missing(request: Request) -> Response:
+        raw = await read_object(request, context, context.options.body_bytes, JSON_VALUES)
+        return JSONResponse({"missing": _missing(context, raw)})
+
+    async def picture(request: Request) -> Response:
+        async with read_file(request, context, MOST_BYTES) as data:
+            return JSONResponse({"digest": await asyncio.to_thread(_take, context, data)})
+
     async def run(request: Request) -> ReplyStream:
         raw = await read_object(request, context, BODY_BYTES, MOST_VALUES)
-        return ReplyStream(context, f"{PREFIX}/run", await asyncio.to_thread(_read_request, context.model, raw))
+        return ReplyStream(context, f"{PREFIX}/run", await asyncio.to_thread(_read_request, context, raw))
 
     async def measure(request: Request) -> Response:
         nonlocal measuring
@@ -70,6 +80,8 @@ def routes(context: ServerContext) -> list[Route]:
         Route(f"{PREFIX}/model", model),
         Route(f"{PREFIX}/tokenizer", tokenizer),
         Route(f"{PREFIX}/tokens/count", count, methods=["POST"]),
+        Route(f"{PREFIX}/pictures/missing", missing, methods=["POST"]),
+        Route(f"{PREFIX}/pictures", picture, methods=["POST"]),
         Route(f"{PREFIX}/run", run, methods=["POST"]),
         Route(f"{PREFIX}/measure", measure, methods=["POST"]),
     ]
@@ -113,12 +125,35 @@ def _count(context: ServerContext, raw: object) -> int:
         raise ApiError(400, f"{error}.", param="messages") from None
 
 
+# --- pictures --------------------------------------------------------------------------------------------------------
+
+
+def _missing(context: ServerContext, raw: object) -> list[str]:
+    """Those of digests whose pictures are not here."""
+    try:
+        digests = digests_from_json(fields(raw, "the body", ("digests",), ("digests",)), "digests")
+    except SafelightError as error:
+        raise ApiError(400, f"{error}.", param="digests") from None
+    return [digest for digest in digests if context.pictures.find(digest) is None]
+
+
+def _take(context: ServerContext, data: bytes) -> str:
+    """A picture's digest, once it is here."""
+    if not context.model.capabilities.images:
+        raise ApiError(400, f"The model {context.model.name} cannot see images.", code=UNSUPPORTED)
+    try:
+        return context.pictures.take(data).digest
+    except SafelightError as error:
+        raise ApiError(400, f"{error}.") from None
+
+
 # --- runs ------------------------------------------------------------------------------------------------------------
 
 
-def _read_request(model: LoadedModel, raw: object) -> RunRequest:
+def _read_request(context: ServerContext, raw: object) -> RunRequest:
+    model = context.model
     try:
-        request = request_from_json(raw)
+        request = request_from_json(raw, context.pictures.find)
     except SafelightError as error:
         raise ApiError(400, f"{error}.", code="invalid_value") from None
     able = model.capabilities
@@ -160,7 +195,7 @@ def _check_source(source: Recording, model: LoadedModel) -> None:
 async def _measure(context: ServerContext, raw: object) -> Response:
     model = context.model
     try:
-        request = influence_request_from_json(raw)
+        request = influence_request_from_json(raw, context.pictures.find)
     except SafelightError as error:
         raise ApiError(400, f"{error}.", code="invalid_value") from None
     if not model.capabilities.influence:

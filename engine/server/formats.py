@@ -85,15 +85,15 @@ class AskedFormat:
         if not config.is_block_diffusion:
             raise ApiError(
                 400,
-                f"A format takes the decoder {BLOCK_DIFFUSION}, not {config.decoder}.",
+                f"A format takes the decoder {BLOCK_DIFFUSION} alone.",
                 param=self.field,
                 code=UNSUPPORTED,
             )
         canvas = (config.seed_canvas, config.pinned, config.allowed_tokens, config.eos_token_ids)
-        if canvas != (None, (), None, model.defaults.eos_token_ids):
+        if canvas != (None, (), None, model.defaults.eos_token_ids) or config.rescue or config.verify:
             raise ApiError(
                 400,
-                "A format takes neither a seed canvas nor pinned, constrained or read-only tokens.",
+                "A format takes neither a seed canvas nor pinned, constrained or read-only tokens, rescue or verify.",
                 param=self.field,
                 code=UNSUPPORTED,
             )

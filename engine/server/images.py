@@ -10,8 +10,9 @@ from typing import Any, TypeAlias
 
 from engine.config import IMAGE_TOKENS, GenerationConfig
 from engine.errors import SafelightError, quoted
-from engine.pictures import MOST_BYTES, Picture, open_picture
+from engine.pictures import MOST_BYTES, Picture
 from engine.server.errors import UNSUPPORTED, ApiError
+from engine.server.pictures import ServedPictures
 from engine.service import LoadedModel
 
 MOST_IMAGES = 32  # of a request
@@ -57,10 +58,10 @@ def input_image(part: Mapping[str, Any], where: str) -> SentImage:
 
 
 class SentImages:
-    """Opens the images of one request. Slow: each is decoded."""
+    """Opens the images of one request. Slow: each is decoded, unless it was shown lately."""
 
-    def __init__(self, model: LoadedModel) -> None:
-        self._model = model
+    def __init__(self, model: LoadedModel, pictures: ServedPictures) -> None:
+        self._model, self._pictures = model, pictures
         self._sent: list[SentImage] = []
         self._opened: dict[str, Picture] = {}  # by URL
         self._pixels = 0
@@ -68,7 +69,7 @@ class SentImages:
     def open(self, sent: SentImage) -> Picture:
         """
         Raises:
-            ApiError: the model cannot see, there are too many, or it is no image that is read here.
+            ApiError: the model cannot see, there are too many, or it is no image that is read here, or no room for it.
         """
         if not self._model.capabilities.images:
             said = f"The model {self._model.name} cannot see images; leave them out, or load one that can."
@@ -78,7 +79,7 @@ class SentImages:
         self._sent.append(sent)
         if sent.url not in self._opened:
             try:
-                picture = open_picture(_data_of(sent))
+                picture = self._pictures.take(_data_of(sent))
             except SafelightError as error:
                 raise ApiError(400, f"{error}.", param=sent.where) from None
             self._pixels += picture.width * picture.height

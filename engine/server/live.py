@@ -16,6 +16,7 @@ from engine.trace.recording import Recording
 LiveState = Literal["waiting", "running", "finished", "failed", "cancelled"]
 ENDED: tuple[LiveState, ...] = ("finished", "failed", "cancelled")
 MOST_ENDED = 50  # that stay on the list
+MOST_PICTURED = 2**26  # bytes of the pictures of those that ended, as with their events
 MOST_EVENTS = 2_000  # of the traces of those that ended; older traces are let go. A large model's step takes 20 kB
 
 
@@ -72,10 +73,13 @@ class LiveRequests:
         self._report()
 
     def _let_go_of_traces(self) -> None:
-        events = 0
+        events = pictured = 0
         for place, request in enumerate(self._ended):
-            events += len(request.trace.entries) if request.trace is not None else 0
-            if place and events > MOST_EVENTS and request.trace is not None:
+            if request.trace is None:
+                continue
+            events += len(request.trace.entries)
+            pictured += sum(len(picture.data) for picture in request.trace.pictures)
+            if place and (events > MOST_EVENTS or pictured > MOST_PICTURED):
                 self._ended[place] = replace(request, trace=None)
 
     def snapshot(self) -> tuple[LiveRequest, ...]:

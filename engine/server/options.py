@@ -30,8 +30,10 @@ class ServerOptions:
         hosts: names besides localhost by which the server may be called.
         most_connections: open at once.
         most_waiting: requests that wait for their turn; further ones are refused.
-        body_bytes: the largest body of a request.
-        header_seconds, body_seconds: in which a request must have arrived.
+        body_bytes: the largest body of a request without images.
+        image_body_bytes: the largest body of one that may hold images, which are text in it.
+        most_large_bodies: of more than ``body_bytes`` that are held at once; further ones wait.
+        header_seconds, body_seconds: in which a request must have arrived; a body has a second more for each MiB.
         send_seconds: in which a client must take what is sent.
         request_seconds: from a request to the end of its answer.
         comment_seconds: after so long without news a stream says that it is alive.
@@ -47,6 +49,8 @@ class ServerOptions:
     most_connections: int = 128
     most_waiting: int = 32
     body_bytes: int = 2**20
+    image_body_bytes: int = 64 * 2**20
+    most_large_bodies: int = 4
     header_seconds: float = 10.0
     body_seconds: float = 30.0
     send_seconds: float = 30.0

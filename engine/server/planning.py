@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from engine.config import BLOCK_DIFFUSION, GenerationConfig
+from engine.decoding.names import names_of
 from engine.errors import SafelightError, quoted
 from engine.server.answer import AnswerSettings
 from engine.server.context import ServerContext
-from engine.server.errors import ApiError, elsewhere
+from engine.server.errors import UNSUPPORTED, ApiError, elsewhere
 from engine.server.formats import AskedFormat
 from engine.server.schemas import OF_SAMPLING, SampledRequest
 from engine.server.strict import check_neutral
@@ -65,25 +66,36 @@ def config_of(body: SampledRequest, model: LoadedModel, top_logprobs: int | None
     Raises:
         ApiError: a value does not fit the model.
     """
-    config = model.defaults.replace(decoder=_decoder(body, model))
-    config = _warmed(body, config) if config.is_block_diffusion else _sampled(body, config)
+    config = model.defaults.replace(**_decoders(body, model))
+    if config.is_block_diffusion:
+        check_neutral(body, OF_SAMPLING)
+    else:
+        config = _sampled(body, config)
+    if config.denoises:
+        config = _warmed(body, config)
     if top_logprobs is not None:
         config = config.replace(top_k=max(config.top_k, top_logprobs, 1))
     return apply_xargs(config, body.vllm_xargs or {}, body.logprob_token_ids, model)
 
 
-def _decoder(body: SampledRequest, model: LoadedModel) -> str:
-    """The one that was asked for, else the model's own, by its name; "" where that is block diffusion."""
-    if body.decoder is not None and body.decoder not in model.decoders:
-        known = ", ".join(model.decoders)
-        raise ApiError(400, f"{quoted(body.decoder)} is no decoder of this model; it has {known}.", param="decoder")
+def _decoders(body: SampledRequest, model: LoadedModel) -> dict[str, str]:
+    """Those that were asked for, by the fields; else the model's own, by its name, "" where that is block diffusion."""
+    fields = ("decoder", "thought_decoder", "answer_decoder")
+    asked = {field: name for field in fields if (name := getattr(body, field)) is not None}
+    for field, name in asked.items():
+        if name not in model.decoders:
+            known = ", ".join(model.decoders)
+            raise ApiError(400, f"{quoted(name)} is no decoder of this model; it has {known}.", param=field)
     own = next(iter(model.decoders), "")
-    return body.decoder or ("" if own == BLOCK_DIFFUSION else own)
+    try:
+        names_of(GenerationConfig(**asked), model.decoders, own)
+    except SafelightError as error:
+        raise ApiError(400, f"{error}.", param=next(iter(asked)), code=UNSUPPORTED) from None
+    return {"decoder": "" if own == BLOCK_DIFFUSION else own} | asked
 
 
 def _warmed(body: SampledRequest, config: GenerationConfig) -> GenerationConfig:
     """The settings of block diffusion at a temperature."""
-    check_neutral(body, OF_SAMPLING)
     if body.temperature is None or body.temperature == 1:
         return config
     share = body.temperature if body.temperature > 1 else COLDEST + (1 - COLDEST) * body.temperature

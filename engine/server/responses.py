@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from engine.server.answer import ServedAnswer
-from engine.server.bodies import read_body
+from engine.server.bodies import large_body
 from engine.server.chat import plan_chat
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError
@@ -29,8 +29,8 @@ PATH = "/v1/responses"
 
 def routes(context: ServerContext) -> list[Route]:
     async def respond(request: Request) -> RunResponse:
-        body = await read_body(request, context, ResponsesRequest)
-        found = await asyncio.to_thread(_plan, context, body)
+        async with large_body(request, context, ResponsesRequest) as body:
+            found = await asyncio.to_thread(_plan, context, body)
         return RunResponse(context, found, ResponsesWriter(found, body), PATH, is_streamed=bool(body.stream))
 
     return [Route(PATH, respond, methods=["POST"])]
@@ -50,7 +50,7 @@ class ResponsesWriter:
     """An answer as responses write it."""
 
     def __init__(self, plan: RunPlan, body: ResponsesRequest) -> None:
-        self._plan, self._body = plan, body
+        self._plan, self._body = plan, body.model_copy(update={"input": ""})  # images as text are large
         self._created = time.time()
         self._items: list[GrowingItem] = []
         self._sequence = 0

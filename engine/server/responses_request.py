@@ -84,6 +84,8 @@ class ResponsesRequest(NeutralFields):
     text: TextOptions | None = None
     top_p: float | None = None
     decoder: str | None = None
+    thought_decoder: str | None = None
+    answer_decoder: str | None = None
     image_tokens: int | None = None
     top_logprobs: int | None = None
     max_tool_calls: int | None = None
@@ -116,6 +118,8 @@ def chat_of(body: ResponsesRequest) -> ChatRequest:
         "temperature": body.temperature,
         "top_p": body.top_p,
         "decoder": body.decoder,
+        "thought_decoder": body.thought_decoder,
+        "answer_decoder": body.answer_decoder,
         "image_tokens": body.image_tokens,
         "seed": body.seed,
         "tools": [_tool(tool) for tool in body.tools or ()] or None,

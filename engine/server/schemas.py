@@ -22,6 +22,7 @@ UNNAMED = ("", "dummy")  # the model, from clients that were told none; the seco
 TokenId = Annotated[int, Field(ge=0, le=MOST_TOKENS)]
 Stop = Annotated[str, Field(min_length=1, max_length=256)]
 Count = Annotated[int, Field(ge=1, le=MOST_POSITIONS)]
+DecoderName = Annotated[str, Field(min_length=1, max_length=64)]
 
 
 def _unless_unnamed(name: str) -> str | None:
@@ -70,7 +71,9 @@ class SampledRequest(FormattedRequest):
     stop: Stop | Annotated[list[Stop], Field(max_length=MOST_STOPS)] | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     user: str | None = None
-    decoder: Annotated[str, Field(min_length=1, max_length=64)] | None = None
+    decoder: DecoderName | None = None
+    thought_decoder: DecoderName | None = None
+    answer_decoder: DecoderName | None = None
     diffusion_frames: bool | None = None
     vllm_xargs: dict[str, Any] | None = None
     logprob_token_ids: Annotated[list[TokenId], Field(min_length=1)] | None = None

@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from engine.errors import SafelightError
-from engine.server.bodies import read_body
+from engine.server.bodies import large_body, read_body
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError
 from engine.server.images import SentImages
@@ -22,8 +22,8 @@ from engine.service import RunRequest
 
 def routes(context: ServerContext) -> list[Route]:
     async def tokenize(request: Request) -> Response:
-        body = await read_body(request, context, TokenizeRequest)
-        return JSONResponse(await asyncio.to_thread(_tokenize, context, body))
+        async with large_body(request, context, TokenizeRequest) as body:
+            return JSONResponse(await asyncio.to_thread(_tokenize, context, body))
 
     async def detokenize(request: Request) -> Response:
         body = await read_body(request, context, DetokenizeRequest)
@@ -35,7 +35,7 @@ def routes(context: ServerContext) -> list[Route]:
 def _tokenize(context: ServerContext, body: TokenizeRequest) -> dict[str, Any]:
     model, _ = context.pick(body.model)
     if body.messages is not None:
-        options, images = body.chat_template_kwargs, SentImages(model)
+        options, images = body.chat_template_kwargs, SentImages(model, context.pictures)
         messages = read_messages(body.messages, images.open)
         request = RunRequest(
             "chat",

@@ -1,22 +1,24 @@
-"""vLLM's names for what only diffusion models take, in ``vllm_xargs``. Source: vllm/utils/diffusion.py of vLLM 0.33.
+"""What only diffusion models take, in ``vllm_xargs``: by vLLM's names (vllm/utils/diffusion.py of vLLM 0.33), and ours.
 
-Where vLLM draws noise from the whole vocabulary although the tokens are constrained, this engine draws it from the
-allowed ones.
+Ours are ``diffusion_rescue``, ``diffusion_verify`` and their settings, as ``GenerationConfig`` has them. Where vLLM
+draws noise from the whole vocabulary although the tokens are constrained, this engine draws it from the allowed ones.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.config import GenerationConfig
+from engine.config import MOST_REWRITES, GenerationConfig
 from engine.errors import SafelightError, quoted
 from engine.files import parse_json
 from engine.server.errors import UNSUPPORTED, ApiError
 from engine.service import LoadedModel
 
-NAMES = ("seed_canvas", "pinned", "max_steps", "canvas_length", "read_only", "constrained")
+FINISHING = ("rescue", "rescue_probability", "verify", "verify_probability", "verify_rewrites")  # of denoised blocks
+NAMES = ("seed_canvas", "pinned", "max_steps", "canvas_length", "read_only", "constrained", *FINISHING)
 PREFIX = "diffusion_"
 
 
@@ -33,10 +35,12 @@ def apply_xargs(
         known = ", ".join(PREFIX + name for name in NAMES)
         raise ApiError(400, f"vllm_xargs: {quoted(unknown[0])} is not known; there are {known}.", param="vllm_xargs")
     values = {name.removeprefix(PREFIX): value for name, value in xargs.items()}
-    if not config.is_block_diffusion and (values.keys() - {"canvas_length"} or allowed is not None):
+    taken = ("canvas_length", *FINISHING) if config.denoises else ("canvas_length",)
+    if not config.is_block_diffusion and (not values.keys() <= set(taken) or allowed is not None):
         raise ApiError(
             400,
-            f"{config.decoder} takes diffusion_canvas_length alone of vllm_xargs, and no logprob_token_ids.",
+            f"These decoders take {', '.join(PREFIX + name for name in taken)} alone of vllm_xargs, "
+            "and no logprob_token_ids.",
             param="vllm_xargs" if values else "logprob_token_ids",
             code=UNSUPPORTED,
         )
@@ -46,6 +50,7 @@ def apply_xargs(
     length = model.canvas_length
     if "canvas_length" in values:
         length = changes["canvas_length"] = _whole(values, "canvas_length", 1, model.canvas_length)
+    changes |= _finishing(values)
     if "seed_canvas" in values:
         seed = _tokens(values, "seed_canvas", model.vocab_size)
         if len(seed) != length:
@@ -81,6 +86,17 @@ def is_read_only(xargs: Mapping[str, Any]) -> bool:
     return _flag({name.removeprefix(PREFIX): value for name, value in xargs.items()}, "read_only")
 
 
+def _finishing(values: Mapping[str, Any]) -> dict[str, Any]:
+    """How a block that was denoised is finished."""
+    found: dict[str, Any] = {name: _flag(values, name) for name in ("rescue", "verify")}
+    for name in values.keys() & set(FINISHING) - found.keys():
+        needed, _, kind = name.partition("_")
+        if not found[needed]:
+            raise _bad(name, f"needs {PREFIX}{needed}")
+        found[name] = _share(values, name) if kind == "probability" else _whole(values, name, 0, MOST_REWRITES)
+    return found
+
+
 def _bad(name: str, what: str) -> ApiError:
     return ApiError(400, f"{PREFIX}{name} {what}.", param=f"vllm_xargs.{PREFIX}{name}")
 
@@ -92,6 +108,15 @@ def _whole(values: Mapping[str, Any], name: str, low: int, high: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise _bad(name, f"must be a whole number from {low} to {high}, not {quoted(value)}")
     return value
+
+
+def _share(values: Mapping[str, Any], name: str) -> float:
+    value = values[name]
+    if isinstance(value, str) and re.fullmatch(r"[01](\.[0-9]{1,20})?", value):
+        value = float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise _bad(name, f"must be a number from 0 to 1, not {quoted(value)}")
+    return float(value)
 
 
 def _flag(values: Mapping[str, Any], name: str) -> bool:

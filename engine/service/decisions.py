@@ -20,6 +20,7 @@ from engine.tasks.decisions.questions import MOST_QUESTIONS, Decision, Question,
 from engine.tasks.decisions.wording import CLOSING, asked, user_text
 
 CANNOT = "this model cannot decide; choose one that answers from a canvas"
+NOTHING = "the state is empty; give a text or an image that the questions are about"
 BLIND = "this model cannot see images; leave them out, or choose one that can"
 MARGIN = 64  # tokens: a prompt that comes as close to the context is counted exactly
 ALLOWANCE = 32  # tokens of a template that another machine has
@@ -46,13 +47,17 @@ def decision_requests(
 
     Args:
         model: that is to decide. instructions: what it is told before the state.
+        state: may be empty where there are pictures.
         repeats: reads with fresh noise where an answer is in doubt. seed: of the noise.
         adapter, keep: as of a ``RunRequest``.
         pictures: that the questions are about, too. image_tokens: the most that one may take; None: the model's own.
 
     Raises:
-        SafelightError: the model cannot decide them, or cannot see; an empty state, no question, or what does not fit.
+        SafelightError: the model cannot decide them, or cannot see; neither state nor picture; no question; or what
+            does not fit.
     """
+    if not state.strip() and not pictures:
+        raise SafelightError(NOTHING)
     asked_at_once = Decision(state, tuple(questions), instructions, is_joint, repeats=repeats)  # checks it
     if not model.capabilities.decisions:
         raise SafelightError(CANNOT)

@@ -87,13 +87,16 @@ def count_tokens(
     tools: Sequence[Mapping[str, Any]] = (),
     image_tokens: int = GenerationConfig.image_tokens,
 ) -> int:
-    """Number of tokens of a conversation in the model's template; images count where the model can see."""
+    """Number of tokens of a conversation in the model's template; images count where it places them."""
     if not image_digests(messages):
         return model.tokenizer.count(model.chat_template.render(messages, tools))
     if model.vision is None:
         return count_tokens(model, [with_images(message, ()) for message in messages], tools)
-    sizes = model.image_sizes(messages, image_tokens)  # each has two tokens around it, and one in the rendered text
-    return model.tokenizer.count(model.chat_template.render(messages, tools)) + sum(sizes) + len(sizes)
+    text, sizes = model.chat_template.render(messages, tools), model.image_sizes(messages, image_tokens)
+    places = text.count(model.tokenizer.piece(model.vision.config.image_token_id))
+    placed = sizes[max(0, len(sizes) - places) :]  # the first may be left out
+    # Each has two tokens around it, and one in the rendered text.
+    return model.tokenizer.count(text) + sum(placed) + len(placed)
 
 
 def prompt_ids(model: Model, request: RunRequest) -> list[int]:

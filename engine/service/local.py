@@ -5,15 +5,17 @@ from __future__ import annotations
 import dataclasses
 import traceback
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+import numpy as np
+
 from engine.config import BLOCK_DIFFUSION, GenerationConfig
 from engine.decoding.names import names_of, require_diffusion
 from engine.errors import SafelightError
-from engine.events import CanvasCommitted, Event, Influence
+from engine.events import CanvasCommitted, Event, GenerationFinished, Influence
 from engine.service.admission import Admission
 from engine.service.backend import RunSteps
 from engine.service.cache_pool import CachePool
@@ -246,7 +248,14 @@ class LocalBackend:
     def _steps(self, model: Model, task: _Task, record: RunRecord) -> RunSteps:
         """A run's events and passes. Its cache serves later runs, unless it fails."""
         request, config = task.request, record.trace.config
-        task = dataclasses.replace(task, ids=self._seen(model, task.ids, request))
+        if request.pictures:
+            seen = yield from self._seen(model, task.ids, request)
+            if seen is None:
+                event = _cancelled(record.trace)
+                record.append(event)
+                yield RunAdvanced(request.run_id, event)
+                return
+            task = dataclasses.replace(task, ids=seen)
         cache = self._caches.take(model, task.ids)
         self._admission.hold(request.run_id, cache, lambda: self.spare_bytes(model))
         is_sound = False
@@ -290,11 +299,19 @@ class LocalBackend:
         return _Task(request, prompt_ids(model, request))
 
     @staticmethod
-    def _seen(model: Model, ids: Sequence[int], request: RunRequest) -> Sequence[int]:
-        """A prompt with its images."""
-        if not request.pictures:
-            return ids
-        return model.with_images(ids, request.messages, request.pictures, request.config.image_tokens)
+    def _seen(
+        model: Model, ids: Sequence[int], request: RunRequest
+    ) -> Generator[PassWanted, None, Sequence[int] | None]:
+        """Comes to a prompt with its images; None where the run was cancelled meanwhile."""
+        from engine.decoding.protocols import ReadImages  # torch
+
+        reading = model.seeing(ids, request.messages, request.pictures, request.config.image_tokens)
+        while not request.cancel.is_set():
+            wanted = ReadImages(reading)
+            yield PassWanted(wanted)
+            if wanted.prompt is not None:
+                return wanted.prompt
+        return None
 
     @staticmethod
     def _decoded(model: Model, task: _Task) -> _Task:
@@ -494,6 +511,13 @@ class LocalBackend:
         from engine.decoding.generate import generating  # torch
 
         return generating(model, ids, config, seed, cancel, cache)
+
+
+def _cancelled(run: Recording) -> GenerationFinished:
+    """The end of a run that was cancelled before its first pass; a fork has blocks already."""
+    done = [event.tokens[: event.text_length] for event in run.committed]
+    tokens = np.concatenate(done) if done else np.empty(0, dtype=np.int32)
+    return GenerationFinished("cancelled", tokens, len(done), 0, 0.0)
 
 
 def _deciding(model: Model) -> Deciding | None:

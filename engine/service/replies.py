@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from engine.catalog import Traits
 from engine.config import GenerationConfig
 from engine.events import Event, Influence
+from engine.pictures import ImageCost
 from engine.service.capabilities import Capabilities
 from engine.service.requests import InfluenceRequest, RunRequest
 from engine.text.message import Message
@@ -40,9 +41,7 @@ class LoadedModel:
     threads: int = 0  # CPU threads that a pass takes; 0 on a GPU
     kernels: str = ""  # which kernels compute, in words
     device_reason: str = ""  # why this device, in words
-    image_cost: Callable[[int, int, int], int] | None = (
-        None  # tokens of an image by width, height and budget; None: blind
-    )
+    image_cost: ImageCost | None = None  # None: it is blind
     adapter: str | None = None  # the folder or id of the adapter that is on it
     adapter_title: str = ""
     capabilities: Capabilities = field(default_factory=Capabilities)

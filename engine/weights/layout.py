@@ -82,8 +82,8 @@ class State:
         if path not in self.packed:
             self.keep(path, tensor)
             return
-        scheme, tensor = self.packed[path].scheme, tensor.to(self.device)
-        made = pack(tensor, scheme, path)
+        module, tensor = self.packed[path], tensor.to(self.device)
+        made = pack(tensor, module.scheme, path, module.matrices)
         if self.errors is not None:
             part = Precision.part(path)
             before, now = self.errors.get(part, (0.0, 0.0)), squared_error(tensor, made)
@@ -93,6 +93,7 @@ class State:
             self.tensors |= {f"{path}.{name}": packed.to(end) for name, packed in made.tensors.items()}
             return
         is_rows = isinstance(place[-1], slice)
+        assert not (is_rows and module.scheme.has_matrix_scales)  # a matrix in pieces would have several
         for name, packed in made.tensors.items():
             self.put_into(path, name, (slice(None), *place) if is_rows and name == "scales" else place, packed)
 
@@ -110,7 +111,8 @@ class State:
     def final_bytes(self, path: str) -> int:
         """Bytes of a weight once it is here; two a number where it is not packed."""
         if path in self.packed:
-            return self.packed[path].scheme.packed_bytes(self.packed[path].shape)
+            module = self.packed[path]
+            return module.scheme.packed_bytes(module.shape, module.matrices)
         return 2 * self.plain[path].numel()
 
     def put_into(self, path: str, part: str, place: Any, tensor: Tensor) -> None:

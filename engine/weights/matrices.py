@@ -24,19 +24,20 @@ class Matrix:
     shape: tuple[int, int]
     path: str  # of the weight, in the network
     at: tuple[int, ...]  # its expert, or nothing
-    rows: slice
+    index: int = 0  # among those on one another
 
     def put(self, state: State, part: str, tensor: Tensor) -> None:
-        """Codes in tiles, stored scales, or row scales."""
-        place = (*self.at, slice(None), self.rows) if part == "scales" else (*self.at, self.rows)
-        state.put_into(self.path, part, place, tensor)
+        """Codes in tiles, stored scales, or the matrix's scale ()."""
+        rows = slice(self.index * self.shape[0], (self.index + 1) * self.shape[0])
+        places = {"codes": (rows,), "scales": (slice(None), rows), "matrix_scales": (self.index,)}
+        state.put_into(self.path, part, (*self.at, *places[part]), tensor)
 
 
 def matrices(path: str, name: str, module: PackedWeight) -> Iterator[Matrix]:
     """Those of a packed weight, whose released name is ``name``."""
     if len(module.shape) == 2:
         out, inputs = module.shape
-        yield Matrix(name.removesuffix(".weight"), (out, inputs), path, (), slice(None))
+        yield Matrix(name.removesuffix(".weight"), (out, inputs), path, ())
         return
     base, _, projection = name.rpartition(".")
     halves = ("gate_proj", "up_proj") if projection == "gate_up_proj" else ("down_proj",)
@@ -44,8 +45,7 @@ def matrices(path: str, name: str, module: PackedWeight) -> Iterator[Matrix]:
     rows = out // len(halves)
     for expert in range(experts):
         for index, half in enumerate(halves):
-            own = slice(index * rows, (index + 1) * rows)
-            yield Matrix(f"{base}.{expert}.{half}", (rows, inputs), path, (expert,), own)
+            yield Matrix(f"{base}.{expert}.{half}", (rows, inputs), path, (expert,), index)
 
 
 def to_tiles(codes: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 A packed weight X is three tensors: codes uint8 (out, in / 2); ``X_scale`` e4m3 (out, in / 16); one fp32 number for the
 matrix, which modelopt multiplies by and compressed-tensors divides by. Gate and up of an expert may have different
-ones: each row of ours has its matrix's. Checkpoints may also have scales for 4-bit activations and for an 8-bit KV
+ones, which ours keep. Checkpoints may also have scales for 4-bit activations and for an 8-bit KV
 cache; neither is used here, and both are left out.
 """
 
@@ -87,7 +87,7 @@ def tensors(state: State, matrix: Matrix, names: NumberNames, number_shape: tupl
                 f"tensor {number} is {tensor.item()}, not a positive number; the checkpoint is damaged, download it "
                 "again"
             )
-        put("row_scales", value)
+        put("matrix_scales", value)
 
     shape = number_shape if number_shape in ((), (1,)) else ()
     return {

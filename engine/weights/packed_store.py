@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from engine.errors import SafelightError, quoted
 from engine.files import (
@@ -141,17 +142,29 @@ def is_store(folder: Path) -> bool:
 # --- reading -----------------------------------------------------------------------------------------------------
 
 
-def stored(state: State) -> Layout:
+def stored(state: State, checkpoint: TensorSource) -> Layout:
     """The store's layout: the network's own names; a packed weight as its scheme's tensors."""
     layout: Layout = {}
     for path, parameter in state.plain.items():
         put = partial(state.keep, path)
         layout[path] = Expected(tuple(parameter.shape), FLOATING, path, put)
     for path, module in state.packed.items():
-        for part, spec in module.scheme.tensors(module.shape).items():
+        for part, spec in module.scheme.tensors(module.shape, module.matrices).items():
             key = f"{path}.{part}"
             layout[key] = Expected(spec.shape, (TYPES[spec.dtype],), path, partial(state.keep, key))
+        rows = f"{path}.row_scales"
+        if module.scheme.has_matrix_scales and rows in checkpoint.headers:
+            del layout[f"{path}.matrix_scales"]
+            layout[rows] = Expected(module.shape[:-1], ("F32",), path, partial(_keep_row_scales, state, path))
     return layout
+
+
+def _keep_row_scales(state: State, path: str, scales: Tensor) -> None:
+    """Scales of rows (..., out), as stores had them at first, where each matrix has one now."""
+    apart = scales.view(*scales.shape[:-1], state.packed[path].matrices, -1)
+    if not torch.equal(apart.amin(-1), apart.amax(-1)):
+        raise SafelightError(f"rows of {path} differ in scales that they share; convert the model again")
+    state.keep(f"{path}.matrix_scales", apart[..., 0].contiguous())
 
 
 def open_store(folder: Path, manifest: Manifest) -> Checkpoint:

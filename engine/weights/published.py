@@ -63,7 +63,7 @@ class Published:
     def expected(self) -> Precision:
         """What is packed, as long as only the config is here."""
         attention = INT8 if self.scheme == NVFP4 else self.scheme
-        return Precision(self.scheme, attention, INT8, INT8)
+        return Precision(self.scheme, attention, INT8, INT8, INT8)
 
     def precision(self, checkpoint: TensorSource) -> Precision:
         """What the checkpoint packs stays as it is; of the rest, what we pack goes to eight bits."""
@@ -72,7 +72,7 @@ class Published:
             return any(part in name and name.endswith(".weight_scale") for name in checkpoint.headers)
 
         attention, dense = (self.scheme if is_there(part) else INT8 for part in (".self_attn.", ".mlp."))
-        return Precision(self.scheme if is_there(".experts.") else None, attention, dense, INT8)
+        return Precision(self.scheme if is_there(".experts.") else None, attention, dense, INT8, INT8)
 
     def layout(self, state: State, names: Names, checkpoint: TensorSource) -> Layout:
         """For a network in which ``precision`` is installed.

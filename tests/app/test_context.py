@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import shiboken6
 from PySide6.QtCore import QSettings
 from pytestqt.qtbot import QtBot
 
 from app.context import AppContext, Lazy, ModelChoice
+from app.race.page import RacePage
 from app.settings import store
+from app.window.pages import PAGES
 from engine import SKILLS, SUDOKU
 from engine.service import LoadFailed, ModelLoaded, ModelUnloaded
 
@@ -274,3 +277,15 @@ def test_an_ending_that_fails_keeps_no_other_from_being_done(open_context: Open,
     assert done == [2, 1, 0]
     assert not context.backend.is_alive
     assert not context.library.is_open
+
+
+def test_pages_that_are_gone_are_told_nothing_more(open_context: Open) -> None:
+    context = open_context()
+    pages: list[Any] = [entry.build(context) for entry in PAGES]
+    context.close()
+    for page in pages:
+        shiboken6.delete(page.widget)
+    for signal in (context.busy_changed, context.model_changed, context.settings_changed, context.theme_changed):
+        signal.emit()
+    assert not any(map(shiboken6.isValid, pages))
+    assert not shiboken6.isValid(next(page for page in pages if page.widget.__class__ is RacePage).facts)

@@ -66,3 +66,11 @@ def test_a_dropped_drawing_is_seen(qtbot: QtBot, window_with: Callable[[str], Ma
         assert turn.answer.text == answer
         assert turn.answer.trace is not None
         assert len(turn.answer.trace.pictures) == 1
+    follow_up, answer = "What shape is red?", "star"
+    assert drawings.check(SCENE, follow_up, answer)
+    qtbot.keyClicks(chat.page.composer.edit, follow_up)
+    qtbot.keyClick(chat.page.composer.edit, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: window.context.session.active is None, timeout=RUN_MS)
+    turns = window.context.session.chat.turns
+    assert turns[-1].answer.text == answer
+    assert turns[-1].pictures == turns[-2].pictures

@@ -42,7 +42,7 @@ class ToyScheme(Scheme):
     scale_dtype: ClassVar[torch.dtype] = torch.float8_e4m3fn
     spread: ClassVar[float] = 73.3
     unit: ClassVar[int] = 32
-    has_row_scales: ClassVar[bool] = True
+    has_matrix_scales: ClassVar[bool] = True
 
     def matrix_scale(self, matrix: Tensor) -> Tensor:
         return matrix.abs().amax().float() / 448  # the largest fp8 number
@@ -224,8 +224,13 @@ def meaning(source: Path, precision: str) -> dict[str, Tensor]:
         path = name.removeprefix("model.decoder.")
         scheme = PRECISIONS[precision].scheme(path.removesuffix(".weight"))
         if scheme is not None and path.endswith(("_proj", "_proj.weight", "embed_tokens.weight")):
-            meant[name] = unpack(pack(weight, scheme))
+            meant[name] = repacked(name, weight, scheme)
     return meant
+
+
+def repacked(name: str, weight: Tensor, scheme: Scheme) -> Tensor:
+    """What packing makes of a weight of the released checkpoint."""
+    return unpack(pack(weight, scheme, matrices=2 if name.endswith("gate_up_proj") else 1))
 
 
 def relative(a: Tensor, b: Tensor) -> float:

@@ -12,6 +12,7 @@ import numpy as np
 from PIL import Image
 
 from engine import GenerationConfig
+from engine.config import VisionConfig
 from engine.pictures import Picture, open_picture
 from engine.text.message import image_of
 from engine.training.data.corpus import build_tokenizer
@@ -37,10 +38,10 @@ def message(text: str, *pictures: Picture, at: int = 0) -> dict[str, Any]:
     return {"role": "user", "content": text, "images": [image_of(one, at) for one in pictures]}
 
 
-def describe_vision(folder: Path) -> None:
+def describe_vision(folder: Path, vision: VisionConfig = VISION) -> None:
     """Say in a checkpoint's files what its network's tower is, and how images are written."""
     config = json.loads((folder / "config.json").read_text())
-    shape = dataclasses.asdict(VISION)
+    shape = dataclasses.asdict(vision)
     begin, image, end = (shape.pop(f"{name}_token_id") for name in ("begin", "image", "end"))
     config |= {"boi_token_id": begin, "image_token_id": image, "eoi_token_id": end, "vision_soft_tokens_per_image": 70}
     theta = shape.pop("rope_theta")
@@ -60,9 +61,9 @@ def describe_vision(folder: Path) -> None:
     (folder / "chat_template.jinja").write_text(TEMPLATE)
 
 
-def seeing(folder: Path, **changes: Any) -> Path:
+def seeing(folder: Path, vision: VisionConfig = VISION, **changes: Any) -> Path:
     """Write a model that sees; ``changes`` are of ``tiny.CONFIG``."""
-    made = network(1, vision=VISION, **changes)
+    made = network(1, vision=vision, **changes)
     write_checkpoint(made, folder, GenerationConfig(max_new_tokens=20, max_denoising_steps=3))
-    describe_vision(folder)
+    describe_vision(folder, vision)
     return folder

@@ -1,17 +1,16 @@
-"""The files that go with a prompt, as chips with name, size and tokens, and what of a drop or a paste is files."""
+"""The files that go with a prompt, as chips with name, size and tokens."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import QMimeData, Qt, Slot
-from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent
+from PySide6.QtCore import Qt, Slot
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton
 
 from app.bridge.background import Background
-from app.chat.composer.chip_bar import ChipBar
 from app.chat.composer.text_files import read_text_file, size_in_words, text_as_file
+from app.design.chip_bar import ChipBar
 from app.design.controls import button, label, plain_tip
 from app.design.fonts import px
 from app.state.chat.attachment import Attachment
@@ -23,27 +22,6 @@ NAME_WIDTH = 240  # pixels at 100 %
 
 CountText = Callable[[str], int]
 """Tokens of a text."""
-
-
-def local_files(data: QMimeData) -> tuple[str, ...]:
-    """Paths of the files and folders that are dragged or pasted; empty where anything else is among them."""
-    urls = data.urls() if data.hasUrls() else []
-    return tuple(url.toLocalFile() for url in urls) if urls and all(url.isLocalFile() for url in urls) else ()
-
-
-def has_picture(data: QMimeData) -> bool:
-    """Whether a picture is pasted that is no file. A text beside it goes before, as office programs give both."""
-    return data.hasImage() and not data.hasText()
-
-
-def accept_drag(event: QDragEnterEvent | QDragMoveEvent) -> bool:
-    """Accept a drag that holds files, always as a copy: a move would let the file manager delete them."""
-    if not local_files(event.mimeData()):
-        event.ignore()
-        return False
-    event.setDropAction(Qt.DropAction.CopyAction)
-    event.accept()
-    return True
 
 
 class AttachmentChip(QFrame):

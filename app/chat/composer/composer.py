@@ -8,14 +8,15 @@ from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDragMoveEvent, QDropEvent, QImage
 from PySide6.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
-from app.chat.composer.attachments import AttachmentBar, CountText, accept_drag, local_files
+from app.chat.composer.attachments import AttachmentBar, CountText
 from app.chat.composer.edit import PromptEdit
 from app.chat.composer.meter import ContextMeter
-from app.chat.composer.picture_files import Pasted, is_picture_file
-from app.chat.composer.pictures import PictureBar
 from app.design.controls import button, chain_tabs, label, restyle
+from app.design.drops import accept_drag, local_files
+from app.pictures.bar import PictureBar, refusal_of
+from app.pictures.files import Pasted, is_picture_file
 from app.state.chat.attachment import Attachment
-from app.system.i18n import tr, trn
+from app.system.i18n import tr
 from engine import SafelightError
 
 __all__ = ["Composer", "PromptEdit"]
@@ -174,12 +175,7 @@ class Composer(QWidget):
 
     @Slot(object)
     def _say_refused(self, problems: Sequence[str]) -> None:
-        if not problems:
-            self.say("")
-            return
-        more = len(problems) - 1
-        rest = trn("{count} more file was not attached.", "{count} more files were not attached.", more) if more else ""
-        self.say(f"{problems[0]} {rest}".strip())
+        self.say(refusal_of(problems))
 
     @Slot(str)
     def attach_text(self, text: str) -> None:

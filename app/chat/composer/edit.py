@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QMimeData, QSize, Qt, Signal, Slot
-from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QImage, QKeyEvent, QTextCursor
+from PySide6.QtCore import QSize, Qt, Signal, Slot
+from PySide6.QtGui import QKeyEvent, QTextCursor
 
-from app.chat.composer.attachments import has_picture, local_files
 from app.chat.composer.history import PromptHistory
 from app.design.prompt_field import PromptField
 from app.system.i18n import tr
@@ -14,14 +13,13 @@ MOST_LINES = 9  # a Sudoku puzzle
 
 
 class PromptEdit(PromptField):
-    """Files that are pasted are handed on; files that are dropped are left to the widget around it."""
+    """Walks through earlier prompts; see ``PromptField``."""
 
-    files_pasted = Signal(object)  # tuple[str, ...] of paths
-    picture_pasted = Signal(object)  # QImage
     walked = Signal()  # another prompt of the history is on show
 
     def __init__(self) -> None:
         super().__init__()
+        self.takes_files = True
         self.history = PromptHistory()
         self.setAccessibleName(tr("Prompt"))
         self.setAccessibleDescription(
@@ -63,30 +61,6 @@ class PromptEdit(PromptField):
         self.setTextCursor(cursor)
         self.walked.emit()
         return True
-
-    def canInsertFromMimeData(self, source: QMimeData) -> bool:
-        return bool(local_files(source)) or has_picture(source) or super().canInsertFromMimeData(source)
-
-    def insertFromMimeData(self, source: QMimeData) -> None:
-        paths = local_files(source)
-        if paths:
-            self.files_pasted.emit(paths)
-        elif has_picture(source):
-            self.picture_pasted.emit(QImage(source.imageData()))
-        else:
-            super().insertFromMimeData(source)
-
-    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        if local_files(event.mimeData()):
-            event.ignore()  # so that the widget around is asked
-        else:
-            super().dragEnterEvent(event)
-
-    def dragMoveEvent(self, event: QDragMoveEvent) -> None:
-        if local_files(event.mimeData()):
-            event.ignore()
-        else:
-            super().dragMoveEvent(event)
 
     def sizeHint(self) -> QSize:
         lines = max(1, int(self.document().size().height()))  # a plain text document counts lines

@@ -9,10 +9,10 @@ from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QVBoxLayout, QWi
 
 from app.decisions.calibration.plot import ReliabilityPlot, examples_text, legend
 from app.decisions.words import percent
+from app.design.choice_box import ChoiceBox
 from app.design.column_page import ColumnPage
 from app.design.controls import button, label
 from app.design.tokens import Theme
-from app.settings.fields import ChoiceBox
 from app.state.decisions.trust import Trust
 from app.system.i18n import tr
 from engine.tasks.decisions.calibration import LEAST_EXAMPLES

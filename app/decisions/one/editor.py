@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 from dataclasses import replace
 
-from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtCore import Signal, Slot
 from PySide6.QtWidgets import QGridLayout, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
 from app.decisions import words
+from app.design.choice_box import ChoiceBox
 from app.design.controls import FlowLayout, button, label, restyle
 from app.design.fonts import px
-from app.settings.fields import ChoiceBox
 from app.state.decisions.drafts import KINDS, DraftProblem, QuestionDraft
 from app.system.i18n import tr
 from engine.tasks.decisions.questions import MOST_TEXT, Option
@@ -35,7 +35,6 @@ class QuestionEditor(QWidget):
         self.kind.setAccessibleName(tr("Type of question"))
         for kind in KINDS:
             self.kind.addItem(tr(words.KIND_TITLES[kind]), kind)
-        self.kind.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.name = _field(tr("Name"), tr("Name"), LONGEST_NAME)
         self.name.setFixedWidth(px(NAME_WIDTH))
         self.name.setToolTip(tr("Names the question's columns in tables, and the question in files."))

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtWidgets import QCheckBox, QGridLayout, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QGridLayout, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
-from app.design.controls import button, label
+from app.design.choice_box import ChoiceBox
+from app.design.controls import button, chain_tabs, label
 from app.design.fonts import px
 from app.design.text_field import TextField, refusal
-from app.settings.fields import ChoiceBox, RealBox, WholeBox
+from app.pictures.frame import PictureFrame
+from app.settings.fields import RealBox, WholeBox
 from app.state.decisions.sheet import MOST_READS_AGAIN, QuestionSheet
 from app.system.i18n import tr
 from engine.tasks.decisions.calibration import COLDEST, HOTTEST
@@ -32,9 +34,10 @@ class StateColumn(QWidget):
         self.examples = ChoiceBox()
         self.examples.setAccessibleName(tr("Examples"))
         self.examples.setPlaceholderText(tr("Examples"))
-        self.examples.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.state = _text(tr("State"), tr("The text that the questions are about: a message, a report, facts."))
         self.state.setMinimumHeight(px(LEAST_STATE))
+        self.state.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)  # as high as there is room
+        self.frame = PictureFrame(self.state)
         self.instruct = button(tr("Instructions"), tr("Show or hide the instructions"))
         self.instruct.setCheckable(True)
         self.instructions = _text(tr("Instructions"), tr("What the model is told before the state (optional)."))
@@ -42,6 +45,8 @@ class StateColumn(QWidget):
         self.instructions.hide()
         self.problem = label("", "error", wrap=True)
         self.problem.hide()
+        self.told = label("", "caption", wrap=True)
+        self.told.hide()
         self.joint = QCheckBox(tr("Ask all questions in one canvas"))
         self.joint.setToolTip(
             tr("One read answers all of them, each in a slot of its own; otherwise each has a canvas for itself.")
@@ -83,7 +88,13 @@ class StateColumn(QWidget):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(8)
         column.addLayout(head)
-        column.addWidget(self.state, 1)
+        tools = QHBoxLayout()
+        tools.addWidget(self.frame.choose)
+        tools.addStretch(1)
+        self.frame.inside.addWidget(self.state, 1)
+        self.frame.inside.addLayout(tools)
+        column.addWidget(self.frame, 1)
+        column.addWidget(self.told)
         column.addWidget(self.problem)
         column.addWidget(self.instruct)
         column.addWidget(self.instructions)
@@ -93,6 +104,9 @@ class StateColumn(QWidget):
     def _connect(self) -> None:
         self.examples.activated.connect(self.example_chosen)
         self.state.textChanged.connect(self._type)
+        self.state.focus_changed.connect(self.frame.mark_active)
+        self.frame.pictures.changed.connect(self._change_pictures)
+        self.frame.said.connect(self._tell)
         self.instruct.toggled.connect(self.instructions.setVisible)
         self.instructions.textChanged.connect(self._switch)
         self.joint.toggled.connect(self._switch)
@@ -126,7 +140,24 @@ class StateColumn(QWidget):
         self.problem.setText(text)
         self.problem.setVisible(bool(text))
 
+    def show_blind(self, reason: str) -> None:
+        """Why the model sees no pictures; empty where it does."""
+        self.frame.choose.setEnabled(not reason)
+        tip = reason or tr("Add pictures; they can be dropped or pasted as well")
+        self.frame.choose.setToolTip(tip)
+        self.frame.choose.setAccessibleDescription(tip)
+
     # ---------------------------------------------------------------- what is chosen
+
+    @Slot()
+    def _change_pictures(self) -> None:
+        chain_tabs(self.state, (*self.frame.pictures.buttons, self.frame.choose))
+        self._type()
+
+    @Slot(str)
+    def _tell(self, text: str) -> None:
+        self.told.setText(text)
+        self.told.setVisible(bool(text))
 
     @Slot()
     def _type(self) -> None:

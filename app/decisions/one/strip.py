@@ -7,10 +7,10 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
 
 from app.canvas.view import CanvasView
+from app.design.choice_box import ChoiceBox
 from app.design.controls import Elided, button, label, scroller
 from app.design.fonts import px
 from app.design.tokens import Theme
-from app.settings.fields import ChoiceBox
 from app.state.decisions.reading import CanvasPlace, DecisionReading, DecisionRun
 from app.system.i18n import tr, trn
 

@@ -37,7 +37,7 @@ class OneState(QWidget):
         self.strip = CanvasStrip()
         self.decide = button(tr("Decide"), role="primary", tip=tr("Ask the model (Ctrl+Return)"))
         self.stop = button(tr("Stop"), role="plain")
-        self.load = button(tr("Load Safelight Decisions"), role="plain")
+        self.load = button("", role="plain")
         self.message = label("", "caption", wrap=True)
         self.fault = label("", "error", wrap=True)
         self.decide.clicked.connect(self.decide_asked)
@@ -133,13 +133,15 @@ class OneState(QWidget):
 
     # ---------------------------------------------------------------- what can be done
 
-    def show_doing(self, *, is_busy: bool, message: str, fault: str, can_decide: bool, offers_model: bool) -> None:
-        """Whether a decision is under way, what the user waits for, and why the last one failed."""
+    def show_doing(self, *, is_busy: bool, message: str, fault: str, can_decide: bool, offer: str) -> None:
+        """Whether a decision is under way, what the user waits for, why the last one failed; ``offer``: a model."""
         with self._buttons:
             self.stop.setVisible(is_busy)
             self.decide.setVisible(not is_busy)
             self.decide.setEnabled(can_decide)
-        self.load.setVisible(offers_model)
+        if offer:
+            self.load.setText(tr("Load {model}", model=offer))
+        self.load.setVisible(bool(offer))
         for told, text in ((self.message, message), (self.fault, fault)):
             told.setText(text)
             told.setVisible(bool(text))

@@ -19,9 +19,9 @@ from app.state.decisions.reading import DecisionReading
 from app.state.decisions.sheet import QuestionSheet
 from app.system.i18n import tr
 from engine import SafelightError
-from engine.service import LoadedModel, ServiceReply, decision_requests
+from engine.service import LoadedModel, RunRequest, ServiceReply, decision_requests
 from engine.tasks.decisions.results import result_columns, write_results
-from engine.tasks.decisions.table import CsvTable, read_table, states_of
+from engine.tasks.decisions.table import CsvTable, TableState, read_table, states_of
 
 
 class TableDecider(QObject):
@@ -108,13 +108,13 @@ class TableDecider(QObject):
 
     def run(self, model: LoadedModel, sheet: QuestionSheet) -> None:
         """Ask the questions about each row. What is wrong is told before any runs."""
-        table, wanted = self.table, self._view.wanted
+        table, wanted, pictures = self.table, self._view.wanted, self._view.wanted_pictures
         if table is None:
             return
         self._asked, self._model = sheet, model
 
         def prepare() -> RowBoard:
-            board = RowBoard(table, states_of(table, wanted), sheet.asked(), sheet.temperature)
+            board = RowBoard(table, states_of(table, wanted, pictures), sheet.asked(), sheet.temperature)
             result_columns(table, board.questions, is_repeated=True)
             return board
 
@@ -128,14 +128,20 @@ class TableDecider(QObject):
         assert model is not None
         self.board, self._began, self._is_stopped = board, time.monotonic(), False
         self._view.begin(board)
-        make = functools.partial(
-            decision_requests,
-            model,
-            questions=board.questions,
-            instructions=sheet.instructions.strip(),
-            is_joint=sheet.is_joint,
-            repeats=sheet.repeats,
-        )
+        image_tokens = self._context.values.image_tokens
+
+        def make(state: TableState) -> tuple[RunRequest, ...]:
+            return decision_requests(
+                model,
+                state.text,
+                board.questions,
+                instructions=sheet.instructions.strip(),
+                is_joint=sheet.is_joint,
+                repeats=sheet.repeats,
+                pictures=state.pictures(),
+                image_tokens=image_tokens,
+            )
+
         self.runner.begin(range(len(board)), board.states, make)
         self.changed.emit()
 
@@ -186,11 +192,12 @@ class TableDecider(QObject):
             return
         before = self._model
         if before is not None and (before.path_or_id, before.adapter) == (model.path_or_id, model.adapter):
-            self.row.decide(model, self.board.states[row], self._asked, keep=False)
+            state = self.board.states[row]
+            self.row.decide(model, state.text, self._asked, state.pictures, keep=False)
 
     @Slot(object)
     def _show_reading(self, reading: DecisionReading) -> None:
-        self._view.detail.strip.show_reading(reading)
+        self._view.detail.show_reading(reading)
 
     def take(self, replies: list[ServiceReply]) -> None:
         """Take in what arrived of the chosen row."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from PySide6.QtCore import QStandardPaths, Qt, Signal, Slot
+from PySide6.QtCore import QStandardPaths, Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
-    QComboBox,
     QFileDialog,
+    QLineEdit,
     QProgressBar,
     QStackedWidget,
     QVBoxLayout,
@@ -18,17 +18,17 @@ from PySide6.QtWidgets import (
 
 from app.decisions.table.detail import RowDetail
 from app.decisions.table.rows import RowsView
+from app.design.choice_box import ChoiceBox
 from app.design.controls import Elided, FlowLayout, FocusGroup, button, group, label
 from app.design.fonts import px
 from app.design.tokens import Theme
-from app.settings.fields import ChoiceBox
 from app.state.decisions.board import Order, RowBoard
 from app.system.i18n import tr
-from engine.tasks.decisions.table import STATE_COLUMNS, CsvTable
+from engine.tasks.decisions.table import PICTURE_COLUMNS, STATE_COLUMNS, CsvTable
 
 CSV = "CSV (*.csv *.tsv *.txt)"
 FILTERS = (("all", "All rows"), ("doubt", "In doubt"), ("wrong", "Wrong"))  # shown through ``tr``
-ABOUT_WIDTH = 160  # pixels at 100 %
+ABOUT_WIDTH, PICTURE_WIDTH = 160, 120  # pixels at 100 %
 MOST_DETAIL = 0.36  # of the height, for the chosen row
 
 
@@ -48,6 +48,7 @@ class DecisionTable(QWidget):
         self._folder = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)
         self._table: CsvTable | None = None
         self._board: RowBoard | None = None
+        self._blind = ""
         self._make_controls()
         self._lay_out()
         self.show_table(None)
@@ -55,19 +56,22 @@ class DecisionTable(QWidget):
     def _make_controls(self) -> None:
         self.open = button(tr("Open a table…"), tr("Open a table from a CSV file"), role="plain")
         self.about = ChoiceBox()
-        self.about.setEditable(True)
-        self.about.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
+        self.about.setLineEdit(template := QLineEdit())
+        template.setPlaceholderText(tr("none"))
+        self.about.setInsertPolicy(ChoiceBox.InsertPolicy.NoInsert)
         self.about.setAccessibleName(tr("Column of the states"))
         self.about.setToolTip(
             tr("The column that the questions are about, or a text with columns in it: {name} has {coins} coins.")
         )
         self.about.setFixedWidth(px(ABOUT_WIDTH))
+        self.pictures = ChoiceBox()
+        self.pictures.setAccessibleName(tr("Column of the pictures"))
+        self.pictures.setFixedWidth(px(PICTURE_WIDTH))
         tip = tr("Ask the questions about each row (Ctrl+Return)")
         self.run = button(tr("Decide all rows"), role="primary", tip=tip)
         self.stop = button(tr("Stop"), tr("Stop deciding rows"), role="plain")
         self.filter = ChoiceBox()
         self.filter.setAccessibleName(tr("Which rows are shown"))
-        self.filter.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         for value, title in FILTERS:
             self.filter.addItem(tr(title), value)
         self.export = button(tr("Save the results…"), tr("Save the results as CSV"))
@@ -84,6 +88,7 @@ class DecisionTable(QWidget):
         self.run.clicked.connect(self.run_asked)
         self.stop.clicked.connect(self.stop_asked)
         self.export.clicked.connect(self._ask_target)
+        self.pictures.activated.connect(self._choose_pictures)
         self.filter.activated.connect(self.order_asked)
         self.rows.sort_asked.connect(self.order_asked)
         self.rows.chosen.connect(self._choose)
@@ -92,8 +97,16 @@ class DecisionTable(QWidget):
         controls = QWidget()
         flow = FlowLayout(controls, gap=16)
         self._about = group(label(tr("State")), self.about)
+        self._pictures = group(label(tr("Picture")), self.pictures)
         self._filter = group(label(tr("Show")), self.filter)
-        for part in (group(self.open), self._about, group(self.run, self.stop), self._filter, group(self.export)):
+        for part in (
+            group(self.open),
+            self._about,
+            self._pictures,
+            group(self.run, self.stop),
+            self._filter,
+            group(self.export),
+        ):
             flow.addWidget(part)
         policy = controls.sizePolicy()
         policy.setHeightForWidth(True)
@@ -145,24 +158,56 @@ class DecisionTable(QWidget):
 
     @property
     def wanted(self) -> str | None:
-        """The column of the states, or a template; None where nothing is chosen."""
-        return self.about.currentText().strip() or None
+        """The column of the states, or a template; where nothing is chosen None, and with pictures an empty text."""
+        return self.about.currentText().strip() or (None if self.wanted_pictures is None else "")
+
+    @property
+    def wanted_pictures(self) -> str | None:
+        """The column of the pictures; None for none."""
+        name = self.pictures.currentData()
+        return name if isinstance(name, str) else None
 
     def show_table(self, table: CsvTable | None) -> None:
         """Show another table, without answers."""
         self._table, self._board = table, None
         self.rows.rows.show_table(table, None)
+        names = [] if table is None else [name for name in table.columns if name]
         self.about.clear()
+        self.about.addItems(names)
+        self.pictures.clear()
+        self.pictures.addItem(tr("none"), None)
+        for name in names:
+            self.pictures.addItem(name, name)
         if table is not None:
-            self.about.addItems([name for name in table.columns if name])
-            usual = next((name for name in STATE_COLUMNS if name in table.columns), table.columns[0])
-            self.about.setCurrentText(usual)
+            self._choose_columns(table)
             self._arrange(table)
         self.filter.setCurrentIndex(0)
         self.pages.setCurrentIndex(0 if table is None else 1)
         self.detail.hide()
         self.show_problem("")
         self._show_state(is_on=False, reason="")
+
+    def _choose_columns(self, table: CsvTable) -> None:
+        """The columns that are usually meant."""
+        shown = None if self._blind else _first(PICTURE_COLUMNS, table.columns)
+        self.pictures.setCurrentIndex(0 if shown is None else self.pictures.findData(shown))
+        usual = _first(STATE_COLUMNS, table.columns) or (table.columns[0] if shown is None else "")
+        self.about.setCurrentText(usual)
+
+    @Slot()
+    def _choose_pictures(self) -> None:
+        """A column that names pictures is no text to ask about."""
+        if self.wanted == self.wanted_pictures:
+            self.about.setCurrentText("")
+
+    def show_blind(self, reason: str) -> None:
+        """Why the model sees no pictures; empty where it does."""
+        is_other, self._blind = bool(reason) != bool(self._blind), reason
+        self.pictures.setToolTip(
+            reason or tr("The column with a picture's file in each row, by its path from the table's folder.")
+        )
+        if is_other and self._table is not None and _first(PICTURE_COLUMNS, self._table.columns):
+            self._choose_columns(self._table)
 
     def show_asked(self, text: str) -> None:
         """What will be asked about each row."""
@@ -203,13 +248,14 @@ class DecisionTable(QWidget):
 
     def show_doing(self, *, is_on: bool, reason: str, message: str) -> None:
         """Whether rows are being decided, why none can be, and how far it is."""
-        self.message.setText(message or reason)
+        hidden = self._table is not None and _first(PICTURE_COLUMNS, self._table.columns)
+        self.message.setText(message or reason or (self._blind if hidden else ""))
         self.message.setVisible(bool(self.message.text()))
         self._show_state(is_on=is_on, reason=reason)
 
     def _show_state(self, *, is_on: bool, reason: str) -> None:
         has_table, board = self._table is not None, self._board
-        for part in (self._about, self._filter, self.run, self.export, self.asked):
+        for part in (self._about, self._pictures, self._filter, self.run, self.export, self.asked):
             part.setVisible(has_table)
         with self._buttons:
             self.stop.setVisible(is_on)
@@ -217,6 +263,7 @@ class DecisionTable(QWidget):
             self.run.setEnabled(not reason)
         for control in (self.open, self.about):
             control.setEnabled(not is_on)
+        self.pictures.setEnabled(not is_on and not self._blind)
         self.progress.setVisible(is_on)
         if board is not None:
             self.progress.setMaximum(len(board))
@@ -262,3 +309,8 @@ class DecisionTable(QWidget):
 
     def set_reduced_motion(self, reduced: bool) -> None:
         self.detail.set_reduced_motion(reduced)
+
+
+def _first(wanted: Sequence[str], columns: Sequence[str]) -> str | None:
+    """The first of these names that a column has."""
+    return next((name for name in wanted if name in columns), None)

@@ -29,6 +29,7 @@ class ReadAnswers(QWidget):
         self._column = QVBoxLayout(self._list)
         self._column.setContentsMargins(SPACE_4, 0, SPACE_4, SPACE_4)
         self._column.setSpacing(SPACE_2)
+        self._column.addStretch()
         self.area = scroller(self._list, arrows=False)  # they are the page's
         top = QVBoxLayout()
         top.setContentsMargins(SPACE_4, SPACE_2, SPACE_4, SPACE_2)

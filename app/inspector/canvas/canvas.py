@@ -10,10 +10,11 @@ from collections.abc import Sequence
 
 import numpy as np
 from PySide6.QtCore import QEvent, QObject, QRect, Slot
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.board.pane import BoardPane
 from app.canvas.accessibility import expose_cells
+from app.design.choice_box import ChoiceBox
 from app.design.controls import button, label, scroller
 from app.design.fonts import TEXT_CANVAS, canvas_font
 from app.design.tokens import Theme
@@ -55,7 +56,7 @@ class InspectorCanvas(QWidget):
         self.calm = button(tr("Calm"), tr("Calm view"), tip=tr("The best guess where nothing is accepted"))
         self.raw = button(tr("Raw"), tr("Raw view"), tip=tr("What stands on the canvas, noise included"))
         self.as_table = button(tr("Table"), tr("Cells as a table"), tip=tr("The same cells in words, a row each"))
-        self.layers = QComboBox()
+        self.layers = ChoiceBox()
         self._build()
         self._connect()
 

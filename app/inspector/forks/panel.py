@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import (
-    QComboBox,
     QGridLayout,
     QHBoxLayout,
     QListWidget,
@@ -20,6 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.canvas.words import token_words
+from app.design.choice_box import ChoiceBox
 from app.design.controls import Hairline, button, label, plain_tip
 from app.design.fonts import px
 from app.inspector.forks.spans import Spans, fit_rows
@@ -60,7 +60,7 @@ class RunItem:
 
 
 class ForkPanel(QWidget):
-    """Emits what is asked for; ``block`` says why nothing can be run now."""
+    """Emits what is asked for; ``block`` says why no fork can be run now, ``spans.block`` the same of spans."""
 
     fork_asked = Signal(object)  # engine.Fork
     infill_asked = Signal(object)  # a tuple of engine.Mark
@@ -75,9 +75,9 @@ class ForkPanel(QWidget):
         self._shown: tuple[list[RunItem], str] = [], ""  # the tree, and the run that is looked at
         self.setAccessibleName(tr("Fork the run"))
         self.place = label("", "setting", wrap=True)
-        self.token = QComboBox()
+        self.token = ChoiceBox()
         self.token.setEditable(True)
-        self.token.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
+        self.token.setInsertPolicy(ChoiceBox.InsertPolicy.NoInsert)
         self.token.setAccessibleName(tr("Token"))
         self.token.setToolTip(tr("One of the recorded candidates, or any text that is one token"))
         self.pin = button(tr("Pin"), tr("Pin the selected cell to the token"), tip=tr("It never changes from here on"))
@@ -163,9 +163,8 @@ class ForkPanel(QWidget):
         self._encode = encode
 
     def block(self, reason: str, offer: str = "") -> None:
-        """Why nothing can be run now, empty if something can; ``offer``: the model that is loaded first for it."""
+        """Why no fork can be run now, empty if one can; ``offer``: the model that is loaded first for it."""
         self._blocked, self._offer = reason, offer
-        self.spans.block(reason, offer)
         text = tr("Load {model} and fork", model=offer) if offer else tr("Go on from here")
         self.run.setText(text)
         self.run.setAccessibleName(text if offer else tr("Run on from this step with the changes"))

@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QRectF, Qt, Signal, Slot
 from PySide6.QtGui import QPainter, QPen
 from PySide6.QtWidgets import (
-    QComboBox,
     QGridLayout,
     QLineEdit,
     QListWidget,
@@ -19,6 +18,7 @@ from PySide6.QtWidgets import (
 
 from app.canvas.glyphs import glyph_of
 from app.canvas.legend import Legend, LegendEntry
+from app.design.choice_box import ChoiceBox
 from app.design.controls import button, label
 from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme, color
 from app.inspector.influence.map import InfluenceMap
@@ -95,9 +95,9 @@ class InfluenceView(QWidget):
 
     def _build_form(self) -> None:
         self.cell = label("", wrap=True)
-        self.tokens = QComboBox()
+        self.tokens = ChoiceBox()
         self.tokens.setAccessibleName(tr("Token to put there"))
-        self.tokens.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.tokens.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.tokens.setMinimumContentsLength(12)
         self.text = QLineEdit()
         self.text.setMaxLength(200)

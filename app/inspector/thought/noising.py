@@ -27,7 +27,7 @@ class Noising(QObject):
     def __init__(
         self, context: AppContext, player: Player, overview: Overview, view: ThoughtView, going_on: GoingOn
     ) -> None:
-        super().__init__()
+        super().__init__(player)
         self._context, self._player, self._overview = context, player, overview
         self._view, self._going_on = view, going_on
         self._source: Recording | None = None  # while tries are under way

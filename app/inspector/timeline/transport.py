@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import Qt, Slot
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from app.design import icons
+from app.design.choice_box import ChoiceBox
 from app.design.controls import Elided, button, chain_tabs
 from app.design.fonts import px
 from app.design.tokens import DARKROOM, Theme
@@ -45,7 +46,7 @@ class Transport(QWidget):
         self.timeline = Timeline(player, overview)
         self.key = TimelineKey()
         self.frame = Elided("frame")
-        self.speed = QComboBox()
+        self.speed = ChoiceBox()
         for speed in SPEEDS:
             self.speed.addItem(tr("{speed}×", speed=f"{speed:g}"), speed)
         self.speed.setCurrentIndex(SPEEDS.index(1.0))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtCore import Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QProgressBar, QStackedWidget, QVBoxLayout, QWidget
 
 from app.bridge.background import Background
+from app.design.choice_box import ChoiceBox
 from app.design.controls import FocusGroup, button, group, label, scroller
 from app.design.figure_table import FigureTable
 from app.design.fonts import px
@@ -20,7 +21,7 @@ from app.race.batch import words
 from app.race.batch.answers import AnswerDetail, AnswersView
 from app.race.batch.plot import SPEEDS, SpeedPlot
 from app.race.batch.source import PromptSource
-from app.settings.fields import ChoiceBox, choice_box
+from app.settings.fields import choice_box
 from app.settings.spec import Choice
 from app.state.race.prompts import BatchRequest
 from app.state.race.scores import ALL, LaneScore, RaceResult
@@ -73,7 +74,6 @@ class BatchView(QWidget):
         self.fault = label("", "error", wrap=True, selectable=True)
         self.groups = ChoiceBox()
         self.groups.setAccessibleName(tr("Which prompts count"))
-        self.groups.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.table = FigureTable()
         self.table.setAccessibleName(tr("Figures of the lanes"))
         self.speed = choice_box(SPEED)

@@ -28,10 +28,10 @@ def heads() -> list[tuple[str, str]]:
     """The table's columns, each with what it means."""
     return [
         (tr("Lane"), tr("A model, what is on it, and how it decodes")),
-        (tr("Exact (95 %)"), tr("Share of right answers, of those that a program can check")),
-        (tr("Tokens/forward (95 %)"), tr("Tokens of the texts, by the passes behind the prompt")),
-        (tr("Tokens/s (95 %)"), tr("Tokens of the texts, by the lane's own seconds")),
-        (tr("Seconds (95 %)"), tr("An answer without its prompt: the mean, in seconds")),
+        (tr("Exact"), tr("Share of right answers, of those that a program can check, with its 95 % interval")),
+        (tr("Tokens/forward"), tr("Tokens of the texts, by the passes behind the prompt, with its 95 % interval")),
+        (tr("Tokens/s"), tr("Tokens of the texts, by the lane's own seconds, with its 95 % interval")),
+        (tr("Seconds"), tr("An answer without its prompt: the mean, in seconds, with its 95 % interval")),
         (tr("Agreement"), tr("Characters in common with lane 1, in the same order: the mean")),
         (tr("Answers"), tr("Prompts that this lane has answered")),
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from PySide6.QtCore import QEvent, Slot
+from PySide6.QtCore import QEvent, Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFileDialog, QVBoxLayout, QWidget
 
@@ -21,11 +21,13 @@ from app.system.i18n import tr
 from engine import EMBEDDED, SafelightError
 from engine.service import is_remote
 
-LEAST_FIELDS = 160  # pixels
+MARGIN = 16  # pixels
 
 
 class LaneChooser(QWidget):
     """Shows and changes the lanes of a ``LaneKeeper``. ``problem`` says why they cannot race."""
+
+    covers = Signal(bool)  # whether the fields need the place of what is below them
 
     def __init__(self, context: AppContext, keeper: LaneKeeper, facts: FactBook) -> None:
         super().__init__()
@@ -36,11 +38,13 @@ class LaneChooser(QWidget):
         self.bar, self.editor = LaneBar(), LaneEditor()
         self.note = label("", "caption", wrap=True)
         column = QVBoxLayout(self)
-        column.setContentsMargins(16, 12, 16, 8)
+        column.setContentsMargins(MARGIN, 12, MARGIN, 8)
         column.setSpacing(8)
         self._area = scroller(self.editor)
-        for part in (self.bar, self._area, self.note):
-            column.addWidget(part)
+        column.addWidget(self.bar)
+        column.addWidget(self._area, 1)
+        column.addWidget(self.note)
+        column.addStretch()
         self.bar.chosen.connect(self.open)
         self.bar.add_asked.connect(self._add)
         self.editor.changed.connect(self._change)
@@ -134,25 +138,29 @@ class LaneChooser(QWidget):
         self._area.setVisible(self._open >= 0)
         if self._open >= 0:
             self._show_fields(specs[self._open])
-            self._fit()
+        self.fit()
         note = self.problem or self._beside()
         self.note.setText(note)
         self.note.setVisible(bool(note))
 
-    def _fit(self) -> None:
-        """The fields are seen whole, as far as that leaves half of the page."""
-        page = self.parentWidget()
-        needed = self.editor.heightForWidth(self._area.width())
-        self._area.setFixedHeight(min(needed, max(LEAST_FIELDS, (page or self).height() // 2)))
+    def fit(self) -> None:
+        """The fields are seen whole: over the race where that leaves it half of the page, and else in its place."""
+        page = self.parentWidget() or self
+        around = 2 * MARGIN + self._area.verticalScrollBar().sizeHint().width()
+        needed = self.editor.heightForWidth(self.width() - around)
+        covers = self._open >= 0 and needed > page.height() // 2
+        self._area.setMaximumHeight(needed)
+        self._area.setMinimumHeight(0 if covers else needed)
+        self.covers.emit(covers)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._fit()
+        self.fit()
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange:
-            self._fit()
+            self.fit()
 
     def _show_fields(self, lane: LaneSpec) -> None:
         facts = self._facts.of(lane.model) or ModelFacts()

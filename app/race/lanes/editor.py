@@ -4,21 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from PySide6.QtCore import QEvent, Signal, Slot
 from PySide6.QtWidgets import QCheckBox, QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
+from app.design.choice_box import ChoiceBox
 from app.design.controls import FlowLayout, button, chain_tabs, label
 from app.design.fonts import px
-from app.settings.decoders import settings_of
-from app.settings.fields import ChoiceBox, NumberBox, WholeBox, choice_box, flag_box, number_box, show_decoders
-from app.settings.spec import DECODER, SAMPLER, Setting
+from app.settings.decoders import DecodingChoice, can_mix
+from app.settings.fields import NumberBox, WholeBox, choice_box, flag_box, number_box, show_decoders
+from app.settings.spec import (
+    ANSWER_DECODER,
+    DECODER,
+    RESCUE,
+    RESCUE_EXPLANATION,
+    SAMPLER,
+    THOUGHT_DECODER,
+    VERIFY,
+    VERIFY_EXPLANATION,
+    Setting,
+)
 from app.state.race.lanes import LaneSpec
 from app.system.i18n import tr
 from engine import GenerationConfig
+from engine.decoding.names import MIXABLE
 
 OPEN_FOLDER = "\0"  # the last entry of the adapters
 SETTING_WIDTH, BOX = 304, 96  # pixels at 100 %
+MIXED = (THOUGHT_DECODER, ANSWER_DECODER)
+FLAGS = {"rescue": (RESCUE, RESCUE_EXPLANATION), "verify": (VERIFY, VERIFY_EXPLANATION)}
 Entry = tuple[str, str]
 """A value and what is shown for it."""
 
@@ -38,14 +53,17 @@ class LaneEditor(QFrame):
         self.setAccessibleName(tr("Fields of the lane"))
         self._lane = LaneSpec("")
         self._defaults = GenerationConfig()
-        self._own = ""  # the model's decoder
+        self._decoders: tuple[str, ...] = ()  # of the model, its own first
         self._filling = False
         self.model = _chooser(tr("Model"))
         self.decoder = choice_box(DECODER)
+        self.mixed = {declared.name: choice_box(declared) for declared in MIXED}
+        self.flags = {name: flag_box(name, *words) for name, words in FLAGS.items()}
         self.adapter = _chooser(tr("Adapter"))
         self.ticks: dict[str, QCheckBox] = {}
         self.boxes: dict[str, NumberBox] = {}
         self._cells: dict[str, QWidget] = {}
+        self._titled: dict[QWidget, QWidget] = {}  # what stands under a title, with that
         self.problem = label("", "error", wrap=True)
         self.duplicate = button(tr("Duplicate"), tr("Duplicate this lane"))
         self.remove = button(tr("Remove"), tr("Remove this lane"))
@@ -53,7 +71,10 @@ class LaneEditor(QFrame):
         self._lay_out()
         self._fit()
         self.model.activated.connect(self._choose_model)
-        self.decoder.activated.connect(self._edit)
+        for box in (self.decoder, *self.mixed.values()):
+            box.activated.connect(self._edit)
+        for flag in self.flags.values():
+            flag.toggled.connect(self._edit)
         self.adapter.activated.connect(self._choose_adapter)
         self.duplicate.clicked.connect(self.duplicate_asked)
         self.remove.clicked.connect(self.remove_asked)
@@ -65,6 +86,7 @@ class LaneEditor(QFrame):
         for title, box in (
             (tr("Model"), self.model),
             (tr("Decoding"), self.decoder),
+            *((tr(declared.label), self.mixed[declared.name]) for declared in MIXED),
             (tr("Adapter"), self.adapter),
         ):
             cell = QWidget()
@@ -74,8 +96,11 @@ class LaneEditor(QFrame):
             column.addWidget(label(title, "setting"))
             column.addWidget(box)
             flow.addWidget(cell)
+            self._titled[box] = cell
         settings = QWidget()
         grid = FlowLayout(settings, 24, 4)
+        for flag in self.flags.values():
+            grid.addWidget(flag)
         for setting in SAMPLER:
             grid.addWidget(self._add_setting(setting))
         last = QHBoxLayout()
@@ -93,7 +118,9 @@ class LaneEditor(QFrame):
         column.addWidget(self.problem)
         column.addLayout(last)
         settings_in_order = (part for name in self.ticks for part in (self.ticks[name], self.boxes[name]))
-        chain_tabs(self.adapter, (*settings_in_order, self.duplicate, self.remove, self.close_button))
+        chain_tabs(
+            self.adapter, (*self.flags.values(), *settings_in_order, self.duplicate, self.remove, self.close_button)
+        )
 
     def _add_setting(self, setting: Setting) -> QWidget:
         tick, box = flag_box(f"own_{setting.name}", setting.label, setting.explanation), number_box(setting)
@@ -114,6 +141,8 @@ class LaneEditor(QFrame):
         for name, cell in self._cells.items():
             self.boxes[name].setFixedWidth(px(BOX))
             cell.setFixedWidth(px(SETTING_WIDTH))
+        for flag in self.flags.values():
+            flag.setFixedWidth(px(SETTING_WIDTH))
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
@@ -139,12 +168,21 @@ class LaneEditor(QFrame):
             problem: what is wrong with it, in a sentence.
         """
         self._filling = True
-        self._lane, self._defaults, self._own = lane, defaults, next(iter(decoders), "")
+        self._lane, self._defaults, self._decoders = lane, defaults, tuple(decoders)
+        choice = self._fitting(DecodingChoice.read({**lane.changes, "decoder": lane.decoder}))
         _offer(self.model, models, lane.model)
         _offer(self.adapter, [("", tr("None")), *adapters, (OPEN_FOLDER, tr("Open a folder…"))], lane.adapter)
-        show_decoders(self.decoder, decoders or (lane.decoder,), lane.decoder or self._own)
+        show_decoders(self.decoder, decoders or (lane.decoder,), lane.decoder or choice.decoder)
         self.decoder.setEnabled(len(decoders) > 1)
-        shown = settings_of(lane.decoder or self._own)
+        for declared, name in zip(MIXED, (choice.thought_decoder, choice.answer_decoder), strict=True):
+            box = self.mixed[declared.name]
+            show_decoders(box, ("", *MIXABLE), name, tr("As under Decoding"))
+            box.setAccessibleDescription(tr(declared.explanation))
+            self._titled[box].setVisible(can_mix(decoders))
+        for flag, is_on in zip(self.flags.values(), (choice.rescue, choice.verify), strict=True):
+            flag.setChecked(is_on)
+            flag.setVisible(can_mix(decoders) and choice.denoises)
+        shown = choice.settings
         for setting in SAMPLER:
             is_own = setting.name in lane.changes
             self._cells[setting.name].setVisible(setting.name in shown)
@@ -197,14 +235,21 @@ class LaneEditor(QFrame):
     def _edit(self) -> None:
         if self._filling:
             return
-        decoder = self.decoder.currentData() or ""
-        shown, changes = settings_of(decoder or self._own), {}
+        chosen = {name: box.currentData() for name, box in (*self.mixed.items(), (DECODER.name, self.decoder))}
+        flags = {name: flag.isChecked() for name, flag in self.flags.items()}
+        choice = self._fitting(DecodingChoice.read(chosen | flags))
+        changes: dict[str, Any] = choice.changes
+        decoder, shown = changes.pop(DECODER.name, ""), choice.settings
         for setting in SAMPLER:
             if self.ticks[setting.name].isChecked() and setting.name in shown:
                 value, known = self.boxes[setting.name].value(), self._lane.changes.get(setting.name)
                 # One with more decimals than the box shows stays as it is.
                 changes[setting.name] = value if known is None or round(known, setting.decimals) != value else known
         self.changed.emit(replace(self._lane, decoder=decoder, changes=changes))
+
+    def _fitting(self, choice: DecodingChoice) -> DecodingChoice:
+        """What comes of a choice with the lane's model; itself while that is not known."""
+        return choice.among(self._decoders) if self._decoders else choice
 
 
 def _chooser(name: str) -> ChoiceBox:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from PySide6.QtCore import QSize, Signal, Slot
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
+from app.design.choice_box import ChoiceBox
 from app.design.controls import FocusGroup, button, label, restyle
 from app.design.prompt_field import PromptField
 from app.design.suggestion_bar import SuggestionBar
 from app.design.text_field import refusal
-from app.settings.fields import ChoiceBox
 from app.system.i18n import tr
 
 MOST_LINES = 3

@@ -57,11 +57,18 @@ def about_drawings(rng: random.Random) -> dict[str, Scene]:
     return found
 
 
-def reading_note(model: LoadedModel) -> str:
-    """What of a conversation a model does not read, in a sentence; empty where it reads all."""
+def reading_note(model: LoadedModel, carries: bool = False) -> str:
+    """What of a conversation a model does not read, in a sentence; empty where it reads all.
+
+    carries: whether a message without pictures is sent with the last ones.
+    """
     if not model.reads_history and not model.reads_system:
+        if carries:
+            return tr("This model reads only your last message, and the last picture with it")
         return tr("This model reads only your last message: nothing before it, no system prompt")
     if not model.reads_history:
+        if carries:
+            return tr("This model reads the system prompt, and your last message with the last picture")
         return tr("This model reads the system prompt and your last message, nothing between them")
     return "" if model.reads_system else tr("This model does not read the system prompt")
 

@@ -16,7 +16,7 @@ from engine.tasks.decisions.answers import DOUBT, LabelRead, TypedAnswer, answer
 from engine.tasks.decisions.calibration import LabelledRead
 from engine.tasks.decisions.questions import Question
 from engine.tasks.decisions.results import RowResult
-from engine.tasks.decisions.table import CsvTable, label_column, labels_of
+from engine.tasks.decisions.table import CsvTable, TableState, label_column, labels_of
 
 RowFilter = Literal["all", "doubt", "wrong"]
 LITTLE_MASS = 0.5  # of the probability on the options, below which an answer is in doubt, too
@@ -51,7 +51,7 @@ class RowBoard:
     """
 
     def __init__(
-        self, table: CsvTable, states: Sequence[str], questions: Sequence[Question], temperature: float = 1.0
+        self, table: CsvTable, states: Sequence[TableState], questions: Sequence[Question], temperature: float = 1.0
     ) -> None:
         self.table, self.states, self.questions = table, states, tuple(questions)
         self.temperature = temperature

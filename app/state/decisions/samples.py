@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import random
+from dataclasses import dataclass, replace
 from functools import cache
+from typing import TYPE_CHECKING
 
 from app.state.decisions.drafts import QuestionDraft
 from app.state.decisions.sheet import QuestionSheet
 from engine.tasks.decisions.examples import suggestions, table
 from engine.tasks.decisions.questions import Question
 from engine.tasks.decisions.table import LABEL, CsvTable, TableRow
+
+if TYPE_CHECKING:
+    from engine.tasks.drawings import Scene
 
 LONGEST_TITLE = 48  # characters
 ROWS = 200  # of the table
@@ -43,6 +48,16 @@ class Sample:
 def samples() -> tuple[Sample, ...]:
     """All of them, the one to begin with first."""
     return tuple(Sample(state, questions) for state, questions in suggestions())
+
+
+def drawing_sample(rng: random.Random) -> tuple[Scene, tuple[Question, ...]]:
+    """A drawing and a question of each type about it, the choice held out of training."""
+    from engine.tasks import drawings  # Pillow, which most starts do without
+
+    drawn = drawings.sample_decision(rng, "test", kind="shape")
+    texts = [drawings.KINDS[kind][0](rng, drawn.scene) for kind in ("presence", "count")]
+    asked = (*drawn.asked, *(drawings.as_decision(rng, drawn.scene, text[0]) for text in texts if text is not None))
+    return drawn.scene, tuple(replace(one.question, name=one.family) for one in asked)
 
 
 def sample_table() -> tuple[tuple[Question, ...], CsvTable]:

@@ -6,8 +6,9 @@ import functools
 from collections.abc import Sequence
 
 from PySide6.QtCore import QObject, Signal, Slot
-from PySide6.QtWidgets import QCheckBox, QComboBox, QGridLayout, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QGridLayout, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
+from app.design.choice_box import ChoiceBox
 from app.design.controls import FlowLayout, FocusGroup, Hairline, button, label
 from app.state.sudoku.solve_frame import SolveFrame
 from app.sudoku.words import bin_tip, bin_title, figures
@@ -103,10 +104,10 @@ class Column(QWidget):
         explanation = tr("Off, the model writes all 81 cells and may get a given wrong. On, it cannot change them.")
         self.clamp.setAccessibleDescription(explanation)
         self.clamp.setToolTip(explanation)
-        self.adapter = QComboBox()
+        self.adapter = ChoiceBox()
         self.adapter.setAccessibleName(tr("Adapter"))
         self.adapter.setAccessibleDescription(tr("A small addition to the loaded model's weights"))
-        self.adapter.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.adapter.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.adapter.setMinimumContentsLength(10)
         self.adapter_title = label(tr("Adapter"), "setting")
         self.figures = FrameFigures()

@@ -1,12 +1,11 @@
 """From an image's pixels to the patches that the tower reads: resized to a budget, cut, with values from 0 to 1.
 
-The size keeps the image's proportions, and is the largest whose *tiles* (one soft token each, ``pooling_kernel_size``
-patches a side) are whole and within the budget. Values equal those of transformers' image processor.
+The size keeps the image's proportions, and is the largest whose *tiles* (``ImageCost``; ``pooling_kernel_size`` patches
+a side) are whole and within the budget. Values equal those of transformers' image processor.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +15,7 @@ from PIL import Image
 from torch import Tensor
 
 from engine.config import VisionConfig
+from engine.pictures import ImageCost
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,20 +31,6 @@ class Patches:
     columns: int
 
 
-def tiles(width: int, height: int, config: VisionConfig, image_tokens: int) -> tuple[int, int]:
-    """Rows and columns of soft tokens that an image of so many pixels takes; their product is at most the budget."""
-    side = config.tile_size
-    factor = math.sqrt(image_tokens * side**2 / (height * width))
-    rows, columns = (math.floor(factor * length / side) for length in (height, width))
-    # A side too short for one tile: its proportion is beyond 1 to the budget, and the other takes all there is.
-    return (rows, columns) if rows and columns else (1, image_tokens) if columns else (image_tokens, 1)
-
-
-def soft_tokens(width: int, height: int, config: VisionConfig, image_tokens: int) -> int:
-    """Tokens that an image of so many pixels takes in a prompt, without the two that it stands between."""
-    return math.prod(tiles(width, height, config, image_tokens))
-
-
 def patches(pixels: NDArray[np.uint8], config: VisionConfig, image_tokens: int) -> Patches:
     """An image (H, W, 3), RGB, as the tower reads it.
 
@@ -52,7 +38,8 @@ def patches(pixels: NDArray[np.uint8], config: VisionConfig, image_tokens: int) 
         image_tokens: the budget, most soft tokens that it may take.
     """
     height, width = pixels.shape[:2]
-    rows, columns = (count * config.pooling_kernel_size for count in tiles(width, height, config, image_tokens))
+    tiles = ImageCost(config.tile_size).tiles(width, height, image_tokens)
+    rows, columns = (count * config.pooling_kernel_size for count in tiles)
     patch = config.patch_size
     wanted = columns * patch, rows * patch
     if wanted != (width, height):

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Generator
+from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import functional_call
 
 from engine.config import VisionConfig
-from engine.memory.footprint import image_pass
+from engine.memory.footprint import image_pass, lent_bytes
 from engine.memory.plan import spare_bytes
-from engine.models.vision.preprocess import patches, soft_tokens
+from engine.models.vision.preprocess import patches
 from engine.models.vision.tower import VisionTower
-from engine.pictures import Picture, pixels
+from engine.pictures import ImageCost, Picture, pixels
+
+T = TypeVar("T")
 
 MOST_KEPT = 32  # pictures; one of 1120 tokens has 6 MB at the 26B
 
@@ -21,8 +25,8 @@ MOST_KEPT = 32  # pictures; one of 1120 tokens has 6 MB at the 26B
 class ImageReader:
     """A network's tower, with what it made of pictures.
 
-    On a card the tower's weights are in the computer's memory, and lent to the card while a picture is read; where
-    there is too little room for that, the processor reads it.
+    On a card the tower's weights are in the computer's memory, and lent to the card layer by layer while a picture is
+    read; where there is too little room for that, the processor reads it.
     """
 
     def __init__(self, tower: VisionTower, device: torch.device) -> None:
@@ -33,30 +37,42 @@ class ImageReader:
     def config(self) -> VisionConfig:
         return self._tower.config
 
-    def cost(self, width: int, height: int, image_tokens: int) -> int:
-        """Tokens of a prompt that an image of so many pixels takes, with the two that it stands between."""
-        return soft_tokens(width, height, self.config, image_tokens) + 2
+    @property
+    def cost(self) -> ImageCost:
+        """The tokens that an image takes."""
+        return ImageCost(self.config.tile_size)
 
     @staticmethod
     def key(picture: Picture, image_tokens: int) -> str:
         """What its rows are known by."""
         return f"{picture.digest}/{image_tokens}"
 
-    @torch.inference_mode()
     def rows(self, picture: Picture, image_tokens: int) -> Tensor:
         """The rows (n, H) of a picture on the CPU, n at most ``image_tokens``.
 
         Raises:
             SafelightError: it is damaged, or longer than the positions that the model knows.
         """
+        return drained(self.reading(picture, image_tokens))
+
+    @torch.inference_mode()
+    def reading(self, picture: Picture, image_tokens: int) -> Generator[None, None, Tensor]:
+        """As ``rows``, which it comes to; pauses before each layer."""
         key = self.key(picture, image_tokens)
         if key not in self._kept:
             cut = patches(pixels(picture), self.config, image_tokens)
-            device = self._place(image_tokens)
-            weights = {name: tensor.to(device) for name, tensor in self._tower.state_dict().items()}
-            given = cut.values[None].to(device), cut.rows, cut.columns
-            found: Tensor = functional_call(self._tower, weights, given)
-            self._kept[key] = found[0].cpu()
+            tower, device = self._tower, self._place(image_tokens)
+
+            def lent(module: nn.Module, *given: Any) -> Tensor:
+                weights = {name: tensor.to(device) for name, tensor in module.state_dict().items()}
+                found: Tensor = functional_call(module, weights, given)
+                return found
+
+            x, rope = tower.embedded(cut.values[None].to(device), cut.rows, cut.columns, lent)
+            for block in tower.layers:
+                yield
+                x = lent(block, x, rope)
+            self._kept[key] = tower.projected(x, cut.rows, cut.columns, lent)[0].cpu()
             if len(self._kept) > MOST_KEPT:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
@@ -64,7 +80,17 @@ class ImageReader:
 
     def _place(self, image_tokens: int) -> torch.device:
         """Where an image of this budget is read."""
-        weights = self._tower.state_dict().values()
-        held = sum(tensor.nbytes for tensor in weights) + image_pass(self.config, 4, image_tokens)
+        weights = sum(tensor.nbytes for tensor in self._tower.state_dict().values())
+        held = lent_bytes(self.config, weights, 4) + image_pass(self.config, 4, image_tokens)
         has_room = self._device.type == "cpu" or spare_bytes(self._device) > held
         return self._device if has_room else torch.device("cpu")
+
+
+def drained(reading: Generator[None, None, T]) -> T:
+    """What a generator comes to."""
+    while True:
+        try:
+            next(reading)
+        except StopIteration as end:
+            found: T = end.value
+            return found

@@ -5,6 +5,9 @@ Images of one size go through it as a batch; those of several sizes in turn. All
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
 import torch
 from torch import Tensor, nn
 
@@ -84,6 +87,16 @@ class VisionBlock(nn.Module):
         return out
 
 
+Call: TypeAlias = Callable[..., Tensor]
+"""Takes a module and what it is given; whoever reads an image a layer at a time may have the weights elsewhere."""
+
+
+def plainly(module: nn.Module, *given: Any) -> Tensor:
+    """What a module makes of what it is given."""
+    found: Tensor = module(*given)
+    return found
+
+
 class VisionTower(nn.Module):
     """Tower and projector: patches to rows that take the place of token embeddings as they are, unscaled.
 
@@ -118,17 +131,26 @@ class VisionTower(nn.Module):
         Raises:
             SafelightError: a side is longer than the positions that the model knows.
         """
+        x, rope = self.embedded(values, rows, columns)
+        for block in self.layers:
+            x = block(x, rope)
+        return self.projected(x, rows, columns)
+
+    def embedded(
+        self, values: Tensor, rows: int, columns: int, call: Call = plainly
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """What goes into the first layer (B, P, H), and the rotations that all of them take. Raises as ``forward``."""
         if max(rows, columns) > (most := self.config.position_embedding_size):
             raise SafelightError(
                 f"the image is {columns} x {rows} patches; this model knows {most} along a side: use fewer image tokens"
             )
         places = torch.cartesian_prod(torch.arange(rows), torch.arange(columns)).flip(-1).to(values.device)
-        x = self.patch_embedder(values, places)
-        rope = self._rope(places, x.dtype)
-        for block in self.layers:
-            x = block(x, rope)
-        out: Tensor = self.projection(self.projection_norm(self._pooled(x, rows, columns)))
-        return out
+        x = call(self.patch_embedder, values, places)
+        return x, self._rope(places, x.dtype)
+
+    def projected(self, x: Tensor, rows: int, columns: int, call: Call = plainly) -> Tensor:
+        """What comes out of the last layer (B, P, H) -> soft tokens (B, tiles, text_size)."""
+        return call(self.projection, self.projection_norm(self._pooled(x, rows, columns)))
 
     def _rope(self, places: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Cosines and sines (P, 2, D/2) of columns and rows (P, 2)."""
@@ -143,6 +165,7 @@ class VisionTower(nn.Module):
         pooled: Tensor = cut.mean(dim=(2, 4)).flatten(1, 2).to(x.dtype)  # the reference rounds here
         wide = pooled.float() * self.config.hidden_size**0.5
         if self.std_bias is not None and self.std_scale is not None:
-            wide = (wide - self.std_bias.float()) * self.std_scale.float()
+            bias, scale = (part.to(wide.device).float() for part in (self.std_bias, self.std_scale))
+            wide = (wide - bias) * scale
         rounded: Tensor = wide.to(x.dtype)
         return rounded

@@ -43,7 +43,7 @@ def no_key(_origin: str) -> None:
     """No server has a key."""
 
 
-NO_PICTURES = "pictures are not sent to models on other machines; remove them, or choose a model on this one"
+BLIND = "this model reads text alone; remove the pictures, or choose a model that sees"
 
 
 class RemoteBackend:
@@ -162,8 +162,8 @@ class RemoteBackend:
         message = details = ""
         run: RemoteRun | None = None
         try:
-            if request.pictures:
-                raise SafelightError(NO_PICTURES)
+            if request.pictures and not self.capabilities.images:
+                raise SafelightError(BLIND)
             run = RemoteRun(request, self._require_model(), self._recorder, self._news)
             yield from run.steps()
         except GeneratorExit:

@@ -105,7 +105,7 @@ class Calls:
     def asking(
         self, url: str, body: Any, accept: str, check: Check = no_check, seconds: float | None = None
     ) -> Iterator[Exchange]:
-        """The answer to a GET, or to a POST of ``body`` as JSON, once its head is there and says 200.
+        """The answer to a GET, or to a POST of ``body`` (bytes, or else JSON), once its head is there and says 200.
 
         Raises:
             RemoteError: it does not come, or says something else.
@@ -126,12 +126,12 @@ class Calls:
         with self._in_words():
             exchange = Exchange(
                 url,
-                self._headers(accept, body is not None),
+                self._headers(accept, body),
                 check,
                 seconds=seconds,
                 stall=self.patience.stall,
                 connect=self.patience.connect,
-                body=None if body is None else json.dumps(body).encode(),
+                body=body if body is None or isinstance(body, bytes) else json.dumps(body).encode(),
                 uses_proxies=not self.address.is_near,
             )
             exchange.__enter__()
@@ -152,10 +152,10 @@ class Calls:
             pass
         return bytes(found[:ERROR_BYTES])
 
-    def _headers(self, accept: str, has_body: bool) -> dict[str, str]:
+    def _headers(self, accept: str, body: Any) -> dict[str, str]:
         sent = {"User-Agent": AGENT, "Accept": accept, "Accept-Encoding": "identity"}
-        if has_body:
-            sent["Content-Type"] = "application/json"
+        if body is not None:
+            sent["Content-Type"] = "application/octet-stream" if isinstance(body, bytes) else "application/json"
         if self.key:
             if len(self.key) > LONGEST_KEY or not self.key.isascii() or not self.key.isprintable() or " " in self.key:
                 raise problems.KeyRefusedError(

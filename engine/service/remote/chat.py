@@ -19,17 +19,19 @@ from engine.errors import SafelightError, Sentence
 from engine.events import Event, GenerationFinished, PrefillFinished, TextArrived
 from engine.files import parse_json
 from engine.hub.wire import Exchange
+from engine.pictures import Picture, data_url
 from engine.service.remote import problems
 from engine.service.remote.address import RemoteAddress
 from engine.service.remote.discovery import ServerKind
 from engine.service.remote.problems import WIRE_ERRORS, RemoteError
 from engine.service.remote.sse import EventReader
 from engine.service.requests import RunRequest
-from engine.text.message import Message
+from engine.text.message import Message, image_digests, in_parts
 from engine.text.output_format import OutputFormat
 
 MOST_TEXT = 2**21  # characters of an answer, its thinking and its tool calls together
 MOST_CALLS = 128  # of tools in one answer
+MOST_SIDE = 2_048  # pixels of a picture that is sent; models look at fewer
 LARGEST_SEED = 2**31 - 1  # that every server takes
 STREAM, WHOLE = "text/event-stream", "application/json"
 
@@ -38,11 +40,12 @@ Reason = Literal["eos", "length", "cancelled"]
 
 
 def body_of(request: RunRequest, messages: tuple[Message, ...], model: str, kind: ServerKind) -> dict[str, Any]:
-    """The request as it is sent."""
-    config = request.config
+    """The request as it is sent. Slow where there are pictures."""
+    config, shown = request.config, image_digests(messages)
+    urls = {picture.digest: url_of(picture) for picture in request.pictures if picture.digest in shown}
     body: dict[str, Any] = {
         "model": model,
-        "messages": [plain_message(message) for message in messages],
+        "messages": [plain_message(message, urls) for message in messages],
         "max_tokens": config.max_new_tokens,
         "stream": True,
         "stream_options": {"include_usage": True},
@@ -96,9 +99,19 @@ def _vllm_arguments(config: GenerationConfig) -> dict[str, int]:
     return found
 
 
-def plain_message(message: Message) -> dict[str, Any]:
-    """With the arguments of tool calls as the text that they are on the wire."""
-    sent = dict(message)
+def url_of(picture: Picture) -> str:
+    """A picture as any server takes it: some read no WebP, and turn none upright."""
+    return data_url(picture, MOST_SIDE, is_exact=True)
+
+
+def plain_message(message: Message, urls: Mapping[str, str]) -> dict[str, Any]:
+    """As it is on the wire: images are URLs, here by their digests, and the arguments of tool calls text."""
+    sent = dict(in_parts(message))
+    if isinstance(parts := sent["content"], list):
+        images = iter([{"url": urls[image["digest"]]} for image in message["images"]])
+        sent["content"] = [
+            {"type": "image_url", "image_url": next(images)} if part["type"] == "image" else part for part in parts
+        ]
     if calls := sent.get("tool_calls"):
         sent["tool_calls"] = [
             {**call, "function": {**call["function"], "arguments": _written(call["function"].get("arguments"))}}

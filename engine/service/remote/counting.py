@@ -10,25 +10,26 @@ from engine.service.remote.calls import Calls, Check, no_check
 from engine.service.remote.chat import plain_message
 from engine.service.remote.discovery import ServerKind
 from engine.service.remote.problems import RemoteError
-from engine.text.message import Message
+from engine.text.message import Message, with_images
 
 BYTES_PER_TOKEN = 3.5  # of prose in UTF-8, rather too few than too many
 TOKENS_PER_MESSAGE = 5  # turn marks
+TOKENS_PER_IMAGE = 1_000  # of models at large, rather too many than too few
 
 
 def estimate(messages: Sequence[Message]) -> int:
     """About how many tokens these have; nobody is asked."""
     size = sum(len(str(message.get("content", "")).encode("utf-8", "replace")) for message in messages)
-    return round(size / BYTES_PER_TOKEN) + TOKENS_PER_MESSAGE * (len(messages) + 1)
+    return round(size / BYTES_PER_TOKEN) + TOKENS_PER_MESSAGE * (len(messages) + 1) + _of_images(messages)
 
 
 def count(calls: Calls, kind: ServerKind, messages: Sequence[Message], *, check: Check = no_check) -> int:
-    """As vLLM counts them; about, with any other server, and where it does not answer."""
+    """As vLLM counts them; about, with any other server, and where it does not answer. Images always about."""
     if kind != "vllm":
         return estimate(messages)
     body: dict[str, Any] = {
         "model": calls.address.model,
-        "messages": [plain_message(message) for message in messages],
+        "messages": [plain_message(with_images(message, ()), {}) for message in messages],
         "add_generation_prompt": True,
     }
     try:
@@ -36,4 +37,10 @@ def count(calls: Calls, kind: ServerKind, messages: Sequence[Message], *, check:
     except RemoteError:
         return estimate(messages)
     found = raw.get("count") if isinstance(raw, dict) else None
-    return found if type(found) is int and 0 <= found <= MOST_POSITIONS else estimate(messages)
+    if type(found) is not int or not 0 <= found <= MOST_POSITIONS:
+        return estimate(messages)
+    return found + _of_images(messages)
+
+
+def _of_images(messages: Sequence[Message]) -> int:
+    return TOKENS_PER_IMAGE * sum(len(message.get("images", ())) for message in messages)

@@ -16,6 +16,7 @@ from engine.service.remote.problems import RemoteError
 
 ServerKind = Literal["safelight", "vllm", "openai"]
 MOST_MODELS = 10_000
+_SIGHT = ("image", "vision", "multimodal")
 _CONTEXTS = ("max_model_len", "context_length", "max_context_length", "loaded_context_length")
 
 
@@ -26,6 +27,7 @@ class RemoteModel:
     address: RemoteAddress  # with the model's name; ``str`` of it is what it is loaded by
     kind: ServerKind
     context: int = 0  # tokens; 0 where the server does not say
+    sees: bool | None = None  # pictures; None where the server does not say
 
     @property
     def id(self) -> str:
@@ -85,11 +87,12 @@ def models_of(calls: Calls, check: Check = no_check) -> tuple[RemoteModel, ...]:
     listed = raw.get("data") if isinstance(raw, dict) else None
     if not isinstance(listed, list) or len(listed) > MOST_MODELS:
         raise problems.strange(calls.address)
-    found = (_model(one, calls.address) for one in listed)
+    beside = raw.get("models")  # llama.cpp tells there what its models can
+    found = (_model(one, calls.address, beside if isinstance(beside, list) else []) for one in listed)
     return tuple(model for model in found if model is not None)
 
 
-def _model(raw: Any, address: RemoteAddress) -> RemoteModel | None:
+def _model(raw: Any, address: RemoteAddress, beside: list[Any]) -> RemoteModel | None:
     """A model of the list; None for what has no usable name."""
     name = raw.get("id") if isinstance(raw, dict) else None
     if not isinstance(name, str) or not name:
@@ -100,7 +103,17 @@ def _model(raw: Any, address: RemoteAddress) -> RemoteModel | None:
         return None
     owner = raw.get("owned_by")
     kind: ServerKind = owner if owner in ("safelight", "vllm") else "openai"
-    return RemoteModel(named, kind, _context(raw))
+    told = (_sees(one) for one in (raw, *beside) if isinstance(one, dict) and name in (one.get("id"), one.get("name")))
+    return RemoteModel(named, kind, _context(raw), next((one for one in told if one is not None), None))
+
+
+def _sees(raw: dict[str, Any]) -> bool | None:
+    """Whether a model takes pictures, as llama.cpp, LM Studio, Mistral and OpenRouter say it; None without a word."""
+    able, made = raw.get("capabilities"), raw.get("architecture")
+    if isinstance(able, dict) and isinstance(able.get("vision"), bool):
+        return bool(able["vision"])
+    inputs = made.get("input_modalities") if isinstance(made, dict) else able
+    return any(name in inputs for name in _SIGHT) if isinstance(inputs, list) else None
 
 
 def _context(raw: dict[str, Any]) -> int:

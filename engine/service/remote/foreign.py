@@ -14,12 +14,12 @@ from engine.service.capabilities import Capabilities
 from engine.service.remote import chat, counting, systemone
 from engine.service.remote.calls import Calls, Check
 from engine.service.remote.discovery import RemoteModel
-from engine.service.remote.problems import RemoteError
+from engine.service.remote.problems import RefusedError, RemoteError
 from engine.service.replies import AdapterChanged, LoadedModel
 from engine.service.requests import AdapterRequest, InfluenceRequest, RunRequest
 from engine.tasks.decisions.questions import Decision
 from engine.text.context_window import fit
-from engine.text.message import Message
+from engine.text.message import Message, image_digests, image_of
 from engine.text.reply import Reply
 from engine.trace.header import ModelIdentity, TraceHeader
 
@@ -49,8 +49,14 @@ class ForeignModel:
         body = chat.body_of(request, messages, self._model.id, self._model.kind)
         url = self._calls.address.base + "/chat/completions"
         reader = chat.ChatReader(self._calls.address)
-        with self._calls.asking(url, body, f"{chat.STREAM}, {chat.WHOLE}", check) as answer:
-            yield from reader.read(answer)
+        try:
+            with self._calls.asking(url, body, f"{chat.STREAM}, {chat.WHOLE}", check) as answer:
+                yield from reader.read(answer)
+        except RefusedError as error:
+            if self._model.sees or not image_digests(messages):
+                raise
+            pattern = "{why} Perhaps its model sees no pictures, which it does not tell: begin a conversation without."
+            raise RemoteError(Sentence(pattern, why=_sentence(error.sentence))) from error
 
     def _decide(
         self, request: RunRequest, decision: Decision, check: Check
@@ -61,8 +67,9 @@ class ForeignModel:
             )
         system = ({"role": "system", "content": decision.instructions},) if decision.instructions else ()
         asked = {"role": "user", "content": _asked(decision)}
-        yield self._header(request, (*system, asked))
-        yield from systemone.decide(self._calls, decision, check)
+        images = {"images": tuple(map(image_of, request.pictures))} if request.pictures else {}
+        yield self._header(request, (*system, asked | images))
+        yield from systemone.decide(self._calls, decision, request.pictures, check)
 
     def _fitting(self, request: RunRequest, check: Check) -> tuple[Message, ...]:
         """The part of a conversation that fits the context, where that is known."""
@@ -76,10 +83,12 @@ class ForeignModel:
 
     def _header(self, request: RunRequest, messages: tuple[Message, ...]) -> TraceHeader:
         model = self._model
-        told = tuple({name: str(message.get(name, "")) for name in ("role", "content")} for message in messages)
+        told = tuple(
+            {name: message[name] for name in ("role", "content", "images") if name in message} for message in messages
+        )
         return TraceHeader(
             model=ModelIdentity(model.id, self.loaded.title, str(model.address), device=DEVICE),
-            prompt=told[-1]["content"] if told else request.text,
+            prompt=str(told[-1]["content"]) if told else request.text,
             config=request.config.replace(canvas_length=None),  # of its canvases nothing is told
             seed=request.seed,
             messages=told,
@@ -97,6 +106,11 @@ class ForeignModel:
 
     def measure(self, _request: InfluenceRequest) -> Influence:
         raise RemoteError(Sentence("The server at {where} can only chat.", where=self._calls.address.origin))
+
+
+def _sentence(said: str) -> str:
+    """What a server said, with an end."""
+    return said if said.endswith((".", "!", "?")) else f"{said}."
 
 
 def _asked(decision: Decision) -> str:
@@ -127,7 +141,7 @@ def _describe(model: RemoteModel, title: str, count: functools.partial[int], *, 
         context=model.context,
         kernels="vLLM" if model.kind == "vllm" else "",
         device_reason=Sentence("on the server {where}", where=model.address.origin),
-        capabilities=dataclasses.replace(CAPABILITIES, decisions=decides),
+        capabilities=dataclasses.replace(CAPABILITIES, decisions=decides, images=model.sees is not False),
         traits=TRAITS,
     )
 

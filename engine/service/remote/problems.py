@@ -29,6 +29,10 @@ class KeyRefusedError(RemoteError):
     """The server wants a key, or another one."""
 
 
+class RefusedError(RemoteError):
+    """The server does not do what it is asked, and says why."""
+
+
 def broken_off() -> RemoteError:
     """A stream that ended before the answer did."""
     return RemoteError(Sentence("The connection to the server broke off in the middle of the answer. Try again."))
@@ -112,8 +116,8 @@ def of_status(status: int, body: bytes, address: RemoteAddress) -> RemoteError:
             Sentence("The server at {where} is not ready, its model may still be loading: {said}", **known)
         )
     if status < 500:
-        return RemoteError(Sentence("The server at {where} refuses the request: {said}", **known))
-    return RemoteError(Sentence("The server at {where} failed: {said}", **known))
+        return RefusedError(Sentence("The server at {where} refuses the request: {said}", **known))
+    return RefusedError(Sentence("The server at {where} failed: {said}", **known))
 
 
 def said_in(body: bytes) -> str:

@@ -47,7 +47,8 @@ class RemoteRun:
         if isinstance(item, TraceHeader):
             model = self._model.loaded
             keep = self._request.keep
-            self._record = self._recorder.open(item, model.piece, model.is_special, model.decode, keep=keep)
+            texts, pictures = (model.piece, model.is_special, model.decode), self._request.pictures
+            self._record = self._recorder.open(item, *texts, pictures, keep=keep)
             if self._request.changes and self._request.source is not None:
                 self._record.copy(self._request.source, self._request.departure.block)
             yield from self._recorder.take_warnings()

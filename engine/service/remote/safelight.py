@@ -8,9 +8,10 @@ from collections.abc import Generator, Iterator, Sequence
 
 from engine.errors import SafelightError, Sentence
 from engine.events import Event, Influence
+from engine.pictures import Picture
 from engine.service.local import with_unmarked
 from engine.service.remote import problems
-from engine.service.remote.calls import Calls, Check
+from engine.service.remote.calls import Calls, Check, no_check
 from engine.service.remote.problems import WIRE_ERRORS, RemoteError
 from engine.service.replies import AdapterChanged, LoadedModel
 from engine.service.requests import AdapterRequest, InfluenceRequest, RunRequest
@@ -24,7 +25,7 @@ from engine.service.wire import (
     request_to_json,
 )
 from engine.tasks.decisions.questions import Decision
-from engine.text.message import Message
+from engine.text.message import Message, image_digests
 from engine.text.reply import read_reply
 from engine.text.tokenizer import Tokenizer
 from engine.text.tokenizer_file import FILE_BYTES
@@ -75,6 +76,7 @@ class SafelightModel:
     # ---------------------------------------------------------------- runs
 
     def read(self, request: RunRequest, check: Check) -> Generator[TraceHeader | Event, None, None]:
+        self._send(request.pictures, check)
         body = request_to_json(request)
         with self._calls.asking(self._url("run"), body, CONTENT_TYPE, check) as answer:
             if answer.headers.get("Content-Type", "").split(";")[0] != CONTENT_TYPE:
@@ -83,7 +85,10 @@ class SafelightModel:
             header = next(parts, None)
             if not isinstance(header, TraceHeader):
                 raise problems.broken_off()
-            if _options(header.decision) != _options(request.decision):
+            shown = {picture.digest for picture in request.pictures}
+            if _options(header.decision) != _options(request.decision) or not shown.issuperset(
+                image_digests(header.messages)
+            ):
                 raise problems.strange(self._calls.address)
             yield self._our(header)
             events = (part for part in parts if not isinstance(part, TraceHeader))
@@ -94,6 +99,20 @@ class SafelightModel:
                 )
             else:
                 yield from events
+
+    def _send(self, pictures: Sequence[Picture], check: Check = no_check) -> None:
+        """Send what the server does not have of them: most are there from the turn before."""
+        if not pictures:
+            return
+        raw = self._calls.post_json(
+            self._url("pictures/missing"), {"digests": [picture.digest for picture in pictures]}, check
+        )
+        missing = raw.get("missing") if isinstance(raw, dict) else None
+        if not isinstance(missing, list):
+            raise problems.strange(self._calls.address)
+        for picture in pictures:
+            if picture.digest in missing:
+                self._calls.post_json(self._url("pictures"), picture.data, check, self._calls.patience.answer)
 
     def _parts(self, pieces: Iterator[bytes]) -> Iterator[TraceHeader | Event]:
         """What the stream holds, until it says that the run is over.
@@ -131,6 +150,7 @@ class SafelightModel:
         return found
 
     def measure(self, request: InfluenceRequest, /) -> Influence:
+        self._send(request.trace.pictures)
         body, seconds = influence_request_to_json(request), self._calls.patience.measure
         return influence_from_json(self._calls.post_json(self._url("measure"), body, seconds=seconds))
 

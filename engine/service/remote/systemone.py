@@ -14,8 +14,10 @@ import numpy as np
 
 from engine.config import MOST_POSITIONS
 from engine.events import Event, GenerationFinished, PrefillFinished, SlotsRead
+from engine.pictures import Picture
 from engine.service.remote import problems
 from engine.service.remote.calls import Calls, Check, no_check
+from engine.service.remote.chat import url_of
 from engine.service.remote.problems import RemoteError
 from engine.tasks.decisions.forms import question_to_json
 from engine.tasks.decisions.questions import Decision, Option, Question, Score, YesNo
@@ -35,14 +37,17 @@ def is_offered(calls: Calls, check: Check = no_check) -> bool:
         return False
 
 
-def decide(calls: Calls, decision: Decision, check: Check) -> Iterator[Event]:
-    """A decision's events.
+def decide(calls: Calls, decision: Decision, pictures: Sequence[Picture], check: Check) -> Iterator[Event]:
+    """The events of a decision, which may be about pictures.
 
     Raises:
         RemoteError: the server does not decide it.
     """
     asked, names = time.monotonic(), _names(decision.questions)
-    raw = calls.post_json(_url(calls), _body(decision, names, calls.address.model), check, calls.patience.answer)
+    body = _body(decision, names, calls.address.model)
+    if pictures:
+        body["images"] = [url_of(picture) for picture in pictures]
+    raw = calls.post_json(_url(calls), body, check, calls.patience.answer)
     seconds = time.monotonic() - asked
     found = [_logprobs(raw, name, question) for name, question in zip(names, decision.questions, strict=True)]
     if None in found:

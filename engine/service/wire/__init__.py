@@ -8,6 +8,8 @@ A server speaks it under these paths (``engine/server/dialect.py``):
     GET   /safelight/v1/tokenizer      its tokenizer.json as it is, packed where gzip is accepted; the ETag is the
                                        model's fingerprint. ``Tokenizer.from_folder`` reads it, within its bounds
     POST  /safelight/v1/tokens/count   {"messages": …} to {"tokens": …}
+    POST  /safelight/v1/pictures       a picture's file as it is, to {"digest": …}; before a run shows it
+    POST  /safelight/v1/pictures/missing   {"digests": …} to {"missing": …}, those that are to be sent
     POST  /safelight/v1/run            a request (``request``) to a stream of replies, framed and checked as in a trace
                                        file (``stream``); who leaves cancels the run within a step
     POST  /safelight/v1/measure        influence (``measurement``)
@@ -25,6 +27,7 @@ from engine.service.wire.measurement import (
     influence_to_json,
 )
 from engine.service.wire.model import DIALECT, model_from_json, model_to_json
+from engine.service.wire.pictures import digests_from_json
 from engine.service.wire.request import messages_from_json, request_from_json, request_to_json
 from engine.service.wire.source import source_from_json, source_to_json
 from engine.service.wire.stream import CONTENT_TYPE, Ended, ReplyReader, ReplyWriter, decode_event, encode_event
@@ -36,6 +39,7 @@ __all__ = [
     "ReplyReader",
     "ReplyWriter",
     "decode_event",
+    "digests_from_json",
     "encode_event",
     "influence_from_json",
     "influence_request_from_json",

@@ -16,6 +16,7 @@ from engine.errors import SafelightError
 from engine.events import Influence
 from engine.service.requests import InfluenceRequest
 from engine.service.wire.fields import fields, items, real, tokens, whole
+from engine.service.wire.pictures import FindPicture, none_sent
 from engine.service.wire.source import source_from_json, source_to_json
 from engine.trace.format import MOST_BLOCKS, MOST_NUMBER, MOST_TOP
 from engine.types import Tokens
@@ -39,14 +40,14 @@ def influence_request_to_json(request: InfluenceRequest) -> dict[str, Any]:
     }
 
 
-def influence_request_from_json(raw: Any) -> InfluenceRequest:
+def influence_request_from_json(raw: Any, find: FindPicture = none_sent) -> InfluenceRequest:
     """
     Raises:
         SafelightError: it is none.
     """
     raw = fields(raw, "a measurement", _ASKED, _ASKED)
     return InfluenceRequest(
-        source_from_json(raw["source"]),
+        source_from_json(raw["source"], find),
         whole(raw, "block", 0, MOST_BLOCKS - 1),
         tuple(tokens(raw, "canvas", MOST_CANVAS)),
         whole(raw, "position", 0, MOST_CANVAS - 1),

@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from typing import Any, NoReturn, get_args
 
 from engine.catalog import PromptFormat, Taught, Traits
-from engine.config import MOST_CANVAS, MOST_POSITIONS, MOST_THREADS, MOST_TOKENS, is_decoder
+from engine.config import MOST_CANVAS, MOST_POSITIONS, MOST_THREADS, MOST_TILE, MOST_TOKENS, is_decoder
 from engine.errors import SafelightError
+from engine.pictures import ImageCost
 from engine.service.capabilities import Capabilities
 from engine.service.replies import LoadedModel
 from engine.service.wire.fields import fields, flag, items, reading, real, string, whole
@@ -32,7 +33,8 @@ def model_to_json(model: LoadedModel) -> dict[str, Any]:
     """The facts; not where its files lie."""
     plain = {name: getattr(model, name) for name in (*_REST[2:], *_TEXTS, *_FLAGS, "adapter")}
     nested = {name: dataclasses.asdict(getattr(model, name)) for name in ("defaults", "capabilities", "traits")}
-    return {"dialect": DIALECT, **plain, **nested, "decoders": list(model.decoders)}
+    tile = None if model.image_cost is None else model.image_cost.tile
+    return {"dialect": DIALECT, **plain, **nested, "decoders": list(model.decoders), "image_tile": tile}
 
 
 def model_from_json(raw: Any, path_or_id: str) -> LoadedModel:
@@ -47,6 +49,7 @@ def model_from_json(raw: Any, path_or_id: str) -> LoadedModel:
     if raw["dialect"] != DIALECT:
         raise SafelightError("the server speaks another dialect of Safelight's; update both")
     raw = fields(raw, "the model", None, _FIELDS)
+    able, cost = _capabilities(raw["capabilities"]), _image_cost(raw)
     with reading("the model"):
         defaults, _ = read_config(raw["defaults"])
     return LoadedModel(
@@ -59,7 +62,8 @@ def model_from_json(raw: Any, path_or_id: str) -> LoadedModel:
         context=whole(raw, "context", 1, MOST_POSITIONS),
         threads=whole(raw, "threads", 0, MOST_THREADS),
         adapter=None if raw["adapter"] is None else string(raw, "adapter", MOST_NAME),
-        capabilities=_capabilities(raw["capabilities"]),
+        image_cost=cost if able.images else None,
+        capabilities=dataclasses.replace(able, images=able.images and cost is not None),
         traits=_traits(raw["traits"]),
         decoders=_decoders(raw),
         title=string(raw, "title", MOST_NAME),
@@ -86,8 +90,13 @@ def _capabilities(raw: Any) -> Capabilities:
     names = [field.name for field in dataclasses.fields(Capabilities)]
     known = {name: raw[name] for name in names if name in fields(raw, "capabilities", None)}
     runs = whole(known, "parallel_runs", 1, MOST_RUNS, 1)
-    flags = {name: flag(known, name) for name in names if name not in ("parallel_runs", "images")}
-    return Capabilities(**flags, parallel_runs=runs)  # pictures are not sent
+    flags = {name: flag(known, name) for name in names if name != "parallel_runs"}
+    return Capabilities(**flags, parallel_runs=runs)
+
+
+def _image_cost(raw: dict[str, Any]) -> ImageCost | None:
+    """None of a blind model, and of older servers, which take no pictures."""
+    return None if raw.get("image_tile") is None else ImageCost(whole(raw, "image_tile", 1, MOST_TILE))
 
 
 def _decoders(raw: dict[str, Any]) -> tuple[str, ...]:

@@ -3,15 +3,15 @@
     chat           messages, config, seed, think, reserve, tools, output_format, adapter
     puzzle         messages, config, seed, think, reserve, tools, adapter
     completion     text, config, seed, output_format, adapter
-    decision       decision, config, seed, adapter
+    decision       decision, pictures, config, seed, adapter
     fork           source, changes, adapter; the rest is the source's
     infill         source, marks, seed, adapter
 
 ``config`` has a ``GenerationConfig``'s fields; those left out have its defaults. ``changes`` and ``marks`` are as in a
 trace's header, as are ``decision`` and ``output_format``, which may be null; ``messages`` and ``tools`` are as chat
-templates take them. ``adapter`` is null for whichever is attached,
-an empty text for none. The run's id and whether its trace is kept are the receiver's to choose; the end of the
-connection cancels.
+templates take them. ``adapter`` is null for whichever is attached, an empty text for none. ``pictures``, and the images
+of messages, name by their digests what was sent before. The run's id and whether its trace is kept are the receiver's
+to choose; the end of the connection cancels.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from engine.config import LARGEST_SEED, MOST_POSITIONS
 from engine.errors import SafelightError, quoted
 from engine.service.requests import RunKind, RunRequest
 from engine.service.wire.fields import fields, flag, items, reading, string, whole
+from engine.service.wire.pictures import FindPicture, digests_from_json, none_sent, sent_before, shown_in
 from engine.service.wire.source import source_from_json, source_to_json
 from engine.tasks.decisions.forms import decision_from_json, decision_to_json
-from engine.text.message import Message
+from engine.text.message import Message, read_images
 from engine.text.output_format import OutputFormat
 from engine.trace.header import MOST_NAME, read_changes, read_config, read_marks
 
@@ -36,7 +37,7 @@ _FIELDS: dict[RunKind, tuple[str, ...]] = {
     "chat": (*_CHAT, "output_format"),
     "puzzle": _CHAT,
     "completion": ("kind", "text", "config", "seed", "output_format", "adapter"),
-    "decision": ("kind", "decision", "config", "seed", "adapter"),
+    "decision": ("kind", "decision", "pictures", "config", "seed", "adapter"),
     "fork": ("kind", "source", "changes", "adapter"),
     "infill": ("kind", "source", "marks", "seed", "adapter"),
 }
@@ -48,7 +49,7 @@ _NEEDED: dict[RunKind, tuple[str, ...]] = {
     "fork": ("source", "changes"),
     "infill": ("source", "marks", "seed"),
 }
-_MESSAGE = ("role", "content", "tool_calls", "reasoning_content", "name", "tool_call_id")
+_MESSAGE = ("role", "content", "tool_calls", "reasoning_content", "name", "tool_call_id", "images")
 
 
 def request_to_json(request: RunRequest) -> dict[str, Any]:
@@ -72,15 +73,16 @@ def request_to_json(request: RunRequest) -> dict[str, Any]:
         "marks": [dataclasses.asdict(mark) for mark in request.marks],
         "decision": None if request.decision is None else decision_to_json(request.decision),
         "output_format": None if request.output_format is None else request.output_format.to_json(),
+        "pictures": [picture.digest for picture in request.pictures],
     }
-    return {name: whole_request[name] for name in _FIELDS[request.kind]}
+    return {name: whole_request[name] for name in _FIELDS[request.kind] if name != "pictures" or request.pictures}
 
 
-def request_from_json(raw: Any) -> RunRequest:
+def request_from_json(raw: Any, find: FindPicture = none_sent) -> RunRequest:
     """A request with an id and a cancel flag of its own. Whether it fits the model is not looked at.
 
     Raises:
-        SafelightError: it is none; the sentence names the field.
+        SafelightError: it is none, or shows a picture that is not there; the sentence names the field.
     """
     kind = _kind(raw)
     raw = fields(raw, f"a run of kind {kind}", _FIELDS[kind], _NEEDED[kind])
@@ -89,18 +91,20 @@ def request_from_json(raw: Any) -> RunRequest:
         adapter = string(raw, "adapter", MOST_NAME)
     with reading("the run"):
         if kind == "fork":
-            return dataclasses.replace(_fork(raw), adapter=adapter)
+            return dataclasses.replace(_fork(raw, find), adapter=adapter)
         seed = whole(raw, "seed", 0, LARGEST_SEED)
         if kind == "infill":
             marks = read_marks(items(raw, "marks", MOST_CHANGES))
             if not marks:
                 raise SafelightError("an infill's marks are empty; mark at least one span")
-            return dataclasses.replace(RunRequest.infill(source_from_json(raw["source"]), marks, seed), adapter=adapter)
+            source = source_from_json(raw["source"], find)
+            return dataclasses.replace(RunRequest.infill(source, marks, seed), adapter=adapter)
         config, unknown = read_config(raw["config"])
     if unknown:
         raise SafelightError(f"the settings {quoted(', '.join(unknown), 200)} are not known here; leave them out")
     if kind == "decision":
-        return RunRequest(kind, (), config, seed, adapter=adapter, decision=decision_from_json(raw["decision"]))
+        decision, pictures = decision_from_json(raw["decision"]), sent_before(digests_from_json(raw, "pictures"), find)
+        return RunRequest(kind, (), config, seed, adapter=adapter, decision=decision, pictures=pictures)
     messages = () if kind == "completion" else messages_from_json(raw["messages"])
     tools = items(raw, "tools", MOST_TOOLS)
     if not all(isinstance(tool, dict) for tool in tools):
@@ -116,6 +120,7 @@ def request_from_json(raw: Any) -> RunRequest:
         text=string(raw, "text", MOST_CHARACTERS),
         output_format=None if raw.get("output_format") is None else OutputFormat.from_json(raw["output_format"]),
         adapter=adapter,
+        pictures=shown_in(messages, find),
     )
 
 
@@ -139,11 +144,11 @@ def _kind(raw: Any) -> RunKind:
     raise SafelightError(f"a run's kind must be one of {', '.join(_FIELDS)}, not {quoted(given)}")
 
 
-def _fork(raw: Any) -> RunRequest:
+def _fork(raw: Any, find: FindPicture) -> RunRequest:
     changes = read_changes(items(raw, "changes", MOST_CHANGES))
     if not changes:
         raise SafelightError("a fork's changes are empty; change something")
-    return RunRequest.fork(source_from_json(raw["source"]), changes)
+    return RunRequest.fork(source_from_json(raw["source"], find), changes)
 
 
 def _message(raw: Any) -> Message:
@@ -152,6 +157,7 @@ def _message(raw: Any) -> Message:
         if name == "tool_calls":
             if not all(isinstance(call, dict) for call in items(raw, name, MOST_TOOLS)):
                 raise SafelightError("a message's tool_calls must be a list of objects")
-        else:
+        elif name != "images":
             string(raw, name, MOST_CHARACTERS)
-    return dict(raw)
+    images = {"images": read_images(raw["images"], raw["content"])} if "images" in raw else {}
+    return {**raw, **images}

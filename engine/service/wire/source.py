@@ -16,6 +16,7 @@ import numpy as np
 from engine.errors import SafelightError
 from engine.events import CanvasCommitted, CanvasStarted
 from engine.service.wire.fields import fields, items, reading, tokens, whole
+from engine.service.wire.pictures import FindPicture, none_sent, shown_in
 from engine.trace.codec import COMMITTED
 from engine.trace.format import MOST_ANSWER, MOST_BLOCKS, MOST_HEADER, MOST_POSITIONS, MOST_STEPS
 from engine.trace.header import TraceHeader
@@ -40,10 +41,10 @@ def source_to_json(source: Recording) -> dict[str, Any]:
     return {"header": json.loads(source.header.to_json()), "committed": blocks}
 
 
-def source_from_json(raw: Any) -> Trace:
+def source_from_json(raw: Any, find: FindPicture = none_sent) -> Trace:
     """
     Raises:
-        SafelightError: it is no recorded run.
+        SafelightError: it is no recorded run, or shows a picture that is not there.
     """
     raw = fields(raw, "the source", ("header", "committed"), ("header", "committed"))
     header = _header(raw["header"])
@@ -51,7 +52,7 @@ def source_from_json(raw: Any) -> Trace:
     blocks = [_committed(block, place) for place, block in enumerate(items(raw, "committed", MOST_BLOCKS))]
     if sum(len(event.tokens) for event in blocks) > MOST_ANSWER:
         raise SafelightError(f"the source has more than {MOST_ANSWER:,} tokens, the most that a run has")
-    trace = Trace(header=header)
+    trace = Trace(header=header, pictures=shown_in(header.messages, find))
     for event in blocks:
         if len(event.tokens) != length or not 0 <= event.text_length <= length:
             raise SafelightError(f"the source has a canvas that is not of {length} tokens, as its header says")

@@ -61,7 +61,7 @@ def question_file_from_json(raw: Any) -> QuestionFile:
     if unknown:
         raise SafelightError(f"there is no field {quoted(unknown[0])}; there are {', '.join(OWN)}")
     if raw.get("images"):
-        raise SafelightError("images are not taken; ask about text")
+        raise SafelightError("images in a file of questions are not read; leave them out, and give them beside it")
     temperature = raw.get("temperature", 1.0)
     calibration = Calibration.from_json(temperature) if isinstance(temperature, Mapping) else None
     return QuestionFile(

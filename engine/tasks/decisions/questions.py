@@ -82,7 +82,7 @@ class Decision:
     Several that are not asked jointly are for a model elsewhere alone, whose server takes them apart.
 
     Args:
-        state: the text that the questions are about.
+        state: the text that the questions are about; it may be empty where they are about pictures.
         instructions: what comes before it, as a system message.
         is_joint: the questions are asked together, numbered from ``first``; otherwise each by itself.
         repeats: reads with fresh noise that follow the first one where an answer is in doubt.
@@ -96,8 +96,6 @@ class Decision:
     repeats: int = 0
 
     def __post_init__(self) -> None:
-        if not self.state.strip():
-            raise SafelightError("the state is empty; give the text that the questions are about")
         if not self.questions:
             raise SafelightError("there is no question; ask at least one")
 

@@ -1,4 +1,4 @@
-"""Tables to decide row by row: CSV as spreadsheets write it, which text of a row is the state, which is a label.
+"""Tables to decide row by row: CSV as spreadsheets write it, which cells are the state, which is a label.
 
 Rows are counted as a spreadsheet shows them: the header is row 1.
 """
@@ -9,13 +9,14 @@ import csv
 import hashlib
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 
 from engine import files
 from engine.errors import SafelightError, quoted
+from engine.pictures import Picture, read_picture
 from engine.tasks.decisions.questions import OneOf, Question, YesNo
 
 TABLE_BYTES = 64 * 2**20
@@ -24,6 +25,7 @@ MOST_COLUMNS = 256
 MOST_CELL = 100_000  # characters
 DELIMITERS = (",", ";", "\t")
 STATE_COLUMNS = ("state", "text")
+PICTURE_COLUMNS = ("picture", "image")
 LABEL = "_label"  # behind a question's name
 YES, NO = ("yes", "y", "true", "1"), ("no", "n", "false", "0")
 
@@ -42,7 +44,7 @@ class TableRow:
 
 @dataclass(frozen=True)
 class CsvTable:
-    """A table without its empty rows. ``digest`` is that of the file, as hex digits."""
+    """A table without its empty rows. ``name`` is its path, ``digest`` that of the file as hex digits."""
 
     name: str
     columns: tuple[str, ...]
@@ -105,41 +107,78 @@ def table_from(data: bytes, name: str) -> CsvTable:
     return CsvTable(name, columns, tuple(rows), _shown(delimiter), hashlib.sha256(data).hexdigest())
 
 
-def states_of(table: CsvTable, wanted: str | None = None) -> tuple[str, ...]:
+@dataclass(frozen=True)
+class TableState:
+    """What the questions about a row are about: a text, a picture, or both. ``picture`` is its path from ``folder``."""
+
+    text: str
+    picture: str = ""
+    folder: Path = Path()
+
+    def pictures(self) -> tuple[Picture, ...]:
+        """The picture, read now; none where none is named.
+
+        Raises:
+            SafelightError: it is outside the folder, which a table from elsewhere has no say in; it cannot be read, is
+                too large or damaged.
+        """
+        if not self.picture:
+            return ()
+        path = PureWindowsPath(self.picture)  # tells more of what leads elsewhere than a POSIX path does
+        if path.drive or path.root or ".." in path.parts:
+            raise SafelightError(
+                f"the picture {quoted(self.picture)} is not below the table's folder; put it there, and write its path "
+                "from there"
+            )
+        return (read_picture(self.folder / self.picture),)
+
+
+def states_of(table: CsvTable, wanted: str | None = None, pictures: str | None = None) -> tuple[TableState, ...]:
     """The state of each row.
 
     Args:
         wanted: a column, or a template such as ``{name} has {coins} coins.``; None: the column "state", "text", or the
-            only one.
+            only one; with pictures none of these need be there. An empty text: no column, where there are pictures.
+        pictures: the column that names a picture's file in some rows or all, by its path from the table's folder.
 
     Raises:
-        SafelightError: a column is missing, or a state is empty; the sentence names it.
+        SafelightError: a column is missing, or a row has neither text nor picture; the sentence names it.
     """
+    shown = None if pictures is None else table.column(pictures)
+    pieces = _pieces_of(table, wanted, shown)
+    used = [piece for piece in pieces if isinstance(piece, int)]
+    states, folder = [], Path(table.name).parent
+    for row in table.rows:
+        text = "".join(row.cells[piece] if isinstance(piece, int) else piece for piece in pieces)
+        named = "" if shown is None else row.cells[shown].strip()
+        if not named and not any(row.cells[place].strip() for place in used):
+            where = " and ".join(quoted(table.columns[place]) for place in (*used, *([] if shown is None else [shown])))
+            raise SafelightError(
+                f"{table.name}, row {row.number}: the state is empty ({where}); fill it, or remove the row"
+            )
+        states.append(TableState(text, named, folder))
+    return tuple(states)
+
+
+def _pieces_of(table: CsvTable, wanted: str | None, pictures: int | None) -> Sequence[str | int]:
+    """What the text of a state is put together of: texts and the indices of columns; as in ``states_of``."""
+    if wanted == "" and pictures is not None:
+        return []
     if wanted is None:
-        wanted = next((name for name in STATE_COLUMNS if name in table.columns), None)
-        if wanted is None and len(table.columns) > 1:
+        found = next((table.columns.index(name) for name in STATE_COLUMNS if name in table.columns), None)
+        if found is not None:
+            return [found]
+        if pictures is not None:
+            return []
+        if len(table.columns) > 1:
             raise SafelightError(
                 f"{table.name} has no column state or text; say which one the questions are about: "
                 f"{', '.join(map(quoted, table.columns[:20]))}"
             )
-    if wanted is None or wanted in table.columns:
-        place = 0 if wanted is None else table.columns.index(wanted)
-        used, states = [place], [row.cells[place] for row in table.rows]
-    elif "{" in wanted:
-        pieces = _pieces(table, wanted)
-        used = [piece for piece in pieces if isinstance(piece, int)]
-        states = [
-            "".join(row.cells[piece] if isinstance(piece, int) else piece for piece in pieces) for row in table.rows
-        ]
-    else:
-        table.column(wanted)
-    for row in table.rows:
-        if not any(row.cells[place].strip() for place in used):
-            where = " and ".join(quoted(table.columns[place]) for place in used)
-            raise SafelightError(
-                f"{table.name}, row {row.number}: the state is empty ({where}); fill it, or remove the row"
-            )
-    return tuple(states)
+        return [0]
+    if wanted not in table.columns and "{" in wanted:
+        return _pieces(table, wanted)
+    return [table.column(wanted)]
 
 
 def label_column(table: CsvTable, question: Question) -> int | None:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import random
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.tasks.drawings.asking import KINDS, MAX_QUESTION, ask
+from engine.tasks.decisions import facts
+from engine.tasks.drawings.asking import KINDS, MAX_QUESTION, Asked, ask
 from engine.tasks.drawings.cells import CELL_KINDS, DIGITS, FIRST, cells, deciding_cells
+from engine.tasks.drawings.deciding import COUNTS, DECIDED_KINDS, as_decision
 from engine.tasks.drawings.drawing import SIDE, draw
 from engine.tasks.drawings.rules import solve
 from engine.tasks.drawings.scene import COLOURS, SHAPES, DrawnShape, Number, Scene, random_scene
@@ -20,6 +23,8 @@ from engine.tasks.drawings.scene import COLOURS, SHAPES, DrawnShape, Number, Sce
 __all__ = [
     "CELL_KINDS",
     "COLOURS",
+    "COUNTS",
+    "DECIDED_KINDS",
     "DIGITS",
     "FIRST",
     "HELD_OUT_ONE_IN",
@@ -28,17 +33,20 @@ __all__ = [
     "SHAPES",
     "SIDE",
     "SUGGESTED",
+    "DrawingDecision",
     "DrawingExample",
     "DrawnShape",
     "Number",
     "Scene",
     "Split",
+    "as_decision",
     "cells",
     "check",
     "deciding_cells",
     "draw",
     "is_held_out",
     "sample",
+    "sample_decision",
     "solve",
 ]
 
@@ -56,7 +64,15 @@ class DrawingExample:
     """A drawing and questions about it, each with its answer."""
 
     scene: Scene
-    asked: tuple[tuple[str, str], ...]
+    asked: tuple[Asked, ...]
+
+
+@dataclass(frozen=True)
+class DrawingDecision:
+    """A drawing and typed questions about it; the family of each is its kind."""
+
+    scene: Scene
+    asked: tuple[facts.Asked, ...]
 
 
 def check(scene: Scene, question: str, answer: str) -> bool:
@@ -75,13 +91,25 @@ def is_held_out(scene: Scene, question: str) -> bool:
 
 def sample(rng: random.Random, split: Split, questions: int = 1, kind: str | None = None) -> DrawingExample:
     """A random drawing with so many questions of a split, of the given kind or of any."""
+    return DrawingExample(*_sample(rng, split, questions, kind, tuple(KINDS)))
+
+
+def sample_decision(rng: random.Random, split: Split, questions: int = 1, kind: str | None = None) -> DrawingDecision:
+    """The same with typed questions, of the given one of ``DECIDED_KINDS`` or of any of them."""
+    scene, asked = _sample(rng, split, questions, kind, DECIDED_KINDS)
+    return DrawingDecision(scene, tuple(as_decision(rng, scene, question) for question, _ in asked))
+
+
+def _sample(
+    rng: random.Random, split: Split, questions: int, kind: str | None, kinds: Collection[str]
+) -> tuple[Scene, tuple[Asked, ...]]:
     for _ in range(_MAX_TRIES):
         scene = random_scene(rng)
-        asked: list[tuple[str, str]] = []
+        asked: list[Asked] = []
         for _ in range(4 * questions):
-            one = ask(rng, scene) if kind is None else KINDS[kind][0](rng, scene)
+            one = ask(rng, scene, kinds) if kind is None else KINDS[kind][0](rng, scene)
             if one is not None and is_held_out(scene, one[0]) == (split == "test"):
                 asked.append(one)
             if len(asked) == questions:
-                return DrawingExample(scene, tuple(asked))
+                return scene, tuple(asked)
     raise RuntimeError(f"no drawing for the {split} split")

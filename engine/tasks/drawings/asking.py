@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from engine.tasks.drawings.rules import APART
 from engine.tasks.drawings.scene import COLOURS, SHAPES, DrawnShape, Scene
@@ -101,11 +101,12 @@ KINDS: dict[str, tuple[Callable[[random.Random, Scene], Asked | None], float]] =
 _RARELY = 0.1  # with a number: the weight of what is about shapes alone
 
 
-def ask(rng: random.Random, scene: Scene) -> Asked:
-    """A random question about a scene, with its answer."""
+def ask(rng: random.Random, scene: Scene, kinds: Collection[str] = KINDS) -> Asked:
+    """A random question about a scene, with its answer, of the given kinds; "count" must be among them."""
     weights = {
         kind: weight * (_RARELY if scene.number is not None and kind not in ("number", "colour") else 1.0)
         for kind, (_, weight) in KINDS.items()
+        if kind in kinds
     }
     while True:  # things can always be counted
         (kind,) = rng.choices(list(weights), list(weights.values()))

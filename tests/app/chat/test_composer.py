@@ -15,10 +15,11 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QLineEdit, QPushButton,
 from pytestqt.qtbot import QtBot
 
 from app.bridge.background import Background
-from app.chat.composer.attachments import MOST_FILES, local_files
+from app.chat.composer.attachments import MOST_FILES
 from app.chat.composer.composer import Composer
 from app.chat.composer.history import PromptHistory
 from app.chat.composer.text_files import LIMIT, decode, read_text_file, size_in_words
+from app.design.drops import local_files
 from app.design.suggestion_bar import SuggestionBar
 from app.design.text_field import LONGEST, LONGEST_LINE, MOST_LINES, fits
 from app.state.chat.attachment import Attachment

@@ -20,7 +20,7 @@ from app.pictures.thumb import PictureThumb
 from app.pictures.window import PictureWindow
 from app.state.chat.counting import PromptCount
 from engine.pictures import Picture
-from engine.text.message import image_of
+from engine.text.message import image_digests, image_of
 from tests.engine.drawn import picture
 from tests.fake_engine import FakeEngine
 
@@ -134,8 +134,8 @@ def test_the_model_is_shown_what_was_dropped(chat: ChatController, fake: FakeEng
     composer.send.click()
     assert composer.hint.text() == "Write what to do with the picture."
     composer.set_text("What is it?")
-    assert composer.pictures.chips[0].facts.text() == "60 × 20 · 282 tokens"
-    qtbot.waitUntil(lambda: composer.meter.fit is not None and composer.meter.fit.tokens == 3 + 282)
+    assert composer.pictures.chips[0].facts.text() == "60 × 20 · 254 tokens"
+    qtbot.waitUntil(lambda: composer.meter.fit is not None and composer.meter.fit.tokens == 3 + 254)
     assert sent(chat, qtbot, composer.send.click) == (RED,)
     assert composer.pictures.pictures == ()
     assert fake.configs[-1].image_tokens == 280
@@ -150,18 +150,26 @@ def test_the_model_is_shown_what_was_dropped(chat: ChatController, fake: FakeEng
     assert [len(one.pictures) for one in (first, last)] == [1, 0]
 
 
-def test_a_model_that_reads_no_history_is_shown_no_earlier_picture(
-    chat: ChatController, red: str, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+def test_a_question_to_a_model_that_reads_no_history_takes_the_last_picture_along(
+    chat: ChatController, red: str, tmp_path: Path, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = chat._context.model
     assert model is not None
-    monkeypatch.setattr(chat._context, "model", dataclasses.replace(model, reads_history=False))
+    monkeypatch.setattr(chat._context, "model", dataclasses.replace(model, reads_history=False, reads_system=False))
     put(qtbot, chat.page.composer, red)
     chat.page.composer.set_text("What is it?")
     assert sent(chat, qtbot, chat.page.composer.send.click) == (RED,)
-    assert [message.get("images") for message in chat._pending()] == [None, None, None]
+    assert [image_digests([message]) for message in chat._pending()] == [(), (), (RED.digest,)]
     chat.page.composer.set_text("And now?")
-    assert sent(chat, qtbot, chat.page.composer.send.click) == ()
+    assert sent(chat, qtbot, chat.page.composer.send.click) == (RED,)
+    qtbot.waitUntil(lambda: len(thumbs(chat)) == 2)
+    assert chat.page.composer.hint.text() == "This model reads only your last message, and the last picture with it"
+    (tmp_path / "blue.png").write_bytes(BLUE.data)
+    put(qtbot, chat.page.composer, str(tmp_path / "blue.png"))
+    for question in ("And this?", "And again?"):
+        chat.page.composer.set_text(question)
+        assert sent(chat, qtbot, chat.page.composer.send.click) == (BLUE,)
+    assert [len(turn.pictures) for turn in chat._session.chat.turns] == [1, 1, 1, 1]
 
 
 def test_a_message_shows_its_picture_and_opens_it(chat: ChatController, red: str, qtbot: QtBot) -> None:

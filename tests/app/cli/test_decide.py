@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 import engine
-from app.cli import decide_table, deciding
+from app.cli import decide_table, deciding, skills_drawings
 from app.cli.main import main
 from engine.tasks.decisions.question_file import read_question_file
+from engine.tasks.drawings import COLOURS, DrawnShape, Scene
 from tests.app.cli.deciding_backend import MASS, DecidingBackend
 
 Capture = pytest.CaptureFixture[str]
@@ -94,6 +95,64 @@ def test_one_text_as_json(capsys: Capture, backend: DecidingBackend) -> None:
     assert not request.keep
     _, out, _ = run(capsys, "mail: 0.8", *ASK, "--json", "--temperature", "0.5")
     assert json.loads(out)["answers"]["urgent"]["noul"] == pytest.approx(0.64 / 0.68)
+
+
+def test_an_image_is_decided_about_with_a_text_or_alone(capsys: Capture, tmp_path: Path) -> None:
+    drawn = [tmp_path / "red.png", tmp_path / "blue.png"]
+    for place, colour in zip(drawn, ("red", "blue"), strict=True):
+        place.write_bytes(skills_drawings.picture_of(Scene((250, 250, 250), (circle(colour),))).data)
+    ask = ["--yes-no", "Is there a red circle?", "--choice", "What colour is the circle?", "--option", "red"]
+    ask += ["--option", "blue", "--score", "How many circles are there?", "--level", "none", "--level", "one"]
+    ask += ["--repeat", "0", "--json"]
+
+    def decided(*more: object) -> dict[str, Any]:
+        code, out, err = run(capsys, *more, *ask)
+        assert (code, err) == (0, "")
+        record = json.loads(out)
+        assert record["model"] == engine.SIGHT  # where there are images
+        found: dict[str, Any] = record["answers"]
+        return found
+
+    red, blue = (decided("--image", one) for one in drawn)
+    assert red != blue  # it was seen
+    assert decided("--image", drawn[0], "") == red
+    assert decided("--image", drawn[0], "A drawing.") != red
+    drawn[0].write_bytes(drawn[0].read_bytes()[:-30])
+    code, out, err = run(capsys, "--image", drawn[0], *ASK)
+    assert (code, out) == (2, "")
+    assert "'red.png' is damaged" in one_line(err)
+    code, _, err = run(capsys, "--image", drawn[1], *ASK, "--model", engine.DECIDER)
+    assert code == 2
+    assert "cannot see images" in one_line(err)
+
+
+def test_a_table_of_pictures_has_a_reason_for_each_that_cannot_be_read(
+    capsys: Capture, tmp_path: Path, monkeypatch: Patch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("pics").mkdir()
+    for colour in ("red", "blue"):
+        drawn = skills_drawings.picture_of(Scene((250, 250, 250), (circle(colour),)))
+        Path(f"pics/{colour}.png").write_bytes(drawn.data)
+    Path("pics/broken.png").write_bytes(drawn.data[:-30])
+    names = ["pics/red.png", "pics/none.png", "pics/broken.png", "../x.png", "pics/blue.png"]
+    Path("in.csv").write_text("\n".join(["image,red_label", *(f"{name},yes" for name in names)]))
+    asked = ["--csv", "in.csv", "--image-column", "image", "--yes-no", "Is there a red circle?", "--name", "red"]
+    code, out, err = run(capsys, *asked, "--out", "out.csv")
+    assert code == 0
+    assert "3 rows could not be decided" in one_line(err)
+    assert "% of 2 labelled rows right" in out
+    rows = cells_of(Path("out.csv"))
+    assert [row["image"] for row in rows] == names
+    assert [row["red_answer"] != "" for row in rows] == [True, False, False, False, True]
+    assert [row["error"] != "" for row in rows] == [False, True, True, True, False]
+    code, out, err = run(capsys, *asked, "--json", "--model", engine.DECIDER)
+    assert (code, out) == (2, "")
+    assert "cannot see images" in one_line(err)
+
+
+def circle(colour: str) -> DrawnShape:
+    return DrawnShape("circle", colour, COLOURS[colour], 0.5, 0.5, 0.14, 0.0)
 
 
 def test_one_text_for_people(capsys: Capture, backend: DecidingBackend, tmp_path: Path) -> None:
@@ -311,6 +370,10 @@ def case(said: str, *arguments: object) -> Any:
         case("--instructions has 10001 characters", "x", *ASK, "--instructions", "a" * 10_001),
         case("--out is for tables; add --csv", "x", *ASK, "--out", "o.csv"),
         case("--calibrate is for tables", "x", *ASK, "--calibrate"),
+        case("none.png cannot be read", "--image", "none.png", *ASK),
+        case("--image-column is for tables", "x", *ASK, "--image-column", "image"),
+        case("--image is about one text", "--csv", "in.csv", "--image", "a.png", "--json", *ASK),
+        case("no column 'image'", "--csv", "in.csv", "--image-column", "image", "--json", *ASK),
         case("leave out TEXT and --file", "x", "--csv", "in.csv", "--json", *ASK),
         case("say where the answers go", "--csv", "in.csv", *ASK),
         case("none.csv is missing", "--csv", "none.csv", "--json", *ASK),

@@ -16,8 +16,8 @@ FAST = ["--max-steps", "2", "--max-new-tokens", "1"]
 Capture = pytest.CaptureFixture[str]
 
 
-def run(capsys: Capture, *arguments: str) -> tuple[int, str, str]:
-    code = main(["generate", "what?", *arguments, *FAST])
+def run(capsys: Capture, *arguments: str, prompt: str = "what?") -> tuple[int, str, str]:
+    code = main(["generate", prompt, *arguments, *FAST])
     out, err = capsys.readouterr()
     return code, out, err
 
@@ -35,6 +35,8 @@ def test_pictures_stand_before_the_prompt(capsys: Capture, tmp_path: Path) -> No
     assert larger["images"][0] > record["images"][0]
     plain = json.loads(run(capsys, "--model", str(folder), "--json")[1])
     assert "images" not in plain
+    alone = json.loads(run(capsys, "--model", str(folder), *shown, "--json", prompt="")[1])
+    assert alone["images"] == record["images"]
 
 
 def test_what_is_none_is_one_line(capsys: Capture, tmp_path: Path) -> None:

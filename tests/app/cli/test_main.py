@@ -18,7 +18,7 @@ import pytest
 import engine
 from app.cli import window
 from app.cli.main import main
-from engine.tasks import skills, sudoku
+from engine.tasks import drawings, skills, sudoku
 
 ROOT = Path(__file__).resolve().parents[3]
 PUZZLE = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
@@ -402,6 +402,18 @@ def test_held_out_decisions_are_scored_by_what_they_are_about_and_by_how_they_ar
     for refused in (["--count", "9"], ["--only", "add"], ["--steps", "3"]):
         code, out, err = run(capsys, "skills", "--decisions", *refused)
         assert (code, out, err.count("\n")) == (2, "", 1)
+
+
+def test_held_out_decisions_about_drawings_are_scored_by_kind(capsys: Capture) -> None:
+    code, out, err = run(capsys, "skills", "--drawings", "--decisions", "--count", "12", "--json")
+    record = json.loads(out)
+    assert (code, err, record["model"]) == (0, "", "safelight-sight")
+    groups = record["single"]["groups"]
+    assert {name: groups[name]["count"] for name in drawings.DECIDED_KINDS} == dict.fromkeys(drawings.DECIDED_KINDS, 2)
+    assert (record["single"]["count"], record["joint"]["count"]) == (12, 12)
+    for way in ("single", "joint"):
+        assert 0 <= record[way]["ece_after"] <= 1
+        assert 0 < record[way]["label_mass"] <= 1
 
 
 # --- bench --------------------------------------------------------------------------------------------------------

@@ -14,10 +14,12 @@ import torch
 
 from app.cli.main import main, parser
 from app.cli.options import QUANTIZATIONS
-from engine import SKILLS, kernels
+from engine import SKILLS, catalog, kernels
 from engine.memory import plan
 from engine.memory.device import choose
+from engine.models.gguf_import import import_gguf
 from engine.quant import PRECISIONS
+from tests.engine import gguf_files
 
 ROOT = Path(__file__).resolve().parents[3]
 PARTS = ["experts", "attention", "dense", "embedding", "other", "vision", "kv_cache", "activations", "workspace"]
@@ -51,6 +53,24 @@ def test_json_has_these_keys_and_adds_up(capsys: Capture) -> None:
     assert record["fits"] is (record["total_bytes"] <= record["free_bytes"]) is True
     assert (record["model"], record["context"], record["quantization"]) == ("26b-a4b", 8192, "int4")
     assert record["precision"] == PRECISIONS["int4"].as_dict()
+
+
+def test_a_gguf_file_is_planned_as_what_its_import_gives(tmp_path: Path, capsys: Capture) -> None:
+    file = gguf_files.tiny(tmp_path / "tiny.gguf", catalog.resolve(SKILLS))
+    options = ("--device", "cpu", "--quantization", "nf4", "--context", "100", "--json")
+    planned = json.loads(run(capsys, str(file), *options)[1])
+    assert list(tmp_path.iterdir()) == [file]
+    code, out, _ = run(capsys, str(file), "--device", "cpu")
+    assert (code, "Its import would write" in out, list(tmp_path.iterdir())) == (0, True, [file])
+    import_gguf(file, tmp_path / "made", "nf4", torch.device("cpu"))
+    imported = json.loads(run(capsys, str(tmp_path / "made"), *options)[1])
+    assert [planned[key] for key in ("precision", "context", "parts")] == [
+        imported[key] for key in ("precision", "context", "parts")
+    ]
+    assert planned["copy_bytes"] > imported["copy_bytes"] == 0
+    code, out, err = run(capsys, str(file), "--quantization", "none")
+    assert (code, out) == (2, "")
+    assert "a packed store needs a quantization; use auto, " in err
 
 
 def test_the_table_names_every_part_and_what_to_change(capsys: Capture) -> None:

@@ -65,6 +65,7 @@ def test_a_gguf_file_is_imported(tmp_path: Path, capsys: Capture) -> None:
     [
         (["quantize", "nowhere.gguf", "packed"], "there is no file nowhere.gguf"),
         (["quantize", SKILLS, "packed", "--tokenizer", SKILLS], "--tokenizer is for GGUF files"),
+        (["quantize", SKILLS, "packed", "--keep-vision"], "has no vision tower that could be kept"),
         (["quantize", "nowhere", "packed"], "there is no model at nowhere"),
         (["quantize", SKILLS], "the following arguments are required: DST"),
         (["quantize", SKILLS, "packed", "--to", "q3"], "invalid choice: 'q3'"),

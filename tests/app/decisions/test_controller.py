@@ -146,7 +146,12 @@ def test_rows_that_cannot_be_decided_say_why_and_the_others_go_on(
     assert board is not None
     assert board.failed == len(board)
     page.page.table.rows.choose(0)
-    assert page.page.table.detail.isVisible()
+    detail = page.page.table.detail
+    assert detail.isVisible()
+    assert detail.strip.y() == detail.state.parentWidget().y()  # beside the answers
+    page.page.resize(500, 700)
+    qtbot.waitUntil(lambda: detail.strip.y() > detail.state.parentWidget().y())
+    assert detail.state.width() > 400
     assert page.fitter.trust is None
     page.rows.open(tmp_path / "missing.csv")
     qtbot.waitUntil(page.page.table.problem.isVisible)

@@ -9,11 +9,14 @@ from dataclasses import fields
 import pytest
 from PySide6.QtCore import QSettings, Qt
 from PySide6.QtGui import QColor, QFontInfo, QFontMetricsF
-from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QPushButton, QStyleOptionComboBox, QVBoxLayout, QWidget
 
+from app.design.choice_box import ChoiceBox
 from app.design.fonts import canvas_font, px, set_text_percent, sized, text_percent, ui_font
 from app.design.stylesheet import apply_theme, chrome, stylesheet, system_theme
 from app.design.tokens import DARKROOM, PAPER, Theme, entropy_color, readable_on
+from app.player.player import Player
+from app.player.scrubber import Scrub
 from app.settings import store
 from app.window.appearance import Appearance
 
@@ -257,3 +260,30 @@ def test_text_on_screen_grows_at_once_and_stays_so(restored, qtbot, settings: QS
     assert [round(after / before) for before, after in zip(small, large, strict=True)] == [2, 2]
     assert store.read_preferences(settings).text_percent == 200
     assert Appearance(settings).preferences.text_percent == text_percent() == 200
+
+
+@pytest.mark.parametrize("percent", [80, 100, 200])
+def test_what_is_chosen_is_whole_or_ends_in_dots(restored, qtbot, percent):  # noqa: ARG001
+    set_text_percent(percent)
+    window = QWidget()
+    qtbot.addWidget(window)
+    window.setStyleSheet(chrome(DARKROOM))
+    scrub, narrow = Scrub([Player()]), ChoiceBox()
+    pace = scrub.pace
+    column = QVBoxLayout(window)
+    for part in (scrub, narrow):
+        column.addWidget(part)
+    narrow.addItem("diffusiongemma-26B-A4B-it at 127.0.0.1")
+    narrow.setFixedWidth(160)
+    window.show()
+
+    def drawn(box: ChoiceBox) -> str:
+        option = QStyleOptionComboBox()
+        box.initStyleOption(option)
+        return option.currentText
+
+    for place in range(pace.count()):
+        pace.setCurrentIndex(place)
+        assert drawn(pace) == pace.currentText()
+    assert drawn(narrow).endswith("…")
+    assert narrow.currentText().startswith(drawn(narrow)[:-1])

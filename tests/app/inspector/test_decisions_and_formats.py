@@ -106,6 +106,9 @@ def test_each_question_has_its_answer_after_the_reads_so_far(page: InspectorPage
             assert (f"of {count} reads" in row.facts.text()) == (count > 1)
         page.grab()
     page.player.go(5)
+    page.resize(1200, 1600)
+    assert page.answers.area.height() > page.answers._list.sizeHint().height()
+    assert all(row.height() == row.heightForWidth(row.width()) for row in rows)  # none is stretched
     assert page.answers.summary.text().startswith("After 3 of 3 reads")
     page.set_theme(PAPER)
     page.grab()
@@ -291,6 +294,7 @@ def test_neither_is_gone_on_from(open_context: Callable[..., AppContext], qtbot:
         assert why in inspector.going_on.refusal_to_fork(can=True)
         assert why in inspector.forks.run.toolTip()
         assert not inspector.forks.run.isEnabled()
+        assert why in inspector.forks.spans.run.toolTip()
         with pytest.raises(SafelightError, match=r"decision is read|fit a format"):
             RunRequest.infill(trace, (), 1)
     assert inspector.going_on.needed() is None
@@ -307,6 +311,9 @@ def test_a_run_that_rewrites_says_why_it_cannot_be_forked(
         inspector.page.open_trace(trace_of(dataclasses.replace(header(16, 50), config=config), verified()))
         why = inspector.going_on.refusal_to_fork(can=True)
         assert ("rewrites doubtful spans" in why) == bool(rewrites)
+        assert "rewrites" not in inspector.going_on.refusal_to_infill(can=True)
+        assert inspector.forks.run.toolTip() == why
+        assert inspector.forks.spans.run.toolTip() == inspector.going_on.refusal_to_infill(can=True)
 
 
 def test_a_served_request_says_what_it_is() -> None:

@@ -117,7 +117,8 @@ def test_typed_text_must_be_one_token(panel, player):
 
 
 def test_what_stands_in_the_way_is_said_and_nothing_is_asked(panel, qtbot):
-    panel.block("Load a model to go on from this run.")
+    for part in (panel, panel.spans):
+        part.block("Load a model to go on from this run.")
     assert not panel.run.isEnabled()
     assert not panel.spans.run.isEnabled()
     assert panel.run.toolTip() == "Load a model to go on from this run."

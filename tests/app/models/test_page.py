@@ -19,7 +19,7 @@ from PySide6.QtCore import QSettings, Qt
 from PySide6.QtWidgets import QAbstractButton, QFileDialog, QLineEdit, QMessageBox, QProgressBar
 from pytestqt.qtbot import QtBot
 
-import app.models.page
+import app.models.work
 import engine.hub.client
 from app.models import words
 from app.models.entries import Action
@@ -182,7 +182,7 @@ def test_closing_pauses(qtbot: QtBot, hub: Hub, page: ModelsPage, open_page: Cal
 def test_cancel_removes_and_asks_first_where_much_is_lost(
     qtbot: QtBot, hub: Hub, page: ModelsPage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(app.models.page, "WORTH_ASKING", 200_000)
+    monkeypatch.setattr(app.models.work, "WORTH_ASKING", 200_000)
     part, row = half(hub, qtbot, page), page.rows[REPO]
     press(qtbot, row, "cancel")
     assert answer(qtbot, page, "Keep") == "Remove what is here of Skills? This frees 0.2 MB."
@@ -205,7 +205,7 @@ def test_cancel_removes_and_asks_first_where_much_is_lost(
 
 def answer(qtbot: QtBot, page: ModelsPage, text: str) -> str:
     """Press a button of the question that is open; returns the question."""
-    box = page._question
+    box = page._work.question
     assert isinstance(box, QMessageBox)
     asked = box.text()
     made = next(made for made in box.buttons() if made.text() == text)
@@ -554,3 +554,11 @@ def test_every_control_has_a_name_and_the_keyboard_stays(qtbot: QtBot, hub: Hub,
     hub.gate.set()
     until(qtbot, row, "resume", "cancel")
     assert page.focusWidget() is row.buttons["resume"]
+
+
+def test_a_narrow_page_shows_all_of_its_buttons(page: ModelsPage) -> None:
+    page.resize(360, 600)
+    page.show()
+    frame = page.frame
+    for made in (frame.add_server, frame.add_file, frame.add):
+        assert made.mapTo(frame, made.rect().bottomRight()).x() < frame.viewport().width()

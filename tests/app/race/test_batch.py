@@ -105,6 +105,8 @@ def test_a_batch_fills_table_and_answers(
         "2  Safelight Skills · Block diffusion · Denoising steps at most: 2 steps",
     ]
     assert [row[1] for row in view.table.texts()] == ["0.0 % (0–66)", "0.0 % (0–66)"]  # of two that can be checked
+    page.page.resize(800, 600)
+    qtbot.waitUntil(lambda: view.table.horizontalScrollBar().maximum() == 0)
     model = view.answers.answers
     marks = [[model.index(row, lane).data() for lane in (1, 2)] for row in range(3)]
     assert marks == [["✗", "✗"], ["–", "–"], ["✗", "✗"]]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QLayout
 from pytestqt.qtbot import QtBot
 
 from app.context import AppContext
@@ -62,6 +64,15 @@ def test_lanes_are_added_changed_removed_and_remembered(qtbot: QtBot, page: Race
     editor.decoder.setCurrentIndex(0)
     editor.decoder.activated.emit(0)
     assert page.lanes.specs[2] == LaneSpec(SKILLS, "block_diffusion")  # that setting is not of this decoder
+    assert not editor.boxes["verify_rewrites"].isVisible()
+    thoughts = editor.mixed["thought_decoder"]
+    thoughts.setCurrentIndex(thoughts.findData("autoregressive"))
+    thoughts.activated.emit(thoughts.currentIndex())
+    editor.flags["verify"].click()
+    assert page.lanes.specs[2].changes == {"thought_decoder": "autoregressive", "verify": True}
+    assert editor.boxes["verify_rewrites"].isVisible()
+    assert bar.chips[2].text() == "3  Safelight Skills · Autoregressive, then Block diffusion"
+    assert bar.chips[2].toolTip() == "Decoding of thoughts: Autoregressive · Verify blocks"
     editor.duplicate.click()
     assert not bar.add.isVisible()
     assert not editor.duplicate.isEnabled()
@@ -71,10 +82,25 @@ def test_lanes_are_added_changed_removed_and_remembered(qtbot: QtBot, page: Race
     assert editor.isVisible()
     editor.close_button.click()
     assert not bar.chips[0].isChecked()
-    page.lanes.change(2, SHORT)
+    page.lanes.change(2, replace(SHORT, changes={"thought_decoder": "autoregressive", "verify": True, "window": 4}))
     page.lanes.remember()
     again = opened(qtbot, open_context())
     assert again.lanes.specs == page.lanes.specs
+
+
+def test_fields_are_seen_whole_and_on_a_low_page_alone(page: RaceController) -> None:
+    done, tabs = page.page.lanes.editor.close_button, page.page.tabs
+    page.page.layout().setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)  # as within a window
+    page.page.lanes.bar.chips[0].click()
+    assert tabs.isVisible()
+    assert done.visibleRegion().boundingRect() == done.rect()
+    page.page.resize(600, 480)
+    assert not tabs.isVisible()
+    page.page.resize(1000, 800)
+    assert tabs.isVisible()
+    page.page.resize(600, 480)
+    done.click()
+    assert tabs.isVisible()
 
 
 def test_a_race_fills_its_lanes_and_earlier_ones_are_shown_again(

@@ -14,8 +14,9 @@ from transformers.models.gemma4.modeling_gemma4 import Gemma4MultimodalEmbedder
 
 from engine.models.diffusion_gemma.layout import released_name
 from engine.models.vision.config import read_vision
-from engine.models.vision.preprocess import patches, soft_tokens
+from engine.models.vision.preprocess import patches
 from engine.models.vision.tower import VisionTower
+from engine.pictures import ImageCost
 from tests.engine.golden.reference import randomise_module
 
 TOLERANCE = 2e-4  # largest absolute error in fp32
@@ -88,7 +89,7 @@ def test_images_become_the_rows_that_transformers_makes_of_them(name: str) -> No
         assert torch.equal(cut.values, given["pixel_values"][number, :count])
         assert not given["pixel_values"][number, count:].any()
         rows = ours(cut.values[None], cut.rows, cut.columns)[0]
-        assert len(rows) == soft_tokens(*case.sizes[number], config, case.image_tokens)
+        assert len(rows) == ImageCost(config.tile_size).soft_tokens(*case.sizes[number], case.image_tokens)
         assert len(rows) == given["num_soft_tokens_per_image"][number]
         found.append(rows)
     assert expected.std() > 0.3  # an all-zero tower would agree with anything

@@ -38,9 +38,10 @@ collect_ignore_glob = [] if importlib.util.find_spec("triton") else ["test_*.py"
 
 
 if INTERPRETING and not collect_ignore_glob:
-    from tests.engine.kernels.interpreting import hasten  # needs Triton
+    from tests.engine.kernels.interpreting import hasten, know_e4m3_scales  # needs Triton
 
     hasten()
+    know_e4m3_scales()
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Collector | None:

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from engine.kernels.decode import E2M1_PTX, INT4_PTX, NF4_PTX, split_pairs
-from engine.quant import NF4, NVFP4, SCHEMES, Packed, unpack
+from engine.kernels.expert_w4a4 import REGROUP_PTX
+from engine.quant import NF4, NVFP4, SCHEMES, Packed, split_nibbles, unpack
 
 WORD = 0xFFFFFFFF
 
@@ -48,9 +49,9 @@ def fma_bf16x2(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
     return halves[0] | halves[1] << 16
 
 
-def run(ptx: str, inputs: list[Tensor]) -> list[Tensor]:
-    """Runs asm on words held in int64, inputs from $4 on; gives $0 .. $3."""
-    registers = {f"${4 + index}": words for index, words in enumerate(inputs)}
+def run(ptx: str, inputs: list[Tensor], outputs: int = 4) -> list[Tensor]:
+    """Runs asm on words held in int64, the inputs behind the outputs."""
+    registers = {f"${outputs + index}": words for index, words in enumerate(inputs)}
 
     def read(operand: str) -> Tensor:
         return registers[operand] if operand in registers else torch.full_like(inputs[0], int(operand, 0))
@@ -71,7 +72,7 @@ def run(ptx: str, inputs: list[Tensor]) -> list[Tensor]:
                 "prmt.b32": prmt,
                 "fma.rn.bf16x2": fma_bf16x2,
             }[opcode](*map(read, sources))
-    return [registers[f"${index}"] for index in range(4)]
+    return [registers[f"${index}"] for index in range(outputs)]
 
 
 @pytest.mark.parametrize(("scheme", "ptx"), [("int4-g32", INT4_PTX), ("int4-g64", INT4_PTX), ("nf4-g64", NF4_PTX)])
@@ -101,6 +102,16 @@ def test_ptx_decodes_e2m1_by_every_scale() -> None:
     small = (bits << 4).to(torch.int16).view(torch.bfloat16)
     low, high = (small[:, half : half + 2].repeat_interleave(4, dim=1) for half in (0, 2))  # four pairs of words each
     assert torch.equal(decoded(E2M1_PTX, codes, low, high), split_pairs(unpack(packed)))
+
+
+def test_ptx_regroups_codes() -> None:
+    """Of two neighbouring words, low halves lie in one word, inputs 0 4 1 5 2 6 3 7, and high halves in another."""
+    codes = torch.randint(256, (256, 32), generator=torch.Generator().manual_seed(2)).to(torch.uint8)
+    words = codes.view(torch.int32).long() & WORD  # (R, 8)
+    found = run(REGROUP_PTX, [words[:, 0::2], words[:, 1::2]], outputs=2)
+    nibbles = torch.stack([word >> 4 * place & 15 for word in found for place in range(8)], dim=-1)
+    usual = split_nibbles(codes).view(256, 2, 4, 2, 4)  # half of the tile, group of eight, half of that, place
+    assert torch.equal(nibbles.view(256, 4, 2, 4, 2), usual.permute(0, 2, 1, 4, 3).long())
 
 
 def decoded(ptx: str, codes: Tensor, low: Tensor, high: Tensor) -> Tensor:

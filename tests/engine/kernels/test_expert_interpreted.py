@@ -61,11 +61,11 @@ def test_experts_match_the_reference(
     scheme: str, chosen: Tensor, hidden: int, width: int, tiles: int, dtype: torch.dtype
 ) -> None:
     random = torch.Generator().manual_seed(len(chosen))
-    gate_up = pack(torch.randn(4, 2 * width, hidden, generator=random) * hidden**-0.5, SCHEMES[scheme])
+    gate_up = pack(torch.randn(4, 2 * width, hidden, generator=random) * hidden**-0.5, SCHEMES[scheme], matrices=2)
     down = pack(torch.randn(4, hidden, width, generator=random) * width**-0.5, SCHEMES[scheme])
     for packed in (gate_up, down):
-        if packed.row_scales is not None:  # as if each row came from a matrix of its own
-            packed.row_scales.mul_(torch.rand(packed.row_scales.shape, generator=random) + 0.5)
+        if packed.matrix_scales is not None:  # no two alike
+            packed.matrix_scales.mul_(torch.rand(packed.matrix_scales.shape, generator=random) + 0.5)
     x = torch.randn(len(chosen), hidden, generator=random).to(dtype)
     weights = torch.rand(chosen.shape, generator=random)
     got = experts(x, weights, chosen, gate_up, down, ProductBlocks(16, 64, 4, 1, tiles))

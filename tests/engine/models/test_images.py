@@ -8,12 +8,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine import GenerationFinished, Model, SafelightError, generate, load_model
+from engine import SIGHT, GenerationFinished, Model, SafelightError, generate, load_model
 from engine.layers.packed_linear import packed_weights
-from engine.models.folder import quantize
+from engine.models.folder import plan, quantize
 from engine.models.prompt import Prompt, with_image_tokens
 from engine.models.vision import reader
+from engine.models.vision.preprocess import patches
 from engine.models.vision.tower import VisionTower
+from engine.pictures import pixels
+from engine.quant import PRECISIONS
+from engine.service.description import count_tokens
 from tests.engine.packing import SHAPE, published
 from tests.engine.seeing import message, picture, seeing
 from tests.engine.tiny import VISION, change_weights, checkpoint
@@ -54,8 +58,8 @@ def test_each_image_stands_where_its_message_says(model: Model) -> None:
 
 def test_the_tower_reads_a_picture_once(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "MOST_KEPT", 2)
-    read, forward = list[int](), VisionTower.forward
-    monkeypatch.setattr(VisionTower, "forward", lambda *given: read.append(given[3]) or forward(*given))
+    read, embedded = list[int](), VisionTower.embedded
+    monkeypatch.setattr(VisionTower, "embedded", lambda *given: read.append(given[3]) or embedded(*given))
     vision = model.vision
     assert vision is not None
     for shown, budget in ((TALL, 140), (WIDE, 140), (TALL, 140), (WIDE, 560), (TALL, 140), (WIDE, 140)):
@@ -63,6 +67,9 @@ def test_the_tower_reads_a_picture_once(model: Model, monkeypatch: pytest.Monkey
         assert rows.shape[1] == model.config.hidden_size
         assert len(rows) <= budget
     assert len(read) == 4  # one was let go for another, and the one unused for longest
+    cut = patches(pixels(WIDE), vision.config, 140)
+    whole = model.network.get_submodule("vision")(cut.values[None], cut.rows, cut.columns)[0]
+    assert torch.equal(vision.rows(WIDE, 140), whole)
 
 
 @pytest.mark.parametrize("kind", ["store", "compressed-tensors"])
@@ -82,6 +89,33 @@ def test_packed_models_keep_the_tower(kind: str, tmp_path: Path) -> None:
     prompt = model.with_images(model.chat_ids([said], image_tokens=70), [said], (WIDE,), 70)
     assert isinstance(list(generate(model, prompt, model.generation_defaults))[-1], GenerationFinished)
     assert len(packed_weights(model.network.get_submodule("vision"))) == 7 * VISION.num_hidden_layers
+
+
+def test_a_store_may_keep_its_tower_whole(tmp_path: Path) -> None:
+    source, folders = seeing(tmp_path / "source", **SHAPE), [tmp_path / name for name in ("whole", "packed")]
+    for folder in folders:
+        quantize(source, folder, "int4", torch.device("cpu"), keep_vision=folder.name == "whole")
+    told = [json.loads((folder / "safelight-store.json").read_text())["precision"] for folder in folders]
+    assert told == [{**told[1], "vision": None}, {**PRECISIONS["int4"].as_dict(), "vision": "int8"}]
+    whole, plain = load_model(folders[0], device="cpu"), load_model(source, device="cpu", dtype="bfloat16")
+    assert whole.vision is not None
+    assert plain.vision is not None
+    assert torch.equal(whole.vision.rows(TALL, 70), plain.vision.rows(TALL, 70))
+    tower = whole.network.get_submodule("vision").state_dict().values()
+    assert plan(folders[0], 50).parts["vision"] == sum(tensor.nbytes for tensor in tower)
+    assert plan(folders[0], 50).parts["vision"] > plan(folders[1], 50).parts["vision"]
+    change_weights(source, {name: None for name in _names(source) if "vision" in name})
+    with pytest.raises(SafelightError, match="has no vision tower that could be kept"):
+        quantize(source, tmp_path / "blind", "int4", torch.device("cpu"), keep_vision=True)
+
+
+def test_a_store_of_before_the_tower_had_a_precision_of_its_own_is_read(tmp_path: Path) -> None:
+    quantize(seeing(tmp_path / "source", **SHAPE), tmp_path / "packed", "int4", torch.device("cpu"))
+    manifest = tmp_path / "packed" / "safelight-store.json"
+    raw = json.loads(manifest.read_text())
+    del raw["precision"]["vision"]
+    manifest.write_text(json.dumps(raw))
+    assert load_model(tmp_path / "packed", device="cpu").precision == PRECISIONS["int4"]
 
 
 def test_without_a_tower_it_reads_text_alone(tmp_path: Path) -> None:
@@ -139,6 +173,14 @@ def test_a_template_may_leave_out_earlier_images(model: Model) -> None:
     assert with_image_tokens([5, 6], vision, [2], 0) == [5, 6]
     with pytest.raises(SafelightError, match="0 places for 1 images"):
         with_image_tokens([5, 6], vision, [2], 1)
+    answer, follow_up = {"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}
+    asked = [message("a", WIDE, TALL), answer, message("a", TALL, TALL), answer, follow_up]
+    sight = load_model(SIGHT)  # shows the last message, with the last pictures
+    for seer, first in ((model, 0), (sight, 2)):
+        counts = seer.image_sizes(asked, 70)[first:]
+        ids = seer.chat_ids(asked, image_tokens=70)
+        assert ids.count(SOFT if seer is model else 129) == sum(counts)
+        assert count_tokens(seer, asked, image_tokens=70) == len(ids)
     ids = model.chat_ids([message("a", TALL)])
     prompt = model.with_images(ids, [message("a", WIDE), message("a", TALL)], (TALL,), 280)
     assert isinstance(prompt, Prompt)

@@ -10,7 +10,7 @@ import pytest
 from engine import SafelightError, catalog
 from engine.models.registry import config_in
 from engine.models.vision.config import read_vision
-from engine.models.vision.preprocess import soft_tokens, tiles
+from engine.pictures import ImageCost
 from tests.engine.tiny import CONFIG, VISION
 
 PUBLISHED = {
@@ -35,8 +35,9 @@ def test_the_published_one() -> None:
     assert (found.rope_theta, found.rms_norm_eps, found.standardize) == (100.0, 1e-6, True)
 
     assert config_in(catalog.shape("26b-a4b").folder).vision == found
-    assert tiles(4000, 3000, found, 280) == (14, 19)
-    assert [soft_tokens(width, height, found, 280) for width, height in ((1, 1), (20_000, 1), (1, 32_767))] == [
+    cost = ImageCost(found.tile_size)
+    assert cost.tiles(4000, 3000, 280) == (14, 19)
+    assert [cost.soft_tokens(width, height, 280) for width, height in ((1, 1), (20_000, 1), (1, 32_767))] == [
         16 * 16, 280, 280
     ]  # fmt: skip
 

@@ -18,7 +18,7 @@ from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.folder import plan, quantize
 from engine.quant import INT8, PRECISIONS, SCHEMES, Precision, Scheme, pack, register, unpack
 from engine.quant.scheme import TensorSpec
-from tests.engine.packing import ToyScheme, packable, released
+from tests.engine.packing import ToyScheme, packable, released, repacked
 from tests.engine.tiny import tokens
 
 
@@ -63,7 +63,7 @@ def test_it_loads_runs_and_is_stored(toy: Scheme, tmp_path: Path) -> None:
     for name, weight in load_file(source / "model.safetensors").items():
         path = name.removeprefix("model.decoder.")
         if path in state and PRECISIONS["toy"].scheme(path.removesuffix(".weight")) and weight.dim() > 1:
-            state[path].copy_(unpack(pack(weight, toy)))
+            state[path].copy_(repacked(name, weight, toy))
 
     def logits(network: DiffusionGemma) -> Tensor:
         cache = network.new_cache()
@@ -85,10 +85,10 @@ def test_it_is_planned_for(toy: Scheme, tmp_path: Path) -> None:
     folder = released(tmp_path / "released")
     config = packable().config
     experts, hidden, width = config.num_experts, config.hidden_size, config.moe_intermediate_size
-    shapes = ((experts, 2 * width, hidden), (experts, hidden, width))
+    sizes = (((experts, 2 * width, hidden), 2), ((experts, hidden, width), 1))
     found = plan(folder, 32, "toy", device="cpu")
     assert found.precision == PRECISIONS["toy"]
-    assert found.parts["experts"] == len(config.layers) * sum(toy.packed_bytes(shape) for shape in shapes)
+    assert found.parts["experts"] == len(config.layers) * sum(toy.packed_bytes(*size) for size in sizes)
 
 
 def test_the_plain_functions_fit_everything() -> None:

@@ -237,6 +237,11 @@ def test_temperature_scales_the_model_s_own(served: Served) -> None:
         {"stop": list("abcde")}, {"top_logprobs": 21, "logprobs": True}, {"wizardry": 1}, {"messages": []},
         {"vllm_xargs": {"diffusion_max_steps": 0}}, {"vllm_xargs": {"magic": 1}}, {"logprob_token_ids": [5]},
         {"vllm_xargs": {"diffusion_pinned": [0]}}, {"vllm_xargs": {"diffusion_seed_canvas": [1, 2]}},
+        {"vllm_xargs": {"diffusion_rescue": "yes"}}, {"vllm_xargs": {"diffusion_rescue_probability": 0.5}},
+        {"vllm_xargs": {"diffusion_verify": 1, "diffusion_verify_rewrites": 17}},
+        {"vllm_xargs": {"diffusion_verify": 1, "diffusion_verify_probability": 1.01}},
+        {"vllm_xargs": {"diffusion_verify": 1}, "guided_regex": "[0-9]+"},
+        {"thought_decoder": "autoregressive"}, {"answer_decoder": ""},
     ],
     ids=lambda field: "-".join(field),
 )  # fmt: skip
@@ -293,6 +298,17 @@ def test_diffusion_s_own_arguments_go_by_vllm_s_names(served: Served) -> None:
     assert served.chat(vllm_xargs=xargs, logprob_token_ids=canvas[:1]).status_code == 200
     config = served.engine.configs[-1]
     assert (config.allowed_tokens, config.eos_token_ids, config.max_new_tokens) == ((canvas[0],), (), CANVAS)
+
+
+def test_how_blocks_are_finished_is_told_as_the_settings_have_it(served: Served) -> None:
+    xargs = {"diffusion_rescue": 1, "diffusion_rescue_probability": "0.25", "diffusion_verify": "1"}
+    xargs |= {"diffusion_verify_probability": 0.5, "diffusion_verify_rewrites": "2"}
+    assert served.chat(vllm_xargs=xargs).status_code == 200
+    config = served.engine.configs[-1]
+    assert (config.rescue, config.rescue_probability) == (True, 0.25)
+    assert (config.verify, config.verify_probability, config.verify_rewrites) == (True, 0.5, 2)
+    assert served.chat().status_code == 200
+    assert (served.engine.configs[-1].rescue, served.engine.configs[-1].verify) == (False, False)
 
 
 def test_other_models_are_not_found(served: Served) -> None:

@@ -19,7 +19,8 @@ PAGE = "https://chat.example"
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    options = {"origins": (PAGE,), "hosts": ("mybox.lan",), "body_bytes": 4_000, "most_connections": 8}
+    options = {"origins": (PAGE,), "hosts": ("mybox.lan",), "most_connections": 8}
+    options |= {"body_bytes": 2_000, "image_body_bytes": 4_000, "most_large_bodies": 1}
     times = {"header_seconds": 0.2, "body_seconds": 0.2}
     with serving(ScriptedEngine(), **options, **times) as served:
         yield served
@@ -109,6 +110,22 @@ def test_what_is_no_chat_is_refused_by_its_kind(served: Served) -> None:
     assert raw(served, head(**{"Content-Length": "9" * 500}))[0] in (400, 413)
     chunk = b"1000\r\n" + b" " * 4096 + b"\r\n"
     assert raw(served, head(**{"Transfer-Encoding": "chunked"}) + chunk)[0] == 413
+
+
+def test_of_large_bodies_a_few_are_held_at_a_time(served: Served) -> None:
+    body = b'{"messages": [{"role": "user", "content": "Hi"}]}'.ljust(3_000)
+    whole = head(**{"Content-Length": "3000"}) + body
+    assert raw(served, whole)[0] == 200
+    with closing(connect(served)) as first:
+        first.sendall(whole[:-1])
+        status, said = raw(served, head(**{"Content-Length": "2999"}) + body[:-1])
+        assert status == 429
+        assert b"large requests" in said
+        assert raw(served, head(**{"Content-Length": "49"}) + body[:49])[0] == 200
+    assert raw(served, whole)[0] == 200
+    completions = whole.replace(CHAT.encode(), b"/v1/completions")
+    status, said = raw(served, completions)
+    assert (status, b"more than 2,000 bytes" in said, b"images" in said) == (413, True, False)
 
 
 @pytest.mark.parametrize(

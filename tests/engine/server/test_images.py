@@ -13,11 +13,14 @@ from PIL import Image
 
 from engine.pictures import Picture
 from engine.server import images
+from engine.server.errors import ApiError
+from engine.server.pictures import ServedPictures
 from engine.service import LocalBackend
 from tests.engine.seeing import picture, seeing
 from tests.engine.server.served import CHAT, KEY, Served, refused, serving
 
 WIDE, TALL = picture(48, 16, 1), picture(9, 30, 2)
+MOST_BODY = 3 * 2**20
 BRIEF = {"vllm_xargs": {"diffusion_max_steps": 1, "diffusion_read_only": 1}}
 
 
@@ -37,7 +40,7 @@ def text(said: str) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = seeing(tmp_path_factory.mktemp("model") / "seer", canvas_length=16)
-    with serving(LocalBackend(), str(folder)) as made:
+    with serving(LocalBackend(), str(folder), image_body_bytes=MOST_BODY) as made:
         yield made
 
 
@@ -94,6 +97,8 @@ def test_a_chat_counts_its_images_and_a_response_is_the_same(client: openai.Open
     )
     assert more.usage is not None
     assert more.usage.prompt_tokens > chat.usage.prompt_tokens
+    alone: Any = [{"role": "user", "content": [image(WIDE)]}]
+    assert client.chat.completions.create(model=name, messages=alone, extra_body=BRIEF).choices[0].finish_reason
 
 
 def test_decisions_are_about_images(client: openai.OpenAI, served: Served) -> None:
@@ -115,6 +120,13 @@ def test_decisions_are_about_images(client: openai.OpenAI, served: Served) -> No
     answer = served.http.post("/v1/systemone", json={**body, "images": [url_of(WIDE)]}).json()
     assert answer["usage"]["input_tokens"] == one[1]
     assert answer["answers"]["a"]["noul"] == pytest.approx(one[0], abs=1e-5)
+    for state in ("", None):  # an image may be all that the questions are about
+        seen = served.http.post("/v1/systemone", json={**body, "state": state, "images": [url_of(WIDE)]}).json()
+        said = [{"role": "user", "content": [{"type": "input_image", "image_url": url_of(WIDE)}]}]
+        found = client.decisions.create(model=name, input=said, questions=asked)
+        assert seen["answers"]["a"]["noul"] == pytest.approx(found.answers[0].probability, abs=1e-5)
+        assert seen["usage"]["input_tokens"] == found.usage.input_tokens == one[1] - len("A picture.")
+        assert refused(served.http.post("/v1/systemone", json={**body, "state": state}))[:2] == (400, "state")
     for sent, param in (
         (["http://example.org/a.png"], "images.0"), ([url_of(WIDE), "x"], "images.1"), ([5], "images.0"),
         ([url_of(WIDE), url_of(TALL), url_of(WIDE)], "images.2"),
@@ -181,7 +193,9 @@ def test_budgets_and_numbers_of_images_are_bounded(served: Served, monkeypatch: 
     monkeypatch.setattr(images, "MOST_PIXELS", 1_000)
     assert refusal(image(WIDE), image(WIDE), image(TALL))[1] == "messages.0.content.2"
     monkeypatch.undo()
-    assert refusal(image("data:image/png;base64," + "A" * 2**20))[0] == 413
+    assert refusal(image("data:image/png;base64," + "A" * MOST_BODY)) == (
+        413, None, "The body has more than 3 MiB, the most that is read here; send fewer images, or smaller ones.",
+    )  # fmt: skip
     for role in ("system", "assistant"):
         other = {"messages": [{"role": role, "content": [image(WIDE)]}, {"role": "user", "content": "x"}]}
         assert refused(served.http.post(CHAT, json=other))[1:] == (
@@ -207,3 +221,26 @@ def test_a_response_s_images_are_refused_at_their_items(served: Served) -> None:
     assert "'file_id' of an image is not known here" in sentence
     told = {"input": [{"role": "assistant", "content": [bad]}, *items[:1]]}
     assert refused(served.http.post("/v1/responses", json=told))[:2] == (400, "input")
+
+
+def test_a_photo_is_read_once_for_all_requests_that_show_it(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    photo = picture(700, 900, 5)
+    assert len(photo.data) > 2**20
+    first = tokens(served, text("What is it?"), image(photo))
+    monkeypatch.setattr("engine.server.pictures.open_picture", None)
+    assert tokens(served, text("What is it?"), image(photo)) == first
+
+
+def test_pictures_of_requests_under_way_have_bounds() -> None:
+    shown = [picture(9, 9, seed) for seed in range(3)]
+    kept = ServedPictures(most=len(shown[0].data) + len(shown[1].data))
+    held = kept.take(shown[0].data)
+    kept.take(shown[1].data)
+    assert kept.find(shown[1].digest) == shown[1]
+    kept.take(shown[2].data)  # in place of the one that nobody holds
+    assert [kept.find(one.digest) is not None for one in shown] == [True, False, True]
+    other = kept.take(shown[2].data)
+    with pytest.raises(ApiError, match="leave no room") as refused:
+        kept.take(shown[1].data)
+    assert refused.value.status == 429
+    assert (held.data, other.data) == (shown[0].data, shown[2].data)

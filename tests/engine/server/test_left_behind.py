@@ -175,7 +175,7 @@ def test_a_stop_leaves_neither_streams_nor_the_port(outlets: list[weakref.ref[An
 
 
 def test_a_client_still_sending_is_told_why_it_is_refused() -> None:
-    with serving(ScriptedEngine()) as served:
+    with serving(ScriptedEngine(), image_body_bytes=2**20) as served:
         place = urlsplit(served.server.url)
         head = (
             f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 4000000\r\n"

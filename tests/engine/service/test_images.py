@@ -10,14 +10,16 @@ import numpy as np
 import pytest
 
 from engine import SKILLS, Event, Fork, GenerationConfig, GenerationFinished, Mark, PrefillFinished, SafelightError
+from engine.decoding.protocols import ReadImages
 from engine.models.vision.reader import ImageReader
-from engine.service import InfluenceRequest, LoadRequest, LocalBackend, RunRequest, run_alone
+from engine.service import InfluenceRequest, LoadRequest, LocalBackend, PassWanted, RunRequest, run_alone
 from engine.service.description import count_tokens, describe, prompt_ids
 from engine.tasks.decisions.questions import Decision, YesNo
 from engine.trace import Trace
 from engine.trace.identity import identify_model
 from tests.engine.seeing import message, picture, seeing
 from tests.engine.service.test_local import ended, events, loaded, trace_of
+from tests.engine.tiny import VISION
 
 QUICK = GenerationConfig(max_new_tokens=20, max_denoising_steps=2, eos_token_ids=(8,), image_tokens=70)
 TALL, WIDE = picture(9, 40, 1), picture(120, 12, 2)
@@ -78,6 +80,24 @@ def test_a_second_turn_reads_neither_picture_nor_text_again(
     assert len(rows[0]) < len(rows[1])
     bigger = run(backend, chat(asked, config=QUICK.replace(image_tokens=140)))[1]
     assert reused(bigger)[0] < 20
+
+
+def test_stop_takes_effect_between_layers_of_the_tower(tmp_path: Path) -> None:
+    deep = LocalBackend()
+    loaded(deep, str(seeing(tmp_path, canvas_length=16, vision=dataclasses.replace(VISION, num_hidden_layers=5))))
+    request, passes, replies = chat(message("what?", TALL)), list[Any](), list[Any]()
+    for item in deep.begin(request):
+        if not isinstance(item, PassWanted):
+            replies.append(item)
+            continue
+        passes.append(item.what)
+        deep.perform([item])
+        if len(passes) == 2:
+            request.cancel.set()
+    assert [type(one) for one in passes] == [ReadImages, ReadImages]
+    (end,) = events(replies)
+    assert isinstance(end, GenerationFinished)
+    assert (end.reason, end.blocks, trace_of(replies).failure) == ("cancelled", 0, "")
 
 
 def test_forks_infills_and_influence_see_the_pictures(backend: LocalBackend) -> None:
@@ -142,5 +162,5 @@ def test_a_tower_that_fails_ends_the_run_in_words(backend: LocalBackend, monkeyp
     def fails(*_: Any) -> Any:
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr(ImageReader, "rows", fails)
+    monkeypatch.setattr(ImageReader, "reading", fails)
     assert ended(backend, chat(message("a", TALL))).message

@@ -361,8 +361,17 @@ def test_a_fork_may_change_several_blocks_at_once(skills: LocalBackend) -> None:
     assert RunRequest.fork(trace, (first, second)).departure == second
 
 
-def test_an_infill_keeps_the_other_blocks_in_their_order(skills: LocalBackend) -> None:
-    root = trace_of(list(run_alone(skills, chat(QUICK, 3, "Count from 4 to 43."))))
+@pytest.mark.parametrize(
+    "how",
+    [
+        {},
+        {"rescue": True, "max_denoising_steps": 1, "canvas_length": 16, "max_new_tokens": 32},
+        {"verify": True, "verify_rewrites": 1},
+    ],
+    ids=["plain", "rescued", "rewritten"],
+)
+def test_an_infill_keeps_the_other_blocks_in_their_order(skills: LocalBackend, how: dict[str, Any]) -> None:
+    root = trace_of(list(run_alone(skills, chat(QUICK.replace(**how), 3, "Count from 4 to 43."))))
     request = RunRequest.infill(root, (Mark(0, 2, 6),), seed=11)
     replies = list(run_alone(skills, request))
     assert replies[-1] == RunEnded(request.run_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,15 @@ from engine.tasks.decisions.answers import TypedAnswer
 from engine.tasks.decisions.questions import OneOf, Option, Question, Score, YesNo
 from engine.tasks.decisions.results import guarded, result_columns, write_results
 from engine.tasks.decisions.table import CsvTable, label_column, labels_of, option_of, read_table, states_of, table_from
+from tests.engine.seeing import picture
 
 URGENT = YesNo("Is it urgent?", name="urgent")
 TEAM = OneOf("Which team?", (Option("billing"), Option("Support"), Option("support")), "team")
 ANGER = Score("How angry?", (Option("calm"), Option("cross"), Option("furious")), "anger")
+
+
+def texts_of(found: CsvTable, wanted: str | None = None) -> list[str]:
+    return [one.text for one in states_of(found, wanted)]
 
 
 def table(text: str) -> CsvTable:
@@ -90,10 +96,10 @@ def test_bounds_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_states() -> None:
     found = table("text,state,coins\na,b,3\nc,,4\n")
-    assert states_of(found, "text") == ("a", "c")
-    assert states_of(found, "{text} has {{{ coins }}} coins") == ("a has {3} coins", "c has {4} coins")
-    assert states_of(table("text,other\na,b\n")) == ("a",)
-    assert states_of(table("whatever\na\n")) == ("a",)
+    assert texts_of(found, "text") == ["a", "c"]
+    assert texts_of(found, "{text} has {{{ coins }}} coins") == ["a has {3} coins", "c has {4} coins"]
+    assert texts_of(table("text,other\na,b\n")) == ["a"]
+    assert texts_of(table("whatever\na\n")) == ["a"]
     for wanted, message in (
         (None, r"row 3: the state is empty \('state'\)"),
         ("note", "t.csv has no column 'note'; it has 'text', 'state', 'coins'"),
@@ -106,6 +112,62 @@ def test_states() -> None:
         states_of(table("a,b\n1,2\n"))
     with pytest.raises(SafelightError, match=r"row 2: the state is empty \('a' and 'b'\)"):
         states_of(table("a,b,c\n ,,2\n"), "a is {a}, b {b}")
+
+
+def test_states_with_pictures(tmp_path: Path) -> None:
+    (tmp_path / "pics").mkdir()
+    for seed, name in enumerate(("a.png", "pics/b c.png")):
+        (tmp_path / name).write_bytes(picture(4, 5, seed).data)
+    path = tmp_path / "t.csv"
+    path.write_text("image,who,text\na.png,Tom,red\n pics/b c.png ,Ann,\n,Eve,blue\n./a.png,Kim,\n")
+    found = read_table(path)
+    states = states_of(found, pictures="image")
+    assert [one.text for one in states] == ["red", "", "blue", ""]
+    assert [one.pictures() for one in states] == [(picture(4, 5, 0),), (picture(4, 5, 1),), (), (picture(4, 5, 0),)]
+    assert [one.text for one in states_of(found, "{who} is {text}", "image")][:2] == ["Tom is red", "Ann is "]
+    with pytest.raises(SafelightError, match=r"row 4: the state is empty \('image'\)"):
+        states_of(found, "", "image")
+    alone = table("image,red\na.png,yes\n")
+    assert [one.text for one in states_of(alone, pictures="image")] == [""]
+    with pytest.raises(SafelightError, match=r"row 3: the state is empty \('text' and 'image'\)"):
+        states_of(table("text,image,n\na,,1\n,,2\n"), pictures="image")
+    with pytest.raises(SafelightError, match="no column 'photo'"):
+        states_of(alone, pictures="photo")
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ("none.png", "none.png cannot be read: No such file"),
+        ("folder", "is not a regular file"),
+        ("broken.png", "'broken.png' is damaged"),
+        ("note.txt", "'note.txt' is in no format"),
+        ("large.png", "larger than"),
+        ("a" * 9_000, "cannot be read: File name too long"),
+        ("../secret.png", "is not below the table's folder; put it there"),
+        ("pics/../../secret.png", "is not below"),
+        ("..\\secret.png", "is not below"),
+        ("/etc/passwd", "is not below"),
+        ("C:secret.png", "is not below"),
+        ("\\\\host\\share\\a.png", "is not below"),
+        ("//host/share/a.png", "is not below"),
+    ],
+)
+def test_a_table_names_pictures_below_its_folder_alone(
+    named: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.pictures.picture.MOST_BYTES", 10_000)
+    inside = tmp_path / "inside"
+    (inside / "folder").mkdir(parents=True)
+    for place, data in (
+        ("../secret.png", picture(4, 4).data), ("broken.png", picture(9, 9).data[:-40]), ("note.txt", b"hello"),
+        ("large.png", bytes(10_001)),
+    ):  # fmt: skip
+        (inside / place).write_bytes(data)
+    (state,) = states_of(table_from(f"image\n{named}\n".encode(), str(inside / "t.csv")), pictures="image")
+    with pytest.raises(SafelightError, match=re.escape(said)) as found:
+        state.pictures()
+    assert len(str(found.value)) < 2_000
 
 
 def test_labels() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from engine.tasks import drawings
+from engine.tasks.decisions.questions import OneOf, Score, YesNo
 from engine.tasks.drawings import DrawnShape, Number, Scene
 
 
@@ -34,6 +35,32 @@ def test_the_rules_read_the_answers_that_were_drawn(kind: str) -> None:
                 assert (solved.kind, solved.answer) == (kind, answer)
                 assert len(question) <= drawings.MAX_QUESTION
                 assert drawings.is_held_out(example.scene, question) == (split == "test")
+
+
+@pytest.mark.parametrize("kind", drawings.DECIDED_KINDS)
+def test_a_decision_has_the_option_that_the_rules_read(kind: str) -> None:
+    rng, places = random.Random(5), set[int]()
+    for split in ("train", "test"):
+        for _ in range(60):
+            drawn = drawings.sample_decision(rng, split, 2, kind)
+            for one in drawn.asked:
+                solved = drawings.solve(drawn.scene, one.question.instructions)
+                assert solved is not None
+                assert one.family == solved.kind == kind
+                right = one.question.options[one.answer].name
+                assert solved.answer == (str(drawings.COUNTS.index(right)) if "count" in kind else right)
+                assert drawings.is_held_out(drawn.scene, one.question.instructions) == (split == "test")
+                places.add(one.answer)
+    assert len(places) == {"presence": 2, "colour": 6, "shape": 4, "side": 4}.get(kind, 6)
+
+
+def test_decisions_are_drawn_of_all_kinds_and_of_no_others() -> None:
+    rng = random.Random(2)
+    asked = [drawings.sample_decision(rng, "train").asked[0] for _ in range(300)]
+    assert {one.family for one in asked} == set(drawings.DECIDED_KINDS)
+    assert {type(one.question) for one in asked} == {YesNo, OneOf, Score}
+    with pytest.raises(ValueError, match="no decision"):
+        drawings.as_decision(rng, NUMBER, "Which number is written?")
 
 
 @pytest.mark.parametrize(

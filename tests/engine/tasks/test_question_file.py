@@ -66,7 +66,7 @@ def test_other_forms() -> None:
         ({"questions": {"a": URGENT}, "joint": 1}, "joint must be true or false"),
         ({"questions": {"a": URGENT}, "instructions": 1}, "the instructions must be a text"),
         ({"questions": {"a": URGENT}, "instructions": "x" * 10_001}, "have 10001 characters"),
-        ({"questions": {"a": URGENT}, "images": ["data:"]}, "images are not taken"),
+        ({"questions": {"a": URGENT}, "images": ["data:"]}, "images in a file of questions are not read"),
         ({f"q{number}": URGENT for number in range(65)}, "there are 65 questions"),
     ],
 )

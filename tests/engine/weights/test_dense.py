@@ -86,7 +86,7 @@ def test_a_packed_network_and_its_store(kind: str, quantization: str, scheme: An
     manifest = write_store(
         source.checkpoint, source.layout, source.state, source.precision, {}, tmp_path / "store"
     )  # of which nothing says that it has experts
-    assert manifest.precision == Precision(None, scheme, scheme, INT8) == PRECISIONS[quantization].for_dense()
+    assert manifest.precision == Precision(None, scheme, scheme, INT8, INT8) == PRECISIONS[quantization].for_dense()
     stored = opened(tmp_path / "store", kind, quantization, torch.float32)
     assert torch.equal(logits(stored.load()), logits(packed))
     with pytest.raises(SafelightError, match=rf"holds weights packed as {scheme}; use quantization auto"):

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from engine import SafelightError, load_model
 from engine.models.folder import plan, quantize
 from engine.quant import INT8, NVFP4, Precision, unpack
+from engine.store_files import MANIFEST
+from engine.weights.packed_store import digest
 from tests.engine.packing import (
     logits,
     meaning,
@@ -50,27 +52,55 @@ def test_it_loads_as_it_is(
 ) -> None:
     folder, meant = folders[publisher]
     model = load_model(folder, device="cpu", dtype="float32")
-    assert model.precision == Precision(NVFP4, PUBLISHERS[publisher], INT8, INT8)
+    assert model.precision == Precision(NVFP4, PUBLISHERS[publisher], INT8, INT8, INT8)
     found = logits(model)
     assert relative(found, oracle(source, {**meaning(source, "int4"), **meant})) <= 1e-5
     for name, weight in meant.items():
         packed = model.network.get_submodule(name.removeprefix("model.decoder.")).packed
         torch.testing.assert_close(unpack(packed), weight, rtol=1e-6, atol=0)  # no value was rounded anew
     # Gate and up were packed apart, and each kept its own number.
-    numbers = model.network.get_submodule("layers.1.experts.gate_up_proj").packed.row_scales
+    numbers = model.network.get_submodule("layers.1.experts.gate_up_proj").packed.matrix_scales
     assert numbers is not None
-    gate, up = numbers.chunk(2, dim=-1)
-    assert (gate == gate[:, :1]).all()
-    assert (gate[:, 0] != up[:, 0]).all()
+    gate, up = numbers.unbind(dim=-1)
+    assert (gate != up).all()
     quantize(folder, tmp_path / "store", "auto", CPU)
     stored = load_model(tmp_path / "store", device="cpu", dtype="float32", quantization="nvfp4")
     assert stored.precision == model.precision
     assert torch.equal(logits(stored), found)
 
 
+def test_a_store_with_scales_of_rows_is_read(
+    folders: dict[str, tuple[Path, dict[str, Tensor]]], tmp_path: Path
+) -> None:
+    """As stores were at first: each row had its matrix's scale."""
+    store = tmp_path / "store"
+    quantize(folders["modelopt"][0], store, "auto", CPU)
+    want = logits(load_model(store, device="cpu", dtype="float32"))
+    shards = {path: load_file(path) for path in sorted(store.glob("*.safetensors"))}
+
+    def write(spoil: float) -> None:
+        manifest = json.loads((store / MANIFEST).read_text())
+        for path, tensors in shards.items():
+            old = dict(tensors)
+            for name in [name for name in tensors if name.endswith(".matrix_scales")]:
+                scales, rows = old.pop(name), tensors[name.replace("matrix_scales", "codes")].shape[-2]
+                wide = scales.repeat_interleave(rows // scales.shape[-1], dim=-1)
+                wide[0, 1] *= spoil
+                old[name.replace("matrix", "row")] = wide
+            save_file(old, path)
+            manifest["files"][path.name] = {"bytes": path.stat().st_size, "sha256": digest(path), "errors": {}}
+        (store / MANIFEST).write_text(json.dumps(manifest))
+
+    write(1.0)
+    assert torch.equal(logits(load_model(store, device="cpu", dtype="float32")), want)
+    write(2.0)
+    with pytest.raises(SafelightError, match=r"rows of layers\.\d\.experts\.\w+ differ in scales that they share"):
+        load_model(store, device="cpu", dtype="float32")
+
+
 def test_it_is_planned_for(folders: dict[str, tuple[Path, dict[str, Tensor]]], tmp_path: Path) -> None:
     found = plan(folders["modelopt"][0], 32, device="cpu")
-    assert (found.quantization, found.precision) == ("as stored", Precision(NVFP4, INT8, INT8, INT8))
+    assert (found.quantization, found.precision) == ("as stored", Precision(NVFP4, INT8, INT8, INT8, INT8))
     assert any("8-bit key-value cache; that is ignored" in note for note in found.notes)
     assert not any("cache" in note for note in plan(folders["compressed-tensors"][0], 32, device="cpu").notes)
     (tmp_path / "config.json").write_bytes((folders["modelopt"][0] / "config.json").read_bytes())

@@ -13,6 +13,7 @@ import pytest
 from engine import CanvasCommitted, Fork, GenerationConfig, Influence, Mark, Recording, SafelightError, SlotsRead, Trace
 from engine.catalog import Traits
 from engine.files import parse_json
+from engine.pictures import ImageCost
 from engine.service import Capabilities, InfluenceRequest, RunAdvanced, RunEnded, RunRequest, RunStarted
 from engine.service.wire import (
     Ended,
@@ -32,9 +33,11 @@ from engine.service.wire import (
 from engine.service.wire.stream import IDLE
 from engine.tasks.decisions.layout import Slot
 from engine.tasks.decisions.questions import Decision, OneOf, Option, Score, YesNo
+from engine.text.message import image_of
 from engine.text.output_format import OutputFormat
 from engine.trace.codec import Codec
 from engine.trace.header import TraceHeader
+from tests.engine.drawn import picture
 from tests.engine.traces import bits, header, made_up
 
 ROUNDS = 60
@@ -54,6 +57,9 @@ DECISIONS = (
     Decision("It is ten.\n", QUESTIONS[:1], repeats=3),
     Decision("It is 🦊 o'clock.", QUESTIONS, "Be strict.", is_joint=True, first=4),
 )
+
+
+SHOWN = {one.digest: one for one in (picture("red", 6, 2), picture("blue", 3, 3))}
 
 
 def sent(value: Any) -> Any:
@@ -87,7 +93,9 @@ def some_request(draw: random.Random) -> RunRequest:
             text = "Es war «einmal» 🦊\n"
             return RunRequest("completion", (), config, seed, text=text, output_format=wanted, adapter=adapter)
         case "decision":
-            return RunRequest("decision", (), config, seed, decision=draw.choice(DECISIONS), adapter=adapter)
+            shown = tuple(draw.sample(list(SHOWN.values()), draw.randint(0, 2)))
+            decision = draw.choice(DECISIONS)
+            return RunRequest("decision", (), config, seed, decision=decision, pictures=shown, adapter=adapter)
         case "fork":
             change = Fork(1, 2, ((0, 1),), ((4, 9),), (8,), 5, (("t_max", 0.7),), ((3, 1, 0.25),))
             source = recorded(draw.randint(0, 9))
@@ -96,8 +104,10 @@ def some_request(draw: random.Random) -> RunRequest:
             request = RunRequest.infill(recorded(draw.randint(0, 9)), (Mark(0, 1, 3), Mark(1, 0, 6)), seed)
         case kind:
             call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": {"x": [1, None, 0.5]}}}
+            shown = tuple(draw.sample(list(SHOWN.values()), draw.randint(0, 2)))
+            images = {"images": tuple(map(image_of, shown))} if shown else {}
             messages: tuple[dict[str, Any], ...] = (
-                {"role": "user", "content": draw.choice(("", "Hello\u2028\0", "x" * 999))},
+                {"role": "user", "content": draw.choice(("", "Hello\u2028\0", "x" * 999)), **images},
                 {"role": "assistant", "content": "", "tool_calls": [call], "reasoning_content": "so"},
                 {"role": "tool", "content": "2", "name": "f", "tool_call_id": "1"},
             )
@@ -112,6 +122,7 @@ def some_request(draw: random.Random) -> RunRequest:
                 tools=draw.choice(((), tools)),
                 output_format=None if kind == "puzzle" else wanted,
                 adapter=adapter,
+                pictures=shown,
             )
     return dataclasses.replace(request, adapter=adapter)
 
@@ -134,7 +145,7 @@ def test_a_request_comes_back_bit_for_bit(seed: int) -> None:
     draw = random.Random(seed)
     for _ in range(ROUNDS):
         request = some_request(draw)
-        found = request_from_json(sent(request_to_json(request)))
+        found = request_from_json(sent(request_to_json(request)), SHOWN.get)
         assert facts(found) == facts(request)
         assert found.run_id != request.run_id
 
@@ -157,7 +168,7 @@ def test_whatever_is_done_to_a_request_is_one_sentence_or_another_request() -> N
         if isinstance(place, dict) and draw.random() < 0.3:
             place["unheard of"] = place.pop(key)
         try:
-            request_to_json(request_from_json(raw))
+            request_to_json(request_from_json(raw, SHOWN.get))
         except SafelightError as error:
             refusals.append(str(error))
     assert len(refusals) > ROUNDS
@@ -330,6 +341,7 @@ def some_model() -> dict[str, Any]:
         "capabilities": dataclasses.asdict(Capabilities(steps=True, forks=True, parallel_runs=4)),
         "traits": dataclasses.asdict(Traits("sudoku", "puzzles", 10)),
         "decoders": ["autoregressive", "block_diffusion"],
+        "image_tile": None,
     }
 
 
@@ -342,6 +354,10 @@ def test_a_model_comes_back_with_functions_that_know_no_tokenizer() -> None:
     assert model.decode([1, 2]).text == "<1><2>"
     with pytest.raises(SafelightError, match="has not been fetched"):
         model.encode("x")
+    raw["capabilities"]["images"] = True
+    assert not model_from_json(raw, "").capabilities.images  # of an older version, which takes no pictures
+    seeing = model_from_json(raw | {"image_tile": 48}, "")
+    assert (seeing.capabilities.images, seeing.image_cost) == (True, ImageCost(48))
     raw["dialect"] = 2
     with pytest.raises(SafelightError, match="update both"):
         model_from_json(raw, "")

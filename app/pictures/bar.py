@@ -9,11 +9,11 @@ from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout
 
 from app.bridge.background import Background
-from app.chat.composer.chip_bar import ChipBar
-from app.chat.composer.picture_files import Pasted, read_picture
+from app.design.chip_bar import ChipBar
 from app.design.controls import button, label
 from app.design.fonts import px
 from app.library.pictures import PictureStore
+from app.pictures.files import Pasted, read_picture
 from app.pictures.source import PictureSource
 from app.pictures.thumb import PictureThumb, name_of, size_of
 from app.state.chat.attachment import AttachedPicture
@@ -27,6 +27,15 @@ THUMB_HEIGHT = 48
 
 Cost = Callable[[int, int], int]
 """Tokens of a picture of a width and a height."""
+
+
+def refusal_of(problems: Sequence[str]) -> str:
+    """One line about what was not taken; empty where all was."""
+    if not problems:
+        return ""
+    more = len(problems) - 1
+    rest = trn("{count} more file was not attached.", "{count} more files were not attached.", more) if more else ""
+    return f"{problems[0]} {rest}".strip()
 
 
 @dataclass

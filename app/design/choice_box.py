@@ -1,0 +1,33 @@
+"""The one combo box of the app."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QFontMetrics, QWheelEvent
+from PySide6.QtWidgets import QComboBox, QStyle, QStyleOptionComboBox
+
+
+class ChoiceBox(QComboBox):
+    """Reacts to the wheel only when focused; a text that does not fit ends in dots. The list shows all texts whole."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)  # the wheel gives none
+
+    def initStyleOption(self, option: QStyleOptionComboBox) -> None:
+        super().initStyleOption(option)
+        style, part = self.style(), QStyle.SubControl.SC_ComboBoxEditField
+        room = style.subControlRect(QStyle.ComplexControl.CC_ComboBox, option, part, self).width()
+        metrics = QFontMetrics(self.font())
+        option.currentText = metrics.elidedText(option.currentText, Qt.TextElideMode.ElideRight, room)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        if self.hasFocus():
+            super().wheelEvent(event)
+        else:
+            event.ignore()
+
+    def showPopup(self) -> None:
+        view = self.view()
+        view.setMinimumWidth(view.sizeHintForColumn(0) + 2 * view.frameWidth())  # wider than a narrow box
+        super().showPopup()

@@ -1,0 +1,87 @@
+"""The frame of a field that takes pictures: they stand over the text, and come in pasted, dropped or chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDragMoveEvent, QDropEvent, QImage
+from PySide6.QtWidgets import QFileDialog, QFrame, QVBoxLayout
+
+from app.design.controls import button, restyle
+from app.design.drops import accept_drag, local_files
+from app.design.text_field import TextField
+from app.pictures.bar import PictureBar, refusal_of
+from app.pictures.files import Pasted
+from app.system.i18n import tr
+
+
+class PictureFrame(QFrame):
+    """``field`` and the button ``choose`` are laid out by who makes it, in ``inside``, below ``pictures``."""
+
+    said = Signal(str)  # that pictures are being read, or why some were not taken; empty once all were
+
+    def __init__(self, field: TextField) -> None:
+        super().__init__()
+        self.setProperty("role", "field")
+        self.setAcceptDrops(True)
+        self.field = field
+        field.takes_files = True
+        field.files_pasted.connect(self.add)
+        field.picture_pasted.connect(self._add_one)
+        self.pictures = PictureBar()
+        self.pictures.emptied.connect(field.setFocus)
+        self.pictures.refused.connect(self._say_refused)
+        self.choose = button(
+            tr("Picture…"), tr("Add pictures"), tip=tr("Add pictures; they can be dropped or pasted as well")
+        )
+        self.choose.clicked.connect(self.choose_files)
+        self.inside = QVBoxLayout(self)
+        self.inside.setContentsMargins(12, 8, 8, 8)
+        self.inside.setSpacing(8)
+        self.inside.addWidget(self.pictures)
+
+    @Slot(object)
+    def add(self, sources: Sequence[Pasted]) -> None:
+        """Read pictures and show them; ``said`` tells what came of it."""
+        self.said.emit(tr("Reading the picture…"))
+        self.pictures.add(sources)
+
+    @Slot()
+    def choose_files(self) -> None:
+        """Let the user choose pictures."""
+        paths, _ = QFileDialog.getOpenFileNames(self, tr("Add pictures"))
+        if paths:
+            self.add(paths)
+        self.field.setFocus()
+
+    @Slot(bool)
+    def mark_active(self, active: bool) -> None:
+        """Whether the field has the keyboard, or a drag is over it."""
+        restyle(self, "active", active)
+
+    @Slot(object)
+    def _add_one(self, image: QImage) -> None:
+        self.add([image])
+
+    @Slot(object)
+    def _say_refused(self, problems: Sequence[str]) -> None:
+        self.said.emit(refusal_of(problems))
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        if accept_drag(event):
+            self.mark_active(True)
+
+    def dragMoveEvent(self, event: QDragMoveEvent) -> None:
+        accept_drag(event)
+
+    def dragLeaveEvent(self, event: QDragLeaveEvent) -> None:
+        self.mark_active(self.field.hasFocus())
+        super().dragLeaveEvent(event)
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        event.setDropAction(Qt.DropAction.CopyAction)
+        event.accept()
+        self.mark_active(self.field.hasFocus())
+        self.add(local_files(event.mimeData()))
+        self.field.setFocus()

@@ -1,0 +1,56 @@
+"""The pictures that requests show, each once however many show it. From any thread."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from weakref import WeakValueDictionary
+
+from engine.pictures import Picture, open_picture
+from engine.server.errors import too_many
+from engine.trace.format import MOST_PICTURED
+
+
+class ServedPictures:
+    """Those of requests under way, and those that were shown last: a conversation's next turn shows them again.
+
+    ``most`` bytes in all.
+    """
+
+    def __init__(self, most: int = MOST_PICTURED) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._recent: OrderedDict[str, Picture] = OrderedDict()
+        self._alive: WeakValueDictionary[str, Picture] = WeakValueDictionary()
+
+    def find(self, digest: str) -> Picture | None:
+        """The picture of a digest; None where it has not been sent, or was let go."""
+        with self._lock:
+            picture = self._alive.get(digest)
+            if picture is not None:
+                self._recent[digest] = picture
+                self._recent.move_to_end(digest)
+            return picture
+
+    def take(self, data: bytes) -> Picture:
+        """The picture of these bytes. Slow: it is decoded, unless it is here.
+
+        Raises:
+            SafelightError: it is no picture that is read.
+            ApiError: the pictures of the requests under way leave no room for it.
+        """
+        known = self.find(hashlib.sha256(data).hexdigest())
+        if known is not None:
+            return known
+        picture = open_picture(data)
+        with self._lock:
+            while self._recent and self._size() + len(data) > self._most:
+                self._recent.popitem(last=False)
+            if self._size() + len(data) > self._most:
+                raise too_many("The pictures of other requests leave no room for this one; try again later.")
+            self._alive[picture.digest] = self._recent[picture.digest] = picture
+        return picture
+
+    def _size(self) -> int:
+        return sum(len(picture.data) for picture in self._alive.values())
