@@ -16,6 +16,7 @@ from pytestqt.qtbot import QtBot
 from app.chat.composer.composer import Composer
 from app.chat.controller import ChatController, build
 from app.context import AppContext
+from app.pictures import bar
 from app.pictures.thumb import PictureThumb
 from app.pictures.window import PictureWindow
 from app.state.chat.counting import PromptCount
@@ -114,6 +115,16 @@ def test_twice_the_same_and_too_many_are_refused(composer: Composer, red: str, t
         (tmp_path / f"{number}.png").write_bytes(picture("white", 10 + number, 10).data)
     put(qtbot, composer, *(str(tmp_path / f"{number}.png") for number in range(11)))
     assert len(composer.pictures.chips) == 10
+    assert "No more than 10 pictures" in composer.hint.text()
+
+
+def test_of_a_folder_no_more_is_read_than_can_be_sent(
+    composer: Composer, red: str, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = list[object]()
+    monkeypatch.setattr(bar, "read_picture", lambda source: read.append(source) or ("a.png", RED))
+    put(qtbot, composer, *[red] * 500)
+    assert len(read) == 10
     assert "No more than 10 pictures" in composer.hint.text()
 
 
