@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from pathlib import Path
 
 import pytest
 from PySide6.QtWidgets import QApplication, QLabel
 from pytestqt.qtbot import QtBot
 
+from app.export import html
 from app.export.html import write
 from app.export.options import Options
 from app.inspector.canvas.prompt_pictures import MOST_SHOWN, PromptPictures
@@ -80,8 +82,12 @@ def told(tmp_path: Path, *, prompt: bool) -> dict[str, object]:
     return data
 
 
-def test_the_page_of_a_run_shows_its_pictures(tmp_path: Path) -> None:
+def test_the_page_of_a_run_shows_its_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = set[str]()
+    decode = html.data_url
+    monkeypatch.setattr(html, "data_url", lambda *given: threads.add(threading.current_thread().name) or decode(*given))
     pictures = told(tmp_path, prompt=True)["pictures"]
     assert isinstance(pictures, list)
     assert [url[:23] for url in pictures] == ["data:image/jpeg;base64,"]
+    assert threads == {"export"}  # not the window's
     assert "pictures" not in told(tmp_path, prompt=False)
