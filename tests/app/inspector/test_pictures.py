@@ -15,7 +15,9 @@ from app.export import html
 from app.export.html import write
 from app.export.options import Options
 from app.inspector.canvas.prompt_pictures import MOST_SHOWN, PromptPictures
+from app.pictures.source import PictureSource
 from app.player.player import Player
+from app.state.chat.attachment import AttachedPicture
 from engine import Trace
 from engine.pictures import Picture
 from engine.text.message import image_of
@@ -70,6 +72,17 @@ def test_of_thousands_the_first_are_shown(qtbot: QtBot, player: Player) -> None:
     player.open(Trace(header=traces.header(messages=({"role": "user", "content": "prompt", "images": images},))))
     assert len(view.thumbs) == MOST_SHOWN
     assert f"and {5_000 - MOST_SHOWN:,} more" in [made.text() for made in view.findChildren(QLabel)]
+
+
+def test_a_missing_picture_that_is_put_in_again_is_shown() -> None:
+    there = dict[str, Picture]()
+    source = PictureSource(lambda digest, *_: there.get(digest))
+    shown = AttachedPicture("", RED.digest, RED.width, RED.height)
+    assert source.small(shown) is None
+    there[RED.digest] = RED
+    image = source.small(shown)
+    assert image is not None
+    assert source.known(shown) is image
 
 
 def told(tmp_path: Path, *, prompt: bool) -> dict[str, object]:
