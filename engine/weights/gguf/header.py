@@ -84,6 +84,8 @@ class GGUFHeader:
             )
         values, tensors = found.values, dict[str, TensorInfo]()
         for number, beside in enumerate(parts):
+            if not beside.exists():
+                raise SafelightError(f"{beside} is missing, part {number + 1} of {count}. Download it, too")
             part = _read(beside)
             if (part.values.get("split.no"), part.values.get("split.count")) != (number, count):
                 raise SafelightError(f"{beside} is not part {number + 1} of {count}. Download it again")
