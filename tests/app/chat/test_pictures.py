@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QMimeData, Qt, QUrl
+from PySide6.QtCore import QMimeData, Qt
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
@@ -236,8 +236,3 @@ def test_pictures_count() -> None:
     messages = [{"role": "user", "content": "one two", "images": (image_of(RED), image_of(BLUE))}]
     assert PromptCount(words, lambda width, height, budget: width + height + budget, 70)(messages) == 2 + 2 * 150
     assert PromptCount(words, None, 70)(messages) == 2
-
-
-def test_a_dropped_file_is_accepted_by_the_page(chat: ChatController, red: str, qtbot: QtBot) -> None:
-    chat.page.files_dropped.emit([QUrl.fromLocalFile(red).toLocalFile()])
-    qtbot.waitUntil(lambda: bool(chat.page.composer.pictures.chips))
