@@ -92,7 +92,11 @@ def test_a_picture_is_pasted_and_removed(composer: Composer, qtbot: QtBot) -> No
     (chip,) = composer.pictures.chips
     assert chip.facts.text() == "8 × 4 · 32 tokens"
     assert chip.remove.accessibleName() == "Remove Picture"
+    assert chip.thumb.accessibleName() == "Picture, 8 × 4 pixels"
     qtbot.waitUntil(lambda: not chip.thumb.is_loading)
+    plain = chip.thumb.grab().toImage()
+    chip.thumb.setProperty("ring", True)  # the keyboard is there
+    assert chip.thumb.grab().toImage().pixelColor(1, 1) != plain.pixelColor(1, 1)
     chip.remove.click()
     assert composer.pictures.pictures == ()
     assert composer.pictures.isHidden()
