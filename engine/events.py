@@ -65,7 +65,8 @@ class StepFinished:
 
     In a block with a filler it is one pass that wrote tokens. Then ``accepted_mask`` is where something is written,
     ``next_canvas`` what is; ``argmax_canvas`` has the likeliest token too where the pass predicted one, ``candidates``
-    what was drawn there, ``entropy`` is 0 where it predicted nothing.
+    what was drawn there. Where it predicted nothing, ``entropy`` is 0 and ``top_tokens`` the one token K times; but a
+    block's first step has those that were predicted where tokens were written while the block before was open.
     """
 
     block_index: int

@@ -68,6 +68,7 @@ class WrittenBlocks:
     _committed: int = 0  # blocks
     _settled: int = 0  # tokens of the text, from its first, that stay
     _last: _Told | None = None
+    _known: dict[int, Predicted] = field(default_factory=dict)  # of what is written and not committed yet
     _draft: Step | None = None  # of the open block, if it was denoised before
 
     def __post_init__(self) -> None:
@@ -107,6 +108,7 @@ class WrittenBlocks:
         self.text |= written
         self.passes, self.seconds = self.passes + 1, self.seconds + seconds
         self._last = _Told(written, predicted, temperature)
+        self._known |= {place: predicted[place] for place in written.keys() & predicted.keys()}
         yield self._step_of(predicted, seconds, temperature)
         if settled is None:
             settled = self._settled
@@ -183,8 +185,11 @@ class WrittenBlocks:
             index = place - self._start
             if 0 <= index < self.length:
                 argmax[index], candidates[index], entropy[index] = found.argmax, found.candidate, found.entropy
-                if self.top_k and found.top_tokens is not None and found.top_probabilities is not None:
-                    top_tokens[index], top_probabilities[index] = found.top_tokens, found.top_probabilities
+        told = predicted if self._steps else {**self._known, **predicted}  # at first also what was written ahead
+        for place, found in told.items():
+            index, (ids, shares) = place - self._start, (found.top_tokens, found.top_probabilities)
+            if 0 <= index < self.length and self.top_k and ids is not None and shares is not None:
+                top_tokens[index], top_probabilities[index] = ids, shares
         top = (top_tokens, top_probabilities) if self.top_k else (None, None)
         step, self._steps = self._steps, self._steps + 1
         return StepFinished(
@@ -198,4 +203,5 @@ class WrittenBlocks:
         done = CanvasCommitted(self._block, tokens, text_length, self._steps, reason)
         self._is_open, self._draft = False, None
         self._block, self._committed = self._block + 1, self._committed + 1
+        self._known = {place: found for place, found in self._known.items() if place >= self._start}
         return done

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from engine.events import CanvasCommitted, Event, GenerationFinished, PrefillFinished, StepFinished
-from engine.server.logprobs import TokenChance, chances
+from engine.server.logprobs import Predictions, TokenChance
 from engine.server.stopping import StopFinder
 from engine.service import LoadedModel
 from engine.text.output import ContentPart, OutputParser, OutputPart, ThoughtPart, ToolCallArguments, ToolCallStarted
@@ -50,7 +50,7 @@ class ServedAnswer:
         self._parser = OutputParser(starts_in_thought=settings.starts_in_thought, schemas=settings.schemas)
         self._stop = StopFinder(settings.stops)
         self._written = ""  # all text that the parser has
-        self._last_step: StepFinished | None = None
+        self._predictions = Predictions()
         self._in_thought = settings.starts_in_thought
         self._in_call = False
         self._chances: list[TokenChance] = []
@@ -80,7 +80,8 @@ class ServedAnswer:
                 self.prompt_tokens, self.cached_tokens = event.prompt_tokens, event.reused_tokens
                 self.prompt_seconds = event.seconds
             case StepFinished():
-                self._last_step = event
+                if self._settings.top_logprobs is not None:
+                    self._predictions.fold(event)
                 self.steps += 1
                 self.positions += len(event.argmax_canvas)
                 self.seconds += event.seconds
@@ -133,8 +134,8 @@ class ServedAnswer:
         """Count thoughts, and keep what is known of the tokens of the content."""
         told = self._settings.top_logprobs
         known: Sequence[TokenChance | None] = [None] * len(tokens)
-        if told is not None and self._last_step is not None:
-            known = chances(tokens, self._last_step, told, self._model)
+        if told is not None:
+            known = self._predictions.chances(tokens, told, self._model)
         for token, chance in zip(tokens, known, strict=True):
             mark = self._model.piece(token) if self._model.is_special(token) else ""
             if mark in (OPEN, CLOSE):

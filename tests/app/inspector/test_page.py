@@ -437,7 +437,7 @@ def test_keys_work_wherever_the_keyboard_is(page, qtbot):
             assert not page.player.is_playing, widget
             reached.add(type(widget).__name__)
     views = {"SpannedCanvas", "Timeline", "Strip", "MapArea", "BumpChart", "TextPane"}
-    assert views | {"QPushButton", "QComboBox"} <= reached
+    assert views | {"QPushButton", "ChoiceBox"} <= reached
 
 
 def test_space_is_left_to_a_button(page, qtbot):

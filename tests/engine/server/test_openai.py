@@ -11,12 +11,13 @@ import pytest
 from openai.types import Decision
 from pydantic import BaseModel, Field
 
-from engine.catalog import BASE, SKILLS
+from engine.catalog import BASE, SKILLS, WEDLM
 from engine.events import CanvasVerified
 from engine.service import LocalBackend
 from tests.engine.server.served import KEY, ScriptedEngine, serving
 
 QUESTION: Any = [{"role": "user", "content": "Reverse the word robot."}]
+COUNTING: Any = [{"role": "user", "content": "Count from 4 to 43."}]
 TOOL: Any = {
     "type": "function",
     "function": {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}},
@@ -152,6 +153,20 @@ def test_a_schema_that_no_answer_can_fit_is_refused(client: openai.OpenAI) -> No
             client.chat.completions.create(model=SKILLS, messages=QUESTION, response_format=wanted, stream=is_streamed)
         assert refusal.value.param == "response_format"
         assert "\n" not in refusal.value.message
+
+
+def test_every_token_has_the_probability_by_which_it_was_written() -> None:
+    with serving(LocalBackend(), WEDLM) as served, _client(served.server.url) as client:
+        for decoder in ("causal_parallel", "autoregressive"):
+            asked: Any = {"model": WEDLM, "messages": COUNTING, "max_tokens": 40, "extra_body": {"decoder": decoder}}
+            known = client.chat.completions.create(**asked, logprobs=True, top_logprobs=2).choices[0].logprobs
+            assert known is not None
+            assert known.content is not None
+            assert len(known.content) == 40  # more than two blocks
+            for entry in known.content:
+                likeliest, other = entry.top_logprobs
+                assert (entry.token, entry.logprob) == (likeliest.token, likeliest.logprob)
+                assert 0 >= likeliest.logprob > other.logprob
 
 
 def test_blocks_are_rescued_and_verified_for_who_asks() -> None:

@@ -214,7 +214,6 @@ WRONG_HEADERS = {
     "a decision without questions": raw(decision={**raw()["decision"], "questions": []}),
     "questions that are none": raw(decision={**raw()["decision"], "questions": [["late", {"type": "essay"}]]}),
     "a decision that is a list": raw(decision=[1]),
-    "an empty state": raw(decision={**raw()["decision"], "state": " "}),
     "a format of no kind": raw(STRUCTURED, output_format={"kind": "poem"}),
     "a schema that is missing": raw(STRUCTURED, output_format={"kind": "json_schema"}),
     "a pattern that is a number": raw(STRUCTURED, output_format={"kind": "regex", "pattern": 4}),
