@@ -88,6 +88,11 @@ def add(commands: options.Commands) -> None:
         metavar="PRODUCT",
         help="round activations of linears, head or soft (the soft embedding) to int8; may be repeated",
     )
+    shape.add_argument(
+        "--fp4",
+        action="store_true",
+        help="round activations of text to NVFP4 for the experts: with --quantization nvfp4, on an RTX 50",
+    )
     shape.add_argument("--compare", choices=("transformers",), help="the same steps by transformers, in the same run")
     options.add_model(parser, SKILLS)
     options.add_sampler(parser)
@@ -97,8 +102,8 @@ def add(commands: options.Commands) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.shape is not None:
         return _run_shape(args)
-    if args.random_weights or args.compare or args.steps is not None or args.int8:
-        names = "--random-weights, --steps, --int8 and --compare"
+    if args.random_weights or args.compare or args.steps is not None or args.int8 or args.fp4:
+        names = "--random-weights, --steps, --int8, --fp4 and --compare"
         raise SafelightError(f"{names} go with --shape; give one, such as --shape 26b-a4b")
     changes = options.sampler_changes(args)
     if args.parallel is not None:
@@ -145,17 +150,18 @@ def _run_shape(args: argparse.Namespace) -> int:
     # torch, once the arguments are found good
     from engine.benchmarks.step import STEPS, measure_shape
     from engine.benchmarks.transformers import transformers_step_ms
+    from engine.kernels import rounds_experts
     from engine.memory.device import choose
     from engine.memory.footprint import Mode
     from engine.memory.plan import require_room
     from engine.memory.several import further_run
     from engine.models.folder import ModelFolder, plan
-    from engine.quant import DEFAULT, Activations
+    from engine.quant import DEFAULT, NVFP4, Activations
 
     opened = ModelFolder.open(folder)
     config = opened.config
-    if not config.denoises and (args.int8 or args.compare or args.parallel):
-        raise SafelightError(f"{folder.name} has no denoising steps; leave out --int8, --compare and --parallel")
+    if not config.denoises and (args.int8 or args.fp4 or args.compare or args.parallel):
+        raise SafelightError(f"{folder.name} has no denoising steps; leave out --int8, --fp4, --compare and --parallel")
     needed = plan(folder, max(1, args.context), args.quantization, args.device, args.dtype)
     if not needed.precision.is_packed:  # it would fit unpacked; packed weights are measured
         needed = plan(folder, max(1, args.context), DEFAULT, args.device, args.dtype)
@@ -163,6 +169,9 @@ def _run_shape(args: argparse.Namespace) -> int:
     placement = choose(args.device, needed.dtype)  # "auto" is bf16 for packed weights, also on a CPU
     if not config.denoises:
         return _run_decoding(args, opened, needed, placement)
+    has_units = needed.precision.experts == NVFP4 and rounds_experts(placement.device, placement.dtype)
+    if args.fp4 and not has_units:
+        raise SafelightError("--fp4 needs --quantization nvfp4 and a card that multiplies 4-bit floats; leave it out")
     parallel = args.parallel or 1
     mode = Mode.of(placement.device, placement.dtype, needed.precision)
     more = sum(further_run(config, mode, args.context, running) for running in range(1, parallel))
@@ -178,7 +187,7 @@ def _run_shape(args: argparse.Namespace) -> int:
             args.steps or STEPS,
             plan_bytes=needed.total_bytes,
             report=_reporter(),
-            activations=Activations(**dict.fromkeys(args.int8, True)),
+            activations=Activations(**dict.fromkeys(args.int8, True), experts=args.fp4),
             parallel=parallel,
         )
         if args.compare:
@@ -255,7 +264,9 @@ def _print_shape(result: ShapeResult) -> None:
     rows = [
         ("experts", result.precision["experts"] or "not packed", ""),
         ("activations in int8", ", ".join(result.int8) or "none", ""),
+        *([("activations in NVFP4", "experts', of text", "")] if result.fp4 else []),
         ("context", str(result.context), "tokens"),
+        ("its prefill", f"{result.prefill_ms:.1f}", "ms"),
         ("run as", "", path),
         ("denoising step, median", f"{result.step_ms_median:.2f}", "ms"),
         ("denoising step, 95th percentile", f"{result.step_ms_p95:.2f}", "ms"),

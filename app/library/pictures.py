@@ -19,6 +19,7 @@ from pathlib import Path
 
 from app.library.errors import LibraryError
 from app.library.records import StoredMessage
+from app.state.chat.conversation import Turn
 from engine import SafelightError
 from engine.files import is_plain_file, private_folder, read_bytes, replacing
 from engine.pictures import MOST_BYTES, Picture
@@ -70,7 +71,7 @@ class PictureStore:
         elif found is not None:
             self.keep(found)
 
-    def of(self, messages: Iterable[StoredMessage], most: int = TAKEN_BYTES) -> tuple[Picture, ...]:
+    def of(self, messages: Iterable[StoredMessage | Turn], most: int = TAKEN_BYTES) -> tuple[Picture, ...]:
         """The pictures that messages show, each once, missing ones left out; together at most ``most`` bytes."""
         found: dict[str, Picture] = {}
         for shown in (picture for message in messages for picture in message.pictures):

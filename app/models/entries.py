@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from app.system.i18n import tr
 from engine import EMBEDDED, PUBLISHED, PublishedModel, SafelightError
@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 
 Group = Literal["embedded", "published", "stored", "local"]
 State = Literal["ready", "absent", "unfinished", "unpacked", "missing", "gguf"]
-Action = Literal["load", "unload", "download", "resume", "pause", "cancel", "verify", "convert", "delete", "remove"]
-ACTIONS: tuple[Action, ...] = (
-    "load", "unload", "download", "resume", "pause", "cancel", "convert", "verify", "delete", "remove",
-)  # fmt: skip
+Action = Literal[
+    "load", "unload", "download", "resume", "pause", "cancel", "convert", "convert_but_vision", "verify", "delete",
+    "remove",
+]  # fmt: skip
+ACTIONS: tuple[Action, ...] = get_args(Action)
 PACKED = "-packed"  # suffix of a folder that a conversion writes
 
 # The window waits for the listing, and the data folder's content is untrusted. ``os.path`` returns False where
@@ -55,6 +56,7 @@ class ModelEntry:
     shape: str = ""  # to plan with before the weights are downloaded
     quantization: str = "auto"  # likewise
     is_packed: bool = False  # already in 4 bits
+    sees: bool = False  # its weights, which are here, have a vision tower
     is_gated: bool = False
     can_verify: bool = False
     source: str = ""  # name of the folder or file that an unfinished conversion reads
@@ -91,7 +93,7 @@ def actions(
     found: list[Action] = ["unload" if loaded else "load"]
     if entry.group != "embedded":
         if not entry.is_packed and can_convert:
-            found.append("convert")
+            found += ["convert", "convert_but_vision"] if entry.sees else ["convert"]
         if entry.can_verify:
             found.append("verify")
         found.append("remove" if entry.group == "local" else "delete")
@@ -155,6 +157,7 @@ def _published(model: PublishedModel, folder: Path, sizes: _Sizes) -> ModelEntry
         shape=model.shape,
         quantization=model.quantization,
         is_packed=model.quantization != "auto",
+        sees=whole and _sees(place),
         is_gated=model.is_gated,
         can_verify=whole,
     )
@@ -199,7 +202,7 @@ def _stored(path: Path, sizes: _Sizes) -> ModelEntry | None:
         return _unfinished(path, path.parent)
     return ModelEntry(
         key, "stored", "ready", record.repo, tr("a downloaded model"), path, key, record.repo,
-        bytes_here=sizes.of(path), is_packed=_is_packed(path), can_verify=True,
+        bytes_here=sizes.of(path), is_packed=_is_packed(path), sees=_sees(path), can_verify=True,
     )  # fmt: skip
 
 
@@ -220,7 +223,7 @@ def _folder_entry(path: Path, group: Group, sizes: _Sizes) -> ModelEntry:
     store = os.path.lexists(path / MANIFEST)
     return ModelEntry(
         str(path), group, "ready", path.name, tr("a model folder of your own"), path, str(path),
-        bytes_here=sizes.of(path), is_packed=store or _is_packed(path), can_verify=store,
+        bytes_here=sizes.of(path), is_packed=store or _is_packed(path), sees=_sees(path), can_verify=store,
     )  # fmt: skip
 
 
@@ -258,6 +261,10 @@ def _size(entry: os.DirEntry[str]) -> int:
 
 def _is_packed(model: Path) -> bool:
     return "quantization_config" in _json(model / "config.json") or (model / "hf_quant_config.json").exists()
+
+
+def _sees(model: Path) -> bool:
+    return isinstance(_json(model / "config.json").get("vision_config"), dict)
 
 
 def _json(path: Path) -> dict[str, Any]:

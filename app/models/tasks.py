@@ -5,13 +5,13 @@ The engine's slow imports are inside these functions, so that they run in the th
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING
 
 from app.models.entries import ModelEntry
 from app.models.jobs import Control
@@ -24,9 +24,6 @@ from engine.hub import download as downloads
 from engine.hub.download import DownloadProgress
 from engine.hub.names import is_token
 from engine.store_files import PARTIAL, is_of_a_conversion
-
-if TYPE_CHECKING:
-    from engine.weights.packed_store import Manifest
 
 Work = Callable[[Control], object]
 GOING = ".safelight-deleted"  # suffix of a folder that is being deleted
@@ -61,21 +58,27 @@ def verify(entry: ModelEntry) -> Work:
     return work
 
 
-def convert(source: Path, destination: Path) -> Work:
+def convert(source: Path, destination: Path, keep_vision: bool = False) -> Work:
     """Pack a model folder or a GGUF file into 4 bits; cancelling deletes what was written, pausing keeps it.
 
-    The result is what packing changed, by part; None where it was stopped.
+    The result is what packing changed, by part; None where it was stopped. ``keep_vision`` leaves the vision tower as
+    it is, of a conversion that begins: one that goes on does so as it began.
     """
 
     def work(control: Control) -> object:
         control.report(0.0, stage="starting", now=True)
         from engine.memory.device import choose  # torch
+        from engine.weights.packed_store import Manifest  # torch
 
         pack: Callable[..., Manifest]
         if is_gguf(source):
             from engine.models.gguf_import import import_gguf as pack  # torch
         else:
-            from engine.models.folder import quantize as pack  # torch
+            from engine.models.folder import quantize  # torch
+
+            begun = Manifest.read(destination / PARTIAL) if (destination / PARTIAL).exists() else None
+            keeps = keep_vision if begun is None else begun.precision.vision is None
+            pack = functools.partial(quantize, keep_vision=keeps)
         try:
             return pack(source, destination, "auto", choose("auto").device, control.report, control).relative_error
         except SafelightError:

@@ -51,6 +51,7 @@ def action_text(action: Action, entry: ModelEntry, job: JobKind | None = None, *
         "cancel": cancel,
         "verify": tr("Check the files"),
         "convert": tr("Import") if entry.state == "gguf" else tr("Make a 4-bit copy"),
+        "convert_but_vision": tr("Make one with vision in bf16"),
         "delete": tr("Delete from disk…"),
         "remove": tr("Remove from the list"),
     }[action]
@@ -67,6 +68,7 @@ def action_tip(action: Action) -> str:
         "cancel": tr("Leaves nothing of it behind"),
         "verify": tr("Reads all files and compares their hashes"),
         "convert": tr("Writes a copy with 4-bit experts to the data folder; the original stays"),
+        "convert_but_vision": tr("Writes a 4-bit copy whose part that reads pictures stays as it is, not in 8 bits"),
         "delete": tr("Removes its files from this computer"),
         "remove": tr("Its files stay where they are"),
     }[action]

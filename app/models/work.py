@@ -63,8 +63,8 @@ class ModelWork(QObject):
                 self._jobs.pause(entry.key)
             case "verify":
                 self._jobs.submit(ModelJob(entry.key, "verify", tasks.verify(entry)))
-            case "convert":
-                self._convert(entry, entry)
+            case "convert" | "convert_but_vision":
+                self._convert(entry, entry, keep_vision=action == "convert_but_vision")
             case "cancel":
                 self._cancel(entry)
             case "delete":
@@ -80,13 +80,13 @@ class ModelWork(QObject):
 
     # ---------------------------------------------------------------- packing
 
-    def _convert(self, source: ModelEntry | None, shown: ModelEntry) -> None:
+    def _convert(self, source: ModelEntry | None, shown: ModelEntry, keep_vision: bool = False) -> None:
         """Pack ``source``; the progress is shown in the row of ``shown``."""
         if source is None:
             return
         destination = self._packed_folder(source) if shown is source else shown.folder
         self.converting[shown.key] = destination
-        self._jobs.submit(ModelJob(shown.key, "convert", tasks.convert(source.folder, destination)))
+        self._jobs.submit(ModelJob(shown.key, "convert", tasks.convert(source.folder, destination, keep_vision)))
         self.changed.emit()
 
     def _packed_folder(self, entry: ModelEntry) -> Path:

@@ -26,6 +26,7 @@ class PictureSource:
     def __init__(self, find: Find) -> None:
         self._find = find
         self._lock = threading.Lock()
+        self._reading = threading.Lock()  # one file in memory, however many are asked for
         self._small: OrderedDict[str, QImage | None] = OrderedDict()
 
     def small(self, shown: AttachedPicture) -> QImage | None:
@@ -51,12 +52,13 @@ class PictureSource:
         return self._image(shown, LARGE)
 
     def _image(self, shown: AttachedPicture, side: int) -> QImage | None:
-        picture = self._find(shown.digest, shown.width, shown.height)
-        if picture is None:
-            return None
-        try:
-            colours = thumbnail(picture, side)
-        except SafelightError:
+        with self._reading:
+            picture = self._find(shown.digest, shown.width, shown.height)
+            try:
+                colours = None if picture is None else thumbnail(picture, side)
+            except SafelightError:
+                colours = None
+        if colours is None:
             return None
         height, width = colours.shape[:2]
         return QImage(colours.tobytes(), width, height, 3 * width, QImage.Format.Format_RGB888).copy()

@@ -13,6 +13,7 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Signal, Slot
 
+from app.bridge.background import Background
 from app.bridge.engine_thread import EngineLink
 from app.library import Library, LibraryError
 from app.library.conversations import Keeper
@@ -103,6 +104,9 @@ class Session(QObject):
         self._values = values
         self._run: _Run | None = None
         self._removed: _Removed | None = None
+        self._at_hand: object = ()  # pictures of the conversation on show: the next prompt needs them at once
+        self._fetching = Background(self)
+        self._fetching.done.connect(self._fetched)
         self._is_closed = False
         library.notice = " ".join(said for said in (library.notice, rescue.bring_in(library)) if said)
 
@@ -122,6 +126,7 @@ class Session(QObject):
         """Show a new, empty conversation; it is stored with its first prompt."""
         self.chat = ChatState(system_prompt=system_prompt, preset=self.chat.preset)
         self._removed = None
+        self._fetch()
         self.path_changed.emit()
 
     def open(self, conversation: int) -> None:
@@ -134,7 +139,19 @@ class Session(QObject):
             self.failed.emit(str(error), "")
             return
         self._removed = None
+        self._fetch()
         self.path_changed.emit()
+
+    def _fetch(self) -> None:
+        """Read the pictures of the conversation on show beside the window."""
+        self._at_hand, turns = (), [turn for turn in self.chat.turns if turn.pictures]
+        self._fetching.drop()
+        if turns:
+            self._fetching.ask(lambda: self.library.pictures.of(turns))
+
+    @Slot(object)
+    def _fetched(self, pictures: object) -> None:
+        self._at_hand = pictures
 
     def describe(self, *, system_prompt: str, preset: str, think: bool) -> None:
         """Use this system prompt, preset id and thinking from now on."""
@@ -376,6 +393,7 @@ class Session(QObject):
         if self._is_closed:
             return
         self._is_closed = True
+        self._fetching.drop()
         run, self._run = self._run, None
         if run is not None:
             run.answer.stop(run.model.decode)

@@ -47,11 +47,13 @@ class ShapeResult:
     device: str
     precision: dict[str, str | None]
     int8: list[str]  # products whose activations were rounded to int8
+    fp4: bool  # whether those of text were rounded to NVFP4 for the experts
     context: int  # tokens before the canvas
     canvas: int
     graph: bool  # whether steps were replayed from a CUDA graph
     plain_reason: str | None  # why kernels did not run
     oracle_error: dict[str, float]  # largest relative difference of a kernel from its oracle
+    prefill_ms: float  # of the context; on a GPU for the second time
     step_ms_median: float
     step_ms_p95: float
     commit_and_step_ms_median: float  # of a canvas's first step that commits the canvas before it in the same pass
@@ -97,7 +99,7 @@ def measure_shape(
         plan_bytes: what the whole was planned to take, for the result.
         report: called with a few words after each part of the work.
         reached: called with the name of a phase when it has ended: "building", "prefill", "steps".
-        activations: which products round their activations to int8.
+        activations: which products round their activations.
         parallel: runs whose steps are also taken in one pass, each on a cache of its own.
 
     Raises:
@@ -114,10 +116,15 @@ def measure_shape(
         errors = check_layers(network, activations)
         report("checked its kernels against the oracle")
         forget_peak(placement.device)
-        cache = network.new_cache()
-        cache.reserve(context + 2 * config.canvas_length)
-        for start in range(0, context, cache.piece):
-            network.prefill(torch.arange(start, min(start + cache.piece, context)) % config.vocab_size, cache)
+        for _ in range(2 if placement.device.type == "cuda" else 1):  # the first builds its kernels
+            cache = network.new_cache()
+            cache.reserve(context + 2 * config.canvas_length)
+            _wait(placement.device)
+            started = time.perf_counter()
+            for start in range(0, context, cache.piece):
+                network.prefill(torch.arange(start, min(start + cache.piece, context)) % config.vocab_size, cache)
+            _wait(placement.device)
+            prefill_ms = 1e3 * (time.perf_counter() - started)
         report(f"prefilled {context} tokens")
         reached("prefill")
         others = [copied(network, cache, context + 2 * config.canvas_length) for _ in range(parallel - 1)]
@@ -144,12 +151,14 @@ def measure_shape(
         shape=name,
         device=device_name(placement.device),
         precision=precision.as_dict(),
-        int8=activations.names,
+        int8=activations.int8,
+        fp4=activations.experts,
         context=context,
         canvas=config.canvas_length,
         graph=bool(program.graphs),
         plain_reason=kernels.why_plain(placement.device),
         oracle_error=errors,
+        prefill_ms=prefill_ms,
         step_ms_median=median,
         step_ms_p95=sorted(times)[int(0.95 * (len(times) - 1))],
         commit_and_step_ms_median=statistics.median(first_times),

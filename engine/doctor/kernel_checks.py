@@ -11,6 +11,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from engine import kernels
 from engine.checks import product_checks
 from engine.checks.operands import packed, routing
 from engine.checks.oracle import OracleCheck
@@ -19,10 +20,31 @@ from engine.config import ModelConfig
 from engine.doctor import kernel_checks_between
 from engine.doctor.decode_all import decode_all
 from engine.doctor.shapes import CheckShape
-from engine.kernels import expert_gemm, expert_sort, linear_w4a16, linear_w8a8, linear_w8a16, reference, vocabulary
+from engine.kernels import (
+    expert_gemm,
+    expert_sort,
+    expert_w4a4,
+    linear_w4a16,
+    linear_w8a8,
+    linear_w8a16,
+    reference,
+    vocabulary,
+)
 from engine.kernels.decode import SCALE_SHIFT
 from engine.kernels.table import FOUR_BIT, schemes
-from engine.quant import BF16, DEFAULT, E2M1_VALUES, INT4, INT8, NF4_VALUES, PRECISIONS, Activations, Scheme
+from engine.quant import (
+    BF16,
+    DEFAULT,
+    E2M1_VALUES,
+    INT4,
+    INT8,
+    NF4_VALUES,
+    NVFP4,
+    PRECISIONS,
+    Activations,
+    Packed,
+    Scheme,
+)
 
 Make = Callable[[], OracleCheck]
 Named = tuple[str, Make]  # operands are created when needed: those of the experts take 0.5 GB
@@ -69,21 +91,26 @@ def _experts(shape: CheckShape) -> Iterator[Named]:
     config = shape.config
     number, hidden, width = config.num_experts, config.hidden_size, config.moe_intermediate_size
 
-    def make(scheme: Scheme, tokens: int) -> OracleCheck:
-        weights, chosen = routing(tokens, number, config.top_k_experts, shape.device, seed=7)
-        return product_checks.experts_check(
-            expert_gemm.experts,
+    def operands(scheme: Scheme, tokens: int) -> tuple[Tensor, Tensor, Tensor, Packed, Packed]:
+        return (
             shape.normal(tokens, hidden, seed=tokens),
-            weights,
-            chosen,
+            *routing(tokens, number, config.top_k_experts, shape.device, seed=7),
             packed(number, 2 * width, hidden, scheme=scheme, device=shape.device, seed=1, matrices=2),
             packed(number, hidden, width, scheme=scheme, device=shape.device, seed=2),
         )
+
+    def make(scheme: Scheme, tokens: int) -> OracleCheck:
+        return product_checks.experts_check(expert_gemm.experts, *operands(scheme, tokens))
+
+    def make_w4a4(tokens: int) -> OracleCheck:
+        return product_checks.experts_w4a4_check(expert_w4a4.experts, *operands(NVFP4, tokens))
 
     default = PRECISIONS[DEFAULT].experts
     for scheme in schemes("experts", "triton"):
         for tokens in (shape.canvas, 2 * shape.canvas, 1) if scheme == default else (shape.canvas,):
             yield f"experts {scheme}, {tokens} tokens", partial(make, scheme, tokens)
+    if kernels.rounds_experts(shape.device, shape.dtype):
+        yield f"experts w4a4, {4 * shape.canvas} tokens", partial(make_w4a4, 4 * shape.canvas)
 
 
 def _linears(shape: CheckShape) -> Iterator[Named]:

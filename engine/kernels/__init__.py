@@ -23,10 +23,10 @@ import sys
 import torch
 from torch import Tensor
 
-from engine.kernels import gradients
+from engine.kernels import gradients, reference
 from engine.kernels.reference_step import VocabularyResult
 from engine.kernels.table import AMPERE, CPU, PLAIN, Capability, find
-from engine.quant import BF16, Activations, Packed
+from engine.quant import BF16, NVFP4, Activations, Packed
 
 LEAST_CAPABILITY = AMPERE.version
 
@@ -60,6 +60,12 @@ def _can_build() -> bool:
 def _version(device: torch.device) -> tuple[int, int]:
     """Compute capability of a card; the minimum for a device that only counts as one."""
     return torch.cuda.get_device_capability(device) if device.type == "cuda" else LEAST_CAPABILITY
+
+
+def rounds_experts(device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether ``experts_w4a4`` has a kernel of its own for numbers of this type on this device."""
+    run = find("experts_w4a4", NVFP4, capability(torch.empty(0, device=device, dtype=dtype)))
+    return run is not reference.experts_w4a4
 
 
 def run_on(device: torch.device, dtype: torch.dtype) -> bool:

@@ -11,8 +11,8 @@ Inputs are then in another order, the same in each group of eight, 0 4 1 5 2 6 3
 
 Floor, 1024 tokens of a prompt in the real model, 8192 pairs: 97 GFLOP, 428 MB. RTX 5090, by its published rates (1676
 TFLOPS, 1.79 TB/s): 58 µs of arithmetic, 239 of memory; in bf16 465 µs of arithmetic. A canvas has a quarter of the
-pairs, and memory is its floor in either. Counted in machine code: gate_up LOOP_UP instructions a thread for 16 matrix
-instructions, down LOOP_DOWN. Not measured: no card has run it, so that it is off, see ``engine.quant.Activations``.
+pairs, and memory is its floor in either. Counted in machine code: gate_up 212 instructions for 32 of matrix units, down
+226; the units take longer. Not measured: no card has run it, so that it is off, see ``engine.quant.Activations``.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -81,7 +81,7 @@ def e2m1_codes(x):
 
 
 @triton.jit
-def quantize_kernel(
+def quantize_rows_kernel(
     x_ptr, codes_ptr, scales_ptr, wholes_ptr, K: tl.constexpr, SPLIT: tl.constexpr, GROUPS: tl.constexpr
 ):  # fmt: skip
     """One row, in ``split_pairs`` order if SPLIT. With a value that is not finite the row's scale is NaN."""
@@ -158,8 +158,9 @@ def expert_w4a4_kernel(
     byte, scale = tl.arange(0, 32 * TILES), tl.arange(0, 4 * TILES)
     x_ptrs = x_ptr + x_row[:, None] * (K // 2) + byte[None, :]
     x_scales_ptrs = x_scales_ptr + x_row[:, None] * (K // 16) + scale[None, :]
-    codes_ptrs = codes_ptr + (expert * OUT + row[:, None]) * (K // 2) + byte[None, :]
-    words = expert * (K // 64) * OUT + scale[None, :] // 4 * OUT + row[:, None]  # of four scales each
+    near_row = tl.minimum(row, OUT - 1)[:, None]  # rows past the end read the last one and are never written
+    codes_ptrs = codes_ptr + (expert * OUT + near_row) * (K // 2) + byte[None, :]
+    words = expert * (K // 64) * OUT + scale[None, :] // 4 * OUT + near_row  # of four scales each
     scales_ptrs = scales_ptr + words * 4 + scale[None, :] % 4
     total = tl.zeros((M, N), tl.float32)
     EVEN: tl.constexpr = K % (64 * TILES) == 0
@@ -176,11 +177,13 @@ def expert_w4a4_kernel(
         out = gelu_times(gate, up)
         column = tl.program_id(0) * (M // 2) + tl.arange(0, M // 2)
         out_ptrs = out_ptr + place[:, None] * (OUT // 2) + column[None, :]
+        mask = inside[:, None]
     else:
         pair = tl.load(pairs_ptr + place)
         out = total * (tl.load(matrix_scales_ptr + expert) * tl.load(weights_ptr + pair))[None, :]
         out_ptrs = out_ptr + pair[:, None] * OUT + row[None, :]
-    tl.store(out_ptrs, tl.trans(out).to(out_ptr.dtype.element_ty), mask=inside[:, None])
+        mask = inside[:, None] & (row < OUT)[None, :]
+    tl.store(out_ptrs, tl.trans(out).to(out_ptr.dtype.element_ty), mask=mask)
 
 
 def experts(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed) -> Tensor:
@@ -202,7 +205,7 @@ def expert_parts(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, do
 
     def product(x: Tensor, weight: Packed, out: Tensor, is_split: bool, gated: bool) -> Tensor:
         _, rows, inputs = weight.shape
-        launch: Any = expert_w4a4_kernel[(rows // ROWS, groups.tiles.shape[0])]
+        launch: Any = expert_w4a4_kernel[(triton.cdiv(rows, ROWS), groups.tiles.shape[0])]
         launch(
             *quantize_rows(x, is_split), weight.codes, weight.scales.view(torch.float8_e4m3fn), weight.matrix_scales,
             weights, groups.pairs, groups.offsets, groups.tiles, out, TOP_K=chosen.shape[1], K=inputs, OUT=rows,
@@ -224,7 +227,7 @@ def quantize_rows(x: Tensor, is_split: bool) -> tuple[Tensor, Tensor, Tensor]:
     codes = x.new_empty((count, inputs // 2), dtype=torch.uint8)
     scales = x.new_empty((count, inputs // NVFP4.group_size), dtype=torch.uint8)
     wholes = x.new_empty(count, dtype=torch.float32)
-    launch: Any = quantize_kernel[(count,)]
+    launch: Any = quantize_rows_kernel[(count,)]
     launch(
         x, codes, scales, wholes, K=inputs, SPLIT=is_split, GROUPS=triton.next_power_of_2(scales.shape[1]),
         num_warps=4, enable_fp_fusion=True,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 
 from engine.errors import SafelightError, quoted
 from engine.quant.int4 import INT4, INT4_G64
@@ -111,9 +111,9 @@ class Activations:
     experts: bool = False  # of text alone: a canvas, whose rows are few, waits for the weights in any case
 
     @property
-    def names(self) -> list[str]:
-        """The names of the products that are on."""
-        return [name for name, rounds in asdict(self).items() if rounds]
+    def int8(self) -> list[str]:
+        """The names of the products with int8 activations."""
+        return [name for name in ("linears", "head", "soft") if getattr(self, name)]
 
 
 BF16 = Activations()  # none

@@ -107,8 +107,8 @@ class Scheme(ABC):
         unit = lcm(self.unit, self.group_size or 1)
         if shape[-1] % unit:
             raise SafelightError(
-                f"{name} has {shape[-1]} inputs, which {self} cannot pack: it needs a multiple of {unit}. Load "
-                "the model with quantization none"
+                f"{name} has {shape[-1]} inputs, which {self} cannot pack: it needs a multiple of {unit}. Load a "
+                "bf16 checkpoint of the model with quantization none"
             )
 
 

@@ -66,10 +66,20 @@ class Published:
         return Precision(self.scheme, attention, INT8, INT8, INT8)
 
     def precision(self, checkpoint: TensorSource) -> Precision:
-        """What the checkpoint packs stays as it is; of the rest, what we pack goes to eight bits."""
+        """What the checkpoint packs stays as it is; of the rest, what we pack goes to eight bits.
+
+        Raises:
+            SafelightError: it packs nothing.
+        """
+        scales = [name for name in checkpoint.headers if name.endswith(".weight_scale")]
+        if not scales:
+            raise SafelightError(
+                f"{checkpoint.folder}: {self.scheme} weights are declared, and no tensor holds scales (.weight_scale); "
+                "download the model again"
+            )
 
         def is_there(part: str) -> bool:
-            return any(part in name and name.endswith(".weight_scale") for name in checkpoint.headers)
+            return any(part in name for name in scales)
 
         attention, dense = (self.scheme if is_there(part) else INT8 for part in (".self_attn.", ".mlp."))
         return Precision(self.scheme if is_there(".experts.") else None, attention, dense, INT8, INT8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import os
 import random
@@ -27,6 +28,7 @@ from app.presets.store import PresetStore
 from app.session.session import Session
 from app.settings.store import read_values, write_values
 from app.settings.values import SettingsValues
+from app.state.chat.attachment import AttachedPicture
 from engine import SKILLS, StepFinished
 from engine.hub.download import download, is_verified, model_folder, partials
 from engine.models.folder import quantize
@@ -36,6 +38,7 @@ from engine.training.finetune import STATE, train_adapter
 from engine.training.recipes.adapter import UNIFORM, AdapterRun, TrainingProgress
 from engine.weights.packed_store import PARTIAL, Manifest
 from tests.engine import packing
+from tests.engine.drawn import picture
 from tests.engine.hub import server
 from tests.engine.training import teaching
 from tests.fake_engine import FakeEngine
@@ -82,7 +85,7 @@ def _last(told: Facts, key: str, default: Any = None) -> Any:
 
 
 class Chat(Subject):
-    """Conversations that are asked in, renamed and deleted from, and the traces of their runs."""
+    """Conversations that are asked in, renamed and deleted from, their pictures, and the traces of their runs."""
 
     name, share = "chat", 6
 
@@ -116,6 +119,10 @@ class Chat(Subject):
                 yield f"deleted and back: {fact['removed']}"
             if "asked" in fact and fact["asked"] not in found and fact["asked"] not in gone:
                 yield f"asked and not there: {fact['asked']}"
+            for digest, width, height in fact.get("shown", ()) if fact.get("asked") in found else ():
+                is_named = digest in {picture.digest for picture in found[fact["asked"]].pictures}
+                if not is_named or library.pictures.get(digest, width, height) is None:
+                    yield f"a picture of: {fact['asked']}"
         drafts = {fact["prompt"]: fact for fact in told if "draft" in fact}  # the last of each
         for prompt, fact in drafts.items():
             if prompt in gone or prompt not in found:
@@ -158,6 +165,7 @@ class _Desk(QObject):
     def __init__(self, library: Library, folder: Path, draw: random.Random, tell: Tell) -> None:
         super().__init__()
         fake = FakeEngine(folder / "traces")
+        fake.able = dataclasses.replace(fake.able, images=True)
         fake.steps, fake.blocks = 5, 3
         self.link = EngineLink(fake)
         self.session = Session(library, self.link, SettingsValues(seed=draw.randrange(1000)))
@@ -184,9 +192,13 @@ class _Desk(QObject):
             return
         if self.draw.random() < 0.3:
             self.session.begin()
-        prompt = f"prompt {self.draw.getrandbits(48):x}"
-        self.session.ask(prompt, (), self.model)
-        self.tell(asked=prompt)
+        prompt, shown = f"prompt {self.draw.getrandbits(48):x}", ()
+        if self.draw.random() < 0.5:  # few pictures, so that several prompts show one
+            drawn = picture(self.draw.choice(("red", "green", "blue")))
+            self.library.pictures.keep(drawn)
+            shown = (AttachedPicture("", drawn.digest, drawn.width, drawn.height),)
+        self.session.ask(prompt, (), self.model, shown)
+        self.tell(asked=prompt, shown=[(one.digest, one.width, one.height) for one in shown])
 
     @Slot()
     def _progressed(self) -> None:

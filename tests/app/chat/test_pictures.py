@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PySide6.QtCore import QMimeData, Qt
@@ -16,6 +18,7 @@ from pytestqt.qtbot import QtBot
 from app.chat.composer.composer import Composer
 from app.chat.controller import ChatController, build
 from app.context import AppContext
+from app.library import pictures
 from app.pictures.thumb import PictureThumb
 from app.pictures.window import PictureWindow
 from app.state.chat.counting import PromptCount
@@ -213,6 +216,36 @@ def test_a_missing_picture_is_said_and_left_out(chat: ChatController, red: str, 
     assert "missing or damaged" in thumbs(chat)[-1].accessibleName()
     chat.page.composer.set_text("Go on.")
     assert sent(chat, qtbot, chat.page.composer.send.click) == ()
+
+
+def test_what_a_reopened_conversation_shows_is_read_beside_the_window(
+    chat: ChatController, red: str, tmp_path: Path, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "blue.png").write_bytes(BLUE.data)
+    put(qtbot, chat.page.composer, red, str(tmp_path / "blue.png"))
+    chat.page.composer.set_text("What are they?")
+    sent(chat, qtbot, chat.page.composer.send.click)
+    session, store, readers = chat._session, chat._session.library.pictures, list[threading.Thread]()
+    conversation, read_bytes = session.conversation, pictures.read_bytes
+    assert conversation is not None
+    session.begin()
+    gc.collect()
+    store._in_use.clear()
+    store._recent.clear()
+    chat._pictures._small.clear()
+
+    def noted(*given: Any, **options: Any) -> bytes:
+        readers.append(threading.current_thread())
+        return read_bytes(*given, **options)
+
+    monkeypatch.setattr(pictures, "read_bytes", noted)
+    monkeypatch.setattr(pictures, "RECENT_BYTES", 1)
+    session.open(conversation)
+    qtbot.waitUntil(lambda: not session._fetching.is_busy and not any(thumb.is_loading for thumb in thumbs(chat)))
+    chat.page.composer.set_text("Go on.")
+    assert sent(chat, qtbot, chat.page.composer.send.click) == (RED, BLUE)
+    assert readers
+    assert threading.main_thread() not in readers
 
 
 def test_a_model_that_cannot_see_says_so_and_the_draft_stays(

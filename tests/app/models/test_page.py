@@ -369,7 +369,7 @@ def test_cancelling_a_conversion_removes_its_copy_only(
 ) -> None:
     source, packed, begun = tmp_path / "my-model", page._folder / "my-model-packed", threading.Event()
 
-    def slow(_source: Path, destination: Path, _to: str, _device: object, progress: Any, cancel: Any) -> None:
+    def slow(_source: Path, destination: Path, _to: str, _device: object, progress: Any, cancel: Any, **_: Any) -> None:
         destination.mkdir(parents=True)
         (destination / "safelight-store.partial.json").write_text('{"source": "my-model"}')
         progress(0.5)

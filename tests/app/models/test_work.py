@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
+import torch
 
 from app.models import tasks
 from app.models.entries import ModelEntry, entries
 from app.models.jobs import Control
 from app.system.secret import Secret
 from engine import SafelightError
+from engine.models.folder import quantize
+from engine.quant import INT8
+from engine.store_files import MANIFEST
+from engine.weights.packed_store import Manifest
+from tests.engine.packing import SHAPE
+from tests.engine.seeing import seeing
+
+CPU = torch.device("cpu")
 
 
 @pytest.fixture
@@ -64,6 +74,18 @@ def test_interrupted_deletions_are_finished_and_nothing_else_is(folder: Path, tm
     left = {path.name for path in folder.iterdir()}
     assert left == {".old.deleted", ".mine.safelight-deleted", f".{'1' * 16}.safelight-deleted"}
     assert (tmp_path / "thesis" / "thesis.txt").exists()
+
+
+def test_a_conversion_leaves_vision_as_it_is_where_that_was_asked_and_goes_on_so(folder: Path, tmp_path: Path) -> None:
+    source, stop = seeing(tmp_path / "x", **SHAPE), threading.Event()
+    with pytest.raises(SafelightError, match="cancelled"):
+        quantize(source, folder / "begun", "auto", CPU, lambda _: stop.set(), stop, keep_vision=True)
+    do(tasks.convert(source, folder / "begun"))
+    do(tasks.convert(source, folder / "whole", keep_vision=True))
+    do(tasks.convert(source, folder / "plain"))
+    kept = {entry.folder.name: Manifest.read(entry.folder / MANIFEST).precision.vision for entry in entries(folder, ())
+            if entry.group == "stored"}  # fmt: skip
+    assert kept == {"begun": None, "whole": None, "plain": INT8}
 
 
 def test_cancelling_a_conversion_removes_what_it_wrote(folder: Path) -> None:

@@ -45,7 +45,7 @@ def test_rows_are_quantised_as_matrices_of_their_own(is_split: bool) -> None:
 
 @pytest.mark.parametrize(
     ("tokens", "number", "hidden", "width"),
-    [(70, 3, 128, 64), (9, 4, 256, 192)],  # more pairs than a tile has; an odd number of tiles of inputs
+    [(70, 3, 128, 64), (9, 4, 192, 192)],  # more pairs than a tile has; odd numbers of tiles of inputs and rows
 )
 def test_experts_match_the_reference(tokens: int, number: int, hidden: int, width: int) -> None:
     weights, chosen = routing(tokens, number, 2, CPU_DEVICE, seed=3)

@@ -104,6 +104,11 @@ def test_forks_infills_and_influence_see_the_pictures(backend: LocalBackend) -> 
     source, found = run(backend, chat(message("what?", WIDE)))
     again = run(backend, RunRequest.fork(source, (Fork(0, 1),)))[1]
     assert text(again) == text(found)
+    stopped = RunRequest.fork(source, (Fork(1, 1),))
+    stopped.cancel.set()
+    end = run(backend, stopped)[1][-1]
+    assert isinstance(end, GenerationFinished)
+    assert (end.reason, end.blocks, len(end.tokens)) == ("cancelled", 1, len(source.committed[0].tokens))
     request = RunRequest.infill(source, (Mark(0, 1, 3),), seed=2)
     assert request.pictures == source.pictures
     assert run(backend, request)[1]

@@ -163,9 +163,15 @@ def e4m3(value: float) -> Tensor:
     return torch.full((64, 8), value).to(torch.float8_e4m3fn)
 
 
+def without_scales(folder: Path) -> None:
+    names = load_file(folder / "model.safetensors")
+    change_weights(folder, {name: None for name in names if name.endswith(".weight_scale")})
+
+
 NO_NUMBERS = f"{EXPERT}.weight_scale holds scales that are no positive numbers"
 BAD = {
     "missing scales": ("modelopt", changed(weight_scale=None), f"tensor {EXPERT}.weight_scale is missing"),
+    "no scales": ("modelopt", without_scales, "nvfp4 weights are declared, and no tensor holds scales (.weight_scale)"),
     "missing number": ("modelopt", changed(weight_scale_2=None), f"{EXPERT}.weight_scale_2 is missing"),
     "missing codes": ("modelopt", changed(weight=None), f"tensor {EXPERT}.weight is missing"),
     "plain scales": ("modelopt", changed(weight_scale=torch.ones(64, 8)), "weight_scale has the type F32"),
