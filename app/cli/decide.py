@@ -49,7 +49,7 @@ MOST_NAME = 40  # columns of an option
 def add(commands: options.Commands) -> None:
     parser = commands.add_parser(
         "decide",
-        help="answer typed questions about texts",
+        help="answer typed questions about texts and pictures",
         description="Answer yes-or-no questions, choices and scores about a text, pictures, or each row of a table.",
         epilog=EPILOG,
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QMimeData, QSettings, Qt, QUrl
+from PySide6.QtCore import QMimeData, QSettings, Qt
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
@@ -21,6 +21,7 @@ from app.chat.controller import ChatController, build
 from app.context import AppContext
 from app.library import pictures
 from app.main import make_context
+from app.pictures import bar
 from app.pictures.thumb import PictureThumb
 from app.pictures.window import PictureWindow
 from app.state.chat.counting import PromptCount
@@ -101,7 +102,11 @@ def test_a_picture_is_pasted_and_removed(composer: Composer, qtbot: QtBot) -> No
     (chip,) = composer.pictures.chips
     assert chip.facts.text() == "8 × 4 · 32 tokens"
     assert chip.remove.accessibleName() == "Remove Picture"
+    assert chip.thumb.accessibleName() == "Picture, 8 × 4 pixels"
     qtbot.waitUntil(lambda: not chip.thumb.is_loading)
+    plain = chip.thumb.grab().toImage()
+    chip.thumb.setProperty("ring", True)  # the keyboard is there
+    assert chip.thumb.grab().toImage().pixelColor(1, 1) != plain.pixelColor(1, 1)
     chip.remove.click()
     assert composer.pictures.pictures == ()
     assert composer.pictures.isHidden()
@@ -123,6 +128,16 @@ def test_twice_the_same_and_too_many_are_refused(composer: Composer, red: str, t
         (tmp_path / f"{number}.png").write_bytes(picture("white", 10 + number, 10).data)
     put(qtbot, composer, *(str(tmp_path / f"{number}.png") for number in range(11)))
     assert len(composer.pictures.chips) == 10
+    assert "No more than 10 pictures" in composer.hint.text()
+
+
+def test_of_a_folder_no_more_is_read_than_can_be_sent(
+    composer: Composer, red: str, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = list[object]()
+    monkeypatch.setattr(bar, "read_picture", lambda source: read.append(source) or ("a.png", RED))
+    put(qtbot, composer, *[red] * 500)
+    assert len(read) == 10
     assert "No more than 10 pictures" in composer.hint.text()
 
 
@@ -302,8 +317,3 @@ def test_pictures_count() -> None:
     messages = [{"role": "user", "content": "one two", "images": (image_of(RED), image_of(BLUE))}]
     assert PromptCount(words, lambda width, height, budget: width + height + budget, 70)(messages) == 2 + 2 * 150
     assert PromptCount(words, None, 70)(messages) == 2
-
-
-def test_a_dropped_file_is_accepted_by_the_page(chat: ChatController, red: str, qtbot: QtBot) -> None:
-    chat.page.files_dropped.emit([QUrl.fromLocalFile(red).toLocalFile()])
-    qtbot.waitUntil(lambda: bool(chat.page.composer.pictures.chips))
