@@ -39,6 +39,7 @@ class EmbeddedModel:
     title: str
     purpose: str
     traits: Traits = Traits()
+    decides_about: Literal["", "texts", "drawings"] = ""  # what it was trained to decide about
 
     @property
     def folder(self) -> Path:
@@ -119,7 +120,9 @@ EMBEDDED = (
         "text skills on a longer canvas; what the Sudoku adapter is trained on",
         _SKILLS,
     ),
-    EmbeddedModel("safelight-decisions", "Safelight Decisions", "small typed answers, read from one step", _DECISIONS),
+    EmbeddedModel(
+        "safelight-decisions", "Safelight Decisions", "small typed answers, read from one step", _DECISIONS, "texts"
+    ),
     EmbeddedModel("safelight-wedlm", "Safelight WeDLM", "text skills, several tokens a pass or one by one", _WEDLM),
     EmbeddedModel("safelight-masked", "Safelight Masked", "text skills, a block at a time, or drafted", _MASKED),
     EmbeddedModel("safelight-sight", "Safelight Sight", "answers questions about small drawings", _SIGHT),
