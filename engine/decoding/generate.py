@@ -344,6 +344,8 @@ def perform(model: BlockDenoiser, wanted: Pass) -> None:
                 next(wanted.reading)
             except StopIteration as end:
                 wanted.prompt = end.value
+            except Exception as error:
+                wanted.failure = error
 
 
 def _score(model: BlockDenoiser, wanted: ScoreTokens) -> None:

@@ -12,13 +12,14 @@ import pytest
 from engine import SKILLS, Event, Fork, GenerationConfig, GenerationFinished, Mark, PrefillFinished, SafelightError
 from engine.decoding.protocols import ReadImages
 from engine.models.vision.reader import ImageReader
-from engine.service import InfluenceRequest, LoadRequest, LocalBackend, PassWanted, RunRequest, run_alone
+from engine.service import InfluenceRequest, LoadRequest, LocalBackend, PassWanted, RunRequest, Scheduler, run_alone
 from engine.service.description import count_tokens, describe, prompt_ids
 from engine.tasks.decisions.questions import Decision, YesNo
 from engine.trace import Trace
 from engine.trace.identity import identify_model
 from tests.engine.seeing import message, picture, seeing
 from tests.engine.service.test_local import ended, events, loaded, trace_of
+from tests.engine.service.test_scheduler import Ear
 from tests.engine.tiny import VISION
 
 QUICK = GenerationConfig(max_new_tokens=20, max_denoising_steps=2, eos_token_ids=(8,), image_tokens=70)
@@ -169,3 +170,21 @@ def test_a_tower_that_fails_ends_the_run_in_words(backend: LocalBackend, monkeyp
 
     monkeypatch.setattr(ImageReader, "reading", fails)
     assert ended(backend, chat(message("a", TALL))).message
+
+
+def test_a_tower_that_fails_beside_another_run_ends_its_own_alone(
+    backend: LocalBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged(*_: Any) -> Any:
+        raise SafelightError("the picture is damaged")
+
+    monkeypatch.setattr("engine.models.vision.reader.patches", damaged)
+    sent = dataclasses.replace(chat(), messages=(message("a", new := picture(8, 8, 7)),), pictures=(new,))
+    asked = [(sent, Ear()), (chat({"role": "user", "content": "a"}), Ear())]
+    scheduler = Scheduler(backend)
+    with scheduler._changed:  # both before the first begins
+        for request, ear in asked:
+            scheduler.run(request, ear)
+    assert [ear.has_ended.wait(20) for _, ear in asked] == [True, True]
+    assert [ear.end.message for _, ear in asked] == ["the picture is damaged", ""]
+    assert scheduler.close()
