@@ -235,7 +235,8 @@ def _colours(image: Image.Image) -> Image.Image:
 
     image.load()
     if image.mode.startswith("I"):  # grey in 16 bits, of which the upper eight count, as they do in colour
-        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+        deep, clear = np.asarray(image), image.info.get("transparency")
+        image = Image.fromarray(np.where(deep == clear, 255, deep >> 8).astype(np.uint8))
     if image.has_transparency_data:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)

@@ -11,8 +11,18 @@ import pytest
 
 from engine import SKILLS, Event, Fork, GenerationConfig, GenerationFinished, Mark, PrefillFinished, SafelightError
 from engine.decoding.protocols import ReadImages
+from engine.events import SlotsRead
 from engine.models.vision.reader import ImageReader
-from engine.service import InfluenceRequest, LoadRequest, LocalBackend, PassWanted, RunRequest, Scheduler, run_alone
+from engine.service import (
+    InfluenceRequest,
+    LoadRequest,
+    LocalBackend,
+    PassWanted,
+    RunRequest,
+    Scheduler,
+    decision_requests,
+    run_alone,
+)
 from engine.service.description import count_tokens, describe, prompt_ids
 from engine.tasks.decisions.questions import Decision, YesNo
 from engine.trace import Trace
@@ -142,6 +152,27 @@ def test_a_decision_has_its_pictures_before_the_state(backend: LocalBackend) -> 
     assert [image["digest"] for image in said["images"]] == [TALL.digest]
     assert list(trace.header.prompt_ids) == prompt_ids(backend._require_model(), request)
     assert reused(found)[1] > count_tokens(backend._require_model(), [{**said, "images": []}])
+
+
+def test_a_picture_may_be_all_that_is_decided_about(backend: LocalBackend) -> None:
+    model = backend._require_model()
+    described = describe(model, LoadRequest("x", "X"), identify_model(model, "x", "X"), backend.capabilities)
+    questions = (YesNo("Is it red?"), YesNo("Is it high?"))
+    found = []
+    for shown in (TALL, WIDE):
+        for is_joint in (False, True):
+            for request in decision_requests(described, "", questions, is_joint=is_joint, pictures=(shown,)):
+                assert request.decision is not None
+                trace, events_of_it = run(backend, request)
+                (said,) = trace.header.messages
+                assert said["content"].startswith("\n\nQuestion")
+                found += [event.logprobs[0].tolist() for event in events_of_it if isinstance(event, SlotsRead)]
+    assert len(set(map(str, found))) == len(found) == 6
+    canvas = tuple(trace.committed[0].tokens.tolist())
+    measured = backend.measure(InfluenceRequest(trace, 0, canvas, 2, 30, 1.0))
+    assert measured.message == ""
+    with pytest.raises(SafelightError, match="give a text or an image"):
+        decision_requests(described, " ", questions)
 
 
 def test_what_does_not_fit_or_cannot_be_seen_is_said(tmp_path: Path) -> None:
