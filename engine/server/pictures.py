@@ -11,6 +11,8 @@ from engine.pictures import Picture, open_picture
 from engine.server.errors import too_many
 from engine.trace.format import MOST_PICTURED
 
+LEAST = 2**16  # bytes that each counts as, at least: small ones take more than their files
+
 
 class ServedPictures:
     """Those of requests under way, and those that were shown last: a conversation's next turn shows them again.
@@ -47,12 +49,16 @@ class ServedPictures:
         with self._lock:
             if (known := self._alive.get(picture.digest)) is not None:
                 return known  # another thread was faster
-            while self._recent and self._size() + len(data) > self._most:
+            while self._recent and self._size() + _size_of(picture) > self._most:
                 self._recent.popitem(last=False)
-            if self._size() + len(data) > self._most:
+            if self._size() + _size_of(picture) > self._most:
                 raise too_many("The pictures of other requests leave no room for this one; try again later.")
             self._alive[picture.digest] = self._recent[picture.digest] = picture
         return picture
 
     def _size(self) -> int:
-        return sum(len(picture.data) for picture in self._alive.values())
+        return sum(map(_size_of, self._alive.values()))
+
+
+def _size_of(picture: Picture) -> int:
+    return max(LEAST, len(picture.data))
