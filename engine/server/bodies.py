@@ -41,11 +41,14 @@ async def large_body(request: Request, context: ServerContext, kind: type[Body])
     Each takes several times its bytes before its images are pictures.
     """
     async with _Room(context) as room:
-        data = await _read(request, context, context.options.image_body_bytes, room=room)
-        if room.is_taken:
-            yield await asyncio.to_thread(lambda: _checked(_parsed(data, JSON_VALUES), kind))
-        else:
-            yield _checked(_parsed(data, JSON_VALUES), kind)
+        yield await _read_large(request, context, kind, room)
+
+
+async def _read_large(request: Request, context: ServerContext, kind: type[Body], room: _Room) -> Body:
+    data = await _read(request, context, context.options.image_body_bytes, room=room)
+    if room.is_taken:
+        return await asyncio.to_thread(lambda: _checked(_parsed(data, JSON_VALUES), kind))
+    return _checked(_parsed(data, JSON_VALUES), kind)
 
 
 async def read_object(request: Request, context: ServerContext, most: int, values: int) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from engine.pictures import Picture, open_picture
 from engine.server.errors import too_many
 from engine.trace.format import MOST_PICTURED
 
-LEAST = 2**16  # bytes that each counts as, at least: small ones take more than their files
+MOST_KEPT = 4_096  # pictures that were shown last
 
 
 class ServedPictures:
@@ -49,16 +49,12 @@ class ServedPictures:
         with self._lock:
             if (known := self._alive.get(picture.digest)) is not None:
                 return known  # another thread was faster
-            while self._recent and self._size() + _size_of(picture) > self._most:
+            while self._recent and (len(self._recent) >= MOST_KEPT or self._size() + len(data) > self._most):
                 self._recent.popitem(last=False)
-            if self._size() + _size_of(picture) > self._most:
+            if self._size() + len(data) > self._most:
                 raise too_many("The pictures of other requests leave no room for this one; try again later.")
             self._alive[picture.digest] = self._recent[picture.digest] = picture
         return picture
 
     def _size(self) -> int:
-        return sum(map(_size_of, self._alive.values()))
-
-
-def _size_of(picture: Picture) -> int:
-    return max(LEAST, len(picture.data))
+        return sum(len(picture.data) for picture in self._alive.values())

@@ -14,7 +14,7 @@ from PIL import Image
 from engine.pictures import Picture, open_picture
 from engine.server import images
 from engine.server.errors import ApiError
-from engine.server.pictures import LEAST, ServedPictures
+from engine.server.pictures import ServedPictures
 from engine.service import LocalBackend
 from tests.engine.seeing import picture, seeing
 from tests.engine.server.served import CHAT, KEY, Served, refused, serving
@@ -233,7 +233,7 @@ def test_a_photo_is_read_once_for_all_requests_that_show_it(served: Served, monk
 
 def test_pictures_of_requests_under_way_have_bounds() -> None:
     shown = [picture(9, 9, seed) for seed in range(3)]
-    kept = ServedPictures(most=2 * LEAST)  # of which each takes one, small as it is
+    kept = ServedPictures(most=len(shown[0].data) + len(shown[1].data))
     held = kept.take(shown[0].data)
     kept.take(shown[1].data)
     assert kept.find(shown[1].digest) == shown[1]
