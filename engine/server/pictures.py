@@ -47,6 +47,8 @@ class ServedPictures:
             return known
         picture = open_picture(data)
         with self._lock:
+            if (known := self._alive.get(picture.digest)) is not None:
+                return known  # another thread was faster
             while self._recent and (len(self._recent) >= MOST_KEPT or self._size() + len(data) > self._most):
                 self._recent.popitem(last=False)
             if self._size() + len(data) > self._most:
