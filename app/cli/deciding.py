@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from app.cli.loading import POLL_SECONDS, ChosenBackend, load, remote_backend
 from engine import DECIDER, SIGHT, SafelightError
-from engine.pictures import Picture
+from engine.pictures import BLIND, Picture
 from engine.service import (
     DecisionReads,
     LoadedModel,
@@ -25,7 +25,6 @@ from engine.service import (
     ServiceReply,
     decision_requests,
 )
-from engine.service.decisions import BLIND
 from engine.tasks.decisions.answers import LabelRead, TypedAnswer, answer_of
 from engine.tasks.decisions.question_file import QuestionFile
 

@@ -14,7 +14,7 @@ from engine import SIGHT, GenerationConfig
 from engine.pictures import Picture
 from engine.tasks.decisions.examples import DecisionExample, Split
 from engine.tasks.decisions.questions import Decision
-from engine.text.message import image_of
+from engine.text.message import message_of
 
 if TYPE_CHECKING:
     from engine import Model
@@ -70,6 +70,6 @@ def decisions(
 
 def ask(model: Model, picture: Picture, question: str, config: GenerationConfig, seed: int) -> running.Outcome:
     """The answer to a question about a picture."""
-    messages = [{"role": "user", "content": question, "images": [image_of(picture)]}]
+    messages = [message_of(question, [picture])]
     ids = model.chat_ids(messages, image_tokens=config.image_tokens)
     return running.run(model, model.with_images(ids, messages, [picture], config.image_tokens), config, seed)

@@ -28,6 +28,7 @@ from engine.files import read_bytes
 if TYPE_CHECKING:
     from PIL import Image
 
+BLIND = "this model cannot see images; remove them, or choose a model that can"
 MOST_BYTES = 20 * 2**20
 MOST_PIXELS = 2**26  # 67 million, 200 MB as RGB; the largest of ordinary phones have 50 million
 MOST_SIDE = 32_767

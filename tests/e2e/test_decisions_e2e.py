@@ -312,10 +312,10 @@ def test_a_table_of_pictures_is_decided_calibrated_and_written(
     assert page.fitter.trust is not None  # of the pictures that were read
     view.rows.choose(0)
     qtbot.waitUntil(lambda: view.detail.strip.canvas.block is not None and not rows.row.is_busy, timeout=RUN_MS)
-    assert view.detail.thumb is not None
+    assert len(view.detail.pictures.thumbs) == 1
     assert view.detail.state.text() == "0.png"
     view.rows.choose(len(files))
-    assert view.detail.thumb is None
+    assert view.detail.pictures.thumbs == []
 
     target = tmp_path / "answers.csv"
     with qtbot.waitSignal(rows.written):

@@ -15,7 +15,7 @@ from app.context import AppContext
 from app.race.controller import RaceController
 from app.race.store import NAME, read_lanes
 from app.state.race.lanes import LaneSpec
-from engine import BASE, SKILLS
+from engine import BASE, SIGHT, SKILLS
 from tests.engine.drawn import picture
 from tests.fake_engine import FakeEngine
 
@@ -267,3 +267,14 @@ def test_a_lane_that_cannot_see_says_so(qtbot: QtBot, page: RaceController, tmp_
     assert [card.problem.text() for card in one.cards] == 2 * [
         "Safelight Skills reads text alone: it cannot race here."
     ]
+
+
+def test_a_suggestion_about_a_drawing_brings_it(qtbot: QtBot, page: RaceController) -> None:
+    page.lanes.change(0, LaneSpec(SIGHT))
+    prompt = page.page.one.prompt
+    for chip in prompt.suggestions.chips[:2]:
+        chip.click()
+        qtbot.waitUntil(lambda: not prompt.pictures.is_reading)
+        assert prompt.text == chip.text()
+        assert len(prompt.pictures.pictures) == 1
+    assert not page.is_busy

@@ -19,6 +19,7 @@ from engine.service import (
     LocalBackend,
     PassWanted,
     RunRequest,
+    Scheduler,
     decision_requests,
     run_alone,
 )
@@ -28,6 +29,7 @@ from engine.trace import Trace
 from engine.trace.identity import identify_model
 from tests.engine.seeing import message, picture, seeing
 from tests.engine.service.test_local import ended, events, loaded, trace_of
+from tests.engine.service.test_scheduler import Ear
 from tests.engine.tiny import VISION
 
 QUICK = GenerationConfig(max_new_tokens=20, max_denoising_steps=2, eos_token_ids=(8,), image_tokens=70)
@@ -199,3 +201,21 @@ def test_a_tower_that_fails_ends_the_run_in_words(backend: LocalBackend, monkeyp
 
     monkeypatch.setattr(ImageReader, "reading", fails)
     assert ended(backend, chat(message("a", TALL))).message
+
+
+def test_a_tower_that_fails_beside_another_run_ends_its_own_alone(
+    backend: LocalBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged(*_: Any) -> Any:
+        raise SafelightError("the picture is damaged")
+
+    monkeypatch.setattr("engine.models.vision.reader.patches", damaged)
+    sent = dataclasses.replace(chat(), messages=(message("a", new := picture(8, 8, 7)),), pictures=(new,))
+    asked = [(sent, Ear()), (chat({"role": "user", "content": "a"}), Ear())]
+    scheduler = Scheduler(backend)
+    with scheduler._changed:  # both before the first begins
+        for request, ear in asked:
+            scheduler.run(request, ear)
+    assert [ear.has_ended.wait(20) for _, ear in asked] == [True, True]
+    assert [ear.end.message for _, ear in asked] == ["the picture is damaged", ""]
+    assert scheduler.close()
