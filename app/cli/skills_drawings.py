@@ -18,6 +18,9 @@ from engine.tasks.decisions.questions import Decision
 from engine.text.message import image_of
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from engine import Model
     from engine.tasks.drawings import Scene
 
@@ -29,6 +32,8 @@ def run(args: argparse.Namespace) -> int:
     changes = options.sampler_changes(args)
     model, seed = running.load(args, SIGHT), running.seed(args)
     config = options.settings(model.generation_defaults, changes)
+    if args.image_tokens is not None:
+        config = config.replace(image_tokens=args.image_tokens)
     scores: dict[str, SkillScore] = {}
     stopped = False
     for kind in drawings.KINDS:
@@ -36,7 +41,8 @@ def run(args: argparse.Namespace) -> int:
         rng = random.Random(f"{seed} {kind}")
         with terminal.note(f"{kind.capitalize()} ({len(scores)} of {len(drawings.KINDS)}) …"):
             while score.count < args.count and not stopped:
-                example = drawings.sample(rng, "test", 1, kind)
+                proportion = drawings.random_proportion(rng) if args.proportions else 1.0
+                example = drawings.sample(rng, "test", 1, kind, proportion)
                 question = example.asked[0][0]
                 outcome = ask(model, picture_of(example.scene), question, config, seed)
                 stopped = outcome.stopped
@@ -79,10 +85,15 @@ def ask(model: Model, picture: Picture, question: str, config: GenerationConfig,
 
 def picture_of(scene: Scene) -> Picture:
     """A drawing as a file that a person could have opened."""
-    from PIL import Image  # for drawings alone
-
     from engine.tasks import drawings  # Pillow
 
+    return as_file(drawings.draw(scene))
+
+
+def as_file(pixels: NDArray[np.uint8]) -> Picture:
+    """Pixels (H, W, 3) as a picture from a file."""
+    from PIL import Image  # for pictures alone
+
     file = io.BytesIO()
-    Image.fromarray(drawings.draw(scene)).save(file, "PNG")
+    Image.fromarray(pixels).save(file, "PNG")
     return open_picture(file.getvalue())

@@ -170,8 +170,8 @@ class Producers:
         rows = rows.to(self.device, non_blocking=True)
         if feed.kind == "text":
             return TextRows.unpacked(rows, self.widths[index])
-        if feed.kind in ("drawings", "cells"):
-            return PictureRows.unpacked(rows)
+        if feed.kind in ("drawings", "sudokus", "cells"):
+            return PictureRows.unpacked(rows, feed.budget)
         return unpacked(rows, self.widths[index], feed.is_read)
 
     def set_step(self, step: int) -> None:

@@ -128,8 +128,15 @@ SIGHT = dataclasses.replace(
     decay_share=0.35,
     ema=0.995,
     retire_late=0.5,
-    mix=(Feed("drawings", 1, 16), Feed("short", 8, 24), Feed("cells", 2, 16)),
-    tower_rates=4.0,
+    sliding_window=512,  # holds a prompt with a picture
+    mix=(
+        Feed("drawings", 2, 12),
+        Feed("sudokus", 1, 6, 280),
+        Feed("cells", 1, 12),
+        Feed("drawings", 8, 6, 140),
+        Feed("short", 24, 24),
+    ),
+    tower_rates=3.0,
     vision=VisionConfig(
         hidden_size=96,
         intermediate_size=256,

@@ -1,0 +1,45 @@
+"""Photographed Sudokus: what is drawn stands where the labels say, and answers become a board again."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from engine.errors import SafelightError
+from engine.tasks import sudoku_pictures
+from engine.tasks.sudoku_pictures.photograph import photograph
+
+
+def test_labels_and_ink_are_in_the_same_places() -> None:
+    for seed in range(8):
+        rng = random.Random(seed)
+        place = rng.randrange(81)
+        board = "".join("8" if place == cell else "0" for cell in range(81))
+        picture = photograph(rng, board)
+        labels = picture.labels(64, 64).reshape(64, 64, 4)
+        middles = picture.middles(64, 64)
+        assert [tuple(labels[middle][1:]) for middle in middles] == [(1 + n // 9, 1 + n % 9, 1) for n in range(81)]
+        assert labels[middles[place]][0] == 8
+        assert set(np.unique(labels[..., 0])) == {0, 8}
+        assert labels[..., 3].sum() == 81
+        high, wide = picture.pixels.shape[:2]
+        around = [(y * high // 64, x * wide // 64) for y, x in middles]
+        spread = [float(picture.pixels[y - 4 : y + 8, x - 4 : x + 8].std()) for y, x in around]  # dark beside light
+        assert int(np.argmax(spread)) == place
+
+
+def test_nine_answers_make_the_board() -> None:
+    board = sudoku_pictures.random_board(random.Random(0))
+    answers = [sudoku_pictures.answer(board, row) for row in range(9)]
+    assert len(sudoku_pictures.ROW_QUESTIONS) == 9
+    assert sudoku_pictures.board_of([f" {answer}\n" for answer in answers]) == board
+
+
+@pytest.mark.parametrize("bad", ["12345678", "1234567890", "12345678o", ""])
+def test_an_answer_that_is_no_row_is_named(bad: str) -> None:
+    with pytest.raises(SafelightError, match="row 4 could not be read"):
+        sudoku_pictures.board_of(["........."] * 3 + [bad] + ["........."] * 5)
+    with pytest.raises(SafelightError, match="9 rows, not 2"):
+        sudoku_pictures.board_of(["........."] * 2)
