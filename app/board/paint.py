@@ -66,9 +66,9 @@ def paint_board(
     for index, cell in enumerate(frame.cells):
         if cell.in_conflict or cell.violated or cell.wrong or frame.started:
             _paint_shape(painter, geometry.rect_of(index), cell, theme)
-    glyphs.paint(
-        painter, texts(geometry, frame, theme, glyphs, options.shares, options.doubts) if drawn is None else drawn
-    )
+    if drawn is None:
+        drawn = texts(geometry, frame, theme, glyphs, options.shares, options.doubts)
+    glyphs.paint(painter, drawn)
     for index, cell in enumerate(frame.cells):
         if cell.wrong and not cell.violated:
             _strike(painter, geometry.rect_of(index), theme)

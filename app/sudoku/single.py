@@ -203,7 +203,8 @@ class OnePuzzle(QWidget):
             self.changed.emit()
 
     def _show_check(self) -> None:
-        self.column.check.setText(self._problem or (self._check.text if self._check is not None else ""))
+        about = self._check.text if self._check is not None and not self._is_reading else ""
+        self.column.check.setText(self._problem or about)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Typing takes the board back from a run that has ended."""
@@ -250,6 +251,7 @@ class OnePuzzle(QWidget):
         self._is_reading = reading
         self.board.set_read_only(reading)
         self._show_entry()
+        self._show_check()
 
     @Slot()
     def _forget_picture(self) -> None:

@@ -98,7 +98,7 @@ class Column(QWidget):
             "Safelight Sight reads it. It was trained on printed grids that Safelight drew, so check what it has read. "
             "A picture can be pasted or dropped on the board as well."
         )
-        self.picture = button(tr("From a picture…"), tr("Read a puzzle from a picture"), tip=tip)
+        self.picture = button(tr("From a picture…"), tr("Read a puzzle from a picture"), role="chip", tip=tip)
         self.note = PictureNote()
         self.copy = button(tr("Copy"), tr("Copy the puzzle"))
         self.clear = button(tr("Clear"), tr("Clear the board"))
@@ -145,8 +145,8 @@ class Column(QWidget):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(8)
         column.addWidget(label(tr("New puzzle"), "section"))
-        column.addWidget(flow_of(*self.bins.buttons.values(), gap=8))
-        column.addWidget(flow_of(self.picture, self.paste, self.copy, self.clear, self.undo, self.redo))
+        column.addWidget(flow_of(*self.bins.buttons.values(), self.picture, gap=8))
+        column.addWidget(flow_of(self.paste, self.copy, self.clear, self.undo, self.redo))
         column.addWidget(self.note)
         column.addWidget(self.check)
         column.addSpacing(4)
