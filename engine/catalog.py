@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -10,6 +11,8 @@ from typing import Literal
 from engine import windows
 from engine.errors import SafelightError, quoted
 
+MOST_PARTS = 1000  # files of a GGUF model
+_PART = re.compile(r"(.+)-[0-9]{5}-of-([0-9]{5})(\.gguf)", re.IGNORECASE)
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 
 
@@ -36,6 +39,7 @@ class EmbeddedModel:
     title: str
     purpose: str
     traits: Traits = Traits()
+    decides_about: Literal["", "texts", "drawings"] = ""  # what it was trained to decide about
 
     @property
     def folder(self) -> Path:
@@ -116,7 +120,9 @@ EMBEDDED = (
         "text skills on a longer canvas; what the Sudoku adapter is trained on",
         _SKILLS,
     ),
-    EmbeddedModel("safelight-decisions", "Safelight Decisions", "small typed answers, read from one step", _DECISIONS),
+    EmbeddedModel(
+        "safelight-decisions", "Safelight Decisions", "small typed answers, read from one step", _DECISIONS, "texts"
+    ),
     EmbeddedModel("safelight-wedlm", "Safelight WeDLM", "text skills, several tokens a pass or one by one", _WEDLM),
     EmbeddedModel("safelight-masked", "Safelight Masked", "text skills, a block at a time, or drafted", _MASKED),
     EmbeddedModel("safelight-sight", "Safelight Sight", "answers questions about small drawings", _SIGHT),
@@ -177,6 +183,14 @@ def traits(name: str, adapter: str | None = None) -> Traits:
 def is_gguf(path: Path) -> bool:
     """Whether a path names a GGUF file, which is imported before it can be loaded."""
     return path.suffix.lower() == ".gguf" and not os.path.isdir(path)  # which is False where ``Path`` raises
+
+
+def gguf_parts(path: Path) -> list[Path]:
+    """The files of a GGUF model: as many as the name says (NAME-00001-of-00003.gguf), or this one."""
+    found = _PART.fullmatch(path.name)
+    if found is None or not 1 <= int(found[2]) <= MOST_PARTS:
+        return [path]
+    return [path.with_name(f"{found[1]}-{number:05}-of-{found[2]}{found[3]}") for number in range(1, int(found[2]) + 1)]
 
 
 def shape(id: str) -> Shape:

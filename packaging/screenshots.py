@@ -297,6 +297,7 @@ class Tour:
     def serving(self) -> None:
         """The server page: off, how to connect a program, and requests, one of which is held midway."""
         window, context = self.window, self.window.context
+        load(window, SKILLS)
         window.show_page("server")
         page = window.pages["server"].page
         self.shoot("server-off")

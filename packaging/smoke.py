@@ -13,6 +13,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 import zlib
@@ -152,6 +153,8 @@ def serve(program: Program) -> str:
     """The server starts, answers a request and ends."""
     command = [program.commands, "serve", "--json"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, **program.where)
+    silence = threading.Timer(SECONDS, server.kill)
+    silence.start()
     try:
         assert server.stdout is not None
         address = json.loads(server.stdout.readline() or "{}")
@@ -166,8 +169,9 @@ def serve(program: Program) -> str:
         with urllib.request.urlopen(request, timeout=SECONDS) as reply:
             return expect(ANSWER, json.load(reply)["choices"][0]["message"]["content"])
     finally:
+        silence.cancel()
         server.terminate()
-        server.wait(SECONDS)
+        server.communicate(timeout=SECONDS)
 
 
 def window(program: Program) -> str:
@@ -223,7 +227,7 @@ def check(program: Program, checks: tuple[Callable[[Program], str], ...] = CHECK
         start = time.monotonic()
         try:
             found, mark = each(program), "ok"
-        except (SmokeError, OSError, ValueError, KeyError) as error:
+        except (SmokeError, OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
             found, mark = " ".join(f"{type(error).__name__}: {error}".split()), "FAILED"
             failed += 1
         print(f"{mark:6} {each.__name__:10} {time.monotonic() - start:6.1f} s  {found}", flush=True)

@@ -40,7 +40,7 @@ def actions(context: AppContext, page: Lazy[ChatController]) -> list[Action]:
     return [
         *in_composer,
         Action("write", tr("Write a prompt"), section, lambda: page().enter(), ("Ctrl+L",)),
-        Action("attach", tr("Attach text files"), section, attach, ("Ctrl+Shift+A",)),
+        Action("attach", tr("Attach files"), section, attach, ("Ctrl+Shift+A",)),
         Action("stop", tr("Stop the answer"), section, context.stop, ("Escape",), runs),
         Action("again", tr("Regenerate the last answer"), section, lambda: page().again_last(), ("Ctrl+R",), repeats),
         Action("inspect", tr("Inspect the last answer"), section, lambda: page().inspect_last(), ("Ctrl+I",), inspects),

@@ -68,7 +68,6 @@ class ChatController(QObject):
         page.answer_chosen.connect(session.choose_answer)
         page.prompt_chosen.connect(session.choose_prompt)
         page.inspect_asked.connect(self.inspect)
-        page.files_dropped.connect(page.composer.accept_files)
         page.composer.meter.follow(self._pending)
         session.path_changed.connect(self.show_path)
         session.progressed.connect(self._progressed)

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, cast
 
-from PySide6.QtCore import QMetaMethod, Qt, Signal, Slot
+from PySide6.QtCore import QMetaMethod, Signal, Slot
 from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QDropEvent, QFont, QFontMetrics, QResizeEvent
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
@@ -18,7 +18,7 @@ from app.chat.prose import PAD
 from app.chat.view_options import ViewOptions
 from app.chat.welcome import ChatWelcome, centred
 from app.design.controls import Hairline, chain_tabs
-from app.design.drops import accept_drag, local_files
+from app.design.drops import accept_drag
 from app.design.fonts import TEXT_LEAD, px
 from app.design.notice import Notice
 from app.design.suggestion_bar import SuggestionBar
@@ -61,7 +61,6 @@ class ChatPage(QWidget):
     inspect_asked = Signal(object)  # the turn whose answer is to be looked into
     replay_asked = Signal(object)  # the turn whose answer's run is to be read
     pace_chosen = Signal(str)  # a value of the declared setting
-    files_dropped = Signal(list)  # paths
 
     def __init__(self, options: ViewOptions) -> None:
         super().__init__()
@@ -333,11 +332,7 @@ class ChatPage(QWidget):
         accept_drag(event)
 
     def dropEvent(self, event: QDropEvent) -> None:
-        paths = local_files(event.mimeData())
-        if paths:
-            event.setDropAction(Qt.DropAction.CopyAction)
-            event.accept()
-            self.files_dropped.emit(list(paths))
+        self.composer.dropEvent(event)
 
 
 def _tab_stops(view: QWidget) -> Sequence[QWidget]:

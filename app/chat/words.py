@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from app.state.chat.conversation import Answer
 from app.state.run.canvas import BlockState
+from app.state.run.figures import rate_text
 from app.system.i18n import tr, trn
 
 _ENDS = {"done": "Done in {steps}", "stopped": "Stopped after {steps}"}  # shown through ``tr``
@@ -120,7 +121,7 @@ def _of_run(answer: Answer) -> list[str]:
     if figures.blocks > 1 and figures.seconds is not None:
         parts.append(tr("{time} per block", time=_seconds(figures.seconds / figures.blocks)))
     if answer.status == "done" and figures.tokens_per_forward is not None:
-        parts.append(tr("{tokens} tokens per forward", tokens=f"{figures.tokens_per_forward:,.1f}"))
+        parts.append(tr("{tokens} tokens per forward", tokens=rate_text(figures.tokens_per_forward)))
     if answer.status == "done" and (figures.tokens_per_second or 0.0) >= 1.0:
         parts.append(tr("{tokens} tokens a second", tokens=f"{figures.tokens_per_second:,.0f}"))
     return parts

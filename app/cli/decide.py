@@ -14,7 +14,7 @@ from rich.text import Text
 from app.cli import decide_table, options, running, terminal
 from app.cli.decide_questions import add_questions, questions_of
 from app.cli.deciding import Decider, deciding
-from app.cli.serve import KEY_VARIABLE, MOST_PARALLEL
+from app.cli.serve import MOST_PARALLEL
 from app.cli.stopping import STOPPED, stopping
 from engine import DECIDER, SIGHT, SafelightError, catalog
 from engine.pictures import Picture, read_picture
@@ -32,7 +32,7 @@ A table is CSV with a header, as spreadsheets write it. --out gets its columns a
 OUT.part, and after Ctrl+C the same command goes on. Right answers stand in columns named as the questions, or
 QUESTION_label; --calibrate fits the temperature to them.
 
-The model may be on another machine: --model http://HOST:PORT/v1#MODEL, with its key in {KEY_VARIABLE}.
+The model may be on another machine: --model http://HOST:PORT/v1#MODEL, with its key in {options.KEY_VARIABLE}.
 
 examples:
   safelight decide "Ann has 3 coins. Ben has 5." --yes-no "Does Ben have more coins than Ann?"
@@ -49,7 +49,7 @@ MOST_NAME = 40  # columns of an option
 def add(commands: options.Commands) -> None:
     parser = commands.add_parser(
         "decide",
-        help="answer typed questions about texts",
+        help="answer typed questions about texts and pictures",
         description="Answer yes-or-no questions, choices and scores about a text, pictures, or each row of a table.",
         epilog=EPILOG,
     )

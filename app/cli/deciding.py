@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import queue
 import threading
 from collections import deque
@@ -12,12 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from app.cli.loading import POLL_SECONDS, ChosenBackend, load
-from app.cli.serve import KEY_VARIABLE
+from app.cli.loading import POLL_SECONDS, ChosenBackend, load, remote_backend
 from engine import DECIDER, SIGHT, SafelightError
-from engine.pictures import Picture
+from engine.pictures import BLIND, Picture
 from engine.service import (
-    Backend,
     DecisionReads,
     LoadedModel,
     RoutedBackend,
@@ -28,7 +25,6 @@ from engine.service import (
     ServiceReply,
     decision_requests,
 )
-from engine.service.decisions import BLIND
 from engine.tasks.decisions.answers import LabelRead, TypedAnswer, answer_of
 from engine.tasks.decisions.question_file import QuestionFile
 
@@ -187,7 +183,7 @@ def deciding(
     Raises:
         SafelightError: it cannot be loaded, or cannot decide these questions.
     """
-    scheduler = Scheduler(RoutedBackend(ChosenBackend(args), _remote))
+    scheduler = Scheduler(RoutedBackend(ChosenBackend(args), remote_backend))
     try:
         model = load(args, scheduler, stop, SIGHT if has_pictures else DECIDER)
         if model is None:
@@ -198,9 +194,3 @@ def deciding(
         yield decider
     finally:
         scheduler.close()
-
-
-def _remote() -> Backend:
-    from engine.service.remote import RemoteBackend  # what speaks HTTP; a model here does without
-
-    return RemoteBackend(None, lambda _origin: os.environ.get(KEY_VARIABLE))

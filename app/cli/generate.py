@@ -7,14 +7,20 @@ import sys
 from pathlib import Path
 
 from app.cli import formats, options, running, terminal
+from app.cli.generate_remotely import AnsweredPrompt, remotely
 from app.cli.watch import watcher
 from engine import SKILLS, SafelightError
 from engine.config import BLOCK_DIFFUSION
-from engine.pictures import read_picture
-from engine.text.message import image_of
+from engine.pictures import Picture, read_picture
+from engine.service import is_remote
+from engine.text.message import message_of
+from engine.text.output_format import OutputFormat
 from engine.text.tags import closed_thought
 
-EPILOG = """\
+EPILOG = (
+    f"The model may be on another machine: --model http://HOST:PORT/v1#MODEL, with its key in {options.KEY_VARIABLE}."
+    """
+
 examples:
   safelight generate "Reverse the word robot."
   safelight generate "What is 47 + 5?" --watch
@@ -22,13 +28,18 @@ examples:
   safelight generate "What is 47 + 5?" --json-schema '{"type": "object", "properties": {"sum": {"type": "integer"}}}'
   safelight generate "Is 12 even?" --choices yes no
   safelight generate "What is in this picture?" --image photo.jpg --model DIR
+  safelight generate "What is in this picture?" --image photo.jpg --model http://HOST:PORT/v1#MODEL
   safelight generate "Sort 9 4 7 2 6." --decoder autoregressive --temperature 0.7 --watch
 """
+)
 
 
 def add(commands: options.Commands) -> None:
     parser = commands.add_parser(
-        "generate", help="write text after a prompt", description="Write text after a prompt.", epilog=EPILOG
+        "generate",
+        help="write text after a prompt",
+        description="Write text after a prompt.",
+        epilog=EPILOG,
     )
     parser.add_argument("prompt", metavar="PROMPT", help="what to answer; - reads it from standard input")
     options.add_images(parser, "a picture that stands before the prompt")
@@ -51,20 +62,12 @@ def run(args: argparse.Namespace) -> int:
     except UnicodeEncodeError:
         raise SafelightError("the prompt is not valid UTF-8 text") from None
 
-    pictures = [read_picture(Path(name)) for name in args.image]
-    model = running.load(args, SKILLS)
-    config = options.settings(model.generation_defaults, changes)
+    pictures = tuple(read_picture(Path(name)) for name in args.image)
     if args.image_tokens is not None:
-        config = config.replace(image_tokens=args.image_tokens)
-    message = {"role": "user", "content": prompt, "images": [image_of(picture) for picture in pictures]}
-    ids = model.chat_ids([message], image_tokens=config.image_tokens)
-    if wanted is not None:
-        ids = closed_thought(ids, model.tokenizer)
-    given = model.with_images(ids, [message], pictures, config.image_tokens)
-    seed = running.seed(args)
-    with watcher(args, model.tokenizer, config) as watch:
-        outcome = running.run(model, given, config, seed, watch, wanted)
-
+        changes["image_tokens"] = args.image_tokens
+    named = args.model or getattr(args, "window_model", None) or ""
+    answered = (remotely if is_remote(named) else _here)(args, prompt, pictures, changes, wanted)
+    outcome, config = answered.outcome, answered.config
     if args.json:
         running.print_json(
             {
@@ -73,18 +76,18 @@ def run(args: argparse.Namespace) -> int:
                 "reason": outcome.reason,
                 "blocks": outcome.blocks,
                 "steps": outcome.steps,
-                "tokens": len(outcome.tokens),
-                "decoder": (config.decoder or model.family.default_decoder) if wanted is None else BLOCK_DIFFUSION,
+                "tokens": outcome.length,
+                "decoder": (config.decoder or answered.own_decoder) if wanted is None else BLOCK_DIFFUSION,
                 "tokens_per_forward": outcome.tokens_per_forward,
                 "seconds": outcome.seconds,
                 "prefill_seconds": outcome.prefill_seconds,
-                "load_seconds": model.load_seconds,
-                "seed": seed,
-                **({"images": model.image_sizes([message], config.image_tokens)} if pictures else {}),
+                "load_seconds": answered.load_seconds,
+                "seed": running.seed(args),
+                **({"images": answered.image_sizes} if pictures else {}),
                 **({} if wanted is None else {"format": wanted.kind, "rounds": outcome.rounds}),
                 **(_verified(outcome) if config.verify and wanted is None else {}),
-                **running.model_names(model),
-                "device": str(model.device),
+                **answered.names,
+                "device": answered.device,
             }
         )
     elif outcome.text:
@@ -105,6 +108,34 @@ def run(args: argparse.Namespace) -> int:
     elif not outcome.text.strip():
         terminal.say("the answer is empty: the model ended the text at once; try another seed or a longer question")
     return 0
+
+
+def _here(
+    args: argparse.Namespace,
+    prompt: str,
+    pictures: tuple[Picture, ...],
+    changes: dict[str, int | float | str],
+    wanted: OutputFormat | None,
+) -> AnsweredPrompt:
+    """The answer of a model on this machine."""
+    model = running.load(args, SKILLS)
+    config = options.settings(model.generation_defaults, changes)
+    messages = [message_of(prompt, pictures)]
+    ids = model.chat_ids(messages, image_tokens=config.image_tokens)
+    if wanted is not None:
+        ids = closed_thought(ids, model.tokenizer)
+    given = model.with_images(ids, messages, pictures, config.image_tokens)
+    with watcher(args, model.tokenizer, config) as watch:
+        outcome = running.run(model, given, config, running.seed(args), watch, wanted)
+    return AnsweredPrompt(
+        outcome,
+        config,
+        model.family.default_decoder,
+        model.load_seconds,
+        model.image_sizes(messages, config.image_tokens) if pictures else [],
+        running.model_names(model),
+        str(model.device),
+    )
 
 
 def _verified(outcome: running.Outcome) -> dict[str, object]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.cli import terminal
+from app.cli.options import KEY_VARIABLE
 from engine import ADAPTERS, EMBEDDED, SafelightError
 from engine.service import (
     AdapterChanged,
+    Backend,
     Capabilities,
     LoadedModel,
     LoadFailed,
@@ -56,6 +59,13 @@ class ChosenBackend(LocalBackend):
             progress=progress,
             threads=threads,
         )
+
+
+def remote_backend() -> Backend:
+    """What runs models of other machines, with the key of the environment."""
+    from engine.service.remote import RemoteBackend  # what speaks HTTP; a model here does without
+
+    return RemoteBackend(None, lambda _origin: os.environ.get(KEY_VARIABLE))
 
 
 def load(args: argparse.Namespace, scheduler: Scheduler, stop: threading.Event, default: str) -> LoadedModel | None:

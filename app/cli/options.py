@@ -18,6 +18,7 @@ from engine.config import IMAGE_TOKENS, LARGEST_SEED, MOST_THREADS
 from engine.errors import quoted
 from engine.service import is_remote
 
+KEY_VARIABLE = "SAFELIGHT_API_KEY"  # of the environment: the key to a server, this one or another
 TEXT_BYTES = 64 * 2**20  # of a file, or of standard input
 QUANTIZATIONS = ("none", "nf4", "int4", "int4-g64", "nvfp4")  # as in the engine; here for --help, without torch
 

@@ -13,9 +13,9 @@ EPILOG = """\
 Experts go to 4 bits; attention, dense layers, the embedding and the vision tower to 8; the rest stays as it is. A
 conversion that was stopped goes on where it stood when the same command is given again.
 
-Of GGUF files those of DiffusionGemma are imported, whatever their quantization; what is packed again loses a little
-again, least from Q8_0. The relative error, by part, is what packing changed (root mean square) by what was packed.
-GGUF files hold text alone: images need the original checkpoint.
+Of GGUF files those of DiffusionGemma are imported, whatever their quantization; of a model in parts give any of them.
+What is packed again loses a little again, least from Q8_0. The relative error, by part, is what packing changed (root
+mean square) by what was packed. GGUF files hold text alone: images need the original checkpoint.
 
 examples:
   safelight quantize ~/models/diffusiongemma-26B-A4B-it ~/models/diffusiongemma-int4

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 import threading
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from rich.text import Text
 
@@ -15,14 +17,16 @@ from app.cli.race_lanes import read_lane
 from app.cli.stopping import STOPPED, stopping
 from app.state.intervals import percent
 from app.state.race.lanes import LaneSpec, require_different
-from app.state.race.prompts import MOST_PROMPTS, RacePrompt, own_prompts, skill_prompts, sudoku_prompts
+from app.state.race.prompts import MOST_PROMPTS, RacePrompt, drawing_prompts, own_prompts, skill_prompts, sudoku_prompts
 from app.state.race.running import LaneRun, RaceRun
 from app.state.race.scores import Interval, LaneScore, RaceScores, race_document, results_of
-from engine import SKILLS, SUDOKU, SafelightError
+from engine import SIGHT, SKILLS, SUDOKU, SafelightError
+from engine.pictures import read_picture
 from engine.service import RaceRequest, Racing
 from engine.service.requests import FEWEST_LANES, MOST_LANES
 from engine.tasks import skills
 from engine.tasks.sudoku import BINS
+from engine.text.message import message_of
 
 EPILOG = f"""\
 A lane is MODEL:DECODER,setting=value with as many settings as you like; what is left out is the model's own. Without
@@ -34,6 +38,8 @@ examples:
   safelight race --skills 20 --lane safelight-skills --lane safelight-skills:autoregressive
   safelight race --skills 20 --lane :block_diffusion,entropy-bound=0.5 --lane :block_diffusion,entropy-bound=0.02
   safelight race --skills 20 --lane safelight-base --lane safelight-base,thought-decoder=autoregressive,verify=true
+  safelight race "What is in this picture?" --image photo.jpg --model DIR
+  safelight race --drawings 20 --lane safelight-sight:,image-tokens=70 --lane safelight-sight:,image-tokens=280
   safelight race --sudoku 10 --bin hard --lane safelight-sudoku --lane safelight-base,adapter=sudoku-lora --json
 """
 
@@ -53,19 +59,25 @@ def add(commands: options.Commands) -> None:
     parser.add_argument("--skills", type=count, metavar="N", help="so many small tasks held out of training instead")
     parser.add_argument("--sudoku", type=count, metavar="N", help="so many fresh puzzles instead")
     parser.add_argument("--bin", choices=BINS, help="with --sudoku, puzzles of this kind (default: all in turns)")
+    parser.add_argument("--drawings", type=count, metavar="N", help="so many questions about drawings instead")
     parser.add_argument("--prompts", type=options.place, metavar="FILE", help="a file with a prompt a line instead")
+    options.add_images(parser, "a picture that stands before PROMPT")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     options.add_model(parser, SKILLS)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    model = args.model or getattr(args, "window_model", None) or (SUDOKU if args.sudoku else SKILLS)
+    usual = SUDOKU if args.sudoku else SIGHT if args.drawings or args.image else SKILLS
+    model = args.model or getattr(args, "window_model", None) or usual
     if args.adapter is not None:
         raise SafelightError("an adapter belongs to a lane; give it there, as adapter=NAME")
     seed = running.seed(args)
     prompts, count = _prompts(args, seed)
     lanes = [read_lane(text, model) for text in args.lane] if args.lane else _every_decoder(model)
+    if args.image_tokens is not None:
+        most = {"image_tokens": args.image_tokens}
+        lanes = [dataclasses.replace(lane, changes={**most, **lane.changes}) for lane in lanes]
     if not FEWEST_LANES <= len(lanes) <= MOST_LANES:
         raise SafelightError(f"a race has {FEWEST_LANES} to {MOST_LANES} lanes, not {len(lanes)}; give --lane for each")
     require_different(lanes)
@@ -75,6 +87,7 @@ def run(args: argparse.Namespace) -> int:
         stopped = stop.is_set()
     if args.json:
         asked = {name: getattr(args, name) for name in ("device", "dtype", "quantization", "threads")}
+        asked |= {"images": args.image} if args.image else {}
         running.print_json(race_document(lanes, scores, {"seed": seed, **asked}, finished=not stopped))
     elif count == 1 and last is not None:
         _show_one(last, scores.lanes)
@@ -105,9 +118,15 @@ def _race_all(
         for index, prompt in enumerate(prompts):
             if stop.is_set():
                 break
-            messages = ({"role": "user", "content": prompt.text},)
-            asked = tuple(spec.lane() for spec in lanes)
-            request = RaceRequest(messages, asked, seed, keep=False, threads=args.threads, cancel=stop)
+            request = RaceRequest(
+                (message_of(prompt.text, prompt.pictures),),
+                tuple(spec.lane() for spec in lanes),
+                seed,
+                keep=False,
+                threads=args.threads,
+                pictures=prompt.pictures,
+                cancel=stop,
+            )
             race = RaceRun.of(request)
             racing.run(request, None, race.take)
             failed = zip(scores.lanes, race.lanes, strict=True)
@@ -130,6 +149,7 @@ def _prompts(args: argparse.Namespace, seed: int) -> tuple[Iterable[RacePrompt],
         "PROMPT": args.prompt,
         "--skills": args.skills,
         "--sudoku": args.sudoku,
+        "--drawings": args.drawings,
         "--prompts": args.prompts,
     }
     named = [name for name, value in given.items() if value is not None]
@@ -138,6 +158,10 @@ def _prompts(args: argparse.Namespace, seed: int) -> tuple[Iterable[RacePrompt],
         raise SafelightError(said if named else said + ", ".join(given))
     if args.bin is not None and args.sudoku is None:
         raise SafelightError("--bin says which puzzles; add --sudoku")
+    if args.image and args.prompt is None:
+        raise SafelightError("--image shows a picture with a prompt; write one, or leave it out")
+    if args.drawings is not None:
+        return drawing_prompts(args.drawings, seed), args.drawings
     if args.skills is not None:
         return skill_prompts(args.skills, seed), args.skills
     if args.sudoku is not None:
@@ -152,7 +176,7 @@ def _prompts(args: argparse.Namespace, seed: int) -> tuple[Iterable[RacePrompt],
         text.encode()
     except UnicodeEncodeError:
         raise SafelightError("the prompt is not valid UTF-8 text") from None
-    return [RacePrompt(text)], 1
+    return [RacePrompt(text, pictures=tuple(read_picture(Path(name)) for name in args.image))], 1
 
 
 def _every_decoder(model: str) -> list[LaneSpec]:
@@ -205,7 +229,7 @@ def _show(scores: RaceScores, seed: int) -> None:
         for group in groups:
             rows = {row.lane: row for row in scores.rows(group)}
             found = (rows.get(lane) for lane in scores.lanes)
-            name = skills.SKILLS[group].title if group in skills.SKILLS else group
+            name = skills.SKILLS[group].title if group in skills.SKILLS else group.capitalize()
             by_group.add_row(name, *("–" if row is None else f"{row.exact} of {row.checked}" for row in found))
         named = (f"{number}: {lane}" for number, lane in zip(numbers, scores.lanes, strict=True))
         screen.print(Text(""), by_group, Text("\n".join(named), "dim"), sep="\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from engine import (
     PrefillFinished,
     PrefixPinned,
     StepFinished,
+    TextArrived,
     catalog,
 )
 from engine.text.output_format import OutputFormat
@@ -38,6 +39,7 @@ class Outcome:
     text: str = ""
     reason: str = "cancelled"
     tokens: list[int] = field(default_factory=list)  # before the end token
+    counted: int = 0  # tokens of text that came without a canvas
     blocks: int = 0  # committed
     steps: int = 0
     causal: list[float | None] = field(default_factory=list)  # probability of each committed token, where it was read
@@ -48,6 +50,11 @@ class Outcome:
     prefill_seconds: float = 0.0
     seconds: float = 0.0  # without prefill
     stopped: bool = False  # by Ctrl+C; ``text`` then ends with the unfinished canvas's draft
+
+    @property
+    def length(self) -> int:
+        """Its tokens."""
+        return len(self.tokens) or self.counted
 
     @property
     def tokens_per_forward(self) -> float:
@@ -89,12 +96,21 @@ def run(
     output_format: OutputFormat | None = None,
 ) -> Outcome:
     """Run a generation to its end, or to Ctrl+C, which takes effect within a step."""
+    outcome = follow(engine.generate(model, ids, config, seed, output_format=output_format), config, observe)
+    outcome.text = model.tokenizer.decode(outcome.tokens)
+    return outcome
+
+
+def follow(events: Iterable[Event], config: GenerationConfig, observe: Observer | None = None) -> Outcome:
+    """What the events of a run come to, but for its text; Ctrl+C ends it here."""
     outcome = Outcome()
     draft, causal = Draft(config.eos_token_ids), list[float | None]()  # of the block under way
     try:
-        for event in engine.generate(model, ids, config, seed, output_format=output_format):
+        for event in events:
             draft.fold(event)
             match event:
+                case TextArrived():
+                    outcome.counted += event.counted
                 case PrefillFinished():
                     outcome.prefill_seconds = event.seconds
                 case StepFinished():
@@ -119,7 +135,6 @@ def run(
     except KeyboardInterrupt:
         outcome.stopped, outcome.reason = True, "cancelled"
     outcome.tokens = draft.tokens()
-    outcome.text = model.tokenizer.decode(outcome.tokens)
     return outcome
 
 

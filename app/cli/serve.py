@@ -16,12 +16,11 @@ from engine.service import LoadedModel, Scheduler
 if TYPE_CHECKING:
     from engine.server import ServerOptions
 
-KEY_VARIABLE = "SAFELIGHT_API_KEY"
 MOST_PARALLEL = 16
 POLL_SECONDS = 0.5  # between looks at the flag, as a wait without an end cannot be interrupted on Windows
 EPILOG = f"""\
 Programs that take an OpenAI-compatible server are given the address that is printed, and the key. Without --api-key
-and {KEY_VARIABLE} a key is made for this run; what is given on a command line, others on this machine can read.
+and {options.KEY_VARIABLE} a key is made for this run; what is given on a command line, others on this machine can read.
 Ctrl+C ends the server and the answers under way.
 
 examples:
@@ -45,7 +44,9 @@ def add(commands: options.Commands) -> None:
     parser.add_argument(
         "--port", type=options.number("the port", 0, 65_535), default=0, metavar="N", help="(default: 0, a free one)"
     )
-    parser.add_argument("--api-key", metavar="KEY", help=f"what clients must send (default: {KEY_VARIABLE}, or made)")
+    parser.add_argument(
+        "--api-key", metavar="KEY", help=f"what clients must send (default: {options.KEY_VARIABLE}, or made)"
+    )
     parser.add_argument(
         "--origin",
         action="append",
@@ -104,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
 def _options(args: argparse.Namespace) -> ServerOptions:
     from engine.server import ServerOptions  # as above
 
-    key = args.api_key if args.api_key is not None else os.environ.get(KEY_VARIABLE)
+    key = args.api_key if args.api_key is not None else os.environ.get(options.KEY_VARIABLE)
     settings = ServerOptions(host=args.host, port=args.port, origins=tuple(args.origin), hosts=tuple(args.allow_host))
     return settings if key is None else dataclasses.replace(settings, api_key=key)
 
@@ -113,8 +114,8 @@ def _print(args: argparse.Namespace, settings: ServerOptions, url: str, model: L
     if args.json:
         running.print_json({"url": url, "api_key": settings.api_key})
         return
-    is_made = args.api_key is None and KEY_VARIABLE not in os.environ
-    key = settings.api_key if is_made else "KEY" if args.api_key is not None else "$" + KEY_VARIABLE
+    is_made = args.api_key is None and options.KEY_VARIABLE not in os.environ
+    key = settings.api_key if is_made else "KEY" if args.api_key is not None else "$" + options.KEY_VARIABLE
     print(f"{model.name} is served at {url}/v1")
     if is_made:
         print(f"The key, for this time: {key}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import io
 import itertools
 import random
 from collections.abc import Iterator, Sequence
@@ -12,17 +11,13 @@ from typing import TYPE_CHECKING
 from app.cli import options, running, terminal
 from app.cli.skill_score import SkillScore, show
 from engine import SIGHT, GenerationConfig
-from engine.pictures import Picture, open_picture
+from engine.pictures import Picture
 from engine.tasks.decisions.examples import DecisionExample, Split
 from engine.tasks.decisions.questions import Decision
-from engine.text.message import image_of
+from engine.text.message import message_of
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from engine import Model
-    from engine.tasks.drawings import Scene
 
 
 def run(args: argparse.Namespace) -> int:
@@ -44,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
                 proportion = drawings.random_proportion(rng) if args.proportions else 1.0
                 example = drawings.sample(rng, "test", 1, kind, proportion)
                 question = example.asked[0][0]
-                outcome = ask(model, picture_of(example.scene), question, config, seed)
+                outcome = ask(model, drawings.picture_of(example.scene), question, config, seed)
                 stopped = outcome.stopped
                 if not stopped:
                     score.add(drawings.check(example.scene, question, outcome.text), outcome)
@@ -73,27 +68,11 @@ def decisions(
             tuple(one.family for one in drawn.asked),
             (split == "test",) * len(drawn.asked),
         )
-        yield example, (picture_of(drawn.scene),)
+        yield example, (drawings.picture_of(drawn.scene),)
 
 
 def ask(model: Model, picture: Picture, question: str, config: GenerationConfig, seed: int) -> running.Outcome:
     """The answer to a question about a picture."""
-    messages = [{"role": "user", "content": question, "images": [image_of(picture)]}]
+    messages = [message_of(question, [picture])]
     ids = model.chat_ids(messages, image_tokens=config.image_tokens)
     return running.run(model, model.with_images(ids, messages, [picture], config.image_tokens), config, seed)
-
-
-def picture_of(scene: Scene) -> Picture:
-    """A drawing as a file that a person could have opened."""
-    from engine.tasks import drawings  # Pillow
-
-    return as_file(drawings.draw(scene))
-
-
-def as_file(pixels: NDArray[np.uint8]) -> Picture:
-    """Pixels (H, W, 3) as a picture from a file."""
-    from PIL import Image  # for pictures alone
-
-    file = io.BytesIO()
-    Image.fromarray(pixels).save(file, "PNG")
-    return open_picture(file.getvalue())

@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
     with terminal.note("Reading Sudokus …"):
         while asked < args.count and not stopped:
             board = sudoku.generate(rng, 24, 50, held_out=True).board
-            picture = skills_drawings.as_file(photograph(rng, board, rng.randint(*SIDES)).pixels)
+            picture = photograph(rng, board, rng.randint(*SIDES)).picture()
             cells = list[bool]()
             for row, question in enumerate(sudoku_pictures.ROW_QUESTIONS):
                 outcome = skills_drawings.ask(model, picture, question, config, seed)

@@ -153,7 +153,8 @@ class DecisionsController(QObject):
             self._show_sheet(samples()[place].sheet(before), samples()[place].state)
             return
         scene, questions = drawing_sample(random.Random())
-        self._show_sheet(replace(before, questions=tuple(map(QuestionDraft.of, questions)), instructions=""), "", scene)
+        drafts = tuple(map(QuestionDraft.of, questions))
+        self._show_sheet(replace(before, questions=drafts, instructions="", is_joint=False), scene=scene)
 
     def _show_sheet(self, sheet: QuestionSheet, state: str = "", scene: Scene | None = None) -> None:
         """Other questions, and another state where there is one, a text or a drawing."""
@@ -225,9 +226,13 @@ class DecisionsController(QObject):
         model = self._context.model
         return self._context.reason_to_wait() or ("" if model is None else words.obstacle(model))
 
+    @property
+    def _has_pictures(self) -> bool:
+        return bool(self.page.one.column.frame.pictures.chips)
+
     def _blindness(self) -> str:
         """Why the pictures of the state cannot be seen; empty where there are none, or they can."""
-        return words.blindness(self._context.model) if self.page.one.column.frame.pictures.chips else ""
+        return words.blindness(self._context.model) if self._has_pictures else ""
 
     def _stored(self, digest: str, width: int, height: int) -> Picture | None:
         return self._context.session.library.pictures.get(digest, width, height)
@@ -300,8 +305,8 @@ class DecisionsController(QObject):
 
     @property
     def _suited(self) -> str:
-        """The embedded model that was trained for what is asked."""
-        return SIGHT if self.page.one.column.frame.pictures.chips else DECIDER
+        """The embedded model for what is asked."""
+        return SIGHT if self._has_pictures else DECIDER
 
     @Slot()
     def refresh(self) -> None:
@@ -309,17 +314,18 @@ class DecisionsController(QObject):
         context, one = self._context, self.page.one
         model, busy = context.model, self.is_busy
         obstacle = "" if model is None else words.obstacle(model)
-        reason, suited, blind = "" if busy else self._reason(), self._suited, self._blindness()
+        reason, blind = "" if busy else self._reason(), self._blindness()
         lacks_question = not len(one.questions.sheet)
-        advice = "" if model is None else words.advice(model, suited)
+        advice = "" if model is None else words.advice(model, has_pictures=self._has_pictures)
         missing = tr("Add a question, or choose an example.") if lacks_question else ""
-        is_offered = not busy and context.loading is None and (model is None or bool(obstacle or blind or advice))
+        is_right = model is not None and (model.path_or_id == self._suited or not (obstacle or blind or advice))
+        is_offered = not busy and context.loading is None and not is_right
         one.show_doing(
             is_busy=busy,
             message=reason or blind or missing or advice,
             fault=self._problem,
             can_decide=not reason and not blind and not lacks_question,
-            offer=context.title_of(suited) if is_offered else "",
+            offer=context.title_of(self._suited) if is_offered else "",
         )
         one.column.show_blind(words.blindness(model))
         one.column.frame.pictures.set_cost(self._cost(model))

@@ -8,7 +8,7 @@ from app.state.decisions.drafts import Kind, QuestionDraft
 from app.state.decisions.sheet import QuestionSheet
 from app.state.run.answers import share_words
 from app.system.i18n import tr, trn
-from engine.catalog import is_embedded
+from engine.catalog import EMBEDDED
 from engine.service import LoadedModel
 from engine.tasks.decisions.answers import TypedAnswer
 from engine.tasks.decisions.questions import LETTERS, OneOf, Question, Score
@@ -104,10 +104,13 @@ def blindness(model: LoadedModel | None) -> str:
     return "" if model is None or model.capabilities.images else cannot_see(model.title)
 
 
-def advice(model: LoadedModel, suited: str) -> str:
-    """What to know of a small model before it is asked; empty of the one that is ``suited``, and of others."""
-    if model.path_or_id == suited or not is_embedded(model.path_or_id):
+def advice(model: LoadedModel, *, has_pictures: bool) -> str:
+    """What to know of a small model before it is asked; empty of one that was trained for this, and of others."""
+    known = next((one for one in EMBEDDED if one.id == model.path_or_id), None)
+    if known is None or known.decides_about == ("drawings" if has_pictures else "texts"):
         return ""
+    if has_pictures:
+        return tr("{model} was not trained to decide; do not trust it.", model=model.title)
     return tr("{model} was not trained to decide; Safelight Decisions was.", model=model.title)
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QFontMetrics, QWheelEvent
 from PySide6.QtWidgets import QComboBox, QStyle, QStyleOptionComboBox
+
+from app.design.fonts import px
+
+BEARINGS = 2  # pixels at 100 %, of the letters at both ends, which Qt leaves out where it measures the longest text
 
 
 class ChoiceBox(QComboBox):
@@ -13,6 +17,9 @@ class ChoiceBox(QComboBox):
     def __init__(self) -> None:
         super().__init__()
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)  # the wheel gives none
+
+    def sizeHint(self) -> QSize:
+        return super().sizeHint() + QSize(px(BEARINGS), 0)
 
     def initStyleOption(self, option: QStyleOptionComboBox) -> None:
         super().initStyleOption(option)

@@ -33,7 +33,7 @@ def button(text: str, name: str = "", *, role: Role = "link", tip: str = "") -> 
     made = QPushButton(text)
     made.setProperty("role", role)
     made.setAccessibleName(name or text)
-    made.setToolTip(tip)
+    made.setToolTip(plain_tip(tip))
     made.setAccessibleDescription(tip)
     made.setCursor(Qt.CursorShape.PointingHandCursor)
     made.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)

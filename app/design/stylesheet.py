@@ -13,11 +13,12 @@ from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QColor, QGuiApplication, QPalette
 from PySide6.QtWidgets import QApplication
 
-from app.design.fonts import TEXT_BODY, TEXT_DISPLAY, TEXT_LEAD, TEXT_SMALL, TEXT_TITLE, sized, ui_font
+from app.design.fonts import TEXT_BODY, TEXT_DISPLAY, TEXT_LEAD, TEXT_SMALL, TEXT_TITLE, px, sized, ui_font
 from app.design.icons import draw_marks
 from app.design.tokens import DARKROOM, PAPER, Theme
 
 Rules = Callable[[Theme], str]
+CONTROL = 20  # pixels at 100 %, of a control's inside
 
 
 def system_theme() -> Theme:
@@ -82,6 +83,7 @@ def stylesheet(theme: Theme, icons: str = "") -> str:
     sizes = {"small": TEXT_SMALL, "body": TEXT_BODY, "lead": TEXT_LEAD, "title": TEXT_TITLE, "display": TEXT_DISPLAY}
     for name, pixels in sizes.items():
         text = text.replace(f"@text_{name}@", f"{pixels}px")
+    text = text.replace("@control@", f"{px(CONTROL)}px")
     return sized(text)
 
 
@@ -259,7 +261,7 @@ QFrame[role="rule"] { background: @line@; border: none; max-height: 1px; min-hei
 
 QPushButton, QToolButton {
     background: @surface_raised@; color: @ink@; border: 1px solid @line_strong@; border-radius: 4px;
-    padding: 5px 14px; min-height: 20px;
+    padding: 5px 14px; min-height: @control@;
 }
 QToolButton { padding: 5px 8px; }
 QPushButton:hover, QToolButton:hover { border-color: @faint_ink@; }
@@ -281,7 +283,7 @@ QPushButton[role="danger"] { color: @conflict@; border-color: @conflict@; }
 
 QLineEdit, QPlainTextEdit, QTextEdit, QSpinBox, QDoubleSpinBox, QComboBox {
     background: @surface_raised@; color: @ink@; border: 1px solid @line_strong@; border-radius: 4px;
-    padding: 5px 8px; min-height: 20px; selection-background-color: @selection@; selection-color: @ink@;
+    padding: 5px 8px; min-height: @control@; selection-background-color: @selection@; selection-color: @ink@;
 }
 QLineEdit, QPlainTextEdit, QTextEdit { placeholder-text-color: @faint_ink@; }
 QLineEdit:hover, QPlainTextEdit:hover, QTextEdit:hover, QSpinBox:hover, QDoubleSpinBox:hover, QComboBox:hover {

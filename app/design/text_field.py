@@ -6,7 +6,7 @@ from PySide6.QtCore import QMimeData, Signal
 from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QFocusEvent, QImage, QTextCursor
 from PySide6.QtWidgets import QPlainTextEdit
 
-from app.design.drops import has_picture, local_files
+from app.design.drops import has_picture, is_taken, local_files
 from app.system.i18n import tr
 
 LONGEST = 100_000  # characters
@@ -39,7 +39,7 @@ def refusal() -> str:
 class TextField(QPlainTextEdit):
     """Takes texts that fit, pasted, dropped or set; ``overlong`` hands back one that does not, whole.
 
-    Where it ``takes_files``, files and pictures that are pasted are handed on, and files that are dropped are left
+    Where it ``takes_files``, files and pictures that are pasted are handed on, and those that are dropped are left
     to the widget around it.
     """
 
@@ -83,13 +83,13 @@ class TextField(QPlainTextEdit):
         self.focus_changed.emit(False)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        if self.takes_files and local_files(event.mimeData()):
+        if self.takes_files and is_taken(event.mimeData()):
             event.ignore()  # so that the widget around is asked
         else:
             super().dragEnterEvent(event)
 
     def dragMoveEvent(self, event: QDragMoveEvent) -> None:
-        if self.takes_files and local_files(event.mimeData()):
+        if self.takes_files and is_taken(event.mimeData()):
             event.ignore()
         else:
             super().dragMoveEvent(event)

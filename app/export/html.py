@@ -14,6 +14,7 @@ import json
 import unicodedata
 from collections.abc import Generator
 from contextlib import suppress
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, cast
@@ -23,7 +24,7 @@ from app.canvas.words import STATE_WORDS, token_words
 from app.design.tokens import DARKROOM, PAPER, Theme, entropy_color, readable_on
 from app.export.options import Options, chosen
 from app.export.packing import Vocabulary, pack
-from app.export.run import Share, board_in, ending, header_of, missing
+from app.export.run import Share, board_in, ending, header_of, in_thread, missing
 from app.state.run.answers import answer_words, answers_of, fact_words, label_reads
 from app.state.run.canvas import CellState
 from app.state.run.lines import line_ends
@@ -93,7 +94,8 @@ def write(run: Recording, path: Path, options: Options) -> Share:
         data["decision"] = _decision(header.decision, run, replay)
     if options.prompt:
         data |= {"prompt": header.prompt, "messages": [dict(message) for message in header.messages]}
-        data |= {"pictures": pictures_of(run), "task": task_text(header) if header.output_format is not None else ""}
+        pictures = yield from _pictures(run)
+        data |= {"pictures": pictures, "task": task_text(header) if header.output_format is not None else ""}
     page = _page(data, text)
     with replacing(path) as beside:
         beside.write_text(page, encoding="utf-8", newline="\n")
@@ -101,12 +103,12 @@ def write(run: Recording, path: Path, options: Options) -> Share:
     return notice
 
 
-def pictures_of(run: Recording) -> list[str]:
+def _pictures(run: Recording) -> Generator[float, None, list[str]]:
     """The pictures of the prompt as addresses, scaled down; those that are damaged left out."""
     found = []
-    for picture in run.pictures:
+    for picture in (yield from in_thread(lambda: run.pictures, 0.9)):
         with suppress(SafelightError):
-            found.append(data_url(picture, PICTURE_SIDE))
+            found.append((yield from in_thread(partial(data_url, picture, PICTURE_SIDE), 0.9)))
     return found
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Generator
+import threading
+from collections.abc import Callable, Generator
+from concurrent.futures import Future
+from typing import TypeVar
 
 from app.state.run.replay import BlockRecord, Replay
 from app.state.sudoku.board import EMPTY
@@ -13,11 +16,37 @@ from engine import Recording, TraceHeader
 from engine.tasks.decisions.questions import Decision, OneOf, Option, Question, Score, YesNo
 
 UNSAID = "…"
+PATIENCE_SECONDS = 0.02  # with work beside the caller, before the caller may do something else
+Made = TypeVar("Made")
 Share = Generator[float, None, str]
 """An export under way: yields what part is done, 0 to 1. Closing it leaves nothing behind.
 
 It returns what is not in the file though it was asked for, and why, in a sentence; empty where all is.
 """
+
+
+def in_thread(work: Callable[[], Made], share: float) -> Generator[float, None, Made]:
+    """Do beside the caller what takes longer than a frame; ``share`` of the whole is done meanwhile.
+
+    Raises whatever the work does. Closing it waits for the work's end.
+    """
+    found = Future[Made]()
+
+    def run() -> None:
+        try:
+            found.set_result(work())
+        except BaseException as error:
+            found.set_exception(error)
+
+    thread = threading.Thread(target=run, name="export")
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(PATIENCE_SECONDS)
+            yield share
+    finally:
+        thread.join()
+    return found.result()
 
 
 def header_of(run: Recording, *, prompt: bool) -> TraceHeader:

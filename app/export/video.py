@@ -9,7 +9,6 @@ import queue
 import subprocess
 import tempfile
 import threading
-from collections.abc import Generator
 from pathlib import Path
 from typing import IO
 
@@ -17,13 +16,12 @@ from PySide6.QtGui import QImage
 
 from app.export.options import Options, chosen
 from app.export.pictures import PictureSheet, PictureStyle
-from app.export.run import Share, missing
+from app.export.run import PATIENCE_SECONDS, Share, in_thread, missing
 from app.state.run.replay import Replay
 from engine import Recording, SafelightError
 from engine.files import replacing
 
 END_SECONDS = 1.0  # that the last frame is repeated for: players go black at once
-PATIENCE_SECONDS = 0.02  # with ffmpeg, before the caller may do something else
 MISSING = "ffmpeg is missing, which MP4 needs. Install Safelight's imageio-ffmpeg again, or export a GIF"
 
 
@@ -33,7 +31,7 @@ def write(run: Recording, path: Path, options: Options) -> Share:
     Raises:
         SafelightError: ffmpeg is missing or fails, there is nothing to be drawn, or the file cannot be written.
     """
-    program = yield from _ffmpeg_in_thread()
+    program = yield from in_thread(ffmpeg, 0.0)  # which tries the program out, a third of a second
     replay = Replay(run)
     places = chosen(replay, options)
     sheet = PictureSheet(run, replay, places, PictureStyle.of(options))
@@ -117,29 +115,6 @@ def _start(command: list[str], complaints: IO[bytes]) -> subprocess.Popen[bytes]
         )
     except OSError:
         raise SafelightError(MISSING) from None
-
-
-def _ffmpeg_in_thread() -> Generator[float, None, str]:
-    """As ``ffmpeg``, which tries the program out and so takes a third of a second."""
-    found: list[str | SafelightError] = []
-
-    def look() -> None:
-        try:
-            found.append(ffmpeg())
-        except SafelightError as error:
-            found.append(error)
-
-    finder = threading.Thread(target=look, name="ffmpeg-finder")
-    finder.start()
-    try:
-        while finder.is_alive():
-            finder.join(PATIENCE_SECONDS)
-            yield 0.0
-    finally:
-        finder.join()
-    if isinstance(found[0], SafelightError):
-        raise found[0]
-    return found[0]
 
 
 def ffmpeg() -> str:

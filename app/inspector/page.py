@@ -47,6 +47,7 @@ REFRESH_MS = 30  # between two looks at a run under way
 NARROW = 900  # pixels at 100 %; below it the linked views stand under the canvas
 SHORT = 640  # below it the plots are among those views, so that a board is seen whole
 SIZES = {False: (420, 240), True: (250, 410)}  # of the canvas and what stands beneath; of a decision, which has less
+LEAST_SIDE = 150  # pixels
 TALL = 1080  # from here on a tab that is worked in leaves room for the cell's history beneath
 
 
@@ -149,6 +150,7 @@ class InspectorPage(QWidget):
         self.side.tabBar().setDrawBase(False)
         self.side.setAccessibleName(tr("Views of this run"))
         self.side.setUsesScrollButtons(True)
+        self.side.setMinimumHeight(LEAST_SIDE)  # not its tallest tab's: a board over it is to be seen whole
         self.right.addWidget(self.side)
         self._history = self._linked_views()
         self.right.addWidget(self._history)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from app.system.i18n import tr
 from engine import EMBEDDED, PUBLISHED, PublishedModel, SafelightError
-from engine.catalog import is_gguf
+from engine.catalog import gguf_parts, is_gguf
 from engine.files import read_json
 from engine.hub import download
 from engine.hub.record import Record
@@ -209,9 +209,10 @@ def _stored(path: Path, sizes: _Sizes) -> ModelEntry | None:
 def _local(path: Path, sizes: _Sizes) -> ModelEntry:
     if is_gguf(path):
         is_there = os.path.isfile(path)
+        parts = [part for part in gguf_parts(path) if os.path.isfile(part)]
         return ModelEntry(
             str(path), "local", "gguf" if is_there else "missing", path.stem, tr("a GGUF file, to be imported"), path,
-            bytes_here=os.path.getsize(path) if is_there else 0,
+            bytes_here=sum(map(os.path.getsize, parts)) if is_there else 0,
         )  # fmt: skip
     if not os.path.isfile(path / "config.json"):
         return ModelEntry(str(path), "local", "missing", path.name, tr("a model folder of your own"), path)

@@ -148,6 +148,9 @@ class PictureBar(ChipBar):
         def read() -> _Read:
             found = _Read()
             for source in sources:
+                if len(found.pictures) == MOST_PICTURES:  # a folder may have thousands, which memory has no room for
+                    found.problems.append(_too_many())
+                    break
                 try:
                     found.pictures.append(read_picture(source))
                     store.keep(found.pictures[-1][1])
@@ -164,7 +167,7 @@ class PictureBar(ChipBar):
             if picture.digest in {one.digest for one in shown}:
                 problems.append(tr("{name} is attached already.", name=name or tr("This picture")))
             elif len(shown) >= MOST_PICTURES:
-                problems.append(tr("No more than {most} pictures can be sent; remove one first.", most=MOST_PICTURES))
+                problems.append(_too_many())
             else:
                 self._held.append(picture)
                 shown.append(AttachedPicture(name, picture.digest, picture.width, picture.height))
@@ -177,3 +180,7 @@ class PictureBar(ChipBar):
         left = list(self.pictures)
         del left[place]
         self.set_pictures(left)
+
+
+def _too_many() -> str:
+    return tr("No more than {most} pictures can be sent; remove one first.", most=MOST_PICTURES)

@@ -50,7 +50,7 @@ def read_picture(source: Pasted) -> tuple[str, Picture]:
         buffer = QBuffer()
         buffer.open(QIODevice.OpenModeFlag.WriteOnly)
         if not QImageWriter(buffer, QByteArray(b"png")).write(source):
-            raise SafelightError(tr("The picture in the clipboard cannot be read."))
+            raise SafelightError(tr("This picture cannot be read. Save it as a PNG file, and drop that."))
         return "", open_picture(bytes(buffer.data().data()))
     path = Path(source)
     name = "".join(char if char.isprintable() else " " for char in path.name).strip()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtCore import Signal, Slot
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDragMoveEvent, QDropEvent, QImage
 from PySide6.QtWidgets import QFileDialog, QFrame, QVBoxLayout
 
 from app.design.controls import button, restyle
-from app.design.drops import accept_drag, local_files
+from app.design.drops import accept_drag, take_drop
 from app.design.text_field import TextField
 from app.pictures.bar import PictureBar, refusal_of
 from app.pictures.files import Pasted
@@ -80,8 +80,6 @@ class PictureFrame(QFrame):
         super().dragLeaveEvent(event)
 
     def dropEvent(self, event: QDropEvent) -> None:
-        event.setDropAction(Qt.DropAction.CopyAction)
-        event.accept()
         self.mark_active(self.field.hasFocus())
-        self.add(local_files(event.mimeData()))
+        take_drop(event, self.add, self._add_one, self.said.emit)
         self.field.setFocus()

@@ -27,7 +27,7 @@ class PictureSource:
         self._find = find
         self._lock = threading.Lock()
         self._reading = threading.Lock()  # one file in memory, however many are asked for
-        self._small: OrderedDict[str, QImage | None] = OrderedDict()
+        self._small: OrderedDict[str, QImage] = OrderedDict()
 
     def small(self, shown: AttachedPicture) -> QImage | None:
         """At most ``SMALL`` pixels a side; None where it cannot be read."""
@@ -36,6 +36,8 @@ class PictureSource:
                 self._small.move_to_end(shown.digest)
                 return self._small[shown.digest]
         image = self._image(shown, SMALL)
+        if image is None:  # it may be put in again
+            return None
         with self._lock:
             self._small[shown.digest] = image
             while len(self._small) > RECENT:

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QRectF, QSize, Qt, Slot
-from PySide6.QtGui import QGuiApplication, QImage, QPainter, QPaintEvent, QPalette
+from PySide6.QtGui import QGuiApplication, QImage, QPainter, QPaintEvent, QPalette, QPen
 from PySide6.QtWidgets import QPushButton, QSizePolicy
 
 from app.bridge.background import Background
 from app.design.controls import plain_tip
+from app.design.focus_rings import is_ringed
 from app.design.fonts import px
 from app.pictures.source import PictureSource
 from app.pictures.window import PictureWindow
 from app.state.chat.attachment import AttachedPicture
 from app.system.i18n import tr
 
+RING = 2  # pixels, where the keyboard is
 NARROWEST, WIDEST = 0.5, 2.5  # widths by height; beyond it there is room beside the picture, or over it
 
 
 def name_of(shown: AttachedPicture) -> str:
     """What a picture is called."""
     return shown.name or tr("Picture")
+
+
+def title_of(shown: AttachedPicture) -> str:
+    """The same, where nothing else tells that it is a picture."""
+    return tr("Picture {name}", name=shown.name) if shown.name else tr("Picture")
 
 
 def size_of(shown: AttachedPicture) -> str:
@@ -38,7 +45,7 @@ class PictureThumb(QPushButton):
         self.setProperty("role", "picture")
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName(tr("Picture {name}, {size} pixels", name=name_of(shown), size=size_of(shown)))
+        self.setAccessibleName(tr("{title}, {size} pixels", title=title_of(shown), size=size_of(shown)))
         tip = tr("{name}, {size} pixels; opens it larger", name=name_of(shown), size=size_of(shown))
         self.setToolTip(plain_tip(tip))
         self.clicked.connect(self._open)
@@ -71,9 +78,9 @@ class PictureThumb(QPushButton):
             painter.setPen(palette.color(QPalette.ColorRole.PlaceholderText))
             flags = Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap
             painter.drawText(place.adjusted(4, 4, -4, -4), int(flags), tr("missing"))
-        has_focus = self.hasFocus()
-        painter.setPen(palette.color(QPalette.ColorRole.Highlight if has_focus else QPalette.ColorRole.Mid))
-        painter.drawRect(place.adjusted(0.5, 0.5, -0.5, -0.5))
+        line = RING if is_ringed(self) else 1
+        painter.setPen(QPen(palette.color(QPalette.ColorRole.Accent if line == RING else QPalette.ColorRole.Mid), line))
+        painter.drawRect(place.adjusted(line / 2, line / 2, -line / 2, -line / 2))
         painter.end()
 
     @Slot(object)
@@ -89,4 +96,4 @@ class PictureThumb(QPushButton):
 
     @Slot()
     def _open(self) -> None:
-        PictureWindow(self.shown, self._source, name_of(self.shown), self.window()).show()
+        PictureWindow(self.shown, self._source, title_of(self.shown), self.window()).show()

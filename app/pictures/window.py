@@ -9,7 +9,6 @@ from PySide6.QtWidgets import QDialog, QWidget
 from app.bridge.background import Background
 from app.pictures.source import PictureSource
 from app.state.chat.attachment import AttachedPicture
-from app.system.i18n import tr
 
 SHARE = 0.85  # of the screen
 LEAST = QSize(240, 160)  # pixels
@@ -24,7 +23,7 @@ class PictureWindow(QDialog):
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle(title)
-        self.setAccessibleName(tr("Picture {name}", name=title))
+        self.setAccessibleName(title)
         self.image: QImage | None = source.known(shown)
         screen = self.screen().availableSize() * SHARE
         whole = QSize(shown.width, shown.height)

@@ -5,10 +5,14 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Slot
 
 from app.context import RACE, AppContext
+from app.pictures.files import drawing_of
+from app.pictures.source import PictureSource
+from app.pictures.thumb import name_of
 from app.race import words
 from app.race.batch.batch import RaceBatch
 from app.race.lanes.chooser import LaneChooser
@@ -17,14 +21,19 @@ from app.race.lanes.keeper import LaneKeeper
 from app.race.one.view import ShownRace
 from app.race.page import RacePage
 from app.race.racer import Racer
-from app.state.chat.prompts import prepare, suggestions
+from app.state.chat.attachment import AttachedPicture
+from app.state.chat.prompts import Suggestion, about_drawings, prepare_with_files, suggestions
 from app.state.race.lanes import LaneSpec
 from app.state.race.prompts import BatchRequest
 from app.state.race.running import RaceRun
 from app.system.i18n import tr
 from engine import SafelightError, catalog
 from engine.catalog import Traits
+from engine.pictures import Picture
 from engine.service import ServiceReply
+
+if TYPE_CHECKING:
+    from engine.tasks.drawings import Scene
 
 MOST_RACES = 12  # of the session that can be shown again
 MOST_FRAMES = 20_000  # of all of them, each some kilobytes in memory
@@ -46,6 +55,8 @@ class RaceController(QObject):
         self._races: list[ShownRace] = []  # of this session, the latest first
         self._fault = ""  # of the last race
         self._suggested: object = None  # what the suggestions were made for
+        self._scenes: dict[str, Scene] = {}  # of those about drawings
+        self._pictures: tuple[AttachedPicture, ...] = ()  # of the race that begins
         self.batch = RaceBatch(context, self)
         batch = page.batch
         batch.run_asked.connect(self.run_batch)
@@ -55,7 +66,11 @@ class RaceController(QObject):
         self.batch.measured.connect(batch.show_figures)
         self.batch.ended.connect(self._batch_ended)
         self.batch.changed.connect(self.refresh)
-        one = page.one
+        one, store = page.one, context.session.library.pictures
+        one.pictures.source = PictureSource(store.get)
+        one.prompt.pictures.set_store(store, one.pictures.source)
+        one.prompt.pictures.changed.connect(self.refresh)
+        one.prompt.picked.connect(self.pick)
         one.prompt.race_asked.connect(self.race)
         one.prompt.stop_asked.connect(self.stop)
         one.prompt.race_chosen.connect(self._show_earlier)
@@ -120,22 +135,50 @@ class RaceController(QObject):
         is_waiting = context.is_busy or context.loading is not None
         return context.reason_to_wait() if is_waiting else ""
 
+    @Slot(str)
+    def pick(self, prompt: str) -> None:
+        """Race on a suggestion, or put it into the field where it is about a drawing."""
+        bar = self.page.one.prompt
+        bar.field.setPlainText(prompt)
+        bar.pictures.set_pictures(())
+        if (scene := self._scenes.get(prompt)) is not None:
+            bar.frame.add([drawing_of(scene)])
+            bar.field.setFocus()
+        else:
+            self.race(prompt)
+
     @Slot()
     @Slot(str)
     def race(self, prompt: str = "") -> None:
-        """Let all lanes answer the prompt that is written, or this one."""
-        asked = prompt or self.page.one.prompt.text
+        """Let all lanes answer the prompt that is written, or this one, with the pictures beside it."""
+        bar = self.page.one.prompt
         if self._reason() or self.page.lanes.problem:
             return
+        shown = bar.pictures.pictures
         try:
-            asked = prepare(self._traits(self.lanes.specs[0]), asked)
+            asked, _ = prepare_with_files(
+                self._traits(self.lanes.specs[0]), prompt or bar.text, (), pictures=len(shown)
+            )
+            pictures = self._found(shown)
         except SafelightError as error:
             self._fault = str(error)
             self.refresh()
             return
-        self._fault = ""
+        self._fault, self._pictures = "", shown
         self.page.show_part("one")
-        self.racer.race(asked, self.lanes.specs, self._context.values.next_seed())
+        self.racer.race(asked, self.lanes.specs, self._context.values.next_seed(), pictures)
+
+    def _found(self, shown: tuple[AttachedPicture, ...]) -> tuple[Picture, ...]:
+        """
+        Raises:
+            SafelightError: one is not there any more.
+        """
+        get = self._context.session.library.pictures.get
+        found = [get(one.digest, one.width, one.height) for one in shown]
+        for one, picture in zip(shown, found, strict=True):
+            if picture is None:
+                raise SafelightError(tr("The picture {name} is missing or damaged.", name=name_of(one)))
+        return tuple(picture for picture in found if picture is not None)
 
     @Slot()
     def stop(self) -> None:
@@ -146,7 +189,7 @@ class RaceController(QObject):
     @Slot(object)
     def _began(self, run: RaceRun) -> None:
         lanes = self.lanes.specs
-        race = ShownRace(run, lanes, [self._traits(lane).canvas_columns for lane in lanes])
+        race = ShownRace(run, lanes, [self._traits(lane).canvas_columns for lane in lanes], self._pictures)
         self._races = _recent([race, *self._races])
         self.page.one.begin(race)
         self._show_history()
@@ -221,6 +264,7 @@ class RaceController(QObject):
         page, busy, shown = self.page, self.is_busy, self.page.one.shown
         page.one.name_lanes([page.lanes.title(lane) for lane in (self.lanes.specs if shown is None else shown.lanes)])
         reason = "" if busy else self._reason()
+        blind = page.lanes.blind if page.one.prompt.pictures.chips else ""
         page.lanes.set_busy(busy)
         page.batch.name_lanes(self._batch_titles())
         page.batch.show_doing(
@@ -230,14 +274,18 @@ class RaceController(QObject):
         )
         page.one.prompt.show_doing(
             is_busy=busy,
-            message=tr("A batch is on; Esc stops it.") if self.batch.is_on else self._loading(self.racer) or reason,
+            message=tr("A batch is on; Esc stops it.")
+            if self.batch.is_on
+            else self._loading(self.racer) or reason or blind,
             fault=self._fault,
             can_race=not reason and not page.lanes.problem,
         )
         traits = self._traits(self.lanes.specs[0])
         if traits != self._suggested:
             self._suggested = traits
-            page.one.prompt.offer(suggestions(traits, random.Random()))
+            self._scenes = about_drawings(random.Random()) if traits.taught == "drawings" else {}
+            drawn = [Suggestion(question, question) for question in self._scenes]
+            page.one.prompt.offer(drawn or suggestions(traits, random.Random()))
 
     @staticmethod
     def _loading(racer: Racer) -> str:

@@ -9,7 +9,9 @@ from PySide6.QtCore import QObject, QTimer, Signal, Slot
 from app.context import AppContext
 from app.state.race.lanes import LaneSpec
 from app.state.race.running import RaceRun
+from engine.pictures import Picture
 from engine.service import RaceRequest, ServiceReply
+from engine.text.message import message_of
 
 REFRESH_MS = 30  # between two tellings that something has come
 
@@ -39,15 +41,24 @@ class Racer(QObject):
     def is_busy(self) -> bool:
         return self._run is not None
 
-    def race(self, prompt: str, lanes: Sequence[LaneSpec], seed: int, *, keep: bool = True) -> None:
+    def race(
+        self,
+        prompt: str,
+        lanes: Sequence[LaneSpec],
+        seed: int,
+        pictures: tuple[Picture, ...] = (),
+        *,
+        keep: bool = True,
+    ) -> None:
         """Let two to four lanes answer a prompt; only while none does. ``keep``: their runs are stored."""
         assert self._run is None
         request = RaceRequest(
-            ({"role": "user", "content": prompt},),
+            (message_of(prompt, pictures),),
             tuple(lane.lane() for lane in lanes),
             seed,
             keep=keep,
             threads=self._context.preferences.threads,
+            pictures=pictures,
         )
         self._run = run = RaceRun.of(request)
         self.began.emit(run)

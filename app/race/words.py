@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.settings.decoders import DecodingChoice, decoder_title
-from app.settings.spec import ANSWER_DECODER, RESCUE, SAMPLER, THOUGHT_DECODER, VERIFY
+from app.settings.spec import ANSWER_DECODER, IMAGE_BUDGET, RESCUE, SAMPLER, THOUGHT_DECODER, VERIFY
 from app.state.adapters import title_of_adapter
 from app.state.race.lanes import LaneSpec
 from app.state.titles import with_adapter
@@ -39,6 +39,9 @@ def changes_words(lane: LaneSpec) -> str:
             name = decoder_title(lane.changes[declared.name])
             said.append(tr("{setting}: {value}", setting=tr(declared.label), value=name))
     said += [tr(label) for name, label in (("rescue", RESCUE), ("verify", VERIFY)) if lane.changes.get(name)]
+    if "image_tokens" in lane.changes:
+        budget = f"{lane.changes['image_tokens']:,}"
+        said.append(tr("{setting}: {value}", setting=tr(IMAGE_BUDGET.label), value=budget))
     for setting in SAMPLER:
         if setting.name in lane.changes:
             value = f"{lane.changes[setting.name]:g}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from app.state.run.figures import seconds_text
 from app.state.run.task_words import kind_words
 from app.system.i18n import tr, trn
 
@@ -91,7 +92,7 @@ def request_facts(request: LiveRequest) -> str:
         parts.append(trn("{count} prompt token", "{count} prompt tokens", request.prompt_tokens))
     if request.tokens or request.state != "waiting":
         parts.append(trn("{count} answer token", "{count} answer tokens", request.tokens))
-    parts.append(tr("{count} s", count=f"{request.seconds:.1f}"))
+    parts.append(seconds_text(request.seconds))
     return " · ".join(part for part in parts if part)
 
 

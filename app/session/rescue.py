@@ -31,19 +31,16 @@ def write(library: Library, whole: Whole) -> Path:
     Raises:
         SafelightError: it could not be written anywhere.
     """
-    try:
-        text = storable(transfer.to_json(whole))
-    except SafelightError:  # what was said matters more than what was shown
-        text = storable(transfer.to_json(replace(whole, pictures=())))
     failure: SafelightError | None = None
-    for folder in _folders(library):
-        path = free_name(folder / f"{_prefix(library)}{time.strftime('%Y%m%d-%H%M%S')}.json")
-        try:
-            write_text(path, text, private=True)
-        except SafelightError as error:
-            failure = failure or error
-        else:
-            return path
+    for one in (whole, replace(whole, pictures=())) if whole.pictures else (whole,):  # what was said matters more
+        for folder in _folders(library):
+            path = free_name(folder / f"{_prefix(library)}{time.strftime('%Y%m%d-%H%M%S')}.json")
+            try:
+                write_text(path, storable(transfer.to_json(one)), private=True)
+            except SafelightError as error:
+                failure = failure or error
+            else:
+                return path
     assert failure is not None
     raise failure
 

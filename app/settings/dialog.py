@@ -130,7 +130,7 @@ class SettingsDialog(QDialog):
         middle.addWidget(self.pages, 1)
         foot = QHBoxLayout()
         foot.setContentsMargins(16, 12, 16, 12)
-        foot.addWidget(label(tr("Changes hold at once."), "caption"))
+        foot.addWidget(label(tr("Changes take effect at once."), "caption"))
         foot.addStretch(1)
         foot.addWidget(self.done_button)
         column = QVBoxLayout(self)

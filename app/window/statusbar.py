@@ -9,9 +9,10 @@ from PySide6.QtCore import QEvent, QSize, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QLayout, QPushButton, QSizePolicy, QWidget
 
-from app.design.controls import button, label
+from app.design.controls import button, label, plain_tip
 from app.design.fonts import TEXT_SMALL, px
 from app.design.tokens import Theme
+from app.state.run.figures import rate_text, seconds_text
 from app.state.run.stats import RunStats
 from app.system.i18n import tr, trn
 from app.system.memory_use import size
@@ -77,13 +78,6 @@ QWidget#statusbar QPushButton {{ font-size: {TEXT_SMALL}px; min-height: 0; paddi
 QWidget#statusbar QPushButton:hover, QWidget#statusbar QPushButton[ring="true"] {{ color: {theme.ink}; }}
 QWidget#statusbar QLabel#offline, QWidget#statusbar QLabel#unsaved {{ color: {theme.ink}; font-weight: 600; }}
 """
-
-
-def seconds_text(seconds: float) -> str:
-    """A duration with its unit."""
-    if seconds < 0.1:
-        return tr("{count} ms", count=f"{1000 * seconds:.0f}")
-    return tr("{count} s", count=f"{seconds:.2f}" if seconds < 10 else f"{seconds:,.0f}")
 
 
 def device_text(device: str) -> str:
@@ -207,11 +201,11 @@ class StatusBar(QWidget):
             each = seconds_text(seconds / blocks)
             self._texts["pace"] = FigureText(tr("{time} per block", time=each), tr("{time}/block", time=each))
         if tokens_per_forward is not None:
-            count = f"{tokens_per_forward:,.1f}"
+            count = rate_text(tokens_per_forward)
             self._texts["forward"] = FigureText(
                 tr("{count} tokens per forward", count=count), tr("{count} tok/fwd", count=count)
             )
-        if tokens_per_second:
+        if tokens_per_second is not None and tokens_per_second >= 1:
             self._texts["speed"] = FigureText(tr("{count} tok/s", count=f"{tokens_per_second:,.0f}"))
         self._fit()
 
@@ -263,7 +257,7 @@ class StatusBar(QWidget):
             descriptions.append(whole)
             made.setAccessibleName(whole)
             more = f" {self._device_tip}" if field.name == "device" and self._device_tip else ""
-            made.setToolTip(f"{whole}. {tr(field.meaning)}{more}")
+            made.setToolTip(plain_tip(f"{whole}. {tr(field.meaning)}{more}"))
             shown = figure.text if room >= self._width(field, figure.text) else figure.least
             if room:
                 made.setText(made.fontMetrics().elidedText(shown, Qt.TextElideMode.ElideMiddle, room))

@@ -41,6 +41,7 @@ from engine.forks import Fork, Mark, check_seed
 from engine.layers.kv_cache import KVCache
 from engine.models.model import Model
 from engine.models.prompt import Prompt
+from engine.pictures import BLIND
 from engine.text.output_format import OutputFormat
 from engine.types import Cancel, Row
 
@@ -344,6 +345,8 @@ def perform(model: BlockDenoiser, wanted: Pass) -> None:
                 next(wanted.reading)
             except StopIteration as end:
                 wanted.prompt = end.value
+            except Exception as error:
+                wanted.failure = error
 
 
 def _score(model: BlockDenoiser, wanted: ScoreTokens) -> None:
@@ -386,7 +389,7 @@ def prepared(model: BlockDenoiser, prompt_ids: Sequence[int] | Tensor, cache: KV
     if prompt.dim() != 1 or prompt.numel() == 0:
         raise SafelightError("the prompt is empty; write something first")
     if images and model.config.vision is None:
-        raise SafelightError("this model cannot see images; leave them out, or choose a model that can")
+        raise SafelightError(BLIND)
     cache = model.new_cache() if cache is None else cache
     cache.bind(model, model.config)
     cache.images = images

@@ -127,11 +127,15 @@ class Decode:
 class ReadImages:
     """A layer of the vision tower, on an image of a prompt; the last one comes to the prompt with all of its images.
 
+    A pass that fails beside others is performed again, but a generator that raised has ended: so what it raised is kept
+    for the run.
+
     reading: ``Model.seeing``'s, the same in each of the passes.
     """
 
     reading: Generator[None, None, Sequence[int]]
     prompt: Sequence[int] | None = None  # put here by whoever performs the last
+    failure: Exception | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,10 +20,12 @@ class RunSettings:
     Args:
         decoders: that they may have, the model's own first.
         defaults: what they take where nothing else is asked for.
+        sees: their prompts may have images.
     """
 
     decoders: tuple[str, ...]
     defaults: GenerationConfig
+    sees: bool = False
 
 
 def run_settings(path_or_id: str | Path) -> RunSettings:
@@ -37,7 +39,7 @@ def run_settings(path_or_id: str | Path) -> RunSettings:
     """
     opened = ModelFolder.open(catalog.resolve(path_or_id))
     defaults = generation_defaults(opened, Tokenizer.from_folder(opened.path))
-    return RunSettings(opened.family.own_first, defaults)
+    return RunSettings(opened.family.own_first, defaults, opened.config.vision is not None)
 
 
 def generation_defaults(opened: ModelFolder, tokenizer: Tokenizer) -> GenerationConfig:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.pictures.cost import ImageCost
 from engine.pictures.picture import (
+    BLIND,
     MOST_BYTES,
     MOST_SIDE,
     Picture,
@@ -16,6 +17,7 @@ from engine.pictures.picture import (
 )
 
 __all__ = [
+    "BLIND",
     "MOST_BYTES",
     "MOST_SIDE",
     "ImageCost",

@@ -28,6 +28,7 @@ from engine.files import read_bytes
 if TYPE_CHECKING:
     from PIL import Image
 
+BLIND = "this model cannot see images; remove them, or choose a model that can"
 MOST_BYTES = 20 * 2**20
 MOST_PIXELS = 2**26  # 67 million, 200 MB as RGB; the largest of ordinary phones have 50 million
 MOST_SIDE = 32_767
@@ -235,7 +236,8 @@ def _colours(image: Image.Image) -> Image.Image:
 
     image.load()
     if image.mode.startswith("I"):  # grey in 16 bits, of which the upper eight count, as they do in colour
-        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+        deep, clear = np.asarray(image), image.info.get("transparency")
+        image = Image.fromarray(np.where(deep == clear, 255, deep >> 8).astype(np.uint8))
     if image.has_transparency_data:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)

@@ -41,11 +41,14 @@ async def large_body(request: Request, context: ServerContext, kind: type[Body])
     Each takes several times its bytes before its images are pictures.
     """
     async with _Room(context) as room:
-        data = await _read(request, context, context.options.image_body_bytes, room=room)
-        if room.is_taken:
-            yield await asyncio.to_thread(lambda: _checked(_parsed(data, JSON_VALUES), kind))
-        else:
-            yield _checked(_parsed(data, JSON_VALUES), kind)
+        yield await _read_large(request, context, kind, room)
+
+
+async def _read_large(request: Request, context: ServerContext, kind: type[Body], room: _Room) -> Body:
+    data = await _read(request, context, context.options.image_body_bytes, room=room)
+    if room.is_taken:
+        return await asyncio.to_thread(lambda: _checked(_parsed(data, JSON_VALUES), kind))
+    return _checked(_parsed(data, JSON_VALUES), kind)
 
 
 async def read_object(request: Request, context: ServerContext, most: int, values: int) -> dict[str, Any]:
@@ -65,7 +68,7 @@ async def read_file(request: Request, context: ServerContext, most: int) -> Asyn
 
 
 class _Room:
-    """What one request takes of the room for large bodies, if it does."""
+    """What one request takes of the room for large bodies: nothing where its body is known to be small."""
 
     def __init__(self, context: ServerContext) -> None:
         self._context = context
@@ -79,12 +82,12 @@ class _Room:
             self._context.large_bodies.release()
 
     async def take_for(self, size: int) -> None:
-        """Wait for room for a body of so many bytes.
+        """Wait for room for a body of at most so many bytes.
 
         Raises:
             ApiError: others take all of it for too long.
         """
-        if self.is_taken or size <= self._context.options.body_bytes:
+        if size <= self._context.options.body_bytes:
             return
         try:
             async with asyncio.timeout(self._context.options.body_seconds):
@@ -130,8 +133,8 @@ async def _read(
     too_large = ApiError(413, _too_large(most, has_images=room is not None), headers=CLOSE)
     if length is not None and (not length.isdecimal() or int(length[:20]) > most):
         raise too_large
-    if room is not None and length is not None:
-        await room.take_for(int(length))
+    if room is not None:
+        await room.take_for(most if length is None else int(length))
     parts, size = [], 0
     ends = asyncio.get_running_loop().time() + context.options.body_seconds
     try:
@@ -140,8 +143,6 @@ async def _read(
                 size += len(part)
                 if size > most:
                     raise too_large
-                if room is not None:
-                    await room.take_for(size)
                 timer.reschedule(ends + size / SLOWEST)
                 parts.append(part)
     except TimeoutError:

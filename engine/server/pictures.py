@@ -11,6 +11,8 @@ from engine.pictures import Picture, open_picture
 from engine.server.errors import too_many
 from engine.trace.format import MOST_PICTURED
 
+MOST_KEPT = 4_096  # pictures that were shown last
+
 
 class ServedPictures:
     """Those of requests under way, and those that were shown last: a conversation's next turn shows them again.
@@ -45,7 +47,9 @@ class ServedPictures:
             return known
         picture = open_picture(data)
         with self._lock:
-            while self._recent and self._size() + len(data) > self._most:
+            if (known := self._alive.get(picture.digest)) is not None:
+                return known  # another thread was faster
+            while self._recent and (len(self._recent) >= MOST_KEPT or self._size() + len(data) > self._most):
                 self._recent.popitem(last=False)
             if self._size() + len(data) > self._most:
                 raise too_many("The pictures of other requests leave no room for this one; try again later.")

@@ -12,7 +12,7 @@ from engine.pictures import Picture
 from engine.tasks.decisions.layout import WIDTH, CanvasTokens, Layout, layout_of
 from engine.tasks.decisions.questions import Decision
 from engine.tasks.decisions.wording import Encode, Labels, user_text
-from engine.text.message import Message, image_of
+from engine.text.message import Message, message_of
 
 TURN_END = "<turn|>"
 NO_INSTRUCTIONS = "this model reads no system message; write the instructions into the state or the questions"
@@ -50,8 +50,7 @@ class Deciding:
     def messages(self, decision: Decision, pictures: Sequence[Picture] = ()) -> tuple[Message, ...]:
         """What the model is told; pictures stand before the text."""
         system = ({"role": "system", "content": decision.instructions},) if decision.instructions else ()
-        shown = {"images": [image_of(picture) for picture in pictures]} if pictures else {}
-        return (*system, {"role": "user", "content": user_text(decision, self.labels), **shown})
+        return (*system, message_of(user_text(decision, self.labels), pictures))
 
 
 def reading_config(config: GenerationConfig, width: int) -> GenerationConfig:

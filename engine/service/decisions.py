@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from engine.config import GenerationConfig
 from engine.errors import SafelightError, quoted
 from engine.events import PrefillFinished, SlotsRead
-from engine.pictures import Picture
+from engine.pictures import BLIND, Picture
 from engine.service.deciding import NO_INSTRUCTIONS, Deciding
 from engine.service.replies import LoadedModel, RunAdvanced, RunEnded, RunReply
 from engine.service.requests import RunRequest, is_remote
@@ -21,7 +21,6 @@ from engine.tasks.decisions.wording import CLOSING, asked, user_text
 
 CANNOT = "this model cannot decide; choose one that answers from a canvas"
 NOTHING = "the state is empty; give a text or an image that the questions are about"
-BLIND = "this model cannot see images; leave them out, or choose one that can"
 MARGIN = 64  # tokens: a prompt that comes as close to the context is counted exactly
 ALLOWANCE = 32  # tokens of a template that another machine has
 

@@ -309,6 +309,8 @@ class LocalBackend:
         while not request.cancel.is_set():
             wanted = ReadImages(reading)
             yield PassWanted(wanted)
+            if wanted.failure is not None:
+                raise wanted.failure
             if wanted.prompt is not None:
                 return wanted.prompt
         return None

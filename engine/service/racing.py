@@ -27,6 +27,7 @@ from engine.service.replies import (
     RaceEnded,
     RaceLoading,
     RunAdvanced,
+    RunEnded,
     RunReply,
     ServiceReply,
 )
@@ -98,12 +99,17 @@ class Racing:
         runners = self._runners(request, present, put)
         if request.cancel.is_set():
             return
-        runs = [_run_of(request, lane, runner.model) for lane, runner in zip(request.lanes, runners, strict=True)]
-        for lane, runner, run in zip(request.lanes, runners, runs, strict=True):
+        starters: list[tuple[_Runner, RunRequest]] = []
+        for lane, runner in zip(request.lanes, runners, strict=True):
+            run = _run_of(request, lane, runner.model)
+            if request.pictures and not runner.model.capabilities.images:
+                put(RunEnded(run.run_id, Sentence("{model} reads text alone: it cannot race here.", model=lane.title)))
+                continue
             self._warm_up(lane, runner, run)
+            starters.append((runner, run))
         with ExitStack() as ending:
             lanes: list[_Open] = []
-            for runner, run in zip(runners, runs, strict=True):
+            for runner, run in starters:
                 beside = [other.request for other in lanes if other.runner is runner]
                 if not runner.backend.admits(run, beside):
                     raise SafelightError(
@@ -186,6 +192,7 @@ def _run_of(request: RaceRequest, lane: Lane, model: LoadedModel) -> RunRequest:
         request.seed,
         think=request.think,
         keep=request.keep,
+        pictures=request.pictures,
         run_id=lane.run_id,
         cancel=request.cancel,
     )

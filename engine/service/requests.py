@@ -154,6 +154,8 @@ class Lane:
 class RaceRequest:
     """One prompt, answered in several lanes beside each other; ``cancel`` stops all of them within one step.
 
+    ``pictures`` are as of a ``RunRequest``.
+
     Raises:
         ValueError: fewer than two lanes or more than four, or two with one run id.
     """
@@ -164,6 +166,7 @@ class RaceRequest:
     think: bool = False
     keep: bool = True  # store the traces as files, if the backend stores files
     threads: int = 0  # CPU threads of models that are loaded for it; 0: chosen by the model
+    pictures: tuple[Picture, ...] = ()
     race_id: str = field(default_factory=new_id)
     cancel: threading.Event = field(default_factory=threading.Event)
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.errors import SafelightError, quoted
-from engine.text.tokenizer_file import MOST_MERGES, MOST_TOKENS, TOKEN_BYTES
+from engine.text.tokenizer_file import FILE_BYTES, MOST_MERGES, MOST_TOKENS, TOKEN_BYTES
 
 MOST_CHARACTERS = 2**23  # of all tokens; Gemma has two million
 PREFIX = "tokenizer.ggml."
@@ -53,8 +53,11 @@ def tokenizer_files(values: Mapping[str, Any]) -> dict[str, bytes]:
         raise SafelightError("has a tokenizer that puts a space before each text, which this engine does not run")
     named = {name: _named(values, key, tokens) for key, name in NAMED.items()}
     known = {name: token for name, token in named.items() if token is not None}
+    file = _json(_tokenizer(values, vocabulary, known.get("unk_token")))
+    if len(file) > FILE_BYTES:
+        raise SafelightError(f"has a tokenizer of more than {FILE_BYTES:,} bytes, the most that is read")
     return {
-        "tokenizer.json": _json(_tokenizer(values, vocabulary, known.get("unk_token"))),
+        "tokenizer.json": file,
         "tokenizer_config.json": _json({"tokenizer_class": "PreTrainedTokenizerFast", **known}),
         "chat_template.jinja": template.encode(),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from engine.errors import SafelightError
@@ -27,6 +27,12 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 def image_of(picture: Picture, at: int = 0) -> dict[str, Any]:
     """An entry of a message's "images"."""
     return {"digest": picture.digest, "width": picture.width, "height": picture.height, "at": at}
+
+
+def message_of(content: str, pictures: Sequence[Picture] = ()) -> Message:
+    """A user's, with pictures before its text."""
+    message: Message = {"role": "user", "content": content}
+    return {**message, "images": tuple(map(image_of, pictures))} if pictures else message
 
 
 def image_digests(messages: Iterable[Message]) -> tuple[str, ...]:

@@ -114,6 +114,8 @@ class TraceFile(Recording):
         self._cache: OrderedDict[int, tuple[Event, int]] = OrderedDict()
         self._cached_bytes = 0
         self._texts = TokenTexts()
+        # By where they begin, as long as anybody looks at them: reading them takes longer than a frame.
+        self._pictures: weakref.WeakValueDictionary[int, Picture] = weakref.WeakValueDictionary()
         self._use(read_index(file, first, self._codec.most, is_fork=self._header.parent is not None))
 
     # --- what there is -----------------------------------------------------------------------------------------------
@@ -131,11 +133,15 @@ class TraceFile(Recording):
         shown = {image["digest"]: image for message in self.header.messages for image in message.get("images", ())}
         found = {}
         for head in self._index.pictures:
-            with suppress(PayloadError, OSError):  # without it the run can be looked at all the same
-                data = self._payload(head, self._codec.most[b"IMAG"])
-                digest = hashlib.sha256(data).hexdigest()
-                if digest in shown:
-                    found[digest] = Picture(digest, data, shown[digest]["width"], shown[digest]["height"])
+            picture = self._pictures.get(head.start)
+            if picture is None:
+                with suppress(PayloadError, OSError):  # without it the run can be looked at all the same
+                    data = self._payload(head, self._codec.most[b"IMAG"])
+                    digest = hashlib.sha256(data).hexdigest()
+                    if digest in shown:
+                        picture = Picture(digest, data, shown[digest]["width"], shown[digest]["height"])
+            if picture is not None:
+                found[picture.digest] = self._pictures[head.start] = picture
         return tuple(found.values())
 
     @property

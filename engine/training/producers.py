@@ -26,7 +26,7 @@ from torch import Tensor
 
 from engine.errors import SafelightError
 from engine.training.data.corpus import SudokuSource
-from engine.training.data.drawings import PictureRows
+from engine.training.data.pictures import PictureRows
 from engine.training.data.rollout import TrainingBatch
 from engine.training.data.sources import Source, open_source
 from engine.training.data.text_rows import TextRows

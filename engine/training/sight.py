@@ -1,9 +1,10 @@
-"""The passes over drawings with their questions, and the losses of a model that sees.
+"""The passes over pictures with their questions, and the losses of a model that sees.
 
-A picture is read once, its questions and their canvases behind it each by itself. Besides the answers, two losses say
+A picture is read once, its questions and their canvases behind it each by itself. Pictures of several sizes go through
+together, padded to the largest, each at the positions that it would have alone. Besides the answers, two losses say
 early what is wanted: soft tokens tell what is in their cells, by a linear probe that is not part of the model, and the
 last tokens of the prompt tell the first characters of the answer, which the canvas is to look up there. A third one
-says where those tokens are to look: at the cells that decide the question.
+says where those tokens are to look: at the cells that decide the question, and before that at what it is about.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from torch.nn import functional as F
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.vision.tower import VisionTower
 from engine.tasks import drawings
-from engine.training.data.drawings import (
+from engine.training.data.pictures import (
     ANY,
     LABELS,
     PATCHES,
@@ -50,8 +51,10 @@ def soft_tokens(tower: VisionTower, pixels: Tensor, size: Tensor) -> Tensor:
     corner = side * torch.stack([tile % size[:, 1:], (tile // size[:, 1:]).minimum(size[:, :1] - 1)], dim=-1)
     places = (corner[:, :, None] + within).flatten(1, 2)  # (B, P, 2); behind a picture's own they mean nothing
     there = (tile < size.prod(dim=1, keepdim=True)).repeat_interleave(PATCHES, dim=1)
-    x = tower.look(values.float() / 255, places, there[:, None, None])
-    return tower.project(x.view(len(x), -1, PATCHES, x.shape[-1]))
+    x, rope = tower.embedded_at(values.float() / 255, places)
+    for block in tower.layers:
+        x = block(x, rope, there[:, None, None])
+    return tower.projected_tiles(x.view(len(x), -1, PATCHES, x.shape[-1]))
 
 
 def sight_loss(

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from engine.models.vision.tower import VisionTower
-from engine.training.data.drawings import PicturePool, PictureReads
+from engine.training.data.pictures import PicturePool, PictureReads
 from engine.training.loop import initialise_matrices
 from engine.training.recipes.embedded import Recipe
 from engine.training.recipes.recipe import Feed

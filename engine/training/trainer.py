@@ -15,7 +15,7 @@ from torch import Tensor
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.model import load_model
 from engine.training.data.decisions import Reads, question_ends
-from engine.training.data.drawings import PictureReads
+from engine.training.data.pictures import PictureReads
 from engine.training.data.rollout import Pool
 from engine.training.loop import State, TrainingLoop, has_bf16, initialise_matrices
 from engine.training.loss import canvas_loss, cross_entropy, evidence_loss, lookup_loss, slot_loss

@@ -54,9 +54,11 @@ def open_window(
     qtbot: QtBot, fake: FakeEngine, open_context: Callable[..., AppContext]
 ) -> Iterator[Callable[..., MainWindow]]:
     """Opens windows that are closed again at the end."""
+    from app.design.fonts import set_text_percent, text_percent
     from app.window.main_window import MainWindow
 
     opened: list[MainWindow] = []
+    percent = text_percent()  # the app's, which a window may change
 
     def open_one(model: str | None = SKILLS, seed: int | None = None, **link: Any) -> MainWindow:
         context = open_context(None, seed, **link)
@@ -75,3 +77,4 @@ def open_window(
     fake.gate.release(10)  # for whoever waits there
     for window in opened:
         window.close()
+    set_text_percent(percent)

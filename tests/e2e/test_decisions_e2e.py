@@ -6,8 +6,11 @@ import csv
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
-from PySide6.QtCore import Qt
+from PIL import Image
+from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
+from PySide6.QtGui import QDropEvent
 from pytestqt.qtbot import QtBot
 
 from app.context import DECISIONS
@@ -15,7 +18,10 @@ from app.decisions.controller import DecisionsController
 from app.state.decisions.samples import sample_table, samples
 from app.state.decisions.sheet import QuestionSheet
 from app.window.main_window import MainWindow
-from engine import DECIDER
+from engine import DECIDER, SIGHT
+from engine.catalog import EMBEDDED
+from engine.tasks import drawings
+from engine.tasks.decisions.questions import YesNo
 
 RUN_MS = 180_000
 ROWS = 200
@@ -155,7 +161,7 @@ def test_a_table_is_decided_sorted_calibrated_and_written(
     qtbot.waitUntil(lambda: shown.rowCount() == ROWS)
     view.rows.choose(0)
     chosen = shown.row_at(0)
-    assert view.detail.state.text() == rows.board.states[chosen]
+    assert view.detail.state.text() == rows.board.states[chosen].text
     qtbot.waitUntil(lambda: view.detail.strip.canvas.block is not None and not rows.row.is_busy, timeout=RUN_MS)
     read_again = view.detail.strip._reading
     assert read_again is not None
@@ -192,3 +198,129 @@ def test_a_table_is_decided_sorted_calibrated_and_written(
     assert page.page.one.questions.sheet == before
     page.keeper.open(table)  # it is none
     assert page.page.one.questions.sheet == before
+
+
+def circles(colours: str, folder: Path) -> list[Path]:
+    """A drawing of one circle for each letter, as its colour begins."""
+    paths = []
+    for place, letter in enumerate(colours):
+        name = next(name for name in drawings.COLOURS if name[0] == letter)
+        circle = drawings.DrawnShape("circle", name, drawings.COLOURS[name], 0.4 + 0.01 * place, 0.5, 0.14, 0.0)
+        paths.append(folder / f"{place}.png")
+        Image.fromarray(drawings.draw(drawings.Scene((250, 250, 250), (circle,)))).save(paths[-1])
+    return paths
+
+
+def test_a_picture_alone_is_decided_about_by_a_model_that_sees(
+    qtbot: QtBot, window: MainWindow, page: DecisionsController, tmp_path: Path
+) -> None:
+    one = page.page.one
+    (drawing,) = circles("r", tmp_path)
+    assert not one.column.frame.choose.isEnabled()
+    assert "reads text alone" in one.column.frame.choose.toolTip()
+    one.column.example_chosen.emit(len(samples()))
+    shown = one.column.frame.pictures
+    qtbot.waitUntil(lambda: bool(shown.chips))
+    assert one.column.state.toPlainText() == ""
+    assert not one.decide.isEnabled()
+    assert "reads text alone" in one.message.text()
+    page.decide()
+    assert not page.is_busy
+    one.load.click()
+    qtbot.waitUntil(one.decide.isEnabled, timeout=RUN_MS)
+    assert window.context.model is not None
+    assert window.context.model.path_or_id == SIGHT
+    (sight,) = (model for model in EMBEDDED if model.id == SIGHT)
+    assert ("do not trust it" in one.message.text()) == (sight.decides_about != "drawings")
+    assert not one.load.isVisible()
+    assert "66 tokens" in shown.chips[0].facts.text()
+    one.decide.click()
+    idle(qtbot, page)
+    assert one.fault.text() == ""
+    first = [card.bars.answer for card in one.questions.cards]
+    assert len(first) == 3
+    assert None not in first
+
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(drawing)), QUrl.fromLocalFile(str(tmp_path / "none.png"))])
+    copying, button, key = Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    one.column.frame.dropEvent(QDropEvent(QPointF(9, 9), copying, data, button, key))
+    qtbot.waitUntil(lambda: len(shown.chips) == 2)
+    assert "none.png" in one.column.told.text()
+    shown.chips[0].remove.click()
+    assert [chip.shown.name for chip in shown.chips] == ["0.png"]
+    one.decide.click()
+    idle(qtbot, page)
+    assert [card.bars.answer for card in one.questions.cards] != first  # another picture was seen
+
+    one.strip.inspect.click()
+    inspector = window.pages.inspector().page
+    trace = inspector.player.trace
+    assert trace is not None
+    assert [picture.width for picture in trace.pictures] == [drawings.SIDE]
+    assert len(inspector.pictures.thumbs) == 1
+    inspector.player.select(0)
+    window.show_page(DECISIONS)
+
+    one.column.example_chosen.emit(0)
+    assert shown.chips == []
+    assert "was not trained to decide" in one.message.text()
+
+
+def test_a_table_of_pictures_is_decided_calibrated_and_written(
+    qtbot: QtBot, window: MainWindow, page: DecisionsController, tmp_path: Path
+) -> None:
+    view, rows = page.page.table, page.rows
+    page.show("table")
+    files = circles("rgbypbrgby", tmp_path)
+    (tmp_path / "broken.png").write_bytes(files[0].read_bytes()[:-30])
+    Image.new("1", (40_000, 9)).save(tmp_path / "huge.png")
+    names = [*(file.name for file in files), "broken.png", "huge.png", "none.png", "../above.png"]
+    labels = ["yes" if place in (0, 6) else "no" for place in range(len(names))]
+    table = tmp_path / "table.csv"
+    table.write_text("\n".join(("picture,presence_label", *map(",".join, zip(names, labels, strict=True)))))
+    view.opened.emit(table)
+    qtbot.waitUntil(lambda: rows.table is not None)
+    assert not view.pictures.isEnabled()
+    assert view.wanted_pictures is None
+    assert "reads text alone" in view.message.text()
+
+    window.context.load(SIGHT)
+    qtbot.waitUntil(view.pictures.isEnabled, timeout=RUN_MS)
+    assert (view.wanted_pictures, view.wanted) == ("picture", "")
+    view.pictures.setCurrentIndex(0)
+    view.about.setCurrentText("picture")
+    view.pictures.setCurrentIndex(view.pictures.findData("picture"))
+    view.pictures.activated.emit(1)
+    assert view.wanted == ""
+    page.show_questions([YesNo("Is there a red circle?", name="presence")])
+    page.page.one.column.repeats.setValue(0)
+    page.show("table")
+    qtbot.waitUntil(view.run.isEnabled, timeout=RUN_MS)
+    view.run.click()
+    qtbot.waitUntil(lambda: rows.board is not None and rows.board.done == len(names), timeout=RUN_MS)
+    idle(qtbot, page)
+    board = rows.board
+    assert board is not None
+    problems = [outcome.problem for outcome in board.outcomes if outcome is not None and outcome.problem]
+    assert len(problems) == 4
+    for said, problem in zip(("damaged", "make it smaller", "cannot be read", "not below"), problems, strict=True):
+        assert said in problem
+    assert np.isfinite(board.confidence[: len(files)]).all()
+
+    qtbot.waitUntil(lambda: not page.fitter.is_busy)
+    assert page.fitter.trust is not None  # of the pictures that were read
+    view.rows.choose(0)
+    qtbot.waitUntil(lambda: view.detail.strip.canvas.block is not None and not rows.row.is_busy, timeout=RUN_MS)
+    assert len(view.detail.pictures.thumbs) == 1
+    assert view.detail.state.text() == "0.png"
+    view.rows.choose(len(files))
+    assert view.detail.pictures.thumbs == []
+
+    target = tmp_path / "answers.csv"
+    with qtbot.waitSignal(rows.written):
+        view.written.emit(target)
+    with target.open(encoding="utf-8-sig", newline="") as written:
+        found = list(csv.DictReader(written))
+    assert [row["picture"] for row in found] == names
+    assert [row["error"] != "" for row in found] == [*[False] * len(files), *[True] * 4]

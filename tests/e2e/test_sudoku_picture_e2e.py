@@ -1,4 +1,4 @@
-"""A rendered picture of a held-out puzzle, read by the real embedded model in the real window, and a picture of none."""
+"""A rendered picture of a held-out puzzle, read by the embedded model in the real window; and one of no puzzle."""
 
 from __future__ import annotations
 

@@ -18,6 +18,8 @@ TOOL = {
 }
 CHAT = {"role": "user", "content": "Reverse the word robot."}
 CALL = {"id": "call_1", "type": "function", "function": {"name": "look_up", "arguments": '{"a": "b"}'}}
+IMAGE = {"digest": "0" * 64, "width": 4, "height": 3, "at": 0}
+SHOWN = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo=", "detail": "low"}}
 SAMPLED: dict[str, Any] = {
     "model": "safelight-skills", "max_tokens": 8, "seed": 1, "stop": ["x", "yz"], "temperature": 0.5, "user": "me",
     "vllm_xargs": QUICK, "top_p": 1, "top_k": -1, "presence_penalty": 0, "logit_bias": {}, "n": 1,
@@ -125,6 +127,10 @@ GOOD: tuple[tuple[str, dict[str, Any]], ...] = (
     ("/safelight/v1/run", {**SOURCE, "think": False, "reserve": 4, "tools": [TOOL], "adapter": None}),
     ("/safelight/v1/run", {"kind": "completion", "text": "a", "config": {"max_denoising_steps": 2}, "seed": 1}),
     ("/safelight/v1/run", {"kind": "decision", "decision": DECISION, "config": {}, "seed": 1}),
+    ("/safelight/v1/run", {**SOURCE, "messages": [{**CHAT, "images": [IMAGE]}]}),
+    ("/safelight/v1/pictures/missing", {"digests": [IMAGE["digest"]]}),
+    ("/safelight/v1/pictures", {"a": 1}),
+    ("/v1/chat/completions", {"messages": [{"role": "user", "content": [SHOWN]}], **SAMPLED}),
 )  # fmt: skip
 PATHS = (
     "/v1/models", "/v1/models/", "/v1/models/safelight-skills:x", "/health", "/metrics", "/", "/safelight/v1/model",
@@ -139,7 +145,7 @@ HEADERS = (
 VALUES = (
     "", "x", "a" * 70_000, "chunked", "gzip", "100-continue", "-1", "99999999999999999999", "0x10", "1, 2", "null",
     "*", "é", "\x01", "http://127.0.0.1", "http://evil.example", "Bearer \x7f", "Bearer é", "text/plain", "websocket",
-    "application/json; charset=utf-16", "multipart/form-data; boundary=x",
+    "application/json; charset=utf-16", "application/octet-stream", "multipart/form-data; boundary=x",
 )  # fmt: skip
 
 

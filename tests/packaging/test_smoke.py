@@ -38,6 +38,15 @@ def test_a_check_that_fails_is_said_and_the_next_one_is_made(
     assert "exit status 1: no model" in lines[2]
 
 
+def test_a_server_that_says_nothing_is_not_waited_for(
+    program: smoke.Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "serve").write_text("import time; time.sleep(600)")  # what Python is asked to run
+    monkeypatch.setattr(smoke, "SECONDS", 1.0)
+    assert smoke.check(program, (smoke.serve,)) == 1
+    assert "it ended before it listened" in capsys.readouterr().out
+
+
 def test_nothing_of_this_machine_is_handed_on(program: smoke.Program) -> None:
     said = program.run("-c", "import os; print(sorted(os.environ))")
     assert "SECRET" not in said

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtCore import Signal, Slot
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDragMoveEvent, QDropEvent, QImage
 from PySide6.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.chat.composer.attachments import AttachmentBar, CountText
 from app.chat.composer.edit import PromptEdit
 from app.chat.composer.meter import ContextMeter
-from app.design.controls import button, chain_tabs, label, restyle
-from app.design.drops import accept_drag, local_files
+from app.design.controls import button, chain_tabs, label, plain_tip, restyle
+from app.design.drops import accept_drag, take_drop
 from app.pictures.bar import PictureBar, refusal_of
 from app.pictures.files import Pasted, is_picture_file
 from app.state.chat.attachment import Attachment
@@ -166,7 +166,7 @@ class Composer(QWidget):
 
     @Slot(object)
     def accept_picture(self, image: QImage) -> None:
-        """Attach a picture of the clipboard."""
+        """Attach a picture that was pasted or dropped."""
         self._add_pictures([image])
 
     def _add_pictures(self, sources: Sequence[Pasted]) -> None:
@@ -198,7 +198,7 @@ class Composer(QWidget):
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         if accept_drag(event):
             self._mark_active(True)
-            self.say(tr("Drop the files to attach them"))
+            self.say(tr("Drop it here to attach it"))
 
     def dragMoveEvent(self, event: QDragMoveEvent) -> None:
         accept_drag(event)
@@ -209,11 +209,8 @@ class Composer(QWidget):
         super().dragLeaveEvent(event)
 
     def dropEvent(self, event: QDropEvent) -> None:
-        paths = local_files(event.mimeData())
-        event.setDropAction(Qt.DropAction.CopyAction)
-        event.accept()
         self._mark_active(self.edit.hasFocus())
-        self.accept_files(paths)
+        take_drop(event, self.accept_files, self.accept_picture, self.say)
         self.edit.setFocus()
 
     def _order_tabs(self) -> None:
@@ -224,7 +221,7 @@ class Composer(QWidget):
     @Slot()
     def _show_hint(self) -> None:
         self.send.setEnabled(not self._blocked)
-        self.send.setToolTip(self._blocked)
+        self.send.setToolTip(plain_tip(self._blocked))
         self.send.setAccessibleDescription(self._blocked)
         blind = self._blind if self.pictures.chips else ""
         said = (self._message, self._blocked, blind, self.meter.remark, self._reading, hint())

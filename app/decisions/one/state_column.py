@@ -162,6 +162,7 @@ class StateColumn(QWidget):
     @Slot()
     def _type(self) -> None:
         self.show_problem("")
+        self._tell("")
         self.typed.emit()
 
     @Slot()

@@ -99,14 +99,8 @@ class DecisionTable(QWidget):
         self._about = group(label(tr("State")), self.about)
         self._pictures = group(label(tr("Picture")), self.pictures)
         self._filter = group(label(tr("Show")), self.filter)
-        for part in (
-            group(self.open),
-            self._about,
-            self._pictures,
-            group(self.run, self.stop),
-            self._filter,
-            group(self.export),
-        ):
+        deciding = group(self.run, self.stop)
+        for part in (group(self.open), self._about, self._pictures, deciding, self._filter, group(self.export)):
             flow.addWidget(part)
         policy = controls.sizePolicy()
         policy.setHeightForWidth(True)
@@ -206,7 +200,9 @@ class DecisionTable(QWidget):
         self.pictures.setToolTip(
             reason or tr("The column with a picture's file in each row, by its path from the table's folder.")
         )
-        if is_other and self._table is not None and _first(PICTURE_COLUMNS, self._table.columns):
+        if is_other and reason:
+            self.pictures.setCurrentIndex(0)
+        elif is_other and self._table is not None and _first(PICTURE_COLUMNS, self._table.columns):
             self._choose_columns(self._table)
 
     def show_asked(self, text: str) -> None:

@@ -7,15 +7,17 @@ import threading
 from PySide6.QtCore import QEvent, Qt, Slot
 from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 
+from app.design.controls import label
 from app.pictures.source import PictureSource
 from app.pictures.thumb import PictureThumb
 from app.player.player import Player
 from app.state.chat.attachment import AttachedPicture
-from app.system.i18n import tr
+from app.system.i18n import tr, trn
 from engine import Recording
 from engine.pictures import Picture
 
 THUMB_HEIGHT = 56  # pixels at 100 %
+MOST_SHOWN = 32  # a trace may name thousands
 BESIDE = 40  # pixels left and right of them, where a scroll bar may be
 
 
@@ -42,15 +44,17 @@ class PromptPictures(QScrollArea):
         unique = {image["digest"]: image for image in images}
         shown = tuple(AttachedPicture("", one["digest"], one["width"], one["height"]) for one in unique.values())
         self.setVisible(bool(shown))
-        if trace is None or shown == self._shown:
+        if trace is None or (shown == self._shown and not any(thumb.is_missing for thumb in self.thumbs)):
             return
         self._shown = shown
         source = PictureSource(_Found(trace).get)
         column = QVBoxLayout(inside := QWidget())
         column.setContentsMargins(16, 16, 12, 16)
-        self.thumbs = [PictureThumb(one, source, THUMB_HEIGHT) for one in shown]
+        self.thumbs = [PictureThumb(one, source, THUMB_HEIGHT) for one in shown[:MOST_SHOWN]]
         for thumb in self.thumbs:
             column.addWidget(thumb)
+        if (more := len(shown) - MOST_SHOWN) > 0:
+            column.addWidget(label(trn("and {count} more", "and {count} more", more), "caption"))
         column.addStretch(1)
         self.setWidget(inside)
         self._fit()

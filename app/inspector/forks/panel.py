@@ -223,7 +223,7 @@ class ForkPanel(QWidget):
         )
         can_run = frame is not None and (bool(self._offer) or not self._blocked)
         self.run.setEnabled(can_run)
-        self.run.setToolTip(self._blocked)
+        self.run.setToolTip(plain_tip(self._blocked))
         if frame is None or record is None:
             self.place.setText(tr("Open a run to fork it."))
             return

@@ -14,10 +14,11 @@ from PySide6.QtCore import (
 )
 from PySide6.QtWidgets import QHeaderView, QLabel, QVBoxLayout, QWidget
 
-from app.design.controls import label, scroller
+from app.design.controls import label, plain_tip, scroller
 from app.design.fonts import px
 from app.design.row_table import RowTable
 from app.design.tokens import DARKROOM, Theme, color
+from app.pictures.row import PictureRow
 from app.race.batch.words import VERDICTS, group_title
 from app.state.race.scores import RaceResult
 from app.system.i18n import tr
@@ -80,7 +81,7 @@ class AnswersModel(QAbstractTableModel):
                 return None
             return str(next(iter(self._rows[section].values())).index + 1)
         if role == Qt.ItemDataRole.ToolTipRole and section:
-            return self._titles[section - 1]
+            return plain_tip(self._titles[section - 1])
         if role == Qt.ItemDataRole.TextAlignmentRole:
             return (
                 Qt.AlignmentFlag.AlignCenter if section else Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
@@ -156,8 +157,11 @@ class AnswerDetail(QWidget):
         self._column.setContentsMargins(0, 0, 0, 0)
         self._column.setSpacing(4)
         self._area = scroller(inside)
+        self.pictures = PictureRow()
         around = QVBoxLayout(self)
         around.setContentsMargins(0, 0, 0, 0)
+        around.setSpacing(8)
+        around.addWidget(self.pictures)
         around.addWidget(self._area)
         self.texts: list[QLabel] = []
 
@@ -169,6 +173,7 @@ class AnswerDetail(QWidget):
                 widget.deleteLater()
         self.texts = []
         first = next(iter(answers.values()))
+        self.pictures.show_files(first.pictures)
         self._add(tr("Prompt {number} · {group}", number=first.index + 1, group=group_title(first.group)), first.prompt)
         for place, title in enumerate(titles):
             answer = answers.get(place)

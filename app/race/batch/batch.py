@@ -127,7 +127,7 @@ class RaceBatch(QObject):
             return
         assert self.request is not None
         self._racing_on = self._prompt
-        self.racer.race(self._prompt.text, self.specs, self.request.seed, keep=False)
+        self.racer.race(self._prompt.text, self.specs, self.request.seed, self._prompt.pictures, keep=False)
         self._make()
 
     @Slot(object)

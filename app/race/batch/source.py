@@ -24,9 +24,9 @@ from engine.tasks.sudoku import BINS
 SOURCE = Choice(
     "source",
     "Prompts",
-    "Skills and puzzles are held out of training, and a program checks the answers; of your own prompts it checks "
-    "those that it can.",
-    (("skills", "Held-out skills"), ("sudoku", "Sudoku puzzles"), ("own", "Own prompts")),
+    "Skills, puzzles and questions about drawings are held out of training, and a program checks the answers; of your "
+    "own prompts it checks those that it can.",
+    (("skills", "Held-out skills"), ("sudoku", "Sudoku puzzles"), ("drawings", "Drawings"), ("own", "Own prompts")),
 )
 USUAL = 20  # tasks or puzzles
 LINES = 4  # of own prompts, that are seen at once
@@ -119,6 +119,8 @@ class PromptSource(QWidget):
                 return BatchRequest("own", seed=seed, own=tuple(own_prompts(self.own.toPlainText())))
             case "sudoku":
                 return BatchRequest("sudoku", _ticked(self.bins), self.count.value(), seed)
+            case "drawings":
+                return BatchRequest("drawings", (), self.count.value(), seed)
         return BatchRequest("skills", _ticked(self.skills), self.count.value(), seed)
 
     @property
@@ -131,6 +133,8 @@ class PromptSource(QWidget):
                 return "" if self.own.toPlainText().strip() else tr("Write a prompt on each line, or open a file.")
             case "sudoku":
                 return "" if _ticked(self.bins) else tr("Choose a kind of puzzle to ask.")
+            case "drawings":
+                return ""
         return "" if _ticked(self.skills) else tr("Choose a skill to ask for.")
 
     @Slot()

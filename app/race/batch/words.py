@@ -17,11 +17,11 @@ VERDICTS = {True: "✓", False: "✗", None: UNKNOWN}
 
 
 def group_title(group: str) -> str:
-    """A skill, a bin, a user's own prompts, or all of them."""
+    """A skill, a bin, a kind of question about drawings, a user's own prompts, or all of them."""
     if group in SKILLS:
         return tr(SKILLS[group].title)
     known = {ALL: tr("All prompts"), OWN: tr("Own prompts")}
-    return next((bin_name(name).capitalize() for name in BINS if name == group), known.get(group, group))
+    return next((bin_name(name).capitalize() for name in BINS if name == group), known.get(group, group.capitalize()))
 
 
 def heads() -> list[tuple[str, str]]:

@@ -97,6 +97,13 @@ class LaneChooser(QWidget):
             return tr(str(error))
         return ""
 
+    @property
+    def blind(self) -> str:
+        """Which lane cannot be shown pictures, in a sentence; empty where all can, as far as that is known."""
+        known = [self._facts.of(lane.model) for lane in self._keeper.specs]
+        blind = next((place for place, facts in enumerate(known, start=1) if facts is not None and not facts.sees), 0)
+        return tr("Lane {lane} reads text alone: it cannot race on a picture.", lane=blind) if blind else ""
+
     def _models(self) -> list[tuple[str, str]]:
         """The models that may race: those of this machine."""
         loaded = self._context.model
@@ -167,7 +174,7 @@ class LaneChooser(QWidget):
         fitting = dict.fromkeys((*adapters_for(lane.model), *self._folders, *([lane.adapter] if lane.adapter else [])))
         adapters = [(path, title_of_adapter(path)) for path in fitting]
         problem = self._problem(lane)
-        self.editor.show_lane(lane, self._models(), adapters, facts.decoders, facts.defaults, problem)
+        self.editor.show_lane(lane, self._models(), adapters, facts, problem)
         self.editor.allow(can_add=self._keeper.can_add, can_remove=self._keeper.can_remove)
 
     def set_busy(self, is_busy: bool) -> None:

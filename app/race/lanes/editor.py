@@ -12,11 +12,13 @@ from PySide6.QtWidgets import QCheckBox, QFrame, QHBoxLayout, QVBoxLayout, QWidg
 from app.design.choice_box import ChoiceBox
 from app.design.controls import FlowLayout, button, chain_tabs, label
 from app.design.fonts import px
+from app.race.lanes.facts import ModelFacts
 from app.settings.decoders import DecodingChoice, can_mix
 from app.settings.fields import NumberBox, WholeBox, choice_box, flag_box, number_box, show_decoders
 from app.settings.spec import (
     ANSWER_DECODER,
     DECODER,
+    IMAGE_BUDGET,
     RESCUE,
     RESCUE_EXPLANATION,
     SAMPLER,
@@ -30,6 +32,7 @@ from app.system.i18n import tr
 from engine import GenerationConfig
 from engine.decoding.names import MIXABLE
 
+IMAGES = "image_tokens"  # of a lane's changes
 OPEN_FOLDER = "\0"  # the last entry of the adapters
 SETTING_WIDTH, BOX = 304, 96  # pixels at 100 %
 MIXED = (THOUGHT_DECODER, ANSWER_DECODER)
@@ -59,6 +62,7 @@ class LaneEditor(QFrame):
         self.decoder = choice_box(DECODER)
         self.mixed = {declared.name: choice_box(declared) for declared in MIXED}
         self.flags = {name: flag_box(name, *words) for name, words in FLAGS.items()}
+        self.images = choice_box(IMAGE_BUDGET)
         self.adapter = _chooser(tr("Adapter"))
         self.ticks: dict[str, QCheckBox] = {}
         self.boxes: dict[str, NumberBox] = {}
@@ -71,7 +75,7 @@ class LaneEditor(QFrame):
         self._lay_out()
         self._fit()
         self.model.activated.connect(self._choose_model)
-        for box in (self.decoder, *self.mixed.values()):
+        for box in (self.decoder, *self.mixed.values(), self.images):
             box.activated.connect(self._edit)
         for flag in self.flags.values():
             flag.toggled.connect(self._edit)
@@ -87,6 +91,7 @@ class LaneEditor(QFrame):
             (tr("Model"), self.model),
             (tr("Decoding"), self.decoder),
             *((tr(declared.label), self.mixed[declared.name]) for declared in MIXED),
+            (tr(IMAGE_BUDGET.label), self.images),
             (tr("Adapter"), self.adapter),
         ):
             cell = QWidget()
@@ -156,19 +161,18 @@ class LaneEditor(QFrame):
         lane: LaneSpec,
         models: Sequence[Entry],
         adapters: Sequence[Entry],
-        decoders: Sequence[str],
-        defaults: GenerationConfig,
+        facts: ModelFacts,
         problem: str,
     ) -> None:
         """Show a lane with what there is to choose from.
 
         Args:
-            decoders: of its model, its own first; none while they are not known.
-            defaults: its model's settings.
+            facts: of its model; without decoders while they are not known.
             problem: what is wrong with it, in a sentence.
         """
         self._filling = True
-        self._lane, self._defaults, self._decoders = lane, defaults, tuple(decoders)
+        decoders, defaults = facts.decoders, facts.defaults
+        self._lane, self._defaults, self._decoders = lane, defaults, decoders
         choice = self._fitting(DecodingChoice.read({**lane.changes, "decoder": lane.decoder}))
         _offer(self.model, models, lane.model)
         _offer(self.adapter, [("", tr("None")), *adapters, (OPEN_FOLDER, tr("Open a folder…"))], lane.adapter)
@@ -179,6 +183,8 @@ class LaneEditor(QFrame):
             show_decoders(box, ("", *MIXABLE), name, tr("As under Decoding"))
             box.setAccessibleDescription(tr(declared.explanation))
             self._titled[box].setVisible(can_mix(decoders))
+        self.images.setCurrentIndex(max(0, self.images.findData(str(lane.changes.get(IMAGES, "")))))
+        self._titled[self.images].setVisible(facts.sees)
         for flag, is_on in zip(self.flags.values(), (choice.rescue, choice.verify), strict=True):
             flag.setChecked(is_on)
             flag.setVisible(can_mix(decoders) and choice.denoises)
@@ -245,6 +251,8 @@ class LaneEditor(QFrame):
                 value, known = self.boxes[setting.name].value(), self._lane.changes.get(setting.name)
                 # One with more decimals than the box shows stays as it is.
                 changes[setting.name] = value if known is None or round(known, setting.decimals) != value else known
+        if budget := self.images.currentData():
+            changes[IMAGES] = int(budget)
         self.changed.emit(replace(self._lane, decoder=decoder, changes=changes))
 
     def _fitting(self, choice: DecodingChoice) -> DecodingChoice:

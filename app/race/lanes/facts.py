@@ -25,12 +25,14 @@ class ModelFacts:
         decoders: that it has, its own first; none where it cannot be read.
         bytes: that it takes beside what is loaded; 0 where that is not known.
         problem: why it cannot be read, in a sentence.
+        sees: it can be shown pictures.
     """
 
     decoders: tuple[str, ...] = ()
     defaults: GenerationConfig = field(default_factory=GenerationConfig)
     bytes: int = 0
     problem: str = ""
+    sees: bool = False
 
 
 class FactBook(QObject):
@@ -51,7 +53,7 @@ class FactBook(QObject):
         """A model's facts; None while they are being read."""
         loaded = self._context.model
         if loaded is not None and loaded.path_or_id == model:
-            return ModelFacts(loaded.decoders, loaded.defaults)
+            return ModelFacts(loaded.decoders, loaded.defaults, sees=loaded.capabilities.images)
         if model not in self._known and model not in self._wanted:
             self._wanted.append(model)
             if len(self._wanted) == 1:
@@ -91,4 +93,4 @@ def _facts(model: str) -> ModelFacts:
     from engine.models.folder import plan  # torch
 
     found = run_settings(model)
-    return ModelFacts(found.decoders, found.defaults, plan(model).released_bytes)
+    return ModelFacts(found.decoders, found.defaults, plan(model).released_bytes, sees=found.sees)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import QSize, Signal, Slot
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.design.choice_box import ChoiceBox
-from app.design.controls import FocusGroup, button, label, restyle
+from app.design.controls import FocusGroup, button, label
 from app.design.prompt_field import PromptField
 from app.design.suggestion_bar import SuggestionBar
 from app.design.text_field import refusal
+from app.pictures.frame import PictureFrame
 from app.system.i18n import tr
 
 MOST_LINES = 3
@@ -35,9 +36,13 @@ class RaceField(PromptField):
 
 
 class PromptBar(QWidget):
-    """Emits ``race_asked`` with what is written, and which earlier race is to be shown again."""
+    """Emits ``race_asked`` with what is written, and which earlier race is to be shown again.
+
+    ``pictures`` go with what is written.
+    """
 
     race_asked = Signal(str)
+    picked = Signal(str)  # a suggestion
     stop_asked = Signal()
     race_chosen = Signal(int)  # of the history, from 0
 
@@ -45,6 +50,8 @@ class PromptBar(QWidget):
         super().__init__(parent)
         self._can_race = False
         self.field = RaceField()
+        self.frame = PictureFrame(self.field)
+        self.pictures = self.frame.pictures
         self.race = button(tr("Race"), tr("Start the race"), role="primary", tip=tr("All lanes answer (Enter)"))
         self.stop = button(tr("Stop"), tr("Stop the race"), role="plain", tip=tr("Within one denoising step (Esc)"))
         self.suggestions = SuggestionBar(one_row=True)
@@ -53,6 +60,7 @@ class PromptBar(QWidget):
         self.history.setToolTip(tr("Races of this session"))
         self.history.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.history.setMinimumContentsLength(HISTORY_LETTERS)
+        self.noted = label("", "caption", wrap=True)  # of pictures
         self.message = label("", "caption", wrap=True)
         self.fault = label("", "error", wrap=True, selectable=True)
         self._focus = FocusGroup(self.race, self.stop)
@@ -60,23 +68,24 @@ class PromptBar(QWidget):
         self.field.submitted.connect(self._submit)
         self.field.textChanged.connect(self._allow)
         self.field.overlong.connect(self._refuse)
-        self.field.focus_changed.connect(self._mark_focus)
+        self.field.focus_changed.connect(self.frame.mark_active)
+        self.frame.said.connect(self._note)
         self.race.clicked.connect(self._submit)
         self.stop.clicked.connect(self.stop_asked)
-        self.suggestions.picked.connect(self._take)
+        self.suggestions.picked.connect(self.picked)
         self.history.activated.connect(self.race_chosen)
         self.show_doing(is_busy=False, message="", fault="", can_race=False)
         self.show_history((), -1)
+        self._note("")
 
     def _lay_out(self) -> None:
-        self._frame = QFrame()
-        self._frame.setProperty("role", "field")
-        inside = QHBoxLayout(self._frame)
-        inside.setContentsMargins(12, 8, 8, 8)
-        inside.setSpacing(8)
-        inside.addWidget(self.field, 1)
-        inside.addWidget(self.race)
-        inside.addWidget(self.stop)
+        row = QHBoxLayout()
+        row.setSpacing(8)
+        row.addWidget(self.field, 1)
+        row.addWidget(self.frame.choose)
+        row.addWidget(self.race)
+        row.addWidget(self.stop)
+        self.frame.inside.addLayout(row)
         below = QHBoxLayout()
         below.setSpacing(16)
         below.addWidget(self.suggestions, 1)
@@ -84,8 +93,9 @@ class PromptBar(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(8)
-        column.addWidget(self._frame)
+        column.addWidget(self.frame)
         column.addLayout(below)
+        column.addWidget(self.noted)
         column.addWidget(self.message)
         column.addWidget(self.fault)
         self.setFocusProxy(self.field)
@@ -127,16 +137,14 @@ class PromptBar(QWidget):
         self.fault.setText(refusal())
         self.fault.show()
 
-    @Slot(bool)
-    def _mark_focus(self, focused: bool) -> None:
-        restyle(self._frame, "active", focused)
-
     @Slot(str)
-    def _take(self, prompt: str) -> None:
-        self.field.setPlainText(prompt)
-        self._submit()
+    def _note(self, said: str) -> None:
+        self.noted.setText(said)
+        self.noted.setVisible(bool(said))
 
     @Slot()
     def _submit(self) -> None:
-        if self.race.isEnabled() and self.race.isVisibleTo(self):
+        if self.pictures.is_reading:
+            self._note(tr("A picture is still being read; race in a moment."))
+        elif self.race.isEnabled() and self.race.isVisibleTo(self):
             self.race_asked.emit(self.text)

@@ -13,12 +13,14 @@ from PySide6.QtWidgets import QGridLayout, QVBoxLayout, QWidget
 from app.design.controls import Hairline, chain_tabs, label, scroller
 from app.design.fonts import px
 from app.design.tokens import DARKROOM, Theme
+from app.pictures.row import PictureRow
 from app.race import words
 from app.race.one.card import LaneCard
 from app.race.one.clock import RaceClock
 from app.race.one.clock_bar import ClockBar
 from app.race.one.prompt_bar import PromptBar
 from app.race.one.reader import ALL, NOTHING, LanePart, LaneReading, RaceReader, ReadingRequest
+from app.state.chat.attachment import AttachedPicture
 from app.state.race.lanes import LaneSpec
 from app.state.race.running import RaceRun
 from app.state.run.canvas import BlockState
@@ -37,11 +39,13 @@ class ShownRace:
 
     Args:
         columns: of each lane's canvas, None for as many cells as fit.
+        pictures: that its prompt shows.
     """
 
     run: RaceRun
     lanes: Sequence[LaneSpec]
     columns: Sequence[int | None]
+    pictures: tuple[AttachedPicture, ...] = ()
     replays: dict[int, Replay] = field(default_factory=dict)  # of lanes, once they are looked at
 
     @property
@@ -75,12 +79,14 @@ class OneRace(QWidget):
         self._pause.setInterval(READ_MS)
         self._pause.timeout.connect(self._read)
         self.prompt = PromptBar()
+        self.pictures = PictureRow()
         self.clock = RaceClock(self)
         self.bar = ClockBar(self.clock)
         self.reader = RaceReader(self)
         self.note = label(words.fairness(), "caption", wrap=True)
         self.cards: list[LaneCard] = []
         self._lay_out()
+        self.prompt.pictures.changed.connect(self._show_pictures)
         self.clock.moved.connect(self._show_moment)
         self.reader.found.connect(self._show_readings)
 
@@ -94,6 +100,7 @@ class OneRace(QWidget):
         column.setContentsMargins(16, 12, 16, 12)
         column.setSpacing(8)
         column.addWidget(self.prompt)
+        column.addWidget(self.pictures)
         column.addWidget(self._area, 1)
         column.addWidget(Hairline())
         column.addWidget(self.bar)
@@ -106,6 +113,7 @@ class OneRace(QWidget):
         """Empty lanes, before a race."""
         self._shown = None
         self._begun = [None] * len(lanes)
+        self._show_pictures()
         self.clock.open([])
         self.reader.drop()
         self._wanted = self._read_last = ReadingRequest(())
@@ -157,7 +165,14 @@ class OneRace(QWidget):
         """Show a race from its beginning; ``refresh`` shows what has come of it since, ``end`` that it is over."""
         self.show_lanes(race.lanes)
         self._shown = race
+        self._show_pictures()
         self.refresh()
+
+    @Slot()
+    def _show_pictures(self) -> None:
+        """Those of the race on show, unless they are in the field."""
+        shown = () if self._shown is None else self._shown.pictures
+        self.pictures.show_pictures(() if shown == self.prompt.pictures.pictures else shown)
 
     def show_race(self, race: ShownRace) -> None:
         """Show one that is over."""

@@ -13,6 +13,7 @@ from app.state.intervals import bootstrap, wilson
 from app.state.race.lanes import LaneSpec
 from app.state.race.prompts import RacePrompt
 from app.state.race.running import RaceRun
+from engine.pictures import Picture
 
 ALL = ""
 """In place of a group: all of them."""
@@ -31,6 +32,7 @@ class RaceResult:
         exact: whether the answer is right; None where no program can tell.
         steps, forwards, seconds: as in ``LaneFigures``.
         agreement: with the first lane's text, from 0 to 1.
+        pictures: that the prompt shows; not in files.
     """
 
     index: int
@@ -45,6 +47,14 @@ class RaceResult:
     forwards: int
     seconds: float
     agreement: float
+    pictures: tuple[Picture, ...] = ()
+
+    def record(self) -> dict[str, Any]:
+        """The result for JSON."""
+        return {name: getattr(self, name) for name in _COLUMNS}
+
+
+_COLUMNS = tuple(one.name for one in fields(RaceResult) if one.name != "pictures")
 
 
 def results_of(race: RaceRun, index: int, prompt: RacePrompt) -> list[RaceResult]:
@@ -63,6 +73,7 @@ def results_of(race: RaceRun, index: int, prompt: RacePrompt) -> list[RaceResult
             lane.figures.forwards,
             lane.figures.seconds,
             race.agreement(place),
+            prompt.pictures,
         )
         for place, lane in enumerate(race.lanes)
         if lane.reason in ("eos", "length")
@@ -163,7 +174,7 @@ class RaceScores:
         return {
             "rows": records.pop(ALL),
             "groups": records,
-            "results": [asdict(result) | {"lane": self.lanes[result.lane]} for result in self.results],
+            "results": [result.record() | {"lane": self.lanes[result.lane]} for result in self.results],
         }
 
     def figures(self) -> dict[str, list[LaneScore]]:
@@ -174,7 +185,7 @@ class RaceScores:
     def to_csv(self) -> str:
         """The single results, a line each under a line of names."""
         text = io.StringIO()
-        writer = csv.DictWriter(text, [one.name for one in fields(RaceResult)], lineterminator="\n")
+        writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(self.document()["results"])
         return text.getvalue()

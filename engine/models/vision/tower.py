@@ -52,7 +52,7 @@ class VisionAttention(nn.Module):
         self.k_norm = RMSNorm(config.head_dim, config.rms_norm_eps)
         self.v_norm = RMSNorm(config.head_dim, config.rms_norm_eps, with_scale=False)
 
-    def forward(self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | None = None) -> Tensor:
         """x (B, P, H); rope two of (B or 1, 1, P, 2, D/2); mask (B, 1, 1, P), True where seen -> (B, P, H)."""
 
         def heads(projection: nn.Module, norm: nn.Module) -> Tensor:
@@ -145,7 +145,10 @@ class VisionTower(nn.Module):
                 f"the image is {columns} x {rows} patches; this model knows {most} along a side: use fewer image tokens"
             )
         places = torch.cartesian_prod(torch.arange(rows), torch.arange(columns)).flip(-1).to(values.device)
-        places = places[None]
+        return self.embedded_at(values, places[None], call)
+
+    def embedded_at(self, values: Tensor, places: Tensor, call: Call = plainly) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """As ``embedded``, of patches in any order at places (B or 1, P, 2) of column and row."""
         x = call(self.patch_embedder, values, places)
         return x, self._rope(places[:, None], x.dtype)
 
@@ -153,19 +156,11 @@ class VisionTower(nn.Module):
         """What comes out of the last layer (B, P, H) -> soft tokens (B, tiles, text_size)."""
         side = self.config.pooling_kernel_size
         tiles = x.view(len(x), rows // side, side, columns // side, side, -1).transpose(2, 3)
-        return self.project(tiles.reshape(len(x), -1, side**2, x.shape[-1]), call)
+        return self.projected_tiles(tiles.reshape(len(x), -1, side**2, x.shape[-1]), call)
 
-    def look(self, values: Tensor, places: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Patches in any order through all layers: values (B, P, 3 * patch ** 2), places (B or 1, P, 2) -> (B, P, H).
-
-        Args:
-            mask: (B, 1, 1, P), True where there is a patch; None: everywhere.
-        """
-        x: Tensor = self.patch_embedder(values, places)
-        rope = self._rope(places[:, None], x.dtype)
-        for block in self.layers:
-            x = block(x, rope, mask)
-        return x
+    def projected_tiles(self, x: Tensor, call: Call = plainly) -> Tensor:
+        """As ``projected``, tile by tile: (B, tiles, patches of one, H) -> (B, tiles, text_size)."""
+        return call(self.projection, self.projection_norm(self._pooled(x)))
 
     def _rope(self, places: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Cosines and sines (..., P, 2, D/2) of columns and rows (..., P, 2)."""
@@ -173,18 +168,12 @@ class VisionTower(nn.Module):
         exponents = torch.arange(0, half, 2, dtype=torch.float32, device=places.device) / half
         return cos_sin(places, 1.0 / self.config.rope_theta**exponents, dtype)
 
-    def project(self, x: Tensor, call: Call = plainly) -> Tensor:
-        """Each tile's patches to its soft token, by their mean, times sqrt(H) and standardised.
-
-        Args:
-            x: (B, tiles, patches, H) of ``look``.
-
-        Returns:
-            (B, tiles, text_size).
-        """
+    def _pooled(self, x: Tensor) -> Tensor:
+        """The mean of each tile's patches, times sqrt(H) and standardised: (B, tiles, patches, H) -> (B, tiles, H)."""
         pooled: Tensor = x.float().mean(dim=2).to(x.dtype)  # the reference rounds here
         wide = pooled.float() * self.config.hidden_size**0.5
         if self.std_bias is not None and self.std_scale is not None:
             bias, scale = (part.to(wide.device).float() for part in (self.std_bias, self.std_scale))
             wide = (wide - bias) * scale
-        return call(self.projection, self.projection_norm(wide.to(x.dtype)))
+        rounded: Tensor = wide.to(x.dtype)
+        return rounded

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from engine.errors import SafelightError, Sentence
+from engine.pictures import BLIND
 from engine.service.backend import RunSteps
 from engine.service.capabilities import Capabilities
 from engine.service.failures import in_words
@@ -41,9 +42,6 @@ from engine.text.tokenizer import Tokenizer
 
 def no_key(_origin: str) -> None:
     """No server has a key."""
-
-
-BLIND = "this model reads text alone; remove the pictures, or choose a model that sees"
 
 
 class RemoteBackend:

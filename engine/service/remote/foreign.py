@@ -19,7 +19,7 @@ from engine.service.replies import AdapterChanged, LoadedModel
 from engine.service.requests import AdapterRequest, InfluenceRequest, RunRequest
 from engine.tasks.decisions.questions import Decision
 from engine.text.context_window import fit
-from engine.text.message import Message, image_digests, image_of
+from engine.text.message import Message, image_digests, message_of
 from engine.text.reply import Reply
 from engine.trace.header import ModelIdentity, TraceHeader
 
@@ -66,9 +66,7 @@ class ForeignModel:
                 Sentence("The server at {where} has no /v1/systemone for this model.", where=self._calls.address.origin)
             )
         system = ({"role": "system", "content": decision.instructions},) if decision.instructions else ()
-        asked = {"role": "user", "content": _asked(decision)}
-        images = {"images": tuple(map(image_of, request.pictures))} if request.pictures else {}
-        yield self._header(request, (*system, asked | images))
+        yield self._header(request, (*system, message_of(_asked(decision), request.pictures)))
         yield from systemone.decide(self._calls, decision, request.pictures, check)
 
     def _fitting(self, request: RunRequest, check: Check) -> tuple[Message, ...]:

@@ -108,7 +108,9 @@ def of_status(status: int, body: bytes, address: RemoteAddress) -> RemoteError:
     if status in (404, 405):
         return strange(address)
     if status == 413:
-        return RemoteError(Sentence("The prompt is larger than {where} takes. Shorten it.", where=where))
+        return RemoteError(
+            Sentence("The prompt is larger than {where} takes. Shorten it, or show smaller pictures.", where=where)
+        )
     if status == 429:
         return RemoteError(Sentence("The server at {where} is busy. Try again in a moment.", where=where))
     if status == 503:

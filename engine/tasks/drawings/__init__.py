@@ -16,7 +16,7 @@ from engine.tasks.decisions import facts
 from engine.tasks.drawings.asking import KINDS, MAX_QUESTION, Asked, ask
 from engine.tasks.drawings.cells import CELL_KINDS, FIRST, cells, deciding_cells
 from engine.tasks.drawings.deciding import COUNTS, DECIDED_KINDS, as_decision
-from engine.tasks.drawings.drawing import SIDE, draw
+from engine.tasks.drawings.drawing import SIDE, draw, picture_of
 from engine.tasks.drawings.rules import solve
 from engine.tasks.drawings.scene import COLOURS, SHAPES, DrawnShape, Number, Scene, random_proportion, random_scene
 
@@ -44,6 +44,7 @@ __all__ = [
     "deciding_cells",
     "draw",
     "is_held_out",
+    "picture_of",
     "random_proportion",
     "sample",
     "sample_decision",

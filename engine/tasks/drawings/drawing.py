@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 import math
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from engine.catalog import ASSETS
+from engine.pictures import Picture, open_picture
 from engine.tasks.drawings.scene import DrawnShape, Number, Scene
 
 SIDE = 128  # pixels
@@ -29,6 +31,13 @@ def draw(scene: Scene, side: int = SIDE) -> NDArray[np.uint8]:
     if scene.number is not None:
         _draw_number(pen, scene.number, wide)
     return np.asarray(image.reduce(_FINER))
+
+
+def picture_of(scene: Scene) -> Picture:
+    """The drawing as a file that a person could have opened."""
+    file = io.BytesIO()
+    Image.fromarray(draw(scene)).save(file, "PNG")
+    return open_picture(file.getvalue())
 
 
 def _draw_shape(pen: ImageDraw.ImageDraw, shape: DrawnShape, wide: int) -> None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 from engine.catalog import ASSETS
+from engine.pictures import Picture, open_picture
 
 FONTS = ("Inter-Regular", "Inter-SemiBold", "Inter-Italic", "JetBrainsMono-Regular", "JetBrainsMono-Bold", None)
 _CELL = 30  # pixels of a cell on the page
@@ -44,6 +45,12 @@ class Photograph:
         for place, (y, x) in enumerate(self.middles(rows, columns)):
             found[y, x] = int(self.board[place]), 1 + place // 9, 1 + place % 9, 1
         return found.reshape(-1, 4)
+
+    def picture(self) -> Picture:
+        """As a file that a person could have opened."""
+        file = io.BytesIO()
+        Image.fromarray(self.pixels).save(file, "PNG")
+        return open_picture(file.getvalue())
 
     def middles(self, rows: int, columns: int) -> list[tuple[int, int]]:
         """Row and column, of so many, that each of the board's cells has its middle in."""

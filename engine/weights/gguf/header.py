@@ -9,7 +9,6 @@ of a list. So the header is read here; the package's tables of types and its ari
 from __future__ import annotations
 
 import os
-import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from typing import TypeAlias
 import numpy as np
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 
+from engine.catalog import gguf_parts
 from engine.errors import SafelightError, quoted
 from engine.files import open_regular, read_up_to
 
@@ -29,7 +29,6 @@ MOST_TENSORS = 2**14  # DiffusionGemma's has 692
 MOST_ITEMS = 2**21  # in all lists; Gemma's has 1.3 million
 MOST_DIMENSIONS = 4
 MOST_ALIGNMENT = 2**20
-MOST_PARTS = 1000  # files that a model is split into
 VERSIONS = (2, 3)
 
 Value: TypeAlias = bool | int | float | str | list[int] | list[float] | list[bool] | list[str]
@@ -38,7 +37,6 @@ _SCALARS = {  # layouts, by the number of the type
     0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d",
 }  # fmt: skip
 _FLOAT, _STRING, _LIST = 6, 8, 9
-_PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})(\.gguf)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -78,15 +76,16 @@ class GGUFHeader:
         count = found.values.get("split.count", 1)
         if not isinstance(count, int) or count <= 1:
             return found
-        name = _PART.fullmatch(path.name)
-        if name is None or int(name[3]) != count or count > MOST_PARTS:
+        parts = gguf_parts(path)
+        if len(parts) != count:
             raise SafelightError(
                 f"{path} is one of {count} parts and not named like one (NAME-00001-of-{count:05}.gguf). Give the "
                 "parts their names, or join them to one file (llama-gguf-split --merge)"
             )
         values, tensors = found.values, dict[str, TensorInfo]()
-        for number in range(count):
-            beside = path.with_name(f"{name[1]}-{number + 1:05}-of-{name[3]}{name[4]}")
+        for number, beside in enumerate(parts):
+            if not beside.exists():
+                raise SafelightError(f"{beside} is missing, part {number + 1} of {count}. Download it, too")
             part = _read(beside)
             if (part.values.get("split.no"), part.values.get("split.count")) != (number, count):
                 raise SafelightError(f"{beside} is not part {number + 1} of {count}. Download it again")

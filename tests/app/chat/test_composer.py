@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
-from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QDropEvent, QGuiApplication
+from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QDropEvent, QGuiApplication, QImage
 from PySide6.QtWidgets import QApplication, QFileDialog, QLineEdit, QPushButton, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -312,6 +312,36 @@ def test_dragged_text_is_written_not_attached(composer: Composer) -> None:
     drop(composer.edit.viewport(), data)
     assert composer.text == "https://example.org"
     assert composer.attachments == ()
+
+
+def picture_of_a_browser(address: str, html: str = "", image: QImage | None = None) -> QMimeData:
+    data = QMimeData()
+    data.setUrls([QUrl(address)])
+    data.setText(address)
+    data.setHtml(html)
+    if image is not None:
+        data.setImageData(image)
+    return data
+
+
+@pytest.mark.parametrize("on_field", [False, True])
+def test_a_picture_dragged_out_of_a_browser_is_attached(qtbot: QtBot, composer: Composer, on_field: bool) -> None:
+    image = QImage(4, 3, QImage.Format.Format_RGB888)
+    image.fill(Qt.GlobalColor.red)
+    target = composer.edit.viewport() if on_field else composer
+    event = drop(target, picture_of_a_browser("https://example.org/page", '<img src="x">', image))
+    assert event.dropAction() == Qt.DropAction.CopyAction
+    qtbot.waitUntil(lambda: bool(composer.pictures.chips))
+    assert composer.text == ""
+
+
+@pytest.mark.parametrize(
+    ("address", "html"), [("https://example.org/red.PNG", ""), ("http://example.org/page", '<a><IMG src="x"></a>')]
+)
+def test_the_address_of_a_picture_is_not_fetched(composer: Composer, address: str, html: str) -> None:
+    drop(composer.edit.viewport(), picture_of_a_browser(address, html))
+    assert (composer.text, composer.pictures.chips, composer.pictures.is_reading) == ("", [], False)
+    assert composer.hint.text().startswith("Nothing is fetched from the web. Copy the picture")
 
 
 def test_pasting_files_attaches_and_pasting_text_pastes(composer: Composer, tmp_path: Path) -> None:

@@ -537,16 +537,14 @@ def test_canvases_keep_the_model_that_wrote_them(page: ChatPage, fake: Any) -> N
     assert "'?'" not in view.canvases[0].cell_text(0)[0]
 
 
-def test_files_dropped_anywhere_are_handed_on(page: ChatPage, tmp_path: Any) -> None:
+def test_files_dropped_anywhere_are_attached(page: ChatPage, tmp_path: Any) -> None:
     file = tmp_path / "a.txt"
     file.write_text("a")
     data = QMimeData()
     data.setUrls([QUrl.fromLocalFile(str(file))])
-    dropped: list[list[str]] = []
-    page.files_dropped.connect(dropped.append)
     copying, button, key = Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
     page.dropEvent(QDropEvent(QPointF(10, 10), copying, data, button, key))
-    assert dropped == [[str(file)]]
+    assert page.composer.attachments == (Attachment("a.txt", "a"),)
 
 
 def test_every_control_has_a_name_and_tab_reaches_it_in_order(qtbot: QtBot, page: ChatPage) -> None:

@@ -10,21 +10,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QMimeData, Qt, QUrl
+from PySide6.QtCore import QMimeData, QSettings, Qt
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from app.bridge.engine_thread import EngineLink
 from app.chat.composer.composer import Composer
 from app.chat.controller import ChatController, build
 from app.context import AppContext
 from app.library import pictures
+from app.main import make_context
+from app.pictures import bar
 from app.pictures.thumb import PictureThumb
 from app.pictures.window import PictureWindow
 from app.state.chat.counting import PromptCount
 from engine.pictures import Picture
+from engine.service import LocalBackend, RoutedBackend
+from engine.service.remote import RemoteBackend
 from engine.text.message import image_digests, image_of
 from tests.engine.drawn import picture
+from tests.engine.seeing import seeing
+from tests.engine.server.served import KEY, serving
 from tests.fake_engine import FakeEngine
 
 RED, BLUE = picture("red", 60, 20), picture("blue", 20, 60)
@@ -95,7 +102,11 @@ def test_a_picture_is_pasted_and_removed(composer: Composer, qtbot: QtBot) -> No
     (chip,) = composer.pictures.chips
     assert chip.facts.text() == "8 × 4 · 32 tokens"
     assert chip.remove.accessibleName() == "Remove Picture"
+    assert chip.thumb.accessibleName() == "Picture, 8 × 4 pixels"
     qtbot.waitUntil(lambda: not chip.thumb.is_loading)
+    plain = chip.thumb.grab().toImage()
+    chip.thumb.setProperty("ring", True)  # the keyboard is there
+    assert chip.thumb.grab().toImage().pixelColor(1, 1) != plain.pixelColor(1, 1)
     chip.remove.click()
     assert composer.pictures.pictures == ()
     assert composer.pictures.isHidden()
@@ -117,6 +128,16 @@ def test_twice_the_same_and_too_many_are_refused(composer: Composer, red: str, t
         (tmp_path / f"{number}.png").write_bytes(picture("white", 10 + number, 10).data)
     put(qtbot, composer, *(str(tmp_path / f"{number}.png") for number in range(11)))
     assert len(composer.pictures.chips) == 10
+    assert "No more than 10 pictures" in composer.hint.text()
+
+
+def test_of_a_folder_no_more_is_read_than_can_be_sent(
+    composer: Composer, red: str, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = list[object]()
+    monkeypatch.setattr(bar, "read_picture", lambda source: read.append(source) or ("a.png", RED))
+    put(qtbot, composer, *[red] * 500)
+    assert len(read) == 10
     assert "No more than 10 pictures" in composer.hint.text()
 
 
@@ -173,6 +194,33 @@ def test_a_question_to_a_model_that_reads_no_history_takes_the_last_picture_alon
         chat.page.composer.set_text(question)
         assert sent(chat, qtbot, chat.page.composer.send.click) == (BLUE,)
     assert [len(turn.pictures) for turn in chat._session.chat.turns] == [1, 1, 1, 1]
+
+
+def test_a_model_on_another_machine_is_shown_it(qtbot: QtBot, settings: QSettings, tmp_path: Path, red: str) -> None:
+    seer = seeing(tmp_path / "seer", canvas_length=16)
+    with serving(LocalBackend(), str(seer)) as served:
+        remote = RoutedBackend(FakeEngine(), lambda: RemoteBackend(None, lambda _origin: KEY))
+        context = make_context(EngineLink(remote), settings, None)
+        try:
+            context.load(f"{served.server.url}/v1#seer")
+            qtbot.waitUntil(lambda: context.model is not None)
+            chat = build(context)
+            qtbot.addWidget(chat.page)
+            put(qtbot, chat.page.composer, red)
+            model = context.model
+            assert model is not None
+            assert model.image_cost is not None
+            tokens = model.image_cost(60, 20, model.defaults.image_tokens)
+            assert chat.page.composer.pictures.chips[0].facts.text() == f"60 × 20 · {tokens} tokens"
+            chat.page.composer.set_text("What is it?")
+            assert sent(chat, qtbot, chat.page.composer.send.click) == (RED,)
+            turn = chat._session.chat.turns[-1]
+            assert turn.answer.status == "done"
+            assert sent(chat, qtbot, lambda: chat.again(turn)) == (RED,)
+            metrics = served.http.get("/metrics").text
+            assert 'requests_total{path="/safelight/v1/pictures",status="200"} 1\n' in metrics
+        finally:
+            context.close()
 
 
 def test_a_message_shows_its_picture_and_opens_it(chat: ChatController, red: str, qtbot: QtBot) -> None:
@@ -269,8 +317,3 @@ def test_pictures_count() -> None:
     messages = [{"role": "user", "content": "one two", "images": (image_of(RED), image_of(BLUE))}]
     assert PromptCount(words, lambda width, height, budget: width + height + budget, 70)(messages) == 2 + 2 * 150
     assert PromptCount(words, None, 70)(messages) == 2
-
-
-def test_a_dropped_file_is_accepted_by_the_page(chat: ChatController, red: str, qtbot: QtBot) -> None:
-    chat.page.files_dropped.emit([QUrl.fromLocalFile(red).toLocalFile()])
-    qtbot.waitUntil(lambda: bool(chat.page.composer.pictures.chips))

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import engine
-from app.cli import decide_table, deciding, skills_drawings
+from app.cli import decide_table, deciding
 from app.cli.main import main
 from engine.tasks.decisions.question_file import read_question_file
-from engine.tasks.drawings import COLOURS, DrawnShape, Scene
+from engine.tasks.drawings import COLOURS, DrawnShape, Scene, picture_of
 from tests.app.cli.deciding_backend import MASS, DecidingBackend
 
 Capture = pytest.CaptureFixture[str]
@@ -100,7 +100,7 @@ def test_one_text_as_json(capsys: Capture, backend: DecidingBackend) -> None:
 def test_an_image_is_decided_about_with_a_text_or_alone(capsys: Capture, tmp_path: Path) -> None:
     drawn = [tmp_path / "red.png", tmp_path / "blue.png"]
     for place, colour in zip(drawn, ("red", "blue"), strict=True):
-        place.write_bytes(skills_drawings.picture_of(Scene((250, 250, 250), (circle(colour),))).data)
+        place.write_bytes(picture_of(Scene((250, 250, 250), (circle(colour),))).data)
     ask = ["--yes-no", "Is there a red circle?", "--choice", "What colour is the circle?", "--option", "red"]
     ask += ["--option", "blue", "--score", "How many circles are there?", "--level", "none", "--level", "one"]
     ask += ["--repeat", "0", "--json"]
@@ -132,7 +132,7 @@ def test_a_table_of_pictures_has_a_reason_for_each_that_cannot_be_read(
     monkeypatch.chdir(tmp_path)
     Path("pics").mkdir()
     for colour in ("red", "blue"):
-        drawn = skills_drawings.picture_of(Scene((250, 250, 250), (circle(colour),)))
+        drawn = picture_of(Scene((250, 250, 250), (circle(colour),)))
         Path(f"pics/{colour}.png").write_bytes(drawn.data)
     Path("pics/broken.png").write_bytes(drawn.data[:-30])
     names = ["pics/red.png", "pics/none.png", "pics/broken.png", "../x.png", "pics/blue.png"]

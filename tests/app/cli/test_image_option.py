@@ -9,7 +9,11 @@ import pytest
 
 from app.cli.main import main
 from engine import SKILLS
+from engine.service import LocalBackend
 from tests.engine.seeing import picture, seeing
+from tests.engine.server.served import KEY, serving
+from tests.engine.service.remote.servers import models, streamed, words
+from tests.engine.service.remote.servers import serving as fake_server
 
 FAST = ["--max-steps", "2", "--max-new-tokens", "1"]
 
@@ -37,6 +41,33 @@ def test_pictures_stand_before_the_prompt(capsys: Capture, tmp_path: Path) -> No
     assert "images" not in plain
     alone = json.loads(run(capsys, "--model", str(folder), *shown, "--json", prompt="")[1])
     assert alone["images"] == record["images"]
+
+
+def test_a_model_on_another_machine_sees_them_too(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SAFELIGHT_API_KEY", KEY)
+    folder, file = seeing(tmp_path / "seer", canvas_length=16), tmp_path / "one.png"
+    file.write_bytes(picture(40, 9).data)
+    asked = ("--image", str(file), "--image-tokens", "140", "--json", "--seed", "3")
+    here = json.loads(run(capsys, "--model", str(folder), *asked)[1])
+    with serving(LocalBackend(), str(folder)) as served:
+        address = f"{served.server.url}/v1#seer"
+        code, out, err = run(capsys, "--model", address, *asked)
+        assert (code, err) == (0, "")
+        there = json.loads(out)
+        same = ("text", "tokens", "steps", "blocks", "reason", "decoder", "seed", "images", "model")
+        assert {name: there[name] for name in same} == {name: here[name] for name in same}
+        code, out, err = run(capsys, "--model", address, "--watch")
+        assert code == 0
+        assert "steps" in err
+        assert "has no model other" in run(capsys, "--model", f"{served.server.url}/v1#other")[2]
+    with fake_server(v1_models=models("m"), v1_chat_completions=streamed(*words(["red"]))) as server:
+        code, out, err = run(capsys, "--model", f"{server.endpoint}/v1#m", "--image", str(file))
+        assert (code, out, err) == (0, "red\n", "")
+        assert "no canvas to watch" in run(capsys, "--model", f"{server.endpoint}/v1#m", "--watch")[2]
+    code, out, err = run(capsys, "--model", f"{server.endpoint}/v1#m")
+    assert (code, out, err.count("\n")) == (2, "", 1)
 
 
 def test_what_is_none_is_one_line(capsys: Capture, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import random
 import string
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from app.cli.main import main
 from app.cli.race_lanes import read_lane
 from engine import SKILLS, SafelightError
 from engine.service import Racing
+from engine.tasks import drawings
 
 Capture = pytest.CaptureFixture[str]
 
@@ -116,3 +118,34 @@ def test_any_text_is_a_lane_or_an_error() -> None:
         with contextlib.suppress(SafelightError):
             assert read_lane(text, SKILLS).lane().model
     assert read_lane("C:\\models\\mine", SKILLS).model == "C:\\models\\mine"
+
+
+def test_a_picture_is_raced_with_budgets_and_a_lane_that_cannot_see_says_so(capsys: Capture, tmp_path: Path) -> None:
+    scene = drawings.sample(random.Random(2), "test", kind="colour")
+    ((question, answer),) = scene.asked
+    (tmp_path / "drawn.png").write_bytes(drawings.picture_of(scene.scene).data)
+    shown = ("--image", str(tmp_path / "drawn.png"))
+    lanes = ("--lane", "", "--lane", ":,max-steps=2,image-tokens=140")
+    code, out, err = run(capsys, question, *shown, *lanes, "--image-tokens", "70", "--json")
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    assert [lane["settings"] for lane in found["lanes"]] == [
+        {"image_tokens": 70}, {"image_tokens": 140, "max_denoising_steps": 2},
+    ]  # fmt: skip
+    assert found["images"] == [str(tmp_path / "drawn.png")]
+    first = found["results"][0]
+    assert (first["text"], first["exact"]) == (answer, None)
+    code, out, err = run(capsys, question, *shown, "--lane", "", "--lane", "safelight-skills:")
+    assert (code, out) == (2, "")
+    assert "Safelight Skills reads text alone" in err
+    assert "write one" in run(capsys, *shown, "--skills", "2")[2]
+    assert "is no setting" in run(capsys, "hi", "--lane", ":,image-token=70", "--lane", "")[2]
+    assert "must be one of 70" in run(capsys, "hi", "--lane", ":,image-tokens=7", "--lane", "")[2]
+
+
+def test_questions_about_drawings_are_raced_and_checked(capsys: Capture) -> None:
+    code, out, err = run(capsys, "--drawings", "2", "--lane", "", "--lane", ":,max-steps=2", "--json")
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    assert [row["checked"] for row in found["rows"]] == [2, 2]
+    assert [one["group"] for one in found["results"][::2]] == list(drawings.KINDS)[:2]

@@ -13,14 +13,14 @@ from typing import Any
 import httpx2
 import pytest
 
-from app.cli import loading, serve, stopping
+from app.cli import loading, options, serve, stopping
 from app.cli.main import main
 from engine import SafelightError
 
 
 @pytest.fixture(autouse=True)
 def _no_key_of_the_user_s(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(serve.KEY_VARIABLE, raising=False)
+    monkeypatch.delenv(options.KEY_VARIABLE, raising=False)
 
 
 def ending_when_it_listens(monkeypatch: pytest.MonkeyPatch, ask: Callable[[str], None]) -> None:
@@ -57,7 +57,7 @@ def test_it_says_where_it_is_answers_and_ends(
 def test_a_given_key_is_not_shown_and_a_warning_is(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv(serve.KEY_VARIABLE, "my-key")
+    monkeypatch.setenv(options.KEY_VARIABLE, "my-key")
     answers: list[int] = []
 
     def ask(url: str) -> None:
@@ -70,7 +70,7 @@ def test_a_given_key_is_not_shown_and_a_warning_is(
     said = capsys.readouterr()
     assert answers == [200, 401]
     assert "my-key" not in said.out + said.err
-    assert f"Bearer ${serve.KEY_VARIABLE}" in said.out
+    assert f"Bearer ${options.KEY_VARIABLE}" in said.out
     assert "can be reached from other machines" in said.err
 
 

@@ -12,8 +12,10 @@ from pytestqt.qtbot import QtBot
 from app.context import AppContext
 from app.decisions.controller import DecisionsController
 from app.decisions.store import NAME, read_sheet
+from app.decisions.table.view import DecisionTable
 from app.state.decisions.samples import samples
 from engine import SKILLS, SUDOKU
+from engine.tasks.decisions.table import CsvTable, TableRow
 from tests.app.decisions.far_engine import FarEngine
 
 Open = Callable[..., AppContext]
@@ -192,3 +194,20 @@ def test_a_table_ends_with_its_model_and_with_the_window(
         page.page.table.run.click()
     page._context.close()
     assert not page.rows.runner.is_on
+
+
+def test_a_column_of_pictures_is_chosen_where_it_is_named_and_seen(qtbot: QtBot) -> None:
+    view = DecisionTable()
+    qtbot.addWidget(view)
+    view.show_table(CsvTable("t.csv", ("text", "image"), (TableRow(2, ("a", "a.png")),)))
+    assert (view.wanted, view.wanted_pictures) == ("text", "image")
+    view.show_table(CsvTable("t.csv", ("photo", "who"), (TableRow(2, ("a.png", "b")),)))
+    assert (view.wanted, view.wanted_pictures) == ("photo", None)
+    view.pictures.setCurrentIndex(view.pictures.findData("photo"))
+    view.pictures.activated.emit(1)
+    assert (view.wanted, view.wanted_pictures) == ("", "photo")
+    view.about.setCurrentText("Is this {who}?")
+    view.show_blind("cannot see")
+    assert (view.wanted, view.wanted_pictures) == ("Is this {who}?", None)
+    view.show_blind("")
+    assert view.wanted == "Is this {who}?"

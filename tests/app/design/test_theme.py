@@ -263,8 +263,9 @@ def test_text_on_screen_grows_at_once_and_stays_so(restored, qtbot, settings: QS
 
 
 @pytest.mark.parametrize("percent", [80, 100, 200])
-def test_what_is_chosen_is_whole_or_ends_in_dots(restored, qtbot, percent):  # noqa: ARG001
+def test_what_is_chosen_is_whole_or_ends_in_dots(restored, qtbot, percent):
     set_text_percent(percent)
+    apply_theme(restored, DARKROOM)
     window = QWidget()
     qtbot.addWidget(window)
     window.setStyleSheet(chrome(DARKROOM))
@@ -285,5 +286,6 @@ def test_what_is_chosen_is_whole_or_ends_in_dots(restored, qtbot, percent):  # n
     for place in range(pace.count()):
         pace.setCurrentIndex(place)
         assert drawn(pace) == pace.currentText()
+    assert min(box.minimumHeight() - box.minimumSizeHint().height() for box in (pace, narrow)) >= 0  # never squeezed
     assert drawn(narrow).endswith("…")
     assert narrow.currentText().startswith(drawn(narrow)[:-1])

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from pathlib import Path
 
 import pytest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QLabel
 from pytestqt.qtbot import QtBot
 
+from app.export import html
 from app.export.html import write
 from app.export.options import Options
-from app.inspector.canvas.prompt_pictures import PromptPictures
+from app.inspector.canvas.prompt_pictures import MOST_SHOWN, PromptPictures
+from app.pictures.source import PictureSource
 from app.player.player import Player
+from app.state.chat.attachment import AttachedPicture
 from engine import Trace
 from engine.pictures import Picture
 from engine.text.message import image_of
@@ -52,6 +56,35 @@ def test_each_picture_stands_beside_the_canvas_once(qtbot: QtBot, player: Player
     assert view.isHidden()
 
 
+def test_a_picture_that_was_missing_is_looked_for_in_the_next_run(qtbot: QtBot, player: Player) -> None:
+    view = PromptPictures(player)
+    qtbot.addWidget(view)
+    for there in ((RED,), (RED, BLUE)):
+        player.open(run(*there))
+        qtbot.waitUntil(lambda: not any(thumb.is_loading for thumb in view.thumbs))
+    assert not any(thumb.is_missing for thumb in view.thumbs)
+
+
+def test_of_thousands_the_first_are_shown(qtbot: QtBot, player: Player) -> None:
+    images = [image_of(RED) | {"digest": f"{number:064}"} for number in range(5_000)]
+    view = PromptPictures(player)
+    qtbot.addWidget(view)
+    player.open(Trace(header=traces.header(messages=({"role": "user", "content": "prompt", "images": images},))))
+    assert len(view.thumbs) == MOST_SHOWN
+    assert f"and {5_000 - MOST_SHOWN:,} more" in [made.text() for made in view.findChildren(QLabel)]
+
+
+def test_a_missing_picture_that_is_put_in_again_is_shown() -> None:
+    there = dict[str, Picture]()
+    source = PictureSource(lambda digest, *_: there.get(digest))
+    shown = AttachedPicture("", RED.digest, RED.width, RED.height)
+    assert source.small(shown) is None
+    there[RED.digest] = RED
+    image = source.small(shown)
+    assert image is not None
+    assert source.known(shown) is image
+
+
 def told(tmp_path: Path, *, prompt: bool) -> dict[str, object]:
     for _ in write(run(RED), tmp_path / "a.html", Options(prompt=prompt)):
         pass
@@ -62,8 +95,12 @@ def told(tmp_path: Path, *, prompt: bool) -> dict[str, object]:
     return data
 
 
-def test_the_page_of_a_run_shows_its_pictures(tmp_path: Path) -> None:
+def test_the_page_of_a_run_shows_its_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = set[str]()
+    decode = html.data_url
+    monkeypatch.setattr(html, "data_url", lambda *given: threads.add(threading.current_thread().name) or decode(*given))
     pictures = told(tmp_path, prompt=True)["pictures"]
     assert isinstance(pictures, list)
     assert [url[:23] for url in pictures] == ["data:image/jpeg;base64,"]
+    assert threads == {"export"}  # not the window's
     assert "pictures" not in told(tmp_path, prompt=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,7 @@ def page(qtbot: QtBot, fake: FakeEngine, open_context: Callable[..., AppContext]
     made.page.show_part("batch")
     made.lanes.change(1, LaneSpec(SKILLS, changes={"max_denoising_steps": 2}))
     source = made.page.batch.source
-    source.source.setCurrentIndex(2)
+    source.source.setCurrentIndex(3)
     source.own.setPlainText(LINES)
     return made
 
@@ -68,6 +69,11 @@ def test_what_is_asked_is_chosen_and_bounded(qtbot: QtBot, tmp_path: Path) -> No
     assert source.request == BatchRequest("sudoku", ("medium", "hard"), 3, 7)
     assert next(source.request.prompts()).group == "medium"
     source.source.setCurrentIndex(2)
+    assert source.request == BatchRequest("drawings", (), 3, 7)
+    assert [(prompt.group, len(prompt.pictures)) for prompt in source.request.prompts()] == [
+        ("count", 1), ("count of a colour", 1), ("colour", 1),
+    ]  # fmt: skip
+    source.source.setCurrentIndex(3)
     assert source.problem == "Write a prompt on each line, or open a file."
     (tmp_path / "prompts.txt").write_text("one\n\n two \n")
     source.read(tmp_path / "prompts.txt")
@@ -206,3 +212,19 @@ def test_lanes_of_other_models_are_named_once_they_are_known(qtbot: QtBot, page:
     qtbot.waitUntil(lambda: page.facts.of(BASE) is not None)
     assert [row[0] for row in view.table.texts()][1] == "2  Safelight Base · Block diffusion"
     assert view.legend.accessibleName().endswith("Safelight Base · Block diffusion")
+
+
+def test_a_batch_of_drawings_shows_them_with_the_answers(qtbot: QtBot, page: RaceController, fake: FakeEngine) -> None:
+    fake.able = replace(fake.able, images=True)
+    page._context.load(SKILLS)  # as one that sees
+    qtbot.waitUntil(lambda: page._context.model is not None and page._context.model.capabilities.images)
+    view = page.page.batch
+    view.source.source.setCurrentIndex(2)
+    view.source.count.setValue(2)
+    view.run.click()
+    idle(qtbot, page)
+    assert page.batch.is_finished
+    view.answers.selectRow(1)
+    (thumb,) = view.detail.pictures.thumbs
+    qtbot.waitUntil(lambda: thumb.image is not None)
+    assert "pictures" not in page.batch.scores.to_csv()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QMimeData, Qt, QUrl
 from PySide6.QtWidgets import QLayout
 from pytestqt.qtbot import QtBot
 
@@ -14,7 +15,8 @@ from app.context import AppContext
 from app.race.controller import RaceController
 from app.race.store import NAME, read_lanes
 from app.state.race.lanes import LaneSpec
-from engine import BASE, SKILLS
+from engine import BASE, SIGHT, SKILLS
+from tests.engine.drawn import picture
 from tests.fake_engine import FakeEngine
 
 Open = Callable[..., AppContext]
@@ -203,3 +205,76 @@ def test_lanes_that_cannot_be_read_are_left_alone(written: str, open_context: Op
     lane = f'{{"model": "a", "decoder": "No!", "adapter": [], "settings": {settings}}}'
     (folder / NAME).write_text(f'{{"lanes": [{lane}, {lane}]}}')
     assert read_lanes(folder) == (LaneSpec("a", changes={"window": 4}),) * 2
+
+
+def test_lanes_are_shown_the_picture_and_it_is_shown_with_its_race(
+    qtbot: QtBot, fake: FakeEngine, open_context: Open, tmp_path: Path
+) -> None:
+    fake.decoders, fake.able = ("autoregressive", "block_diffusion"), replace(fake.able, images=True)
+    page = opened(qtbot, open_context())
+    page.lanes.change(1, SHORT)
+    one, red = page.page.one, picture("red", 60, 20)
+    (tmp_path / "red.png").write_bytes(red.data)
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(tmp_path / "red.png"))])
+    one.prompt.field.insertFromMimeData(data)
+    one.prompt.field.setPlainText("What is it?")
+    one.prompt.race.click()
+    assert "still being read" in one.prompt.noted.text()
+    qtbot.waitUntil(lambda: not one.prompt.pictures.is_reading)
+    assert (one.prompt.noted.text(), one.prompt.message.text()) == ("", "")
+    chooser = page.page.lanes
+    chooser.open(1)
+    chooser.editor.images.setCurrentIndex(chooser.editor.images.findData("70"))
+    chooser.editor.images.activated.emit(1)
+    assert page.lanes.specs[1].changes == {**SHORT.changes, "image_tokens": 70}
+    assert chooser.bar.chips[1].toolTip().startswith("Tokens of a picture at most: 70 · ")
+    assert read_lanes(page._context.folders.data) == ()
+    page.lanes.remember()
+    assert read_lanes(page._context.folders.data)[1] == page.lanes.specs[1]
+    one.prompt.race.click()
+    idle(qtbot, page)
+    assert [config.image_tokens for config in fake.configs[-2:]] == [280, 70]
+    assert one.shown is not None
+    assert [lane.trace.pictures for lane in one.shown.run.lanes if lane.trace is not None] == [(red,), (red,)]
+    assert not one.pictures.isVisible()  # it is in the field
+    one.prompt.pictures.chips[0].remove.click()
+    assert [thumb.shown.name for thumb in one.pictures.thumbs] == ["red.png"]
+    qtbot.waitUntil(lambda: one.pictures.thumbs[0].image is not None)
+    one.prompt.race.click()
+    idle(qtbot, page)
+    assert one.shown.run.request.pictures == ()
+    assert not one.pictures.isVisible()
+    one.prompt.history.activated.emit(1)
+    assert one.pictures.isVisible()
+    (tmp_path / "no.png").write_bytes(red.data[:50])
+    one.prompt.frame.add([str(tmp_path / "no.png")])
+    qtbot.waitUntil(lambda: "no.png" in one.prompt.noted.text())
+
+
+def test_a_lane_that_cannot_see_says_so(qtbot: QtBot, page: RaceController, tmp_path: Path) -> None:
+    (tmp_path / "red.png").write_bytes(picture().data)
+    page.lanes.change(1, SHORT)
+    one = page.page.one
+    one.prompt.frame.add([str(tmp_path / "red.png")])
+    qtbot.waitUntil(lambda: bool(one.prompt.pictures.chips))
+    assert one.prompt.message.text() == "Lane 1 reads text alone: it cannot race on a picture."
+    page.race()
+    assert one.prompt.fault.text() == "Write what to do with the picture."
+    one.prompt.field.setPlainText("What is it?")
+    page.race()
+    idle(qtbot, page)
+    assert [card.problem.text() for card in one.cards] == 2 * [
+        "Safelight Skills reads text alone: it cannot race here."
+    ]
+
+
+def test_a_suggestion_about_a_drawing_brings_it(qtbot: QtBot, page: RaceController) -> None:
+    page.lanes.change(0, LaneSpec(SIGHT))
+    prompt = page.page.one.prompt
+    for chip in prompt.suggestions.chips[:2]:
+        chip.click()
+        qtbot.waitUntil(lambda: not prompt.pictures.is_reading)
+        assert prompt.text == chip.text()
+        assert len(prompt.pictures.pictures) == 1
+    assert not page.is_busy

@@ -193,6 +193,16 @@ def test_the_chat_and_the_inspector_count_a_step_under_way_alike(
     fake.gate.release(100)
 
 
+def test_a_board_is_seen_whole_in_a_small_window(window: MainWindow, qtbot: QtBot) -> None:
+    window.resize(800, 600)
+    window.show_page("inspector")
+    window.pages.inspector().open_key(str(next(one.path for one in gallery() if one.path.stem == "sudoku-hard")))
+    board = window.pages.inspector().page.canvas.board
+    qtbot.waitUntil(board.isVisible)
+    last = board.grid.rect_of(80)
+    qtbot.waitUntil(lambda: last.y + last.height <= board.visibleRegion().boundingRect().height())
+
+
 def test_board_inspector_and_export_count_a_step_alike(window: MainWindow, tmp_path: Path) -> None:
     inspector = window.pages.inspector()
     page = inspector.page

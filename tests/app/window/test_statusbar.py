@@ -10,9 +10,10 @@ import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from app.state.run.figures import rate_text, seconds_text
 from app.state.run.stats import RunStats
 from app.system import memory_use
-from app.window.statusbar import FIELDS, StatusBar, fit, seconds_text
+from app.window.statusbar import FIELDS, StatusBar, fit
 from tests.fake_engine import FakeEngine
 
 
@@ -140,6 +141,11 @@ def test_shares_of_the_room() -> None:
 @pytest.mark.parametrize(("seconds", "text"), [(0.0123, "12 ms"), (0.42, "0.42 s"), (9.994, "9.99 s"), (75, "75 s")])
 def test_times(seconds: float, text: str) -> None:
     assert seconds_text(seconds) == text
+
+
+@pytest.mark.parametrize(("rate", "text"), [(0.024, "0.02"), (9.76, "9.8"), (1234.5, "1,234.5")])
+def test_rates(rate: float, text: str) -> None:
+    assert rate_text(rate) == text
 
 
 @pytest.mark.parametrize(

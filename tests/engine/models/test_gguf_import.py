@@ -164,6 +164,7 @@ def test_a_file_in_parts_is_the_whole_file(whole: Path, tmp_path: Path) -> None:
     gguf_files.write(tmp_path / "parts" / "tiny.gguf", said, tensors, most_tensors=20)
     first, second, *_, last = parts = sorted((tmp_path / "parts").iterdir())
     assert [part.name for part in parts] == [f"tiny-{n:05}-of-{len(parts):05}.gguf" for n in range(1, len(parts) + 1)]
+    assert catalog.gguf_parts(second) == parts
     import_gguf(last, tmp_path / "split", "int4", CPU)
     import_gguf(whole, tmp_path / "whole", "int4", CPU)
     for file in (tmp_path / "whole").iterdir():
@@ -174,7 +175,7 @@ def test_a_file_in_parts_is_the_whole_file(whole: Path, tmp_path: Path) -> None:
     with pytest.raises(SafelightError, match=rf"{last.name} is not part {len(parts)} of {len(parts)}\."):
         plan_import(first)
     last.unlink()
-    with pytest.raises(SafelightError, match=rf"there is no file .*{last.name}"):
+    with pytest.raises(SafelightError, match=rf"{last.name} is missing, part {len(parts)} of {len(parts)}"):
         plan_import(first)
 
 

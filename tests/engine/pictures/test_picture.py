@@ -65,6 +65,7 @@ def test_a_turned_photograph_stands_upright(turn: int, format_name: str) -> None
 def test_what_is_not_rgb_becomes_rgb() -> None:
     deep = Image.fromarray(np.array([[0, 255, 256, 65535]], dtype=np.uint16))
     assert shown(deep).tolist() == [[[0] * 3, [0] * 3, [1] * 3, [255] * 3]]
+    assert shown(deep, transparency=256).tolist() == [[[0] * 3, [0] * 3, [255] * 3, [255] * 3]]
     half = Image.new("RGBA", (1, 1), (255, 0, 0, 0))
     half.putpixel((0, 0), (0, 0, 0, 128))
     assert shown(half).tolist() == [[[127] * 3]]

@@ -11,7 +11,7 @@ import openai
 import pytest
 from PIL import Image
 
-from engine.pictures import Picture
+from engine.pictures import Picture, open_picture
 from engine.server import images
 from engine.server.errors import ApiError
 from engine.server.pictures import ServedPictures
@@ -244,3 +244,15 @@ def test_pictures_of_requests_under_way_have_bounds() -> None:
         kept.take(shown[1].data)
     assert refused.value.status == 429
     assert (held.data, other.data) == (shown[0].data, shown[2].data)
+
+
+def test_a_picture_that_two_requests_bring_at_once_is_held_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown, kept, others = picture(9, 9), ServedPictures(), list[Picture]()
+
+    def slowly(data: bytes) -> Picture:
+        monkeypatch.undo()
+        others.append(kept.take(data))
+        return open_picture(data)
+
+    monkeypatch.setattr("engine.server.pictures.open_picture", slowly)
+    assert kept.take(shown.data) is others[0]

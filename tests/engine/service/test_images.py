@@ -11,14 +11,25 @@ import pytest
 
 from engine import SKILLS, Event, Fork, GenerationConfig, GenerationFinished, Mark, PrefillFinished, SafelightError
 from engine.decoding.protocols import ReadImages
+from engine.events import SlotsRead
 from engine.models.vision.reader import ImageReader
-from engine.service import InfluenceRequest, LoadRequest, LocalBackend, PassWanted, RunRequest, run_alone
+from engine.service import (
+    InfluenceRequest,
+    LoadRequest,
+    LocalBackend,
+    PassWanted,
+    RunRequest,
+    Scheduler,
+    decision_requests,
+    run_alone,
+)
 from engine.service.description import count_tokens, describe, prompt_ids
 from engine.tasks.decisions.questions import Decision, YesNo
 from engine.trace import Trace
 from engine.trace.identity import identify_model
 from tests.engine.seeing import message, picture, seeing
 from tests.engine.service.test_local import ended, events, loaded, trace_of
+from tests.engine.service.test_scheduler import Ear
 from tests.engine.tiny import VISION
 
 QUICK = GenerationConfig(max_new_tokens=20, max_denoising_steps=2, eos_token_ids=(8,), image_tokens=70)
@@ -143,6 +154,27 @@ def test_a_decision_has_its_pictures_before_the_state(backend: LocalBackend) -> 
     assert reused(found)[1] > count_tokens(backend._require_model(), [{**said, "images": []}])
 
 
+def test_a_picture_may_be_all_that_is_decided_about(backend: LocalBackend) -> None:
+    model = backend._require_model()
+    described = describe(model, LoadRequest("x", "X"), identify_model(model, "x", "X"), backend.capabilities)
+    questions = (YesNo("Is it red?"), YesNo("Is it high?"))
+    found = []
+    for shown in (TALL, WIDE):
+        for is_joint in (False, True):
+            for request in decision_requests(described, "", questions, is_joint=is_joint, pictures=(shown,)):
+                assert request.decision is not None
+                trace, events_of_it = run(backend, request)
+                (said,) = trace.header.messages
+                assert said["content"].startswith("\n\nQuestion")
+                found += [event.logprobs[0].tolist() for event in events_of_it if isinstance(event, SlotsRead)]
+    assert len(set(map(str, found))) == len(found) == 6
+    canvas = tuple(trace.committed[0].tokens.tolist())
+    measured = backend.measure(InfluenceRequest(trace, 0, canvas, 2, 30, 1.0))
+    assert measured.message == ""
+    with pytest.raises(SafelightError, match="give a text or an image"):
+        decision_requests(described, " ", questions)
+
+
 def test_what_does_not_fit_or_cannot_be_seen_is_said(tmp_path: Path) -> None:
     small = LocalBackend()
     loaded(small, str(seeing(tmp_path, canvas_length=16, max_position_embeddings=100)))
@@ -169,3 +201,21 @@ def test_a_tower_that_fails_ends_the_run_in_words(backend: LocalBackend, monkeyp
 
     monkeypatch.setattr(ImageReader, "reading", fails)
     assert ended(backend, chat(message("a", TALL))).message
+
+
+def test_a_tower_that_fails_beside_another_run_ends_its_own_alone(
+    backend: LocalBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged(*_: Any) -> Any:
+        raise SafelightError("the picture is damaged")
+
+    monkeypatch.setattr("engine.models.vision.reader.patches", damaged)
+    sent = dataclasses.replace(chat(), messages=(message("a", new := picture(8, 8, 7)),), pictures=(new,))
+    asked = [(sent, Ear()), (chat({"role": "user", "content": "a"}), Ear())]
+    scheduler = Scheduler(backend)
+    with scheduler._changed:  # both before the first begins
+        for request, ear in asked:
+            scheduler.run(request, ear)
+    assert [ear.has_ended.wait(20) for _, ear in asked] == [True, True]
+    assert [ear.end.message for _, ear in asked] == ["the picture is damaged", ""]
+    assert scheduler.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +27,8 @@ from engine.service import (
     Scheduler,
     run_alone,
 )
+from engine.text.message import message_of
+from tests.engine.seeing import picture, seeing
 from tests.engine.service.test_local import plain
 from tests.engine.service.test_scheduler import Ear, Worded, within
 from tests.fake_engine import FakeEngine
@@ -219,3 +222,25 @@ def test_loading_and_closing_end_a_race() -> None:
             scheduler.load(LoadRequest("other", "Other"), Ear())
             assert race.cancel.is_set() or ear.has_ended.wait(10)
         assert scheduler.close()
+
+
+def test_lanes_that_see_race_on_a_picture_and_the_others_say_why_not(tmp_path: Path) -> None:
+    seer = str(seeing(tmp_path / "seer", canvas_length=16))
+    backend, shown, heard = LocalBackend(), picture(9, 40, 1), list[Any]()
+    model = loaded(backend, seer)
+    quick = {"max_new_tokens": 16, "max_denoising_steps": 2, "image_tokens": 70}
+    more = {**quick, "image_tokens": 140}
+    lanes = Lane(seer, "Seer", quick), Lane(SKILLS, "Skills", quick), Lane(seer, "Seer", more)
+    request = RaceRequest((message_of("what?", [shown]),), lanes, 3, keep=False, pictures=(shown,))
+    racing = Racing(backend)
+    racing.run(request, model, lambda _: None)
+    backend._caches.clear()
+    racing.run(request, model, heard.append)
+    ends = {reply.run_id: reply.message for reply in heard if isinstance(reply, RunEnded)}
+    assert [ends[lane.run_id] for lane in lanes] == ["", "Skills reads text alone: it cannot race here.", ""]
+    for lane in (lanes[0], lanes[2]):
+        backend._caches.clear()
+        config = model.defaults.replace(**lane.changes)
+        alone = RunRequest("chat", request.messages, config, 3, keep=False, pictures=(shown,))
+        found = [plain(reply.event) for reply in run_alone(backend, alone) if isinstance(reply, RunAdvanced)]
+        assert events(heard, lane.run_id) == found

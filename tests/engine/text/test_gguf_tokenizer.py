@@ -93,6 +93,12 @@ def test_it_is_the_tokenizer_that_was_written(kind: str, tmp_path: Path) -> None
     assert ChatTemplate.from_folder(folder).render(messages) == ChatTemplate.from_folder(source).render(messages)  # type: ignore[arg-type]
 
 
+def test_what_could_not_be_read_back_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.text.gguf_tokenizer.FILE_BYTES", 1_000)
+    with pytest.raises(SafelightError, match="a tokenizer of more than 1,000 bytes"):
+        tokenizer_files(tokenizer_values(gemma_like(tmp_path / "gemma")))
+
+
 def test_merges_are_made_from_scores_as_transformers_makes_them() -> None:
     words = ["a", "b", "c", "ab", "bc", "abc", "aa", "aab", "cab", "<x>", "x", "<x"]
     vocabulary = {word: index for index, word in enumerate(words)}

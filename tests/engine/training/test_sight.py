@@ -17,11 +17,11 @@ from engine.models.vision.preprocess import patches
 from engine.models.vision.tower import VisionTower
 from engine.tasks import drawings
 from engine.training import sight
-from engine.training.data.drawings import (
+from engine.training.data.drawings import DrawingSource
+from engine.training.data.pictures import (
     PATCHES,
     QUESTIONS,
     VALUES,
-    DrawingSource,
     PicturePool,
     PictureRows,
     cut,

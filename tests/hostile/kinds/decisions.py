@@ -5,18 +5,22 @@ from __future__ import annotations
 import csv
 import io
 import json
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
 
+from engine import SafelightError
 from engine.tasks.decisions.answers import TypedAnswer
 from engine.tasks.decisions.question_file import question_file_from_json, read_question_file
 from engine.tasks.decisions.questions import Question
 from engine.tasks.decisions.results import result_columns, write_results
 from engine.tasks.decisions.table import labels_of, read_table, states_of
+from tests.engine.seeing import picture
 from tests.hostile import mutate
 from tests.hostile.kind import Attempt, Kind
 
+PICTURE = picture(7, 5).data
 QUESTIONS: dict[str, Any] = {
     "instructions": "Be strict.",
     "joint": True,
@@ -58,13 +62,18 @@ def _table(random: Random, folder: Path) -> Attempt:
         case _:
             data = text.encode(random.choice(("utf-8-sig", "utf-16", "utf-8")), "replace")
     path.write_bytes(data)
-    wanted = random.choice(STATES)
+    wanted, shown = random.choice(STATES), random.choice((None, None, "text", "urgent"))
+    for name in ("a", "yes", "é"):
+        (folder / name).write_bytes(PICTURE if random.random() < 0.5 else mutate.damaged(random, PICTURE))
     questions = _questions()
 
     def attempt() -> None:
         table = read_table(path)
-        states = states_of(table, wanted)
-        assert all(state.strip() for state in states)
+        states = states_of(table, wanted, shown)
+        assert all(state.text.strip() or state.picture for state in states)
+        for state in states[:20]:
+            with suppress(SafelightError):
+                assert len(state.pictures()) == bool(state.picture)
         labels_of(table, questions[0])
         columns = result_columns(table, questions, is_repeated=False)
         answers = tuple(TypedAnswer(one, (1.0, *[0.0] * (len(one.options) - 1)), 1.0) for one in questions)

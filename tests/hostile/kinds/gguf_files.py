@@ -28,6 +28,30 @@ def _whole() -> tuple[bytes, int]:
         return file.read_bytes(), begin
 
 
+@cache
+def _parts() -> dict[str, bytes]:
+    """A sound model in parts, by the names of its files."""
+    from engine import catalog
+    from tests.engine import gguf_files
+
+    made, tokenizer = gguf_files.model(), catalog.resolve(catalog.SKILLS)
+    said = gguf_files.values(made.config) | gguf_files.tokenizer_values(tokenizer)
+    with tempfile.TemporaryDirectory() as place:
+        gguf_files.write(Path(place) / "a.gguf", said, gguf_files.weights(made, gguf_files.q8_0), most_tensors=20)
+        return {path.name: path.read_bytes() for path in sorted(Path(place).iterdir())}
+
+
+def _lay_parts(random: Random, folder: Path) -> Path:
+    """Parts of which some are damaged, missing, or another in their place; returns one of them."""
+    parts = _parts()
+    for name in parts:
+        data = parts[random.choice((name, name, name, random.choice(list(parts))))]
+        (folder / name).write_bytes(mutate.damaged(random, data) if random.random() < 0.3 else data)
+    if random.random() < 0.2:
+        (folder / random.choice(list(parts))).unlink()
+    return folder / random.choice(list(parts))
+
+
 def _changed(random: Random, data: bytes, begin: int) -> bytes:
     made = bytearray(data)
     match random.randrange(6):
@@ -56,7 +80,9 @@ def _make(random: Random, folder: Path) -> Attempt:
     from engine.models.gguf_import import import_gguf, plan_import
 
     file = folder / "a.gguf"
-    if random.randrange(20):
+    if random.random() < 0.2:
+        file = _lay_parts(random, folder)
+    elif random.randrange(20):
         file.write_bytes(_changed(random, *_whole()))
     else:
         make: Any = random.choice((os.mkfifo, os.mkdir, lambda place: os.symlink("/dev/zero", place)))
@@ -71,6 +97,7 @@ def _make(random: Random, folder: Path) -> Attempt:
 
 def _prepare() -> None:
     _whole()
+    _parts()
 
 
 KINDS = (Kind("gguf-files", _make, prepare=_prepare),)

@@ -63,8 +63,10 @@ def _safelight() -> tuple[LoadedModel, bytes, bytes]:
 
 
 def _listing(owner: str) -> dict[str, Any]:
-    entry = {"id": "m", "object": "model", "created": 1, "owned_by": owner, "max_model_len": 4096}
-    return {"object": "list", "data": [entry, {**entry, "id": "other"}]}
+    able = {"capabilities": {"vision": True}, "architecture": {"input_modalities": ["text", "image"]}}
+    entry = {"id": "m", "object": "model", "created": 1, "owned_by": owner, "max_model_len": 4096, **able}
+    beside = [{"name": "m", "capabilities": ["completion"]}]
+    return {"object": "list", "data": [entry, {**entry, "id": "other"}], "models": beside}
 
 
 # --- what this one says ---------------------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ def test_who_sees_is_taken_from_the_list_of_models(listed: dict[str, Any], sees:
         backend = loaded(server)
         assert backend.capabilities.images is (sees is not False)
         if sees is False:
-            assert "reads text alone" in ask(backend, asking(RED)).ended.message
+            assert "cannot see images" in ask(backend, asking(RED)).ended.message
             assert bodies(server) == []
 
 

@@ -1,0 +1,104 @@
+"""The answer of a model on another machine, for ``safelight generate``. Knows no torch."""
+
+from __future__ import annotations
+
+import argparse
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from app.cli import options, running, terminal
+from app.cli.loading import remote_backend
+from app.cli.stopping import stopping
+from app.cli.watch import watcher
+from engine import Event, GenerationConfig, SafelightError
+from engine.pictures import Picture
+from engine.service import (
+    Backend,
+    LoadedModel,
+    LoadFailed,
+    LoadReply,
+    LoadRequest,
+    ModelLoaded,
+    RunAdvanced,
+    RunEnded,
+    RunRequest,
+    RunStarted,
+    run_alone,
+)
+from engine.text.message import message_of
+from engine.text.output_format import OutputFormat
+
+
+@dataclass(frozen=True)
+class AnsweredPrompt:
+    """An outcome with what is told of the model that came to it."""
+
+    outcome: running.Outcome
+    config: GenerationConfig
+    own_decoder: str  # empty where a server does not say
+    load_seconds: float
+    image_sizes: list[int]  # soft tokens of each picture, none where a server does not say
+    names: dict[str, str]
+    device: str
+
+
+def remotely(
+    args: argparse.Namespace,
+    prompt: str,
+    pictures: tuple[Picture, ...],
+    changes: dict[str, int | float | str],
+    wanted: OutputFormat | None,
+) -> AnsweredPrompt:
+    """
+    Raises:
+        SafelightError: the server cannot be asked, or does not answer it.
+    """
+    if args.adapter is not None:
+        raise SafelightError("adapters are put on by the server itself; leave out --adapter")
+    backend, trace = remote_backend(), None
+
+    def events() -> Iterator[Event]:
+        nonlocal trace
+        for reply in run_alone(backend, request):
+            match reply:
+                case RunStarted(trace=begun):
+                    trace = begun
+                case RunAdvanced(event=event):
+                    yield event
+                case RunEnded(message=message) if message:
+                    raise SafelightError(str(message).rstrip("."))
+
+    with stopping() as stop:
+        model = _load(backend, args.model or args.window_model, stop)
+        if args.watch and not model.capabilities.steps:
+            raise SafelightError(
+                "this server answers with text alone, and there is no canvas to watch; leave out --watch"
+            )
+        config, cost = options.settings(model.defaults, changes), model.image_cost
+        messages, seed = (message_of(prompt, pictures),), running.seed(args)
+        request = RunRequest("chat", messages, config, seed, output_format=wanted, pictures=pictures, cancel=stop)
+        with watcher(args, model, config) as watch:
+            outcome = running.follow(events(), config, watch)
+        outcome.stopped = stop.is_set()
+    outcome.text = "" if trace is None else trace.text
+    sizes = [] if cost is None else [cost.soft_tokens(one.width, one.height, config.image_tokens) for one in pictures]
+    names = {"model": model.name} | ({"adapter": model.adapter} if model.adapter else {})
+    own = next(iter(model.decoders), "")
+    return AnsweredPrompt(outcome, config, own, model.load_seconds, sizes, names, str(model.device_reason))
+
+
+def _load(backend: Backend, address: str, stop: threading.Event) -> LoadedModel:
+    """
+    Raises:
+        SafelightError: the server has no such model, or cannot be asked. KeyboardInterrupt: it was stopped.
+    """
+    found: list[LoadReply] = []
+    with terminal.note(f"Asking {address} …"):
+        backend.load(LoadRequest(address, "", cancel=stop), found.append)
+    match found[-1:]:
+        case [ModelLoaded(model=model)]:
+            return model
+        case [LoadFailed(message=message)]:
+            raise SafelightError(str(message).rstrip("."))
+    raise KeyboardInterrupt

@@ -1,0 +1,52 @@
+"""Pictures that something shows, in small in a row; each opens in a window of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from app.design.controls import FlowLayout
+from app.library.pictures import PictureStore
+from app.pictures.source import PictureSource
+from app.pictures.thumb import PictureThumb
+from app.state.chat.attachment import AttachedPicture
+from app.system.i18n import tr
+from engine.pictures import Picture
+
+THUMB_HEIGHT = 72  # pixels at 100 %
+GAP = 8
+
+
+class PictureRow(QWidget):
+    """Hidden without any; ``source`` is where they come from."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.source = PictureSource(PictureStore(None).get)
+        self.thumbs: list[PictureThumb] = []
+        self._host: QWidget | None = None
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self.setAccessibleName(tr("Pictures of the prompt"))
+        self.hide()
+
+    def show_files(self, pictures: Sequence[Picture]) -> None:
+        """Show pictures that are in memory."""
+        by_digest = {picture.digest: picture for picture in pictures}
+        self.source = PictureSource(lambda digest, _width, _height: by_digest.get(digest))
+        self.show_pictures([AttachedPicture("", one.digest, one.width, one.height) for one in pictures])
+
+    def show_pictures(self, pictures: Sequence[AttachedPicture]) -> None:
+        """Show these in place of what was there."""
+        if self._host is not None:
+            self._column.removeWidget(self._host)
+            self._host.hide()
+            self._host.deleteLater()
+        self._host = QWidget()
+        flow = FlowLayout(self._host, GAP)
+        self.thumbs = [PictureThumb(shown, self.source, THUMB_HEIGHT) for shown in pictures]
+        for thumb in self.thumbs:
+            flow.addWidget(thumb)
+        self._column.addWidget(self._host)
+        self.setVisible(bool(self.thumbs))
