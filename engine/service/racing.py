@@ -99,7 +99,7 @@ class Racing:
         runners = self._runners(request, present, put)
         if request.cancel.is_set():
             return
-        starters: list[tuple[_Runner, RunRequest]] = []
+        starters: list[tuple[Runner, RunRequest]] = []
         for lane, runner in zip(request.lanes, runners, strict=True):
             run = _run_of(request, lane, runner.model)
             if request.pictures and not runner.model.capabilities.images:
