@@ -27,6 +27,7 @@ VERSION = 1
 LARGEST_PICTURES = 56 * 2**20  # bytes of all pictures, which take a third more as text
 LARGEST_FILE = 128 * 2**20  # bytes; parsed, what is not of pictures takes up to ten times as much
 MOST_MESSAGES = 10_000  # that one file may hold: a conversation is read as a whole when it is opened
+MOST_PICTURES = 4_000  # of all messages: each is read as the conversation is opened
 MOST_ATTACHMENTS = 100  # of one message; the composer takes ten
 
 
@@ -110,10 +111,14 @@ def from_json(text: str, name: str = "this file") -> Whole:
     )
     messages: list[StoredMessage] = []
     known: set[int] = set()
+    pictures = 0
     for place, item in enumerate(fields.items("messages", MOST_MESSAGES), start=1):
         message = _message(Fields(item, f"{name}, message {place}"), known)
         known.add(message.id)
         messages.append(message)
+        pictures += len(message.pictures)
+    if pictures > MOST_PICTURES:
+        raise fields.wrong("messages", f"show more than {MOST_PICTURES:,} pictures, the most that are read")
     return Whole(summary, tuple(messages), _pictures(raw.get("pictures", {}), messages, fields))
 
 

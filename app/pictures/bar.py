@@ -124,7 +124,14 @@ class PictureBar(ChipBar):
             chip.show_cost(cost)
 
     def set_pictures(self, pictures: Sequence[AttachedPicture]) -> None:
-        """Show these in place of what was there."""
+        """Show these in place of what was there, and of what is still being read."""
+        if self.is_reading:
+            self._waiting.clear()
+            self._reading.drop()
+            self.refused.emit([])
+        self._show(pictures)
+
+    def _show(self, pictures: Sequence[AttachedPicture]) -> None:
         if tuple(pictures) == self.pictures:
             return
         self.chips = [PictureChip(shown, self._source) for shown in pictures]
@@ -171,7 +178,7 @@ class PictureBar(ChipBar):
             else:
                 self._held.append(picture)
                 shown.append(AttachedPicture(name, picture.digest, picture.width, picture.height))
-        self.set_pictures(shown)
+        self._show(shown)
         self.refused.emit(problems)
         if self._waiting:
             self._read()
@@ -179,7 +186,7 @@ class PictureBar(ChipBar):
     def _drop(self, place: int) -> None:
         left = list(self.pictures)
         del left[place]
-        self.set_pictures(left)
+        self._show(left)
 
 
 def _too_many() -> str:

@@ -17,7 +17,7 @@ from app.state.decisions.sheet import MOST_READS_AGAIN, QuestionSheet
 from app.system.i18n import tr
 from engine.tasks.decisions.calibration import COLDEST, HOTTEST
 
-LEAST_STATE = 96  # pixels at 100 %
+LEAST_STATE = 136  # pixels at 100 %, of the field with its frame; the style sheet has its say on a field alone
 BOX = 88
 
 
@@ -35,9 +35,9 @@ class StateColumn(QWidget):
         self.examples.setAccessibleName(tr("Examples"))
         self.examples.setPlaceholderText(tr("Examples"))
         self.state = _text(tr("State"), tr("The text that the questions are about: a message, a report, facts."))
-        self.state.setMinimumHeight(px(LEAST_STATE))
         self.state.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)  # as high as there is room
         self.frame = PictureFrame(self.state)
+        self.frame.setMinimumHeight(px(LEAST_STATE))
         self.instruct = button(tr("Instructions"), tr("Show or hide the instructions"))
         self.instruct.setCheckable(True)
         self.instructions = _text(tr("Instructions"), tr("What the model is told before the state (optional)."))

@@ -202,8 +202,10 @@ class DecisionTable(QWidget):
         )
         if is_other and reason:
             self.pictures.setCurrentIndex(0)
-        elif is_other and self._table is not None and _first(PICTURE_COLUMNS, self._table.columns):
-            self._choose_columns(self._table)
+        elif is_other and self._table is not None:
+            named = _first(PICTURE_COLUMNS, self._table.columns)
+            self.pictures.setCurrentIndex(max(0, self.pictures.findData(named)))
+            self._choose_pictures()
 
     def show_asked(self, text: str) -> None:
         """What will be asked about each row."""

@@ -92,6 +92,26 @@ def test_files_are_told_apart_and_what_is_no_picture_is_named(composer: Composer
     assert "1 more file" in composer.hint.text()
 
 
+def test_what_is_still_being_read_does_not_join_what_replaces_it(
+    composer: Composer, red: str, tmp_path: Path, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, go_on = bar.read_picture, threading.Event()
+
+    def slowly(source: bar.Pasted) -> tuple[str, Picture]:
+        assert source != red or go_on.wait(20)
+        return read(source)
+
+    monkeypatch.setattr(bar, "read_picture", slowly)
+    (tmp_path / "blue.png").write_bytes(BLUE.data)
+    composer.accept_files([red])
+    composer.clear()
+    assert "Reading" not in composer.hint.text()
+    composer.accept_files([str(tmp_path / "blue.png")])
+    go_on.set()
+    qtbot.waitUntil(lambda: not composer.pictures.is_reading)
+    assert [shown.name for shown in composer.pictures.pictures] == ["blue.png"]
+
+
 def test_a_picture_is_pasted_and_removed(composer: Composer, qtbot: QtBot) -> None:
     data = QMimeData()
     data.setImageData(QImage(8, 4, QImage.Format.Format_RGB32))

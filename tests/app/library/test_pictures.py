@@ -175,6 +175,14 @@ def test_a_damaged_export_is_refused_in_words(library: Library, damage: Callable
         from_json(json.dumps(raw))
 
 
+def test_more_pictures_than_a_window_can_open_are_refused(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    id, _ = asked(library, RED, BLUE)
+    text = to_json(library.whole(id))
+    monkeypatch.setattr("app.library.transfer.MOST_PICTURES", 1)
+    with pytest.raises(SafelightError, match="show more than 1 pictures"):
+        from_json(text)
+
+
 def test_a_library_in_memory_has_its_pictures_there() -> None:
     library = Library.in_memory()
     id, _ = asked(library, RED)
