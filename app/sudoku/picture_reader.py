@@ -72,9 +72,10 @@ class PictureReader(QObject):
                 if len(rows) < 9:
                     self._tell(tr("Reading row {row} of 9", row=len(rows) + 1))
             case BoardEnded(board_id, board, message, details) if asked is not None and asked.board_id == board_id:
+                problem = tr(message) if message else ""
                 if details:
-                    self._context.say(tr(message), details)
-                self._end(board, tr(message))
+                    self._context.say(problem, details)
+                self._end(board, problem)
 
     def _tell(self, progress: str) -> None:
         self.progress = progress
