@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from engine.errors import SafelightError, Sentence
 from engine.tasks import sudoku
 
-DOUBT = 0.95
-"""Cells read with less probability are in doubt: four of a held-out picture, and with them 30 of 34 misread cells."""
+DOUBT = 0.98
+"""Cells read with less probability are in doubt: three of a held-out picture, and with them 4 of 5 misread cells."""
 MOST_DOUBTS = 40
 """A picture with more of them has no grid that the model could read."""
 

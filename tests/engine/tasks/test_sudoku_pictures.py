@@ -35,7 +35,7 @@ def test_rows_make_a_board_with_its_doubts() -> None:
     board = sudoku_pictures.random_board(random.Random(0))
     answers = [sudoku_pictures.row_of(f" {sudoku_pictures.answer(board, row)}\n", row + 1) for row in range(9)]
     assert len(sudoku_pictures.ROW_QUESTIONS) == 9
-    rows = [ReadRow(answer.replace(".", "0"), (0.95,) * 8 + (0.5,)) for answer in answers]
+    rows = [ReadRow(answer.replace(".", "0"), (0.99,) * 8 + (0.5,)) for answer in answers]
     read = ReadBoard.of(rows).checked()
     assert (read.cells, read.doubts) == (board, tuple(range(8, 81, 9)))
     assert ReadBoard.of(rows[:2]).cells == board[:18].ljust(81, "0")
