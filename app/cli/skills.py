@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import random
 
-from app.cli import options, running, skills_decisions, skills_drawings, terminal
+from app.cli import options, running, skills_decisions, skills_drawings, skills_sudoku, terminal
 from app.cli.skill_score import SkillScore, show
 from engine import DECIDER, SIGHT, SKILLS, SafelightError
+from engine.config import IMAGE_TOKENS
 from engine.tasks import skills
 
 EPILOG = """\
@@ -19,6 +20,8 @@ examples:
   safelight skills --json > skills.json
   safelight skills --decisions --count 400
   safelight skills --drawings --count 100
+  safelight skills --drawings --proportions --image-tokens 140
+  safelight skills --sudoku-pictures --count 20
   safelight skills --drawings --decisions --count 400
 """
 
@@ -51,6 +54,22 @@ def add(commands: options.Commands) -> None:
         action="store_true",
         help=f"score questions about drawings instead, N of each kind (default model: {SIGHT})",
     )
+    parser.add_argument(
+        "--proportions",
+        action="store_true",
+        help="with --drawings: of all proportions from 1 : 3 to 3 : 1 in place of squares",
+    )
+    parser.add_argument(
+        "--image-tokens",
+        type=int,
+        choices=IMAGE_TOKENS,
+        help="with --drawings: the most tokens a drawing may take (default: the model's)",
+    )
+    parser.add_argument(
+        "--sudoku-pictures",
+        action="store_true",
+        help=f"score the reading of N photographed Sudokus instead (default model: {SIGHT})",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     options.add_model(parser, SKILLS)
     options.add_decoding(parser)
@@ -59,6 +78,12 @@ def add(commands: options.Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if (args.proportions or args.image_tokens) and (args.decisions or not args.drawings):
+        raise SafelightError("--proportions and --image-tokens go with --drawings alone")
+    if args.sudoku_pictures:
+        if args.only or args.drawings or args.decisions:
+            raise SafelightError("--sudoku-pictures goes by itself; leave out --only, --drawings and --decisions")
+        return skills_sudoku.run(args)
     if args.decisions:
         if args.only or options.sampler_changes(args):
             raise SafelightError("a decision is read in one step; leave out --only and the sampler's options")

@@ -27,6 +27,8 @@ def run(args: argparse.Namespace) -> int:
     changes = options.sampler_changes(args)
     model, seed = running.load(args, SIGHT), running.seed(args)
     config = options.settings(model.generation_defaults, changes)
+    if args.image_tokens is not None:
+        config = config.replace(image_tokens=args.image_tokens)
     scores: dict[str, SkillScore] = {}
     stopped = False
     for kind in drawings.KINDS:
@@ -34,7 +36,8 @@ def run(args: argparse.Namespace) -> int:
         rng = random.Random(f"{seed} {kind}")
         with terminal.note(f"{kind.capitalize()} ({len(scores)} of {len(drawings.KINDS)}) …"):
             while score.count < args.count and not stopped:
-                example = drawings.sample(rng, "test", 1, kind)
+                proportion = drawings.random_proportion(rng) if args.proportions else 1.0
+                example = drawings.sample(rng, "test", 1, kind, proportion)
                 question = example.asked[0][0]
                 outcome = ask(model, drawings.picture_of(example.scene), question, config, seed)
                 stopped = outcome.stopped

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from engine.errors import SafelightError
 from engine.training.data.corpus import SudokuSource
-from engine.training.data.drawings import PictureRows
+from engine.training.data.pictures import PictureRows
 from engine.training.data.rollout import TrainingBatch
 from engine.training.data.sources import Source, open_source
 from engine.training.data.text_rows import TextRows
@@ -170,8 +170,8 @@ class Producers:
         rows = rows.to(self.device, non_blocking=True)
         if feed.kind == "text":
             return TextRows.unpacked(rows, self.widths[index])
-        if feed.kind in ("drawings", "cells"):
-            return PictureRows.unpacked(rows)
+        if feed.kind in ("drawings", "sudokus", "cells"):
+            return PictureRows.unpacked(rows, feed.budget)
         return unpacked(rows, self.widths[index], feed.is_read)
 
     def set_step(self, step: int) -> None:

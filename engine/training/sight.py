@@ -1,9 +1,10 @@
-"""The passes over drawings with their questions, and the losses of a model that sees.
+"""The passes over pictures with their questions, and the losses of a model that sees.
 
-A picture is read once, its questions and their canvases behind it each by itself. Besides the answers, two losses say
+A picture is read once, its questions and their canvases behind it each by itself. Pictures of several sizes go through
+together, padded to the largest, each at the positions that it would have alone. Besides the answers, two losses say
 early what is wanted: soft tokens tell what is in their cells, by a linear probe that is not part of the model, and the
 last tokens of the prompt tell the first characters of the answer, which the canvas is to look up there. A third one
-says where those tokens are to look: at the cells that decide the question.
+says where those tokens are to look: at the cells that decide the question, and before that at what it is about.
 """
 
 from __future__ import annotations
@@ -14,15 +15,25 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from engine.config import VisionConfig
 from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.models.vision.tower import VisionTower
 from engine.tasks import drawings
-from engine.training.data.drawings import CELLS, LABELS, QUESTIONS, PicturePool, message_start, told_right
+from engine.training.data.pictures import (
+    ANY,
+    LABELS,
+    PATCHES,
+    QUESTIONS,
+    ROW_ENDS,
+    PicturePool,
+    message_start,
+    told_right,
+)
 from engine.training.loss import canvas_loss, cross_entropy
 from engine.training.network import Prefix, RunLayer, attention_at, run_layers
 
-ENDS = 5  # the last tokens of a prompt: the end of the question and the turn marks
 ASKED, LOOKING, LOOKED = (-3, -2), (-2, -1), 0.3  # as of decisions
+FOUND = 1.0  # the weight of looking at what decides
+THINGS = 2  # the weight of what is in a cell, by that of its colour and the rest
 FINDS_FIRST, FINDS = -4, -3  # layers in which the ends are to look at the cells that decide
 
 
@@ -31,11 +42,19 @@ def probe(model: DiffusionGemma) -> nn.Linear:
     return nn.Linear(model.config.hidden_size, sum(LABELS), bias=False)
 
 
-def cut(pixels: Tensor, config: VisionConfig) -> Tensor:
-    """Square pictures (B, pixels) of 0 to 255 to the patches that the tower reads, as ``preprocess.patches`` does."""
-    side, patch = drawings.SIDE, config.patch_size
-    tiles = pixels.view(len(pixels), side // patch, patch, side // patch, patch, 3).swapaxes(2, 3)
-    return tiles.reshape(len(pixels), -1, 3 * patch**2).float() / 255
+def soft_tokens(tower: VisionTower, pixels: Tensor, size: Tensor) -> Tensor:
+    """Pictures of several sizes at once, as ``PictureRows`` has them, to soft tokens (B, cells, H)."""
+    values = pixels.view(len(pixels), -1, 3 * tower.config.patch_size**2)
+    side = tower.config.pooling_kernel_size
+    tile = torch.arange(values.shape[1] // PATCHES, device=size.device)
+    within = torch.cartesian_prod(*[torch.arange(side, device=size.device)] * 2).flip(-1)
+    corner = side * torch.stack([tile % size[:, 1:], (tile // size[:, 1:]).minimum(size[:, :1] - 1)], dim=-1)
+    places = (corner[:, :, None] + within).flatten(1, 2)  # (B, P, 2); behind a picture's own they mean nothing
+    there = (tile < size.prod(dim=1, keepdim=True)).repeat_interleave(PATCHES, dim=1)
+    x, rope = tower.embedded_at(values.float() / 255, places)
+    for block in tower.layers:
+        x = block(x, rope, there[:, None, None])
+    return tower.projected_tiles(x.view(len(x), -1, PATCHES, x.shape[-1]))
 
 
 def sight_loss(
@@ -49,12 +68,13 @@ def sight_loss(
     Returns:
         The loss; logits (B * QUESTIONS, C, V); and what is reported.
     """
-    before, shared, prefix, read = _read(model, soft, pool, run_layer)
+    there, start, shared, prefix, read = _read(model, soft, pool, run_layer)
+    before = there.shape[1]
     count, length = pool.canvas.shape[1], pool.present.sum(dim=1)
     device = pool.canvas.device
-    positions = (before + length)[:, None, None] + torch.arange(count, device=device)  # (N, 1, C)
+    positions = (start + length)[:, None, None] + torch.arange(count, device=device)  # (N, 1, C)
     others = torch.ones_like(pool.present[:, :1])
-    seen = torch.cat([others.expand(-1, before), pool.present, others.expand(-1, count)], dim=1)
+    seen = torch.cat([there, pool.present, others.expand(-1, count)], dim=1)
     mask = seen[:, None, None].expand(-1, 1, count, -1)
     written = list[Tensor]()
     x = model.self_conditioning(model.embed(pool.canvas), model.soft_embedding(pool.soft))
@@ -63,76 +83,101 @@ def sight_loss(
     logits = model.head(hidden)
     loss = canvas_loss(logits, pool.target)
 
-    ends = length[:, None] - ENDS + torch.arange(ENDS, device=device)  # (N, ENDS)
+    number = torch.arange(ROW_ENDS, device=device)
+    told = number < pool.ends  # (N, ROW_ENDS), which of an answer's characters the ends are to tell
+    ends = (length[:, None] - pool.ends + number).minimum(length[:, None] - 1)
     rows = torch.arange(len(ends), device=device)[:, None]
-    wanted = pool.target[:, :ENDS]
+    wanted = pool.target[:, :ROW_ENDS]
     for layer in ASKED:
         asked = model.norm(read[layer][rows, ends])
-        loss = loss + cross_entropy(model, asked.flatten(0, 1), wanted.flatten())
-    known = (model.head(asked.detach()).argmax(dim=-1) == wanted).all(dim=1).float().mean()
+        loss = loss + cross_entropy(model, asked[told], wanted[told])
+    known = ((model.head(asked.detach()).argmax(dim=-1) == wanted) | ~told).all(dim=1).float().mean()
     for layer in LOOKING:
         attended = attention_at(model, layer, written[layer - 1], prefix, positions, mask)
         places = (before + ends)[:, None, :, None].expand(-1, attended.shape[1], -1, -1)
-        found = attended[:, :, :ENDS].gather(3, places)[..., 0]  # (N, heads, ENDS)
-        loss = loss + LOOKED * (math.log(found.shape[1]) - found.logsumexp(dim=1).mean())
-    for layer, bits in ((FINDS_FIRST, [drawings.FIRST] * ENDS), (FINDS, [1 << place for place in range(ENDS)])):
-        attended = _asking(model, layer, read[layer - 1], shared, before)[rows, :, ends]  # (N, ENDS, heads, S)
-        image = attended[..., before - 1 - CELLS**2 : before - 1]
-        deciding = (pool.looked[:, None] & torch.tensor(bits, device=device)[:, None]) > 0  # (N, ENDS, cells)
-        found = image.masked_fill(~deciding[:, :, None], -1e9).logsumexp(dim=(2, 3)) - math.log(image.shape[2])
-        there = deciding.any(dim=-1)
-        loss = loss - LOOKED * (found * there).sum() / there.sum().clamp(min=1)
+        found = attended[:, :, :ROW_ENDS].gather(3, places)[..., 0]  # (N, heads, ROW_ENDS)
+        loss = loss + LOOKED * (math.log(found.shape[1]) - found.logsumexp(dim=1)[told].mean())
+    for layer, bits in ((FINDS_FIRST, torch.full_like(number, drawings.FIRST)), (FINDS, 1 << number)):
+        attended = _asking(model, layer, read[layer - 1], shared, there, start)[
+            rows, :, ends
+        ]  # (N, ROW_ENDS, heads, S)
+        seen = torch.cat([attended[..., before - 1 - soft.shape[1] : before - 1], attended[..., before:]], dim=-1)
+        deciding = (pool.looked[:, None] & bits[:, None]) > 0  # (N, ends, cells and tokens)
+        found = seen.masked_fill(~deciding[:, :, None], -1e9).logsumexp(dim=(2, 3)) - math.log(seen.shape[2])
+        any_there = deciding.any(dim=-1) & told
+        loss = loss - FOUND * (found * any_there).sum() / any_there.sum().clamp(min=1)
     scores = probe(soft)
-    return loss + cell_loss(scores, pool.cells), logits, {"ends": known, "cells": told_right(scores, pool.cells)}
+    loss = loss + cell_loss(scores, pool.cells, pool.size)
+    return loss, logits, {"ends": known, "cells": told_right(scores, pool.cells)}
 
 
 def _read(
     model: DiffusionGemma, soft: Tensor, pool: PicturePool, run_layer: RunLayer
-) -> tuple[int, Prefix, Prefix, list[Tensor]]:
-    """Pictures, then their questions: tokens up to an image's end; keys and values up to there, and of all; what layers
-    give on questions."""
+) -> tuple[Tensor, Tensor, Prefix, Prefix, list[Tensor]]:
+    """Pictures, then their questions.
+
+    Returns:
+        For each question: which tokens there are up to its image's end (N, before), and the position behind it (N,);
+        keys and values up to there, and of all; and what layers give on questions.
+    """
     vision = model.config.vision
     assert vision is not None
-    start = torch.tensor([*message_start(), vision.begin_token_id], device=soft.device)
+    first = torch.tensor([*message_start(), vision.begin_token_id], device=soft.device)
     end = torch.tensor([vision.end_token_id], device=soft.device)
-    around = [model.embed(ids).expand(len(soft), -1, -1) for ids in (start, end)]
+    around = [model.embed(ids).expand(len(soft), -1, -1) for ids in (first, end)]
     x = torch.cat([around[0], soft, around[1]], dim=1)
     before, length = x.shape[1], pool.ids.shape[1]
     assert before + length + pool.canvas.shape[1] <= model.config.sliding_window  # then all layers see the same
-    place = torch.arange(before + length, device=soft.device)
-    image = (place >= len(start)) & (place < before - 1)
-    causal = place[None, :] <= place[:, None]
-    mask = causal | (image[None, :] & image[:, None])
+    place = torch.arange(before, device=soft.device)
+    count = len(first) + pool.size.prod(dim=1)  # tokens before an image's end
+    there = (place < count[:, None]) | (place == before - 1)  # (B, before)
+    positions = torch.where(place == before - 1, count[:, None], place)[:, None]
+    image = (place >= len(first)) & (place < before - 1)
+    causal = place <= place[:, None]
+    itself = torch.eye(before, dtype=torch.bool, device=soft.device)  # so that no softmax runs over nothing
+    mask = (causal | (image & image[:, None])) & there[:, None] | itself
 
-    def masks(first: int, last: int) -> dict[str, Tensor | None]:
-        return {layer.kind: mask[first:last, :last] for layer in model.config.layers}
+    def masks(seen: Tensor) -> dict[str, Tensor | None]:
+        return {layer.kind: seen for layer in model.config.layers}
 
     empty = [None] * len(model.layers)
-    _, pictures = run_layers(model, x, place[:before], masks(0, before), empty, before, False, run_layer)
+    _, pictures = run_layers(model, x, positions, masks(mask[:, None]), empty, before, False, run_layer)
     shared = [
         (keys.repeat_interleave(QUESTIONS, 0), values.repeat_interleave(QUESTIONS, 0)) for keys, values in pictures
     ]
+    there, start = there.repeat_interleave(QUESTIONS, 0), (count + 1).repeat_interleave(QUESTIONS, 0)
     read = list[Tensor]()
-    x = model.embed(pool.ids)
-    _, own = run_layers(model, x, place[before:], masks(before, len(place)), shared, length, False, run_layer, read)
+    positions, seen = _behind(there, start, length)
+    _, own = run_layers(model, model.embed(pool.ids), positions, masks(seen), shared, length, False, run_layer, read)
     both = [
         (torch.cat([keys, more_keys], dim=2), torch.cat([values, more_values], dim=2))
         for (keys, values), (more_keys, more_values) in zip(shared, own, strict=True)
     ]
-    return before, shared, both, read
+    return there, start, shared, both, read
 
 
-def _asking(model: DiffusionGemma, layer: int, x: Tensor, shared: Prefix, before: int) -> Tensor:
+def _asking(model: DiffusionGemma, layer: int, x: Tensor, shared: Prefix, there: Tensor, start: Tensor) -> Tensor:
     """How much the questions' tokens attend to what: log-probabilities (N, heads, LENGTH, before + LENGTH)."""
-    place = torch.arange(before + x.shape[1], device=x.device)
-    return attention_at(model, layer, x, shared, place[before:], place[None, :] <= place[before:, None])
+    return attention_at(model, layer, x, shared, *_behind(there, start, x.shape[1]))
 
 
-def cell_loss(scores: Tensor, cells: Tensor) -> Tensor:
-    """Cross entropy of a probe's scores (B, cells, sum(LABELS))."""
-    labels = cells.view(len(cells), CELLS**2, len(LABELS)).long()
+def _behind(there: Tensor, start: Tensor, length: int) -> tuple[Tensor, Tensor]:
+    """Positions (N, 1, LENGTH) of questions, and what they see, (N, 1, LENGTH, before + LENGTH)."""
+    place = torch.arange(length, device=start.device)
+    own = (place <= place[:, None]).expand(len(there), -1, -1)
+    seen = torch.cat([there[:, None].expand(-1, length, -1), own], dim=2)
+    return (start[:, None] + place)[:, None], seen[:, None]
+
+
+def cell_loss(scores: Tensor, cells: Tensor, size: Tensor) -> Tensor:
+    """Cross entropy of a probe's scores (B, cells, sum(LABELS)) on cells that pictures of such sizes have."""
+    labels = cells.view(*scores.shape[:2], len(LABELS)).long()
+    there = torch.arange(scores.shape[1], device=size.device) < size.prod(dim=1, keepdim=True)
+    labels = labels.masked_fill(~there[..., None] | (labels == ANY), -100)  # is left out
     parts = torch.split(scores.float(), list(LABELS), dim=-1)
-    return sum(
-        (F.cross_entropy(part.flatten(0, 1), labels[..., place].flatten()) for place, part in enumerate(parts)),
-        start=scores.new_zeros(()),
-    )
+    loss = scores.new_zeros((), dtype=torch.float32)
+    for place, part in enumerate(parts):
+        wanted = labels[..., place].flatten()
+        surprise = F.cross_entropy(part.flatten(0, 1), wanted, reduction="sum")
+        loss = loss + (THINGS if place == 0 else 1) * surprise / (wanted >= 0).sum().clamp(min=1)
+    return loss

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from engine.models.vision.tower import VisionTower
-from engine.training.data.drawings import PicturePool, PictureReads
+from engine.training.data.pictures import PicturePool, PictureReads
 from engine.training.loop import initialise_matrices
 from engine.training.recipes.embedded import Recipe
 from engine.training.recipes.recipe import Feed
-from engine.training.sight import cell_loss, cut, probe, sight_loss
+from engine.training.sight import cell_loss, probe, sight_loss, soft_tokens
 from engine.training.trainer import AnyPool, Trainer
 
 
@@ -36,9 +36,8 @@ class SightTrainer(Trainer):
     def _take_parameters(self, generator: torch.Generator) -> None:
         tower = self.model.vision
         assert isinstance(tower, VisionTower)
-        self.tower: Callable[[Tensor, int, int], Tensor] = (
-            torch.compile(tower, dynamic=False) if self.compiled else tower
-        )
+        look = torch.compile(soft_tokens, dynamic=False) if self.compiled else soft_tokens
+        self.look: Callable[[Tensor, Tensor], Tensor] = partial(look, tower)
         self.probe = probe(self.model)
         initialise_matrices(self.probe, generator)
         self.probe.to(self.device)
@@ -49,20 +48,28 @@ class SightTrainer(Trainer):
     def _loss(self, pool: AnyPool) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         if not isinstance(pool, PicturePool | PictureReads):
             return super()._loss(pool)
-        vision = self.model.config.vision
-        assert vision is not None
-        patches = cut(pool.pixels, vision)
-        side = int(patches.shape[1] ** 0.5)
-        soft = self.tower(patches, side, side)
+        soft = self.look(pool.pixels, pool.size)
         if isinstance(pool, PicturePool):
             return sight_loss(self.model, self.probe, soft, pool, self.run_layer)
         scores = self.probe(soft)
-        return cell_loss(scores, pool.cells), scores, {}
+        return cell_loss(scores, pool.cells, pool.size), scores, {}
+
+    def _add_gradient(self, loss: Tensor) -> None:
+        """Of a norm of at most 1 for each pool: what is new is far louder than what is to be kept."""
+        params = list(self.named.values())
+        others = [param.grad for param in params]
+        for param in params:
+            param.grad = None
+        super()._add_gradient(loss)
+        torch.nn.utils.clip_grad_norm_([param for param in params if param.grad is not None], 1.0)
+        for param, other in zip(params, others, strict=True):
+            if other is not None:
+                param.grad = other if param.grad is None else param.grad + other
 
     def _pool(self, index: int, feed: Feed) -> AnyPool:
         draw = partial(self.rows.draw, index)
         if feed.kind == "cells":
             return PictureReads(draw, feed.rows)
-        if feed.kind == "drawings":
+        if feed.kind in ("drawings", "sudokus"):
             return PicturePool(draw, feed.rows, self.model.config.vocab_size, self.generator, self.ahead)
         return super()._pool(index, feed)

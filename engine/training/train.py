@@ -12,7 +12,8 @@ Decisions go on from the skills; two hours of one core take them to nine of ten 
     python -m engine.training.train decisions --out runs/decisions --device cpu --compile --threads 1 \
         --start assets/models/safelight-skills
 
-So does a model that sees; its tower begins anew. Pictures of shapes and numbers, four questions about each:
+So does a model that sees; its tower begins anew. Pictures of shapes, numbers and Sudokus, four questions about each. It
+may begin with its own weights, too:
 
     python -m engine.training.train sight --out runs/sight --device cpu --compile --threads 1 \
         --start assets/models/safelight-skills

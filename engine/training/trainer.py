@@ -15,7 +15,7 @@ from torch import Tensor
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.model import load_model
 from engine.training.data.decisions import Reads, question_ends
-from engine.training.data.drawings import PictureReads
+from engine.training.data.pictures import PictureReads
 from engine.training.data.rollout import Pool
 from engine.training.loop import State, TrainingLoop, has_bf16, initialise_matrices
 from engine.training.loss import canvas_loss, cross_entropy, evidence_loss, lookup_loss, slot_loss
@@ -100,10 +100,15 @@ class Trainer(TrainingLoop):
                 continue
             with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=has_bf16(self.device)):
                 loss, logits, more = self._loss(pool)
-            loss.backward()  # type: ignore[no-untyped-call]
+            self._add_gradient(loss)
             right = pool.advance(logits.detach(), recipe.retire_late if late else recipe.retire_early)
-            found |= {f"loss{index}": loss.detach(), f"right{index}": right} | more
+            found |= {f"loss{index}": loss.detach(), f"right{index}": right}
+            found |= {f"{name}{index}": value for name, value in more.items()}
         return found
+
+    def _add_gradient(self, loss: Tensor) -> None:
+        """Of one pool's loss, on top of those of others."""
+        loss.backward()  # type: ignore[no-untyped-call]
 
     def _loss(self, pool: AnyPool) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         """A pool's loss and logits, and what else is reported."""

@@ -30,10 +30,10 @@ class PatchEmbedder(nn.Module):
         self.position_embedding_table = nn.Parameter(torch.zeros(2, config.position_embedding_size, config.hidden_size))
 
     def forward(self, values: Tensor, places: Tensor) -> Tensor:
-        """Values (B, P, 3 * patch ** 2) from 0 to 1, places (P, 2) of column and row -> (B, P, H)."""
+        """Values (B, P, 3 * patch ** 2) from 0 to 1, places (B or 1, P, 2) of column and row -> (B, P, H)."""
         by_column, by_row = self.position_embedding_table
         x: Tensor = self.input_proj((2 * (values - 0.5)).to(self.position_embedding_table.dtype))
-        added: Tensor = by_column[places[:, 0]] + by_row[places[:, 1]]
+        added: Tensor = by_column[places[..., 0]] + by_row[places[..., 1]]
         return x + added
 
 
@@ -52,8 +52,8 @@ class VisionAttention(nn.Module):
         self.k_norm = RMSNorm(config.head_dim, config.rms_norm_eps)
         self.v_norm = RMSNorm(config.head_dim, config.rms_norm_eps, with_scale=False)
 
-    def forward(self, x: Tensor, rope: tuple[Tensor, Tensor]) -> Tensor:
-        """x (B, P, H); rope two of (P, 2, D/2) -> (B, P, H)."""
+    def forward(self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | None = None) -> Tensor:
+        """x (B, P, H); rope two of (B or 1, 1, P, 2, D/2); mask (B, 1, 1, P), True where seen -> (B, P, H)."""
 
         def heads(projection: nn.Module, norm: nn.Module) -> Tensor:
             normed: Tensor = norm(projection(x).unflatten(-1, (-1, self.head_dim)))
@@ -63,7 +63,7 @@ class VisionAttention(nn.Module):
             return rotate(x.view(*x.shape[:-1], 2, -1), *rope).flatten(-2)
 
         queries, keys = turned(heads(self.q_proj, self.q_norm)), turned(heads(self.k_proj, self.k_norm))
-        mixed = attend(queries, keys, heads(self.v_proj, self.v_norm), None)
+        mixed = attend(queries, keys, heads(self.v_proj, self.v_norm), mask)
         out: Tensor = self.o_proj(mixed.transpose(1, 2).flatten(2))
         return out
 
@@ -80,9 +80,9 @@ class VisionBlock(nn.Module):
         self.pre_feedforward_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.post_feedforward_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
 
-    def forward(self, x: Tensor, rope: tuple[Tensor, Tensor]) -> Tensor:
-        """x (B, P, H); rope as the attention takes it -> (B, P, H)."""
-        x = x + self.post_attention_layernorm(self.self_attn(self.input_layernorm(x), rope))
+    def forward(self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | None = None) -> Tensor:
+        """x (B, P, H); rope and mask as the attention takes them -> (B, P, H)."""
+        x = x + self.post_attention_layernorm(self.self_attn(self.input_layernorm(x), rope, mask))
         out: Tensor = x + self.post_feedforward_layernorm(self.mlp(self.pre_feedforward_layernorm(x)))
         return out
 
@@ -145,24 +145,32 @@ class VisionTower(nn.Module):
                 f"the image is {columns} x {rows} patches; this model knows {most} along a side: use fewer image tokens"
             )
         places = torch.cartesian_prod(torch.arange(rows), torch.arange(columns)).flip(-1).to(values.device)
+        return self.embedded_at(values, places[None], call)
+
+    def embedded_at(self, values: Tensor, places: Tensor, call: Call = plainly) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """As ``embedded``, of patches in any order at places (B or 1, P, 2) of column and row."""
         x = call(self.patch_embedder, values, places)
-        return x, self._rope(places, x.dtype)
+        return x, self._rope(places[:, None], x.dtype)
 
     def projected(self, x: Tensor, rows: int, columns: int, call: Call = plainly) -> Tensor:
         """What comes out of the last layer (B, P, H) -> soft tokens (B, tiles, text_size)."""
-        return call(self.projection, self.projection_norm(self._pooled(x, rows, columns)))
+        side = self.config.pooling_kernel_size
+        tiles = x.view(len(x), rows // side, side, columns // side, side, -1).transpose(2, 3)
+        return self.projected_tiles(tiles.reshape(len(x), -1, side**2, x.shape[-1]), call)
+
+    def projected_tiles(self, x: Tensor, call: Call = plainly) -> Tensor:
+        """As ``projected``, tile by tile: (B, tiles, patches of one, H) -> (B, tiles, text_size)."""
+        return call(self.projection, self.projection_norm(self._pooled(x)))
 
     def _rope(self, places: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Cosines and sines (P, 2, D/2) of columns and rows (P, 2)."""
+        """Cosines and sines (..., P, 2, D/2) of columns and rows (..., P, 2)."""
         half = self.config.head_dim // 2
         exponents = torch.arange(0, half, 2, dtype=torch.float32, device=places.device) / half
         return cos_sin(places, 1.0 / self.config.rope_theta**exponents, dtype)
 
-    def _pooled(self, x: Tensor, rows: int, columns: int) -> Tensor:
-        """The mean of each tile's patches, times sqrt(H) and standardised: (B, P, H) -> (B, tiles, H)."""
-        side = self.config.pooling_kernel_size
-        cut = x.float().view(len(x), rows // side, side, columns // side, side, -1)
-        pooled: Tensor = cut.mean(dim=(2, 4)).flatten(1, 2).to(x.dtype)  # the reference rounds here
+    def _pooled(self, x: Tensor) -> Tensor:
+        """The mean of each tile's patches, times sqrt(H) and standardised: (B, tiles, patches, H) -> (B, tiles, H)."""
+        pooled: Tensor = x.float().mean(dim=2).to(x.dtype)  # the reference rounds here
         wide = pooled.float() * self.config.hidden_size**0.5
         if self.std_bias is not None and self.std_scale is not None:
             bias, scale = (part.to(wide.device).float() for part in (self.std_bias, self.std_scale))

@@ -14,18 +14,17 @@ from typing import Literal
 
 from engine.tasks.decisions import facts
 from engine.tasks.drawings.asking import KINDS, MAX_QUESTION, Asked, ask
-from engine.tasks.drawings.cells import CELL_KINDS, DIGITS, FIRST, cells, deciding_cells
+from engine.tasks.drawings.cells import CELL_KINDS, FIRST, cells, deciding_cells
 from engine.tasks.drawings.deciding import COUNTS, DECIDED_KINDS, as_decision
 from engine.tasks.drawings.drawing import SIDE, draw, picture_of
 from engine.tasks.drawings.rules import solve
-from engine.tasks.drawings.scene import COLOURS, SHAPES, DrawnShape, Number, Scene, random_scene
+from engine.tasks.drawings.scene import COLOURS, SHAPES, DrawnShape, Number, Scene, random_proportion, random_scene
 
 __all__ = [
     "CELL_KINDS",
     "COLOURS",
     "COUNTS",
     "DECIDED_KINDS",
-    "DIGITS",
     "FIRST",
     "HELD_OUT_ONE_IN",
     "KINDS",
@@ -46,6 +45,7 @@ __all__ = [
     "draw",
     "is_held_out",
     "picture_of",
+    "random_proportion",
     "sample",
     "sample_decision",
     "solve",
@@ -90,22 +90,26 @@ def is_held_out(scene: Scene, question: str) -> bool:
     return hashlib.blake2b(solved.content.encode(), digest_size=1).digest()[0] % HELD_OUT_ONE_IN == 0
 
 
-def sample(rng: random.Random, split: Split, questions: int = 1, kind: str | None = None) -> DrawingExample:
-    """A random drawing with so many questions of a split, of the given kind or of any."""
-    return DrawingExample(*_sample(rng, split, questions, kind, tuple(KINDS)))
+def sample(
+    rng: random.Random, split: Split, questions: int = 1, kind: str | None = None, proportion: float = 1.0
+) -> DrawingExample:
+    """A random drawing of a proportion, with so many questions of a split, of the given kind or of any."""
+    return DrawingExample(*_sample(rng, split, questions, kind, tuple(KINDS), proportion))
 
 
-def sample_decision(rng: random.Random, split: Split, questions: int = 1, kind: str | None = None) -> DrawingDecision:
+def sample_decision(
+    rng: random.Random, split: Split, questions: int = 1, kind: str | None = None, proportion: float = 1.0
+) -> DrawingDecision:
     """The same with typed questions, of the given one of ``DECIDED_KINDS`` or of any of them."""
-    scene, asked = _sample(rng, split, questions, kind, DECIDED_KINDS)
+    scene, asked = _sample(rng, split, questions, kind, DECIDED_KINDS, proportion)
     return DrawingDecision(scene, tuple(as_decision(rng, scene, question) for question, _ in asked))
 
 
 def _sample(
-    rng: random.Random, split: Split, questions: int, kind: str | None, kinds: Collection[str]
+    rng: random.Random, split: Split, questions: int, kind: str | None, kinds: Collection[str], proportion: float
 ) -> tuple[Scene, tuple[Asked, ...]]:
     for _ in range(_MAX_TRIES):
-        scene = random_scene(rng)
+        scene = random_scene(rng, proportion)
         asked: list[Asked] = []
         for _ in range(4 * questions):
             one = ask(rng, scene, kinds) if kind is None else KINDS[kind][0](rng, scene)

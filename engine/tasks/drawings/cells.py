@@ -1,4 +1,4 @@
-"""A picture cut into square cells: what each holds, and which of them decide a question."""
+"""A picture cut into cells: what each holds, and which of them decide a question."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.tasks.drawings.rules import solve
 from engine.tasks.drawings.scene import COLOURS, SHAPES, Scene
 
 CELL_KINDS = (*SHAPES, *"0123456789")
-FIRST, DIGITS = 32, 5  # a bit of ``deciding_cells``, and how many there are below it
+FIRST = 1 << 9  # the bit of ``deciding_cells`` above those of an answer's characters
 
 
 class Thing(NamedTuple):
@@ -24,10 +24,6 @@ class Thing(NamedTuple):
     y: float
     wide: float
     high: float
-
-    def cell(self, per_side: int) -> tuple[int, int]:
-        """Row and column of its middle."""
-        return int(self.y * per_side), int(self.x * per_side)
 
 
 def things(scene: Scene) -> list[Thing]:
@@ -41,35 +37,43 @@ def things(scene: Scene) -> list[Thing]:
     return found
 
 
-def cells(scene: Scene, per_side: int) -> NDArray[np.uint8]:
-    """What each of ``per_side`` times as many cells holds, row by row: (cells, 3).
+def cells(scene: Scene, rows: int, columns: int) -> NDArray[np.uint8]:
+    """What each of so many rows and columns of cells holds, row by row: (cells, 3).
 
     The place of what covers its middle in ``CELL_KINDS`` and of its colour in ``COLOURS``, both from 1 and 0 for none,
     and whether the middle of that thing is in the cell.
     """
-    found = np.zeros((per_side, per_side, 3), dtype=np.uint8)
-    middles = (np.arange(per_side) + 0.5) / per_side
+    found = np.zeros((rows, columns, 3), dtype=np.uint8)
+    ys = (np.arange(rows) + 0.5) * (scene.height / rows)
+    xs = (np.arange(columns) + 0.5) * (scene.width / columns)
     for thing in things(scene):
-        covered = (np.abs(middles[:, None] - thing.y) <= thing.high) & (np.abs(middles - thing.x) <= thing.wide)
-        covered[thing.cell(per_side)] = True
+        middle = _cell(scene, thing, rows, columns)
+        covered = (np.abs(ys[:, None] - thing.y) <= thing.high) & (np.abs(xs - thing.x) <= thing.wide)
+        covered[middle] = True
         found[covered, 0] = 1 + CELL_KINDS.index(thing.kind)
         found[covered, 1] = 1 + list(COLOURS).index(thing.colour)
-        found[(*thing.cell(per_side), 2)] = 1
+        found[(*middle, 2)] = 1
     return found.reshape(-1, 3)
 
 
-def deciding_cells(scene: Scene, question: str, per_side: int) -> NDArray[np.uint8]:
+def deciding_cells(scene: Scene, question: str, rows: int, columns: int) -> NDArray[np.int16]:
     """Which cells hold the middle of what decides a question, as bits (cells,).
 
     Bit n is set where the n-th character of the answer is seen: digit by digit of a number, else all alike. ``FIRST``:
     what has to be found before, the shape that the question is about the side of.
     """
-    found = np.zeros((per_side, per_side), dtype=np.uint8)
+    found = np.zeros((rows, columns), dtype=np.int16)
     solved = solve(scene, question)
     if solved is not None:
         for place, thing in enumerate(things(scene)):
+            cell = _cell(scene, thing, rows, columns)
             if scene.number is not None:
-                found[thing.cell(per_side)] |= 1 << place if solved.kind == "number" else FIRST - 1
+                found[cell] |= 1 << place if solved.kind == "number" else FIRST - 1
                 continue
-            found[thing.cell(per_side)] |= (FIRST - 1) * (place in solved.seen) | FIRST * (place in solved.first)
+            found[cell] |= (FIRST - 1) * (place in solved.seen) | FIRST * (place in solved.first)
     return found.reshape(-1)
+
+
+def _cell(scene: Scene, thing: Thing, rows: int, columns: int) -> tuple[int, int]:
+    """Row and column of a thing's middle."""
+    return int(thing.y / scene.height * rows), int(thing.x / scene.width * columns)

@@ -21,9 +21,10 @@ _NOTCH = 0.42  # a star's inner radius, by its outer one
 
 
 def draw(scene: Scene, side: int = SIDE) -> NDArray[np.uint8]:
-    """The picture (side, side, 3), RGB."""
+    """The picture (H, W, 3), RGB, as large as a square of such a side."""
     wide = _FINER * side
-    image = Image.new("RGB", (wide, wide), scene.ground)
+    size = _FINER * round(side * scene.width), _FINER * round(side * scene.height)
+    image = Image.new("RGB", size, scene.ground)
     pen = ImageDraw.Draw(image)
     for shape in scene.shapes:
         _draw_shape(pen, shape, wide)

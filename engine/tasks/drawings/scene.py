@@ -1,7 +1,10 @@
-"""A drawing as data: what is in it and where. Lengths are shares of the picture's side, from its upper left corner."""
+"""A drawing as data: what is in it and where, from its upper left corner. Lengths are shares of the side of a square
+that is as large as the picture."""
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import random
 from dataclasses import dataclass
 
@@ -18,12 +21,15 @@ COLOURS: dict[str, Colour] = {
 SHAPES = ("circle", "square", "triangle", "star")
 FONTS = ("Inter-SemiBold", "JetBrainsMono-Bold")
 MOST_SHAPES = 5
+MOST_PROPORTION = 3.0
+"""The longest side of a random drawing, by the other."""
 
 _JITTER = 14  # of each channel of a colour
 _GAP = 0.03  # between two shapes
 _EDGE = 0.02
 _NUMBERS = 0.3  # share of the drawings
 _DIGITS = (1, 2, 2, 3, 3)
+_MAX_TRIES = 200  # for one shape's room
 
 
 @dataclass(frozen=True)
@@ -54,40 +60,58 @@ class Number:
 
 @dataclass(frozen=True)
 class Scene:
-    """A drawing: shapes, or a number."""
+    """A drawing: shapes, or a number. ``proportion``: its width by its height."""
 
     ground: Colour
     shapes: tuple[DrawnShape, ...] = ()
     number: Number | None = None
+    proportion: float = 1.0
+
+    @property
+    def width(self) -> float:
+        return math.sqrt(self.proportion)
+
+    @property
+    def height(self) -> float:
+        return 1 / math.sqrt(self.proportion)
 
 
-def random_scene(rng: random.Random) -> Scene:
+def random_proportion(rng: random.Random) -> float:
+    """Any up to the longest, upright as often as wide."""
+    return math.exp(rng.uniform(-1, 1) * math.log(MOST_PROPORTION))
+
+
+def random_scene(rng: random.Random, proportion: float = 1.0) -> Scene:
     """Shapes that do not touch, or a number."""
     light = rng.randint(244, 255)
-    ground = (light, light, light)
+    empty = Scene((light, light, light), proportion=proportion)
     if rng.random() < _NUMBERS:
-        return Scene(ground, number=_number(rng))
-    shapes: list[DrawnShape] = []
+        return dataclasses.replace(empty, number=_number(rng, empty))
     # Of few kinds and colours, so that several are alike.
     kinds, colours = rng.choices(SHAPES, k=4), rng.choices(list(COLOURS), k=5)
-    for _ in range(rng.randint(1, MOST_SHAPES)):
-        while True:  # five of these always find room
+    count = rng.randint(1, MOST_SHAPES)
+    while True:
+        shapes: list[DrawnShape] = []
+        for _ in range(_MAX_TRIES):
             radius = rng.uniform(0.1, 0.15)
-            x, y = (rng.uniform(_EDGE + radius, 1 - _EDGE - radius) for _ in range(2))
+            x, y = (rng.uniform(_EDGE + radius, side - _EDGE - radius) for side in (empty.width, empty.height))
             if all((x - o.x) ** 2 + (y - o.y) ** 2 > (radius + o.radius + _GAP) ** 2 for o in shapes):
-                break
-        kind, colour = rng.choice(kinds), rng.choice(colours)
-        shapes.append(DrawnShape(kind, colour, _paint(rng, colour), x, y, radius, rng.uniform(-15, 15)))
-    return Scene(ground, tuple(shapes))
+                kind, colour = rng.choice(kinds), rng.choice(colours)
+                shapes.append(DrawnShape(kind, colour, _paint(rng, colour), x, y, radius, rng.uniform(-15, 15)))
+            if len(shapes) == count:
+                return dataclasses.replace(empty, shapes=tuple(shapes))
 
 
-def _number(rng: random.Random) -> Number:
+def _number(rng: random.Random, scene: Scene) -> Number:
     digits = rng.choice(_DIGITS)
     text = str(rng.randint(10 ** (digits - 1) if digits > 1 else 0, 10**digits - 1))
     colour = rng.choice([name for name in COLOURS if name != "yellow"])  # which would be hard to read
-    height = rng.uniform(0.3, 0.42)
-    reach = 0.33 * digits * height + _EDGE  # more than half of its width
-    x, y = rng.uniform(reach, 1 - reach), rng.uniform(0.5 * height + _EDGE, 1 - 0.5 * height - _EDGE)
+    share = 0.33 * digits  # of its height: more than half of its width
+    most = min(0.42, (scene.width / 2 - _EDGE) / share)
+    height = rng.uniform(min(0.3, 0.8 * most), most)
+    reach = share * height + _EDGE
+    x = rng.uniform(reach, scene.width - reach)
+    y = rng.uniform(0.5 * height + _EDGE, scene.height - 0.5 * height - _EDGE)
     return Number(text, colour, _paint(rng, colour), x, y, height, rng.choice(FONTS))
 
 

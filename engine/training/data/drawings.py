@@ -1,148 +1,92 @@
-"""Rows of drawings: a picture, what its cells hold, and several questions about it with their answers."""
+"""Pictures to learn seeing from: drawings, and photographed Sudokus, whole and in parts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 import numpy as np
-import torch
-from torch import Tensor
 
-from engine.tasks import drawings
-from engine.training.data.corpus import AFTER_MESSAGE, BEFORE_MESSAGE, EOS, PAD, RowStream, build_tokenizer
-from engine.training.data.rollout import Pool, TrainingBatch, placed
+from engine.tasks import drawings, sudoku, sudoku_pictures
+from engine.tasks.sudoku_pictures.photograph import photograph
+from engine.training.data.pictures import (
+    ANY,
+    LABELS,
+    QUESTIONS,
+    ROW_ENDS,
+    AskedPicture,
+    AskedRow,
+    PictureRows,
+    PictureRowSource,
+    resized,
+)
 
-QUESTIONS = 4  # of a picture
-CELLS = 8  # a side; one is what a soft token stands for
-LENGTH = drawings.MAX_QUESTION + 4  # of a question with the turn marks behind it
-LABELS = (1 + len(drawings.CELL_KINDS), 1 + len(drawings.COLOURS), 2)  # of a cell: thing, colour, whether its middle
-_PIXELS, _LABELS = 3 * drawings.SIDE**2, 3 * CELLS**2
+SQUARES = 0.4  # share of the drawings
+WHOLE, PART, PARTS = 280, 8, 4  # the budget of a Sudoku; cells of a side of a part; how many parts of one
+SUDOKUS = 0.85  # share of the pictures of a feed of them; the others are drawings
 
 
-def message_start() -> list[int]:
-    """The tokens of a prompt before an image that its message begins with."""
-    return build_tokenizer().encode(BEFORE_MESSAGE).ids
+class DrawingSource(PictureRowSource):
+    """Drawings of all proportions, with questions of the training split."""
+
+    def picture(self) -> AskedPicture:
+        proportion = 1.0 if self.rng.random() < SQUARES else drawings.random_proportion(self.rng)
+        example = drawings.sample(self.rng, "train", QUESTIONS, proportion=proportion)
+        pixels = drawings.draw(example.scene, self.side(self.budget))
+        rows, columns = size = self.size(pixels, self.budget)
+        cells = np.zeros((rows * columns, len(LABELS)), dtype=np.uint8)
+        cells[:, :3] = drawings.cells(example.scene, rows, columns)
+        asked = [
+            AskedRow(question, answer, drawings.deciding_cells(example.scene, question, rows, columns))
+            for question, answer in example.asked
+        ]
+        return AskedPicture(pixels, size, cells, asked)
 
 
-@dataclass(frozen=True)
-class PictureRows:
-    """Pictures (B, pixels) of 0 to 255, what their cells hold (B, 3 * cells), and their questions.
+class SudokuPictureSource(DrawingSource):
+    """Photographed Sudokus, asked for some of their rows; and a few drawings, as large."""
 
-    looks: which cells decide each question, (B * QUESTIONS, cells), as bits of ``drawings.deciding_cells``.
+    def picture(self) -> AskedPicture:
+        return self._sudoku(self.budget) if self.rng.random() < SUDOKUS else super().picture()
 
-    Questions are what follows the image: ids and presence (B * QUESTIONS, LENGTH), padded on the right, those of a
-    picture one after the other; so are the target canvases (B * QUESTIONS, C).
+    def _sudoku(self, budget: int) -> AskedPicture:
+        picture = photograph(self.rng, sudoku_pictures.random_board(self.rng), self.side(budget))
+        rows, columns = size = self.size(picture.pixels, budget)
+        labels = picture.labels(rows, columns)
+        things = np.array([0, *(1 + drawings.CELL_KINDS.index(digit) for digit in sudoku.DIGITS)], dtype=np.uint8)
+        digit, row, column, middle = labels.T
+        cells = np.stack([things[digit], np.full_like(digit, ANY), middle, row, column], axis=1)
+        middles, asked = picture.middles(rows, columns), list[AskedRow]()
+        for number in self.rng.sample(range(9), QUESTIONS):
+            looks = np.zeros(size, dtype=np.int16)
+            for place, middle in enumerate(middles[9 * number : 9 * number + 9]):
+                looks[middle] |= 1 << place
+            question = sudoku_pictures.ROW_QUESTIONS[number]
+            first = question.index(str(number + 1))
+            answer = sudoku_pictures.answer(picture.board, number)
+            asked.append(AskedRow(question, answer, looks.flatten(), first, ROW_ENDS))
+        return AskedPicture(picture.pixels, size, cells, asked)
+
+
+class SudokuPartSource(SudokuPictureSource):
+    """Parts of photographed Sudokus, as large as in a whole one: most of what there is to see, at a third of the cost.
+
+    Nothing is asked about them; rows and columns cannot be told.
     """
 
-    pixels: Tensor
-    cells: Tensor
-    looks: Tensor
-    batch: TrainingBatch
-
-    def packed(self) -> Tensor:
-        """Bytes (B, N)."""
-        questions = torch.cat([self.looks, self.batch.ids, self.batch.present, self.batch.target], dim=1)
-        return torch.cat([self.pixels, self.cells, questions.to(torch.uint8).view(len(self.pixels), -1)], dim=1)
-
-    @staticmethod
-    def unpacked(rows: Tensor) -> PictureRows:
-        """What was ``packed``."""
-        count = QUESTIONS * len(rows)
-        pixels, cells, questions = rows.tensor_split([_PIXELS, _PIXELS + _LABELS], dim=1)
-        edges = [CELLS**2, CELLS**2 + LENGTH, CELLS**2 + 2 * LENGTH]
-        looks, ids, present, target = questions.reshape(count, -1).tensor_split(edges, dim=1)
-        return PictureRows(pixels, cells, looks, TrainingBatch(ids.long(), present.bool(), target.long()))
-
-
-class DrawingSource(RowStream):
-    """Drawings with questions of the training split."""
-
-    prompt_length = LENGTH
-
-    def __init__(self, canvas_length: int, seed: int, name: str = "drawings") -> None:
-        super().__init__(seed, name)
-        self.canvas_length = canvas_length
-        self.tokenizer = build_tokenizer()
-
     def draw(self, count: int) -> PictureRows:
-        """So many pictures."""
-        examples = [drawings.sample(self.rng, "train", QUESTIONS) for _ in range(count)]
-        pixels = np.stack([drawings.draw(example.scene).reshape(-1) for example in examples])
-        cells = np.stack([drawings.cells(example.scene, CELLS).reshape(-1) for example in examples])
-        asked = [one for example in examples for one in example.asked]
-        looks = np.stack(
-            [drawings.deciding_cells(example.scene, one, CELLS) for example in examples for one, _ in example.asked]
-        )
-        ids = np.full((len(asked), LENGTH), PAD)
-        target = np.full((len(asked), self.canvas_length), EOS)
-        for row, (question, answer) in enumerate(asked):
-            tokens = self.tokenizer.encode(question + AFTER_MESSAGE).ids
-            ids[row, : len(tokens)] = tokens
-            written = self.tokenizer.encode(answer).ids
-            target[row, : len(written)] = written
-        batch = TrainingBatch(torch.from_numpy(ids), torch.from_numpy(ids != PAD), torch.from_numpy(target))
-        return PictureRows(torch.from_numpy(pixels), torch.from_numpy(cells), torch.from_numpy(looks), batch)
+        self.parts = list[AskedPicture]()
+        return super().draw(count)
 
+    def picture(self) -> AskedPicture:
+        if not self.parts:
+            whole = self._sudoku(WHOLE)
+            self.parts = [self._part(whole) for _ in range(PARTS)]
+        return self.parts.pop()
 
-class PictureReads:
-    """``size`` pictures alone; every step takes others. Stands where canvases have a ``Pool``."""
-
-    NAMES = ("pixels", "cells")
-
-    def __init__(self, draw: Callable[[int], PictureRows], size: int) -> None:
-        self.draw, self.size = draw, size
-        self._renew()
-
-    def _renew(self) -> None:
-        rows = self.draw(self.size)
-        self.pixels, self.cells = rows.pixels, rows.cells
-
-    @torch.no_grad()
-    def advance(self, scores: Tensor, retire: float) -> Tensor:  # noqa: ARG002
-        """New pictures in place of those that a probe's scores are about.
-
-        Returns:
-            As ``told_right``.
-        """
-        right = told_right(scores, self.cells)
-        self._renew()
-        return right
-
-
-def told_right(scores: Tensor, cells: Tensor) -> Tensor:
-    """The share of things of which a probe's scores (B, cells, sum(LABELS)) tell all at their middle."""
-    labels = cells.view(len(cells), CELLS**2, len(LABELS))
-    told = torch.stack([part.argmax(dim=-1) for part in torch.split(scores, list(LABELS), dim=-1)], dim=-1)
-    middles = labels[..., -1] == 1
-    return ((told == labels).all(dim=-1) & middles).sum() / middles.sum()
-
-
-class PicturePool(Pool):
-    """Canvases about pictures on their way from noise to the answer; those of a picture are renewed together."""
-
-    NAMES = (*Pool.NAMES, "pixels", "cells", "looked")
-
-    def __init__(
-        self,
-        draw: Callable[[int], PictureRows],
-        size: int,
-        vocab_size: int,
-        generator: torch.Generator,
-        ahead: bool = False,
-    ) -> None:
-        def questions(count: int) -> TrainingBatch:
-            self.fresh = draw(count // QUESTIONS)
-            return self.fresh.batch
-
-        super().__init__(questions, QUESTIONS * size, vocab_size, generator, ahead)
-        self.pixels, self.cells, self.looked = self.fresh.pixels, self.fresh.cells, self.fresh.looks
-
-    def _renew(self, finished: Tensor, retire: float) -> None:
-        pictures = finished.view(-1, QUESTIONS).all(dim=1)
-        pictures |= self._random(len(pictures)) < retire
-        super()._renew(pictures.repeat_interleave(QUESTIONS), retire)
-        if self.ahead or bool(pictures.any()):
-            self.pixels = placed(self.pixels, pictures, self.fresh.pixels)
-            self.cells = placed(self.cells, pictures, self.fresh.cells)
-            self.looked = placed(self.looked, self.renewed, self.fresh.looks)
+    def _part(self, whole: AskedPicture) -> AskedPicture:
+        high, wide = (min(PART, count) for count in whole.size)
+        top, left = self.rng.randint(0, whole.size[0] - high), self.rng.randint(0, whole.size[1] - wide)
+        tile, (rows, columns) = self.config.tile_size, whole.size
+        picture = resized(whole.pixels, rows, columns, self.config)
+        pixels = picture[top * tile : (top + high) * tile, left * tile : (left + wide) * tile]
+        cells = whole.cells.reshape(rows, columns, -1)[top : top + high, left : left + wide].copy()
+        cells[..., 3:] = ANY
+        return AskedPicture(pixels, (high, wide), cells.reshape(high * wide, -1), [])

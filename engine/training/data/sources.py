@@ -6,7 +6,7 @@ from pathlib import Path
 
 from engine.training.data.corpus import SkillSource, SudokuSource
 from engine.training.data.decisions import DecisionSource
-from engine.training.data.drawings import DrawingSource
+from engine.training.data.drawings import DrawingSource, SudokuPartSource, SudokuPictureSource
 from engine.training.data.text_source import TextSource
 from engine.training.recipes.causal import CausalRecipe
 from engine.training.recipes.embedded import Recipe
@@ -24,7 +24,9 @@ def open_source(feed: Feed, recipe: TrainingRecipe, seed: int, puzzles: Path) ->
         return SudokuSource(puzzles, recipe.canvas_length, seed)
     if feed.kind == "short" or feed.kind == "long":
         return SkillSource(recipe.canvas_length, seed, long=feed.kind == "long")
-    if feed.kind == "drawings" or feed.kind == "cells":
-        return DrawingSource(recipe.canvas_length, seed, feed.kind)
+    if feed.kind == "drawings" or feed.kind == "sudokus" or feed.kind == "cells":
+        assert recipe.vision is not None
+        pictures = {"drawings": DrawingSource, "sudokus": SudokuPictureSource, "cells": SudokuPartSource}
+        return pictures[feed.kind](recipe.canvas_length, seed, recipe.vision, feed.budget, feed.kind)
     assert feed.kind != "text"
     return DecisionSource(feed.kind, recipe.canvas_length, seed)

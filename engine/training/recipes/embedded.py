@@ -116,7 +116,8 @@ DECISIONS = dataclasses.replace(
         Feed("short", 16, 8),
     ),
 )
-# After the skills: drawings, and enough of the skills to keep some. A picture of 128 x 128 takes 64 soft tokens.
+# After the skills: drawings, photographed Sudokus, and enough of the skills to keep some. A drawing of 128 x 128 pixels
+# takes 64 soft tokens; a Sudoku is read with 280, so that a cell of its grid is almost two of them wide.
 SIGHT = dataclasses.replace(
     SKILLS,
     name="sight",
@@ -125,11 +126,18 @@ SIGHT = dataclasses.replace(
     canvas_length=32,
     muon_lr=0.01,
     adam_lr=1e-3,
-    decay_share=0.35,
+    decay_share=0.3,
     ema=0.995,
     retire_late=0.5,
-    mix=(Feed("drawings", 1, 16), Feed("short", 8, 24), Feed("cells", 2, 16)),
-    tower_rates=4.0,
+    sliding_window=512,  # holds a prompt with a picture
+    mix=(
+        Feed("drawings", 1, 12),
+        Feed("sudokus", 1, 6, 280),
+        Feed("cells", 2, 12),
+        Feed("drawings", 5, 6, 140),
+        Feed("short", 24, 24),
+    ),
+    tower_rates=3.0,
     vision=VisionConfig(
         hidden_size=96,
         intermediate_size=256,

@@ -28,12 +28,14 @@ class Feed:
 
     Short and long are the skills: short prompts with the first block of their answer, and the rest. Brief, single, pair
     and joint are decisions: one question in a short prompt or a longer one, and several read from one canvas. Text is
-    whole skills, packed for a causal model. Drawings are pictures, each with several questions; cells are those alone.
+    whole skills, packed for a causal model. Drawings and Sudokus are pictures, each with several questions;
+    cells are Sudokus alone. ``budget``: most soft tokens of a picture.
     """
 
-    kind: Literal["sudoku", "short", "long", "brief", "single", "pair", "joint", "text", "drawings", "cells"]
+    kind: Literal["sudoku", "short", "long", "brief", "single", "pair", "joint", "text", "drawings", "sudokus", "cells"]
     every: int
     rows: int
+    budget: int = 70
 
     @property
     def is_read(self) -> bool:

@@ -416,6 +416,26 @@ def test_held_out_decisions_about_drawings_are_scored_by_kind(capsys: Capture) -
         assert 0 < record[way]["label_mass"] <= 1
 
 
+def test_photographed_sudokus_are_read_by_cell_row_and_grid(capsys: Capture) -> None:
+    code, out, err = run(capsys, "skills", "--sudoku-pictures", "--count", "1", "--json")
+    record = json.loads(out)
+    assert (code, err, record["model"]) == (0, "", "safelight-sight")
+    assert {name: record[name]["count"] for name in ("cells", "rows", "grids")} == {"cells": 81, "rows": 9, "grids": 1}
+    assert record["cells"]["exact"] > 0.8
+    code, out, err = run(capsys, "skills", "--sudoku-pictures", "--drawings")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+
+
+def test_drawings_are_scored_in_other_proportions_and_budgets(capsys: Capture) -> None:
+    code, out, err = run(
+        capsys, "skills", "--drawings", "--proportions", "--image-tokens", "140", "--count", "1", "--json"
+    )
+    assert (code, err) == (0, "")
+    assert json.loads(out)["count"] == len(drawings.KINDS)
+    code, out, err = run(capsys, "skills", "--proportions")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+
+
 # --- bench --------------------------------------------------------------------------------------------------------
 
 

@@ -114,23 +114,38 @@ def test_a_scene_is_drawn_where_and_as_it_says() -> None:
 
 
 def test_cells_tell_what_they_hold() -> None:
-    cells = drawings.cells(SCENE, 8).reshape(8, 8, 3)
+    cells = drawings.cells(SCENE, 8, 8).reshape(8, 8, 3)
     assert cells[..., 2].sum() == len(SCENE.shapes)
     assert list(cells[2, 4]) == [1 + drawings.CELL_KINDS.index("star"), 1 + list(drawings.COLOURS).index("red"), 1]
     assert not cells[7, 0].any()
-    digits = drawings.cells(NUMBER, 8).reshape(8, 8, 3)
+    digits = drawings.cells(NUMBER, 8, 8).reshape(8, 8, 3)
     found = [drawings.CELL_KINDS[kind - 1] for kind, _, middle in digits[4] if middle]
     assert found == ["4", "0", "7"]
 
 
 def test_the_cells_that_decide_are_where_the_answer_is_seen() -> None:
     def bits(scene: Scene, question: str) -> dict[int, int]:
-        found = drawings.deciding_cells(scene, question, 8)
+        found = drawings.deciding_cells(scene, question, 8, 8)
         return {int(cell): int(found[cell]) for cell in found.nonzero()[0]}
 
-    star, left, right = 2 * 8 + 4, 2 * 8 + 1, 5 * 8 + 6
-    assert bits(SCENE, "What color is the star?") == {star: 31}
-    assert bits(SCENE, "How many circles are there?") == {left: 31, right: 31}
-    assert bits(SCENE, "What is left of the star?") == {left: 31, star: drawings.FIRST}
+    star, left, right, alike = 2 * 8 + 4, 2 * 8 + 1, 5 * 8 + 6, drawings.FIRST - 1
+    assert bits(SCENE, "What color is the star?") == {star: alike}
+    assert bits(SCENE, "How many circles are there?") == {left: alike, right: alike}
+    assert bits(SCENE, "What is left of the star?") == {left: alike, star: drawings.FIRST}
     assert bits(SCENE, "Is there a blue star?") == {}
     assert sorted(bits(NUMBER, "Which number is written?").values()) == [1, 2, 4]
+
+
+def test_drawings_of_all_proportions_hold_what_is_in_them() -> None:
+    rng = random.Random(4)
+    for _ in range(200):
+        proportion = drawings.random_proportion(rng)
+        scene = drawings.sample(rng, "train", proportion=proportion).scene
+        assert scene.width / scene.height == pytest.approx(proportion)
+        for shape in scene.shapes:
+            assert shape.radius < shape.x < scene.width - shape.radius
+            assert shape.radius < shape.y < scene.height - shape.radius
+        pixels = drawings.draw(scene, 60)
+        assert pixels.shape == (round(60 * scene.height), round(60 * scene.width), 3)
+        edge = np.concatenate([pixels[[0, -1]].reshape(-1, 3), pixels[:, [0, -1]].reshape(-1, 3)])
+        assert (edge == scene.ground).all()  # a number, too, is all inside

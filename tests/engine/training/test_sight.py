@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,9 +14,19 @@ from torch import Tensor
 
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.vision.preprocess import patches
+from engine.models.vision.tower import VisionTower
 from engine.tasks import drawings
 from engine.training import sight
-from engine.training.data.drawings import QUESTIONS, DrawingSource, PicturePool, PictureRows, message_start
+from engine.training.data.drawings import DrawingSource
+from engine.training.data.pictures import (
+    PATCHES,
+    QUESTIONS,
+    VALUES,
+    PicturePool,
+    PictureRows,
+    cut,
+    message_start,
+)
 from engine.training.network import through_layer
 from engine.training.recipes.embedded import SIGHT, Recipe
 from engine.training.recipes.recipe import Feed
@@ -23,6 +34,7 @@ from engine.training.sight_trainer import SightTrainer
 from engine.training.trainer import initialise
 
 assert SIGHT.vision is not None
+CANVAS = 12
 TINY = dataclasses.replace(
     SIGHT,
     hidden_size=16,
@@ -30,8 +42,8 @@ TINY = dataclasses.replace(
     steps=4,
     minutes=0.0,
     warmup_steps=2,
-    canvas_length=8,
-    mix=(Feed("drawings", 1, 2), Feed("short", 2, 2), Feed("cells", 2, 2)),
+    canvas_length=CANVAS,
+    mix=(Feed("drawings", 1, 2), Feed("short", 2, 2), Feed("cells", 2, 2), Feed("sudokus", 2, 1, 280)),
     vision=dataclasses.replace(SIGHT.vision, hidden_size=16, intermediate_size=16, num_hidden_layers=1, head_dim=4),
 )
 
@@ -45,30 +57,49 @@ def model() -> DiffusionGemma:
 
 @pytest.fixture
 def pool() -> PicturePool:
-    return PicturePool(DrawingSource(8, 0).draw, 2, TINY.model_config().vocab_size, torch.Generator().manual_seed(0))
+    """Of two proportions."""
+    found = PicturePool(source().draw, 2, TINY.model_config().vocab_size, torch.Generator().manual_seed(0))
+    assert found.size.tolist() == [[7, 9], [8, 8]]
+    return found
 
 
-def test_pictures_are_cut_as_the_model_cuts_them(pool: PicturePool) -> None:
+def source(seed: int = 6) -> DrawingSource:
     assert TINY.vision is not None
-    for row, pixels in enumerate(pool.pixels):
-        picture = pixels.view(drawings.SIDE, drawings.SIDE, 3).numpy()
-        assert torch.equal(sight.cut(pool.pixels, TINY.vision)[row], patches(picture, TINY.vision, 70).values)
+    return DrawingSource(CANVAS, seed, TINY.vision, 70, "drawings")
+
+
+@torch.no_grad()
+def test_pictures_are_read_as_the_tower_reads_each_by_itself(model: DiffusionGemma) -> None:
+    assert TINY.vision is not None
+    assert isinstance(model.vision, VisionTower)
+    examples = [drawings.sample(random.Random(0), "train", proportion=by) for by in (1.0, 2.6, 0.4)]
+    pictures = [drawings.draw(example.scene, 100) for example in examples]
+    whole = [patches(picture, TINY.vision, 70) for picture in pictures]
+    size = [(one.rows // 2, one.columns // 2) for one in whole]
+    rows = torch.zeros(3, 70, PATCHES * VALUES, dtype=torch.uint8)
+    for row, picture, (high, wide) in zip(rows, pictures, size, strict=True):
+        row[: high * wide] = torch.from_numpy(cut(picture, high, wide, TINY.vision))
+    found = sight.soft_tokens(model.vision, rows.flatten(1), torch.tensor(size))
+    for own, one in zip(found, whole, strict=True):
+        wanted = model.vision(one.values[None], one.rows, one.columns)[0]
+        assert (own[: len(wanted)] - wanted).abs().max() <= 1e-4
 
 
 @torch.no_grad()
 def test_a_batch_of_questions_equals_each_by_itself(model: DiffusionGemma, pool: PicturePool) -> None:
     vision = model.config.vision
     assert vision is not None
-    assert model.vision is not None
+    assert isinstance(model.vision, VisionTower)
     pool.soft.uniform_(generator=torch.Generator().manual_seed(1)).div_(pool.soft.shape[-1])
-    soft = model.vision(sight.cut(pool.pixels, vision), 16, 16)
+    soft = sight.soft_tokens(model.vision, pool.pixels, pool.size)
     _, logits, _ = sight.sight_loss(model, sight.probe(model), soft, pool, through_layer)
     for row in range(len(logits)):
         start, question = [*message_start(), vision.begin_token_id], pool.ids[row][pool.present[row]]
         text = model.embed(torch.tensor([*start, vision.end_token_id]))
-        x = torch.cat([text[:-1], soft[row // QUESTIONS], text[-1:], model.embed(question)])[None]
+        image = soft[row // QUESTIONS, : pool.size[row // QUESTIONS].prod()]
+        x = torch.cat([text[:-1], image, text[-1:], model.embed(question)])[None]
         place = torch.arange(x.shape[1])
-        inside = (place >= len(start)) & (place < len(start) + soft.shape[1])
+        inside = (place >= len(start)) & (place < len(start) + len(image))
         mask = (place[None, :] <= place[:, None]) | (inside[None, :] & inside[:, None])
         kinds = {layer.kind for layer in model.config.layers}
         kept: list[tuple[Tensor, Tensor]] = []
@@ -79,7 +110,7 @@ def test_a_batch_of_questions_equals_each_by_itself(model: DiffusionGemma, pool:
 
         model.run(x, place, dict.fromkeys(kinds, mask), [keep] * 5, len(place))
         canvas = model.self_conditioning(model.embed(pool.canvas[row]), model.soft_embedding(pool.soft[row]))[None]
-        own = model.run(canvas, len(place) + torch.arange(8), {}, [_behind(*layer) for layer in kept])
+        own = model.run(canvas, len(place) + torch.arange(CANVAS), {}, [_behind(*layer) for layer in kept])
         assert (model.head(own)[0] - logits[row]).abs().max() <= 1e-4, row
 
 
@@ -88,9 +119,9 @@ def _behind(keys: Tensor, values: Tensor) -> Callable[[Tensor, Tensor], tuple[Te
 
 
 def test_rows_survive_being_packed() -> None:
-    rows = DrawingSource(8, 1).draw(3)
-    again = PictureRows.unpacked(rows.packed())
-    for name in ("pixels", "cells"):
+    rows = source(1).draw(3)
+    again = PictureRows.unpacked(rows.packed(), 70)
+    for name in ("pixels", "size", "cells", "looks"):
         assert torch.equal(getattr(rows, name), getattr(again, name))
     for name in ("ids", "present", "target"):
         assert torch.equal(getattr(rows.batch, name), getattr(again.batch, name))
@@ -100,7 +131,7 @@ def test_the_questions_of_a_picture_stay_together(pool: PicturePool) -> None:
     size = SIGHT.model_config().vocab_size
     for _ in range(6):
         before = pool.pixels.clone(), pool.ids.clone()
-        pool.advance(torch.randn(2 * QUESTIONS, 8, size, generator=torch.Generator().manual_seed(2)), 0.5)
+        pool.advance(torch.randn(2 * QUESTIONS, CANVAS, size, generator=torch.Generator().manual_seed(2)), 0.5)
         changed = (pool.ids != before[1]).any(dim=1).view(2, QUESTIONS)
         for row, is_new in enumerate((pool.pixels != before[0]).any(dim=1).tolist()):
             assert bool(changed[row].any()) == is_new

@@ -1,0 +1,240 @@
+"""Rows of pictures: what their cells hold, and several questions about each with their answers."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from engine.config import VisionConfig
+from engine.pictures import ImageCost
+from engine.tasks import drawings
+from engine.training.data.corpus import AFTER_MESSAGE, BEFORE_MESSAGE, EOS, PAD, RowStream, build_tokenizer
+from engine.training.data.rollout import Pool, TrainingBatch, placed
+
+QUESTIONS = 4  # of a picture
+LENGTH = drawings.MAX_QUESTION + 4  # of a question with the turn marks behind it
+# Of a cell: thing, colour, whether its middle; and on a Sudoku row and column, from 1.
+LABELS = (1 + len(drawings.CELL_KINDS), 1 + len(drawings.COLOURS), 2, 10, 10)
+ANY = 255  # a label that is not asked for
+# The last tokens of a prompt: those that tell the first characters of an answer, and all of a Sudoku's row.
+ENDS, ROW_ENDS = 5, 9
+PATCHES = 4  # of a soft token
+VALUES = 192  # of a patch
+FINER = (1.0, 1.3, 1.7)  # a picture's side, by the one that it is read at
+
+
+def message_start() -> list[int]:
+    """The tokens of a prompt before an image that its message begins with."""
+    return build_tokenizer().encode(BEFORE_MESSAGE).ids
+
+
+@dataclass(frozen=True)
+class PictureRows:
+    """Pictures, what their cells hold, and their questions. A cell is what a soft token stands for.
+
+    pixels: (B, cells * PATCHES * VALUES) of 0 to 255, cell by cell, in each patch by patch. Pictures have fewer cells
+    than the rows are wide; behind their own there are zeros.
+    size: (B, 2), rows and columns of a picture's cells.
+    cells: (B, cells * len(LABELS)).
+    looks: what decides each question, (B * QUESTIONS, cells + LENGTH), cells of the picture and tokens of the question,
+    as bits of ``drawings.deciding_cells``.
+    ends: (B * QUESTIONS, 1), how many of the last tokens of a question are to tell a character of the answer each.
+
+    Questions are what follows the image: ids and presence (B * QUESTIONS, LENGTH), padded on the right, those of a
+    picture one after the other; so are the target canvases (B * QUESTIONS, C).
+    """
+
+    pixels: Tensor
+    size: Tensor
+    cells: Tensor
+    looks: Tensor
+    ends: Tensor
+    batch: TrainingBatch
+
+    def packed(self) -> Tensor:
+        """Bytes (B, N)."""
+        looks, batch = self.looks.contiguous().view(torch.uint8), self.batch
+        asked = torch.cat([looks, self.ends, batch.ids, batch.present, batch.target], dim=1).to(torch.uint8)
+        pictures = torch.cat([self.size.to(torch.uint8), self.cells, self.pixels], dim=1)
+        return torch.cat([pictures, asked.view(len(self.pixels), -1)], dim=1)
+
+    @staticmethod
+    def unpacked(rows: Tensor, budget: int) -> PictureRows:
+        """What was ``packed``, of pictures of at most ``budget`` cells."""
+        count = QUESTIONS * len(rows)
+        labels, values = budget * len(LABELS), budget * PATCHES * VALUES
+        size, cells, pixels, asked = rows.tensor_split([2, 2 + labels, 2 + labels + values], dim=1)
+        looked = 2 * (budget + LENGTH)
+        edges = [looked, looked + 1, looked + 1 + LENGTH, looked + 1 + 2 * LENGTH]
+        looks, ends, ids, present, target = asked.reshape(count, -1).tensor_split(edges, dim=1)
+        batch = TrainingBatch(ids.long(), present.bool(), target.long())
+        return PictureRows(pixels, size.long(), cells, looks.contiguous().view(torch.int16), ends.long(), batch)
+
+
+@dataclass(frozen=True)
+class AskedRow:
+    """A question, its answer, and what decides it: cells, and the character that is to be found first, if any."""
+
+    question: str
+    answer: str
+    looks: NDArray[np.int16]
+    first: int = 0
+    ends: int = ENDS
+
+
+@dataclass(frozen=True)
+class AskedPicture:
+    """A picture (H, W, 3), rows and columns of its cells, their labels (cells, labels), and its questions."""
+
+    pixels: NDArray[np.uint8]
+    size: tuple[int, int]
+    cells: NDArray[np.uint8]
+    asked: list[AskedRow]
+
+
+class PictureRowSource(RowStream, ABC):
+    """Pictures of one kind, with questions.
+
+    Args:
+        budget: most cells of a picture.
+    """
+
+    prompt_length = LENGTH
+
+    def __init__(self, canvas_length: int, seed: int, config: VisionConfig, budget: int, name: str) -> None:
+        super().__init__(seed, f"{name}-{budget}")
+        self.canvas_length, self.config, self.budget = canvas_length, config, budget
+        self.tokenizer = build_tokenizer()
+
+    def draw(self, count: int) -> PictureRows:
+        """So many of them."""
+        size = np.zeros((count, 2), dtype=np.int64)
+        pixels = np.zeros((count, self.budget, PATCHES * VALUES), dtype=np.uint8)
+        cells = np.zeros((count, self.budget, len(LABELS)), dtype=np.uint8)
+        looks = np.zeros((count * QUESTIONS, self.budget + LENGTH), dtype=np.int16)
+        ends = np.zeros((count * QUESTIONS, 1), dtype=np.int64)
+        ids = np.full((count * QUESTIONS, LENGTH), PAD)
+        target = np.full((count * QUESTIONS, self.canvas_length), EOS)
+        row = 0
+        for place in range(count):
+            picture = self.picture()
+            high, wide = size[place] = picture.size
+            own = high * wide
+            pixels[place, :own] = cut(picture.pixels, high, wide, self.config)
+            cells[place, :own] = picture.cells
+            for one in picture.asked:
+                looks[row, :own] = one.looks
+                looks[row, self.budget + one.first] = drawings.FIRST * (one.first > 0)
+                ends[row] = one.ends
+                tokens = self.tokenizer.encode(one.question + AFTER_MESSAGE).ids
+                ids[row, : len(tokens)] = tokens
+                written = self.tokenizer.encode(one.answer).ids
+                target[row, : len(written)] = written
+                row += 1
+        batch = TrainingBatch(torch.from_numpy(ids), torch.from_numpy(ids != PAD), torch.from_numpy(target))
+        pictures = torch.from_numpy(pixels).flatten(1), torch.from_numpy(size), torch.from_numpy(cells).flatten(1)
+        return PictureRows(*pictures, torch.from_numpy(looks), torch.from_numpy(ends), batch)
+
+    @abstractmethod
+    def picture(self) -> AskedPicture:
+        """Another one."""
+
+    def side(self, budget: int) -> int:
+        """Of a square as large as the next picture, in pixels: as many as are read, or more."""
+        return round(math.sqrt(budget) * self.config.tile_size * self.rng.choice(FINER))
+
+    def size(self, pixels: NDArray[np.uint8], budget: int) -> tuple[int, int]:
+        """Rows and columns of a picture's cells."""
+        return ImageCost(self.config.tile_size).tiles(pixels.shape[1], pixels.shape[0], budget)
+
+
+def cut(picture: NDArray[np.uint8], rows: int, columns: int, config: VisionConfig) -> NDArray[np.uint8]:
+    """A picture (H, W, 3) as so many cells, each by its patches: (cells, PATCHES * VALUES).
+
+    In another order what ``preprocess.patches`` cuts.
+    """
+    patch, side = config.patch_size, config.pooling_kernel_size
+    tiled = resized(picture, rows, columns, config).reshape(rows, side, patch, columns, side, patch, 3)
+    return tiled.transpose(0, 3, 1, 4, 2, 5, 6).reshape(rows * columns, -1)
+
+
+def resized(picture: NDArray[np.uint8], rows: int, columns: int, config: VisionConfig) -> NDArray[np.uint8]:
+    """A picture (H, W, 3) in the size at which it has so many cells."""
+    wanted = columns * config.tile_size, rows * config.tile_size
+    if wanted == (picture.shape[1], picture.shape[0]):
+        return picture
+    return np.asarray(Image.fromarray(picture).resize(wanted, Image.Resampling.BICUBIC))
+
+
+class PictureReads:
+    """``count`` pictures alone; every step takes others. Stands where canvases have a ``Pool``."""
+
+    NAMES = ("pixels", "size", "cells")
+
+    def __init__(self, draw: Callable[[int], PictureRows], count: int) -> None:
+        self.draw, self.count = draw, count
+        self._renew()
+
+    def _renew(self) -> None:
+        rows = self.draw(self.count)
+        self.pixels, self.size, self.cells = rows.pixels, rows.size, rows.cells
+
+    @torch.no_grad()
+    def advance(self, scores: Tensor, retire: float) -> Tensor:  # noqa: ARG002
+        """New pictures in place of those that a probe's scores are about.
+
+        Returns:
+            As ``told_right``.
+        """
+        right = told_right(scores, self.cells)
+        self._renew()
+        return right
+
+
+def told_right(scores: Tensor, cells: Tensor) -> Tensor:
+    """The share of things of which a probe's scores (B, cells, sum(LABELS)) tell all at their middle."""
+    labels = cells.view(len(cells), -1, len(LABELS))
+    told = torch.stack([part.argmax(dim=-1) for part in torch.split(scores, list(LABELS), dim=-1)], dim=-1)
+    middles = labels[..., 2] == 1
+    return (((told == labels) | (labels == ANY)).all(dim=-1) & middles).sum() / middles.sum()
+
+
+class PicturePool(Pool):
+    """Canvases about pictures on their way from noise to the answer; those of a picture are renewed together."""
+
+    NAMES = (*Pool.NAMES, "pixels", "size", "cells", "looked", "ends")
+
+    def __init__(
+        self,
+        draw: Callable[[int], PictureRows],
+        size: int,
+        vocab_size: int,
+        generator: torch.Generator,
+        ahead: bool = False,
+    ) -> None:
+        def questions(count: int) -> TrainingBatch:
+            self.fresh = draw(count // QUESTIONS)
+            return self.fresh.batch
+
+        super().__init__(questions, QUESTIONS * size, vocab_size, generator, ahead)
+        self.pixels, self.size = self.fresh.pixels, self.fresh.size
+        self.cells, self.looked, self.ends = self.fresh.cells, self.fresh.looks, self.fresh.ends
+
+    def _renew(self, finished: Tensor, retire: float) -> None:
+        pictures = finished.view(-1, QUESTIONS).all(dim=1)
+        pictures |= self._random(len(pictures)) < retire
+        super()._renew(pictures.repeat_interleave(QUESTIONS), retire)
+        if self.ahead or bool(pictures.any()):
+            self.pixels = placed(self.pixels, pictures, self.fresh.pixels)
+            self.size = placed(self.size, pictures, self.fresh.size)
+            self.cells = placed(self.cells, pictures, self.fresh.cells)
+            self.looked = placed(self.looked, self.renewed, self.fresh.looks)
+            self.ends = placed(self.ends, self.renewed, self.fresh.ends)

@@ -1,0 +1,53 @@
+"""Photographed Sudokus: what is drawn stands where the labels say, and answers become a board again."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from engine.errors import SafelightError
+from engine.tasks import sudoku_pictures
+from engine.tasks.sudoku_pictures.photograph import photograph
+from engine.tasks.sudoku_pictures.reading import ReadBoard, ReadRow
+
+
+def test_labels_and_ink_are_in_the_same_places() -> None:
+    for seed in range(8):
+        rng = random.Random(seed)
+        place = rng.randrange(81)
+        board = "".join("8" if place == cell else "0" for cell in range(81))
+        picture = photograph(rng, board)
+        labels = picture.labels(64, 64).reshape(64, 64, 4)
+        middles = picture.middles(64, 64)
+        assert [tuple(labels[middle][1:]) for middle in middles] == [(1 + n // 9, 1 + n % 9, 1) for n in range(81)]
+        assert labels[middles[place]][0] == 8
+        assert set(np.unique(labels[..., 0])) == {0, 8}
+        assert labels[..., 3].sum() == 81
+        high, wide = picture.pixels.shape[:2]
+        around = [(y * high // 64, x * wide // 64) for y, x in middles]
+        spread = [float(picture.pixels[y - 4 : y + 8, x - 4 : x + 8].std()) for y, x in around]  # dark beside light
+        assert int(np.argmax(spread)) == place
+
+
+def test_rows_make_a_board_with_its_doubts() -> None:
+    board = sudoku_pictures.random_board(random.Random(0))
+    answers = [sudoku_pictures.row_of(f" {sudoku_pictures.answer(board, row)}\n", row + 1) for row in range(9)]
+    assert len(sudoku_pictures.ROW_QUESTIONS) == 9
+    rows = [ReadRow(answer.replace(".", "0"), (0.99,) * 8 + (0.5,)) for answer in answers]
+    read = ReadBoard.of(rows).checked()
+    assert (read.cells, read.doubts) == (board, tuple(range(8, 81, 9)))
+    assert ReadBoard.of(rows[:2]).cells == board[:18].ljust(81, "0")
+
+
+@pytest.mark.parametrize("bad", ["12345678", "1234567890", "12345678o", ""])
+def test_an_answer_that_is_no_row_is_named(bad: str) -> None:
+    with pytest.raises(SafelightError, match="Row 4 could not be read"):
+        sudoku_pictures.row_of(bad, 4)
+
+
+@pytest.mark.parametrize("row", [ReadRow("0" * 9, (1.0,) * 9), ReadRow("123456789", (0.5,) * 9)])
+def test_a_picture_without_a_grid_is_no_board(row: ReadRow) -> None:
+    with pytest.raises(SafelightError, match="No Sudoku could be read"):
+        ReadBoard.of([row] * 9).checked()
