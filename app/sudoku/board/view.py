@@ -20,7 +20,7 @@ from PySide6.QtWidgets import QMenu, QWidget
 from app.board import keys
 from app.board.paint import paint_invitation
 from app.board.view import FrameView
-from app.design.drops import accept_drag, has_picture, local_files
+from app.design.drops import accept_drag, has_picture, local_files, take_drop
 from app.state.sudoku.board import BLANK, EMPTY, Board, BoardEntry
 from app.state.sudoku.pasting import PasteError, read
 from app.state.sudoku.solve_frame import SolveFrame, entered
@@ -196,9 +196,7 @@ class BoardView(FrameView):
             accept_drag(event)
 
     def dropEvent(self, event: QDropEvent) -> None:
-        event.setDropAction(Qt.DropAction.CopyAction)
-        event.accept()
-        self.pictured.emit(local_files(event.mimeData())[0])
+        take_drop(event, lambda paths: self.pictured.emit(paths[0]), self.pictured.emit, self.refused.emit)
 
     # ---------------------------------------------------------------- pointing and keys
 
