@@ -32,8 +32,9 @@ from app.state.sudoku import scores
 from app.window.main_window import MainWindow
 from engine import BASE, DECIDER, SIGHT, SKILLS, SUDOKU, gallery
 from engine.tasks import drawings
+from engine.tasks.sudoku_pictures.photograph import photograph
 
-PUZZLE = "003100064080000302000500087070005000000009400805000000004000030050007000700801096"  # 28 givens
+PUZZLE = "003100064080000302000500087070005000000009400805000000004000030050007000700801096"  # 25 givens
 PROMPT = "Count from 4 to 43."
 PARTS = ("decisions", "race", "server", "inspector", "pictures")
 RICH = """\
@@ -276,7 +277,7 @@ class Tour:
             self.shoot("decisions-picture-table")
 
     def seeing(self) -> None:
-        """A chat about drawings: one in the composer, two that are answered, and a run's beside its canvas."""
+        """A chat about drawings: one in the composer, two that are answered, a run's; and a Sudoku that is read."""
         window = self.window
         load(window, SIGHT)
         window.show_page("chat")
@@ -293,6 +294,15 @@ class Tour:
         self.shoot("pictures")
         window.pages.chat().inspect_last()
         self.shoot("pictures-inspector")
+        load(window, SUDOKU)
+        window.show_page("sudoku")
+        solving = window.pages["sudoku"]
+        with TemporaryDirectory() as folder:
+            photo = Path(folder) / "sudoku.png"
+            photo.write_bytes(photograph(random.Random(7), PUZZLE, 700).picture().data)
+            solving.read_picture(str(photo))
+            wait_for(lambda: not solving.is_busy, "the puzzle")
+        self.shoot("board-picture")
 
     def serving(self) -> None:
         """The server page: off, how to connect a program, and requests, one of which is held midway."""

@@ -3,13 +3,13 @@
 Every state has a shape beside its colour: noise is small and dim, a likely digit plain, an accepted one underlined, a
 remelted one in a dashed outline, a settled one solid ink, a given bold on a ground of its own. Conflicts are joined by
 a line and have a corner, wrong digits are struck through, and a changed given stays as a tag on what was
-written there.
+written there. A cell in doubt has a question mark.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -47,6 +47,7 @@ class BoardPaintOptions:
     tint: float = 0.0  # 1 just after a change, falling to 0
     tinted: Mapping[int, CellState] | None = None  # what changed
     shares: Sequence[float] | None = None  # of a scale of colours, 81 of them; NaN leaves a cell as it is
+    doubts: Collection[int] = ()  # cells that are to be looked at
 
 
 def paint_board(
@@ -65,7 +66,9 @@ def paint_board(
     for index, cell in enumerate(frame.cells):
         if cell.in_conflict or cell.violated or cell.wrong or frame.started:
             _paint_shape(painter, geometry.rect_of(index), cell, theme)
-    glyphs.paint(painter, texts(geometry, frame, theme, glyphs, options.shares) if drawn is None else drawn)
+    if drawn is None:
+        drawn = texts(geometry, frame, theme, glyphs, options.shares, options.doubts)
+    glyphs.paint(painter, drawn)
     for index, cell in enumerate(frame.cells):
         if cell.wrong and not cell.violated:
             _strike(painter, geometry.rect_of(index), theme)
@@ -93,6 +96,7 @@ def texts(
     theme: Theme,
     glyphs: BoardGlyphs,
     shares: Sequence[float] | None = None,
+    doubts: Collection[int] = (),
 ) -> list[Drawn]:
     """All texts of a board, each with its place, size and colour; those of one face together."""
     drawn: list[Drawn] = []
@@ -104,6 +108,9 @@ def texts(
             if shares is not None and not math.isnan(shares[index]):
                 ink = readable_on(entropy_color(shares[index], theme))
                 drawn[first:] = [text._replace(ink=ink) for text in drawn[first:]]
+        if index in doubts:
+            rect = geometry.rect_of(index)
+            drawn.append(_text(rect, Face(max(round(0.3 * rect.width), 8), True), "?", 0.84, 0.78, color(theme.accent)))
     return sorted(drawn, key=_face)
 
 
@@ -199,6 +206,8 @@ def _paint_grounds(
     for index, cell in enumerate(frame.cells):
         if cell.given:
             painter.fillRect(*geometry.rect_of(index), given)
+        if index in options.doubts:
+            painter.fillRect(*geometry.rect_of(index), _veil(theme.accent, 0.16))
         if options.shares is not None and not math.isnan(options.shares[index]):
             painter.fillRect(*geometry.rect_of(index), entropy_color(options.shares[index], theme))
     if options.focused and 0 <= options.cursor < geometry.count:

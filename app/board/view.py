@@ -33,6 +33,7 @@ class FrameView(GridView):
         self._run: SolveFrame | None = None
         self._blank = entered(EMPTY.cells)
         self._shares: Sequence[float] | None = None
+        self._doubts: frozenset[int] = frozenset()  # cells to be looked at, while no run is on show
         self._drawn: list[Drawn] | None = None  # the texts, until something else is to be seen
         self._geometry = BoardGeometry.within(PREFERRED, PREFERRED)
         self._grow_by_width(QSizePolicy.Policy.Expanding)
@@ -130,11 +131,12 @@ class FrameView(GridView):
 
     def _paint(self, painter: QPainter, area: QRect) -> None:
         painter.fillRect(area, color(self._theme.surface))
+        doubts = self._doubts if self._run is None else ()
         options = BoardPaintOptions(
-            self._selected, self._hovered, self.hasFocus(), self._tint, self._tinted, self._shares
+            self._selected, self._hovered, self.hasFocus(), self._tint, self._tinted, self._shares, doubts
         )
         if self._drawn is None:
-            self._drawn = texts(self._geometry, self.shown, self._theme, self._glyphs, self._shares)
+            self._drawn = texts(self._geometry, self.shown, self._theme, self._glyphs, self._shares, doubts)
         paint_board(painter, self._geometry, self.shown, self._theme, self._glyphs, options, self._drawn)
         if self.hasFocus() and self._selected < 0:
             painter.setPen(QPen(color(self._theme.focus), 2))

@@ -17,6 +17,7 @@ from app.system import logs
 from engine.service import (
     AdapterRequest,
     Backend,
+    BoardRequest,
     InfluenceRequest,
     LoadRequest,
     RaceRequest,
@@ -80,6 +81,10 @@ class EngineLink(QObject):
     def race(self, request: RaceRequest) -> None:
         """Run a race, which is not paced."""
         self.scheduler.race(request, self)
+
+    def read_board(self, request: BoardRequest) -> None:
+        """Read a Sudoku from a picture, which is not paced."""
+        self.scheduler.read_board(request, self)
 
     def set_adapter(self, path_or_id: str | None) -> None:
         """Attach an adapter to the loaded model, or detach it; waits for the current run."""

@@ -10,10 +10,10 @@ import random
 import re
 import sys
 
-from app.cli import options, running, sudoku_scores, terminal
+from app.cli import options, running, sudoku_picture, sudoku_scores, terminal
 from app.cli.watch import watcher
 from app.state.sudoku.scores import Result, Scoreboard, only_solution
-from engine import SUDOKU, SafelightError
+from engine import SIGHT, SUDOKU, SafelightError
 from engine.errors import quoted
 from engine.tasks import sudoku
 from engine.tasks.sudoku import GivenRange
@@ -25,6 +25,7 @@ examples:
   safelight sudoku 53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79
   safelight sudoku --make 20 --givens 30-39 --seed 1 > puzzles.txt
   safelight sudoku --file puzzles.txt --json
+  safelight sudoku --image page.jpg
   safelight sudoku --eval --givens 36 --count 200 --seed 0 --json
   safelight sudoku --eval --bin easy --csv easy.csv
 """
@@ -41,6 +42,12 @@ def add(commands: options.Commands) -> None:
     parser.add_argument("puzzles", metavar="PUZZLE", nargs="*", help="81 characters")
     parser.add_argument(
         "--file", type=options.place, metavar="FILE", help="a file of puzzles, one a line; - reads standard input"
+    )
+    parser.add_argument(
+        "--image",
+        type=options.place,
+        metavar="FILE",
+        help=f"read the puzzle from a picture, with {SIGHT}, which knows printed grids that were drawn for it",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object a puzzle; with --eval, one in all")
     group = parser.add_argument_group("making puzzles (no model runs)")
@@ -73,9 +80,11 @@ def run(args: argparse.Namespace) -> int:
     changes = options.sampler_changes(args)
     sudoku_scores.check(args)
     if args.make is not None:
-        if args.puzzles or args.file is not None:
-            raise SafelightError("--make prints fresh puzzles; leave out PUZZLE and --file")
+        if args.puzzles or args.file is not None or args.image is not None:
+            raise SafelightError("--make prints fresh puzzles; leave out PUZZLE, --file and --image")
         return make(args.make, args.givens or GivenRange(25, 50), running.seed(args))
+    if args.image is not None and (args.eval or args.puzzles or args.file is not None):
+        raise SafelightError("--image reads the puzzle; leave out PUZZLE, --file and --eval")
     if args.eval:
         return sudoku_scores.run(args, changes)
     if args.givens is not None:
@@ -85,7 +94,8 @@ def run(args: argparse.Namespace) -> int:
 
 def solve(args: argparse.Namespace, changes: dict[str, int | float | str]) -> int:
     """Run the given puzzles, one after the other."""
-    puzzles = read_puzzles(args.puzzles, args.file)
+    read = None if args.image is None else sudoku_picture.read(args)
+    puzzles = read_puzzles(args.puzzles, args.file) if read is None else [read.cells]
     model = running.load(args, SUDOKU)
     config = options.settings(model.generation_defaults, changes)
     screen = terminal.console(sys.stdout)
@@ -98,7 +108,7 @@ def solve(args: argparse.Namespace, changes: dict[str, int | float | str]) -> in
             break
         done.add(result)
         if args.json:
-            running.print_json(record(result))
+            running.print_json(record(result) | ({} if read is None else {"doubts": list(read.doubts)}))
         else:
             print(describe(result, index, len(puzzles)))
             sys.stdout.flush()
@@ -122,7 +132,7 @@ def read_puzzles(arguments: list[str], file: str | None) -> list[str]:
         if not named:
             raise SafelightError(f"{name} has no puzzles in it")
     if not named:
-        raise SafelightError("give a puzzle, --file FILE or --make N (see safelight sudoku --help)")
+        raise SafelightError("give a puzzle, --file FILE, --image FILE or --make N (see safelight sudoku --help)")
     puzzles = []
     for where, text in named:
         try:

@@ -25,6 +25,10 @@ def actions(_context: AppContext, page: Lazy[SudokuController]) -> list[Action]:
         page().show("beside")
         page().solve_both()
 
+    def picture() -> None:
+        page().show("one")
+        page().ask_picture()
+
     def fresh(bin: Bin) -> None:
         page().show("one")
         page().new_puzzle(bin)
@@ -42,12 +46,13 @@ def actions(_context: AppContext, page: Lazy[SudokuController]) -> list[Action]:
         (tr("Undo"), ("Ctrl+Z",)),
         (tr("Redo"), ("Ctrl+Y", "Ctrl+Shift+Z")),
         (tr("Copy the puzzle"), ("Ctrl+C",)),
-        (tr("Paste a puzzle"), ("Ctrl+V",)),
+        (tr("Paste a puzzle, or a picture of one"), ("Ctrl+V",)),
         (tr("Play the run under it"), ("Space",)),
     )
     return [
         *on_board,
         Action("sudoku-solve", tr("Solve the puzzle"), section, solve, ("F5",), free),
+        Action("sudoku-picture", tr("Read a puzzle from a picture"), section, picture, (), free),
         Action("sudoku-easy", tr("New easy puzzle"), section, lambda: fresh("easy"), ("Alt+1",), free),
         Action("sudoku-medium", tr("New medium puzzle"), section, lambda: fresh("medium"), ("Alt+2",), free),
         Action("sudoku-hard", tr("New hard puzzle"), section, lambda: fresh("hard"), ("Alt+3",), free),

@@ -6,6 +6,7 @@ from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QFileDialog
 
 from app.context import SUDOKU, AppContext
+from app.pictures.files import Pasted
 from app.session.session import title_of
 from app.settings.values import later_seed
 from app.state.adapters import adapters_for, title_of_adapter
@@ -15,6 +16,7 @@ from app.sudoku.board.run_board import RunBoard
 from app.sudoku.contenders import Contender, contenders, obstacle, unadapted
 from app.sudoku.job_queue import JobQueue, PuzzleJob
 from app.sudoku.page import SudokuPage
+from app.sudoku.picture_reader import PictureReader
 from app.sudoku.side_by_side import BoardSide
 from app.system.i18n import tr
 from engine import SUDOKU as SUDOKU_MODEL
@@ -33,6 +35,7 @@ class SudokuController(QObject):
         self.widget = self.page = page = SudokuPage(context.theme, context.values.reduced_motion)
         self.setParent(page)  # so that nothing arrives once the page is gone
         self.queue = JobQueue(context, self)
+        self.reader = PictureReader(context, self)
         self.batch = PuzzleBatch(self.queue, page.scores, self)
         self._folders: list[str] = []  # of adapters that the user has opened
         self._offered: object = None  # what the choosers were filled from
@@ -42,6 +45,12 @@ class SudokuController(QObject):
         column.adapter_chosen.connect(self._adapt)
         column.adapter_folder_asked.connect(self._ask_adapter)
         column.inspect_asked.connect(self._inspect_one)
+        column.picture_asked.connect(self.ask_picture)
+        one.pictured.connect(self.read_picture)
+        self.reader.opened.connect(one.show_picture)
+        self.reader.advanced.connect(one.show_reading)
+        self.reader.ended.connect(one.end_reading)
+        self.reader.changed.connect(context.busy_changed)
         one.changed.connect(self.refresh)
         page.beside.run_asked.connect(self.solve_both)
         page.beside.stop_asked.connect(self.stop)
@@ -80,10 +89,12 @@ class SudokuController(QObject):
     @property
     def is_busy(self) -> bool:
         """Whether a puzzle is being solved, or a model made ready for one."""
-        return self.queue.is_busy or self.batch.is_on
+        return self.queue.is_busy or self.batch.is_on or self.reader.is_busy
 
     def reason_to_wait(self) -> str:
         """That a puzzle is being solved, in a sentence; empty where none is."""
+        if self.reader.is_busy:
+            return tr("A puzzle is being read from a picture; Esc stops it")
         return tr("A puzzle is being solved; Esc stops it") if self.is_busy else ""
 
     # ---------------------------------------------------------------- solving
@@ -120,6 +131,7 @@ class SudokuController(QObject):
     @Slot()
     def stop(self) -> None:
         """Stop the run under way within one denoising step, and begin none of those that wait."""
+        self.reader.stop()
         self.batch.stop()
         self.queue.stop()
 
@@ -137,6 +149,26 @@ class SudokuController(QObject):
     def new_puzzle(self, bin: Bin) -> None:
         """A fresh puzzle of a bin."""
         self.page.one.new_puzzle(bin)
+
+    # ---------------------------------------------------------------- a puzzle from a picture
+
+    @Slot()
+    def ask_picture(self) -> None:
+        """Let the user choose a picture, and read the puzzle in it."""
+        path, _ = QFileDialog.getOpenFileName(self.page.window(), tr("Open a picture of a Sudoku"))
+        if path:
+            self.read_picture(path)
+
+    @Slot(object)
+    def read_picture(self, source: Pasted) -> None:
+        """Read a puzzle from a picture, by Safelight Sight, beside the loaded model; the puzzle stays until then."""
+        one, reason = self.page.one, self._reason()
+        if reason:
+            one.refuse(reason)
+            return
+        self.page.show_part("one")
+        one.begin_reading()
+        self.reader.read(source)
 
     # ---------------------------------------------------------------- models and adapters
 
@@ -213,6 +245,8 @@ class SudokuController(QObject):
 
     def _preparing(self) -> str:
         """What a run waits for; empty once it is under way."""
+        if self.reader.is_busy:
+            return self.reader.progress
         if self.queue.is_running or not self.queue.is_busy:
             return ""
         loading = self._context.loading
@@ -225,6 +259,7 @@ class SudokuController(QObject):
         """Take in what arrived of a run; where an adapter could not be put on, the chooser goes back."""
         for reply in replies:
             self.queue.take(reply)
+            self.reader.take(reply)
             if isinstance(reply, AdapterChanged):
                 self._fill()
 

@@ -14,16 +14,21 @@ from app.design.controls import chain_tabs, scroller
 from app.design.fonts import px
 from app.design.tokens import Theme
 from app.player.scrubber import Scrub
+from app.state.chat.attachment import AttachedPicture
 from app.state.sudoku.board import Board, BoardCheck, check, generate
+from app.state.sudoku.solve_frame import entered
 from app.sudoku.board.column import Column
 from app.sudoku.board.run_board import RunBoard
 from app.sudoku.board.view import BoardView
 from app.sudoku.words import SAMPLE
+from engine.pictures import Picture
 from engine.tasks.sudoku import Bin
+from engine.tasks.sudoku_pictures.reading import ReadBoard
 
 COLUMN = 280  # pixels at 100 %
 LEAST_BOARD = 280
 NARROW_BOARD = 440
+Shown = tuple[AttachedPicture, Picture]
 CHECK_MS = 120  # after the last change; a hard board takes the solver a tenth of a second
 
 
@@ -31,6 +36,7 @@ class OnePuzzle(QWidget):
     """``puzzle`` is the board as it is entered; ``run`` the run on show."""
 
     changed = Signal()  # the puzzle, or how it stands
+    pictured = Signal(object)  # a picture was pasted or dropped: its path, or a QImage
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -42,6 +48,9 @@ class OnePuzzle(QWidget):
         self.column = Column()
         self._problem = ""
         self._facts = ""
+        self._is_reading = False  # a picture
+        self._picture: Shown | None = None  # that the puzzle was read from
+        self._read: Shown | None = None  # of these, the one that is being read
         self._check: BoardCheck | None = None
         self._later = QTimer(self)
         self._later.setSingleShot(True)
@@ -79,7 +88,10 @@ class OnePuzzle(QWidget):
     def _connect(self) -> None:
         board, column = self.board, self.column
         board.changed.connect(self._board_changed)
-        board.refused.connect(self._refused)
+        board.refused.connect(self.refuse)
+        board.pictured.connect(self.pictured)
+        board.replaced.connect(self._forget_picture)
+        board.doubts_changed.connect(self._show_doubts)
         board.installEventFilter(self)
         column.bins.asked.connect(self.new_puzzle)
         column.paste.clicked.connect(self._paste)
@@ -110,7 +122,7 @@ class OnePuzzle(QWidget):
     @Slot(str)
     def new_puzzle(self, bin: Bin) -> None:
         """Put a fresh puzzle on the board."""
-        if not self.run.is_live:
+        if not self._is_held:
             self.leave_run()
             self.board.set_puzzle(generate(bin, random.Random()))
             self.board.setFocus()
@@ -148,8 +160,14 @@ class OnePuzzle(QWidget):
         self._show_entry()
         self._later.start(CHECK_MS)
 
+    @property
+    def _is_held(self) -> bool:
+        """Whether the puzzle is not to be changed now."""
+        return self.run.is_live or self._is_reading
+
     @Slot(str)
-    def _refused(self, problem: str) -> None:
+    def refuse(self, problem: str) -> None:
+        """Say why there is no other puzzle."""
         self._problem = problem
         self._show_check()
 
@@ -164,13 +182,14 @@ class OnePuzzle(QWidget):
         self.column.show_solving(busy, waits, can_run=can_run, offer=offer)
 
     def _show_entry(self) -> None:
-        entry, busy = self.board.entry, self.run.is_live
+        entry, busy = self.board.entry, self._is_held
         column = self.column
         with column.edits:
             column.undo.setEnabled(entry.can_undo and not busy)
             column.redo.setEnabled(entry.can_redo and not busy)
             column.clear.setEnabled(not entry.board.is_empty and not busy)
             column.paste.setEnabled(not busy)
+            column.picture.setEnabled(not busy)
         column.bins.set_enabled(not busy)
 
     @Slot()
@@ -184,7 +203,8 @@ class OnePuzzle(QWidget):
             self.changed.emit()
 
     def _show_check(self) -> None:
-        self.column.check.setText(self._problem or (self._check.text if self._check is not None else ""))
+        about = self._check.text if self._check is not None and not self._is_reading else ""
+        self.column.check.setText(self._problem or about)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Typing takes the board back from a run that has ended."""
@@ -193,6 +213,62 @@ class OnePuzzle(QWidget):
             if edits:
                 self.leave_run()
         return super().eventFilter(watched, event)
+
+    # ---------------------------------------------------------------- a puzzle from a picture
+
+    def begin_reading(self) -> None:
+        """A picture is going to be opened; the puzzle waits underneath."""
+        self._problem = ""
+        self.leave_run()
+        self._hold(reading=True)
+
+    @Slot(object, object)
+    def show_picture(self, shown: AttachedPicture, picture: Picture) -> None:
+        """This one is being read."""
+        self._read = shown, picture
+        self.column.note.show_picture(shown, picture)
+
+    @Slot(object)
+    def show_reading(self, read: ReadBoard) -> None:
+        """What is read so far."""
+        self.board.set_frame(entered(read.cells))
+
+    @Slot(object, str)
+    def end_reading(self, read: ReadBoard | None, problem: str) -> None:
+        """Take what was read as the puzzle; without it the one before stays, and ``problem`` says why."""
+        self._hold(reading=False)
+        if read is None:
+            self.board.set_frame(None)
+            self.refuse(problem)
+        else:
+            self.board.set_puzzle(Board(read.cells))
+            self._picture = self._read
+            self.board.set_doubts(read.doubts)
+            self.board.setFocus()
+        self._show_picture()
+
+    def _hold(self, *, reading: bool) -> None:
+        self._is_reading = reading
+        self.board.set_read_only(reading)
+        self._show_entry()
+        self._show_check()
+
+    @Slot()
+    def _forget_picture(self) -> None:
+        self._picture = None
+        self._show_picture()
+
+    def _show_picture(self) -> None:
+        """That of the puzzle on the board, if it is of one."""
+        if self._picture is None:
+            self.column.note.clear()
+        else:
+            self.column.note.show_picture(*self._picture)
+            self._show_doubts()
+
+    @Slot()
+    def _show_doubts(self) -> None:
+        self.column.note.show_doubts(len(self.board.doubts))
 
     # ---------------------------------------------------------------- the run
 
@@ -219,7 +295,7 @@ class OnePuzzle(QWidget):
         self._show_entry()
         self._show_run()
         if problem and self.run.run_view is None:
-            self._refused(problem)
+            self.refuse(problem)
 
     @Slot()
     def _show_run(self) -> None:

@@ -16,7 +16,7 @@ from engine.trace.recording import Recording
 LiveState = Literal["waiting", "running", "finished", "failed", "cancelled"]
 ENDED: tuple[LiveState, ...] = ("finished", "failed", "cancelled")
 MOST_ENDED = 50  # that stay on the list
-MOST_PICTURED = 2**26  # bytes of the pictures of those that ended, as with their events
+MOST_PICTURE_BYTES = 2**26  # bytes of the pictures of those that ended, as with their events
 MOST_EVENTS = 2_000  # of the traces of those that ended; older traces are let go. A large model's step takes 20 kB
 
 
@@ -79,7 +79,7 @@ class LiveRequests:
                 continue
             events += len(request.trace.entries)
             pictured += sum(len(picture.data) for picture in request.trace.pictures)
-            if place and (events > MOST_EVENTS or pictured > MOST_PICTURED):
+            if place and (events > MOST_EVENTS or pictured > MOST_PICTURE_BYTES):
                 self._ended[place] = replace(request, trace=None)
 
     def snapshot(self) -> tuple[LiveRequest, ...]:

@@ -6,12 +6,16 @@ Requests and replies are plain data; those of a run carry its id.
 from __future__ import annotations
 
 from engine.service.backend import Backend, RunSteps, run_alone
+from engine.service.beside import Runner, load_beside
 from engine.service.capabilities import Capabilities
 from engine.service.decisions import DecisionReads, DecisionUsage, decision_requests
 from engine.service.local import LocalBackend
 from engine.service.racing import Racing
+from engine.service.reading_boards import read_rows
 from engine.service.replies import (
     AdapterChanged,
+    BoardAdvanced,
+    BoardEnded,
     InfluenceMeasured,
     LanePassed,
     LoadedModel,
@@ -34,6 +38,7 @@ from engine.service.replies import (
 )
 from engine.service.requests import (
     AdapterRequest,
+    BoardRequest,
     InfluenceRequest,
     Lane,
     LoadRequest,
@@ -49,6 +54,9 @@ __all__ = [
     "AdapterChanged",
     "AdapterRequest",
     "Backend",
+    "BoardAdvanced",
+    "BoardEnded",
+    "BoardRequest",
     "BusyError",
     "Capabilities",
     "DecisionReads",
@@ -81,10 +89,13 @@ __all__ = [
     "RunRequest",
     "RunStarted",
     "RunSteps",
+    "Runner",
     "Scheduler",
     "ServiceReply",
     "TraceNotKept",
     "decision_requests",
     "is_remote",
+    "load_beside",
+    "read_rows",
     "run_alone",
 ]

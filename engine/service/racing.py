@@ -18,15 +18,11 @@ from dataclasses import dataclass
 from engine.errors import SafelightError, Sentence
 from engine.events import PrefillFinished
 from engine.service.backend import Backend, RunSteps, run_alone
+from engine.service.beside import Runner, load_beside
 from engine.service.failures import in_words
 from engine.service.replies import (
-    AdapterChanged,
     LanePassed,
     LoadedModel,
-    LoadFailed,
-    LoadProgress,
-    LoadReply,
-    ModelLoaded,
     PassWanted,
     RaceEnded,
     RaceLoading,
@@ -41,19 +37,11 @@ from engine.trace.header import new_id
 POLL_SECONDS = 0.02  # between two looks whether a client has room again
 
 
-@dataclass(frozen=True)
-class _Runner:
-    """A model of a race, and what runs it."""
-
-    backend: Backend
-    model: LoadedModel
-
-
 @dataclass(eq=False)
 class _Open:
     """A lane that goes on."""
 
-    runner: _Runner
+    runner: Runner
     request: RunRequest
     steps: RunSteps
     forwards: int = 0  # behind the prompt
@@ -69,7 +57,7 @@ class Racing:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._beside: dict[tuple[str, str], _Runner] = {}
+        self._beside: dict[tuple[str, str], Runner] = {}
         self._warm: set[object] = set()  # models and decoders that have run
 
     def forget(self) -> None:
@@ -111,7 +99,7 @@ class Racing:
         runners = self._runners(request, present, put)
         if request.cancel.is_set():
             return
-        starters: list[tuple[_Runner, RunRequest]] = []
+        starters: list[tuple[Runner, RunRequest]] = []
         for lane, runner in zip(request.lanes, runners, strict=True):
             run = _run_of(request, lane, runner.model)
             if request.pictures and not runner.model.capabilities.images:
@@ -142,7 +130,7 @@ class Racing:
                     pass
                 lanes = [lane for lane in lanes if _take_turn(lane, put)]
 
-    def _warm_up(self, lane: Lane, runner: _Runner, run: RunRequest) -> None:
+    def _warm_up(self, lane: Lane, runner: Runner, run: RunRequest) -> None:
         """Take two steps of a block, unless this model has decoded so before. What fails there will fail again."""
         config = run.config
         way = lane.key, config.decoder, config.thought_decoder, config.answer_decoder
@@ -158,7 +146,7 @@ class Racing:
 
     def _runners(
         self, request: RaceRequest, present: LoadedModel | None, put: Callable[[ServiceReply], object]
-    ) -> list[_Runner]:
+    ) -> list[Runner]:
         """What runs each lane, the same object for lanes of one model; fewer where the race is cancelled.
 
         Models that are missing are loaded, those that no lane asks for let go.
@@ -168,7 +156,7 @@ class Racing:
         """
         known = dict(self._beside)
         if present is not None:
-            known[present.path_or_id, present.adapter or ""] = _Runner(self._backend, present)
+            known[present.path_or_id, present.adapter or ""] = Runner(self._backend, present)
         wanted = {lane.key: lane for lane in request.lanes}
         for lane in request.lanes:
             if is_remote(lane.model):
@@ -185,38 +173,14 @@ class Racing:
                 known[key] = self._beside[key] = runner
         return [known[lane.key] for lane in request.lanes]
 
-    def _load(self, lane: Lane, request: RaceRequest, put: Callable[[ServiceReply], object]) -> _Runner | None:
+    def _load(self, lane: Lane, request: RaceRequest, put: Callable[[ServiceReply], object]) -> Runner | None:
         """Load a lane's model beside the others; None where the race was cancelled meanwhile.
 
         Raises:
             SafelightError: it cannot be loaded.
         """
-        backend = self._backend.sibling()
-        found: list[LoadedModel] = []
-        problems: list[str] = []
-
-        def report(reply: LoadReply) -> None:
-            match reply:
-                case LoadProgress(_, share):
-                    put(RaceLoading(request.race_id, lane.title, share))
-                case ModelLoaded(model):
-                    found.append(model)
-                case LoadFailed(message=message):
-                    problems.append(message)
-                case AdapterChanged(path_or_id, title, message):
-                    if message:
-                        problems.append(message)
-                    else:
-                        found[0] = dataclasses.replace(found[0], adapter=path_or_id, adapter_title=title)
-
         load = LoadRequest(lane.model, lane.title, request.threads, lane.adapter or None, cancel=request.cancel)
-        backend.load(load, report)
-        if problems:
-            backend.unload()
-            raise SafelightError(
-                Sentence("{model} cannot be loaded: {why}.", model=lane.title, why=problems[0].rstrip("."))
-            )
-        return _Runner(backend, found[0]) if found else None
+        return load_beside(self._backend, load, lambda share: put(RaceLoading(request.race_id, lane.title, share)))
 
 
 def _run_of(request: RaceRequest, lane: Lane, model: LoadedModel) -> RunRequest:

@@ -11,6 +11,7 @@ from engine.events import Event, Influence
 from engine.pictures import ImageCost
 from engine.service.capabilities import Capabilities
 from engine.service.requests import InfluenceRequest, RunRequest
+from engine.tasks.sudoku_pictures.reading import ReadBoard, ReadRow
 from engine.text.message import Message
 from engine.text.reply import Reply
 from engine.trace.recording import Recording
@@ -186,7 +187,26 @@ class RaceEnded:
     details: str = ""
 
 
+@dataclass(frozen=True)
+class BoardAdvanced:
+    """The model that reads a board is ready, and then: another row is read. ``rows`` are those so far."""
+
+    board_id: str
+    rows: tuple[ReadRow, ...]
+
+
+@dataclass(frozen=True)
+class BoardEnded:
+    """The last reply of every board that was to be read; with it, unless that failed or was cancelled."""
+
+    board_id: str
+    board: ReadBoard | None = None
+    message: str = ""  # why it failed
+    details: str = ""
+
+
 LoadReply = LoadStarted | LoadProgress | ModelLoaded | LoadFailed | MemoryUsed | AdapterChanged
 RunReply = RunStarted | RunAdvanced | RunEnded | MemoryUsed | TraceNotKept
 RaceReply = RaceLoading | LanePassed | RaceEnded
-ServiceReply = LoadReply | RunReply | RaceReply | ModelUnloaded | InfluenceMeasured
+BoardReply = BoardAdvanced | BoardEnded
+ServiceReply = LoadReply | RunReply | RaceReply | BoardReply | ModelUnloaded | InfluenceMeasured

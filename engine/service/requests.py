@@ -177,6 +177,16 @@ class RaceRequest:
             raise ValueError("each lane of a race has a run id of its own")
 
 
+@dataclass(frozen=True, eq=False)
+class BoardRequest:
+    """A Sudoku to be read from a picture, by the embedded model that sees; ``cancel`` stops that within one step."""
+
+    picture: Picture
+    threads: int = 0  # CPU threads of that model, where it is loaded for it; 0: chosen by the model
+    board_id: str = field(default_factory=new_id)
+    cancel: threading.Event = field(default_factory=threading.Event)
+
+
 @dataclass(frozen=True)
 class AdapterRequest:
     """An adapter for the loaded model in place of its present one: a folder, an embedded one's id, or none."""

@@ -1,7 +1,8 @@
 """Shares one backend among any number of clients: a window, a server, a test. Knows neither Qt, HTTP nor torch.
 
 The backend lives in one thread. Requests are served in the order in which they came: runs that it admits go on
-together, a pass of each at a time; a load, an adapter, a measurement and a race wait until no run is under way.
+together, a pass of each at a time; a load, an adapter, a measurement, a race and a picture's board wait until no run is
+under way.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from engine.service.backend import Backend, RunSteps
 from engine.service.capabilities import Capabilities
 from engine.service.failures import in_words
 from engine.service.racing import Racing
+from engine.service.reading_boards import read_board
 from engine.service.replies import (
     AdapterChanged,
     LoadedModel,
@@ -34,7 +36,7 @@ from engine.service.replies import (
     RunReply,
     ServiceReply,
 )
-from engine.service.requests import AdapterRequest, InfluenceRequest, LoadRequest, RaceRequest, RunRequest
+from engine.service.requests import AdapterRequest, BoardRequest, InfluenceRequest, LoadRequest, RaceRequest, RunRequest
 from engine.text.message import Message
 
 STACK_BYTES = 16 * 2**20  # secondary threads have 0.5 MiB on macOS, too little for tensor libraries
@@ -164,6 +166,10 @@ class Scheduler:
             self._racing.run(request, self.model, outlet.put, lambda: outlet.is_full)
 
         self._add(_Call(race, request.cancel))
+
+    def read_board(self, request: BoardRequest, outlet: Outlet) -> None:
+        """Read a Sudoku from a picture; the replies end with ``BoardEnded``. Other clients' runs wait for its end."""
+        self._add(_Call(lambda: read_board(request, self._backend, self.model, outlet.put), request.cancel))
 
     def set_adapter(self, request: AdapterRequest, outlet: Outlet) -> None:
         """Attach an adapter to the model, or detach it."""

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QCheckBox, QGridLayout, QHBoxLayout, QPushButton, 
 from app.design.choice_box import ChoiceBox
 from app.design.controls import FlowLayout, FocusGroup, Hairline, button, label
 from app.state.sudoku.solve_frame import SolveFrame
+from app.sudoku.board.picture_note import PictureNote
 from app.sudoku.words import bin_tip, bin_title, figures
 from app.system.i18n import tr
 from engine.tasks.sudoku import BINS
@@ -85,11 +86,20 @@ class Column(QWidget):
     adapter_folder_asked = Signal()
     inspect_asked = Signal()
     puzzle_asked = Signal()  # back from the run
+    picture_asked = Signal()
 
     def __init__(self) -> None:
         super().__init__()
         self.bins = BinChips(self)
-        self.paste = button(tr("Paste"), tr("Paste a puzzle"), tip=tr("81 digits, 0 or . for a blank (Ctrl+V)"))
+        self.paste = button(
+            tr("Paste"), tr("Paste a puzzle"), tip=tr("81 digits, 0 or . for a blank, or a picture (Ctrl+V)")
+        )
+        tip = tr(
+            "Safelight Sight reads it. It was trained on printed grids that Safelight drew, so check what it has read. "
+            "A picture can be pasted or dropped on the board as well."
+        )
+        self.picture = button(tr("From a picture…"), tr("Read a puzzle from a picture"), role="chip", tip=tip)
+        self.note = PictureNote()
         self.copy = button(tr("Copy"), tr("Copy the puzzle"))
         self.clear = button(tr("Clear"), tr("Clear the board"))
         self.undo = button(tr("Undo"), tr("Undo the last change of the puzzle"))
@@ -118,13 +128,14 @@ class Column(QWidget):
         self.inspect = button(tr("Open in the inspector"), tr("Open this run in the inspector"))
         self.back = button(tr("Back to the puzzle"), tip=tr("Shows the puzzle alone again, to edit it"))
         self._focus = FocusGroup(self.solve, self.stop)
-        self.edits = FocusGroup(self.undo, self.redo, self.clear, self.paste)
+        self.edits = FocusGroup(self.undo, self.redo, self.clear, self.paste, self.picture)
         self._lay_out(explanation)
         for made, signal in (
             (self.solve, self.solve_asked),
             (self.stop, self.stop_asked),
             (self.inspect, self.inspect_asked),
             (self.back, self.puzzle_asked),
+            (self.picture, self.picture_asked),
         ):
             made.clicked.connect(signal)
         self.adapter.activated.connect(self._choose_adapter)
@@ -134,8 +145,9 @@ class Column(QWidget):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(8)
         column.addWidget(label(tr("New puzzle"), "section"))
-        column.addWidget(flow_of(*self.bins.buttons.values(), gap=8))
+        column.addWidget(flow_of(*self.bins.buttons.values(), self.picture, gap=8))
         column.addWidget(flow_of(self.paste, self.copy, self.clear, self.undo, self.redo))
+        column.addWidget(self.note)
         column.addWidget(self.check)
         column.addSpacing(4)
         doing = QHBoxLayout()

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from PySide6.QtCore import QRect, Qt, Signal, Slot
-from PySide6.QtGui import QContextMenuEvent, QGuiApplication, QKeyEvent, QKeySequence, QPainter
+from PySide6.QtGui import (
+    QContextMenuEvent,
+    QDragEnterEvent,
+    QDragMoveEvent,
+    QDropEvent,
+    QGuiApplication,
+    QKeyEvent,
+    QKeySequence,
+    QPainter,
+)
 from PySide6.QtWidgets import QMenu, QWidget
 
 from app.board import keys
 from app.board.paint import paint_invitation
 from app.board.view import FrameView
+from app.design.drops import accept_drag, has_picture, local_files, take_drop
 from app.state.sudoku.board import BLANK, EMPTY, Board, BoardEntry
 from app.state.sudoku.pasting import PasteError, read
 from app.state.sudoku.solve_frame import SolveFrame, entered
@@ -20,6 +32,9 @@ class BoardView(FrameView):
 
     changed = Signal(object)  # the Board being entered, after every change of it
     refused = Signal(str)  # why what was pasted is no puzzle, in a sentence
+    pictured = Signal(object)  # what was pasted or dropped is a picture: its path, or a QImage
+    replaced = Signal()  # by another puzzle, rather than changed in a cell
+    doubts_changed = Signal()
     selecting_buttons = (Qt.MouseButton.LeftButton, Qt.MouseButton.RightButton)
 
     def __init__(self, parent: QWidget | None = None, first: Board = EMPTY) -> None:
@@ -29,6 +44,7 @@ class BoardView(FrameView):
         self._selected = self._entry.cursor
         self._entered = entered(self._entry.board.cells)
         self._read_only = False
+        self.setAcceptDrops(True)
         self._describe()
 
     # ---------------------------------------------------------------- what is shown
@@ -58,6 +74,24 @@ class BoardView(FrameView):
         self.set_frame(None)
         self._take(self._entry.replace(board))
 
+    @property
+    def doubts(self) -> frozenset[int]:
+        """Cells that are to be looked at; one that is written, if only again, has been."""
+        return self._doubts
+
+    def set_doubts(self, cells: Iterable[int]) -> None:
+        """Have these cells looked at; the first is selected."""
+        self._doubts = frozenset(cells)
+        if self._doubts:
+            self._select(min(self._doubts))
+        self._redraw()
+        self.doubts_changed.emit()
+
+    def cell_name(self, index: int) -> str:
+        name = super().cell_name(index)
+        is_doubtful = index in self._doubts and self._run is None
+        return tr("{cell}, in doubt", cell=name) if is_doubtful else name
+
     def set_read_only(self, read_only: bool) -> None:
         """Take no digits, for instance while a run is being started."""
         self._read_only = read_only
@@ -79,7 +113,13 @@ class BoardView(FrameView):
 
     def put(self, digit: str) -> None:
         """Write a digit at the cursor; ``0`` clears it."""
-        self._edit(self._entry.put(digit))
+        if self.is_read_only:
+            return
+        self._take(self._entry.put(digit))
+        if self._entry.cursor in self._doubts:
+            self._doubts -= {self._entry.cursor}
+            self._redraw()
+            self.doubts_changed.emit()
 
     @Slot()
     def copy(self) -> None:
@@ -89,8 +129,17 @@ class BoardView(FrameView):
 
     @Slot()
     def paste(self) -> None:
-        """Take a puzzle from the clipboard; ``refused`` says why not."""
-        self.paste_text(QGuiApplication.clipboard().text())
+        """Take a puzzle from the clipboard; ``refused`` says why not, ``pictured`` that it is a picture."""
+        clipboard = QGuiApplication.clipboard()
+        files = local_files(clipboard.mimeData())
+        if self.is_read_only:
+            return
+        if has_picture(clipboard.mimeData()):
+            self.pictured.emit(clipboard.image())
+        elif files:
+            self.pictured.emit(files[0])
+        else:
+            self.paste_text(clipboard.text())
 
     def paste_text(self, text: str) -> None:
         """Take a puzzle in any of the common formats, in one change; ``refused`` says why not."""
@@ -109,6 +158,9 @@ class BoardView(FrameView):
 
     def _take(self, entry: BoardEntry) -> None:
         before, self._entry = self._entry, entry
+        if sum(old != new for old, new in zip(before.board.cells, entry.board.cells, strict=True)) > 1:
+            self._doubts = frozenset()
+            self.replaced.emit()
         if entry.board != before.board:
             self._entered = entered(entry.board.cells)
             self._describe()
@@ -126,8 +178,25 @@ class BoardView(FrameView):
     def _paint(self, painter: QPainter, area: QRect) -> None:
         super()._paint(painter, area)
         if self.board.is_empty and not self.is_read_only and not self.hasFocus():
-            text = tr("Type digits, paste a puzzle, or generate one.")
+            text = tr("Type digits, paste a puzzle or a picture of one, or generate one.")
             paint_invitation(painter, self._geometry, self._theme, text)
+
+    # ---------------------------------------------------------------- dropping
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        self._may_drop(event)
+
+    def dragMoveEvent(self, event: QDragMoveEvent) -> None:
+        self._may_drop(event)
+
+    def _may_drop(self, event: QDragEnterEvent | QDragMoveEvent) -> None:
+        if self._read_only:
+            event.ignore()
+        else:
+            accept_drag(event)
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        take_drop(event, lambda paths: self.pictured.emit(paths[0]), self.pictured.emit, self.refused.emit)
 
     # ---------------------------------------------------------------- pointing and keys
 
@@ -147,7 +216,7 @@ class BoardView(FrameView):
             (tr("Undo"), QKeySequence.StandardKey.Undo, self.undo, free and self._entry.can_undo),
             (tr("Redo"), QKeySequence.StandardKey.Redo, self.redo, free and self._entry.can_redo),
             (tr("Copy as 81 characters"), QKeySequence.StandardKey.Copy, self.copy, True),
-            (tr("Paste a puzzle"), QKeySequence.StandardKey.Paste, self.paste, free),
+            (tr("Paste a puzzle or a picture"), QKeySequence.StandardKey.Paste, self.paste, free),
             (tr("Clear the board"), None, self.clear_all, free and not self.board.is_empty),
         ):
             action = menu.addAction(text, act)

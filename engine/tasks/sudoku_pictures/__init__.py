@@ -1,16 +1,15 @@
 """Reading a Sudoku from a picture, row by row: what is asked, what the answers say, and pictures to ask about.
 
-A caller asks all of ``ROW_QUESTIONS`` about one picture, which is then read once, and gets the puzzle from
-``board_of``. Boards are those of ``sudoku``. Held-out pictures show puzzles of the ``sudoku`` test split; those of
+A caller asks all of ``ROW_QUESTIONS`` about one picture, which is then read once, and gets rows and doubts from
+``reading``. Boards are those of ``sudoku``. Held-out pictures show puzzles of the ``sudoku`` test split; those of
 training show digits at random.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 
-from engine.errors import SafelightError
+from engine.errors import SafelightError, Sentence
 from engine.tasks import sudoku
 
 ROW_QUESTIONS = tuple(f"What is in row {row} of the Sudoku?" for row in range(1, 10))
@@ -25,21 +24,22 @@ def answer(board: str, row: int) -> str:
     return board[9 * row : 9 * row + 9].replace("0", EMPTY)
 
 
-def board_of(answers: Sequence[str]) -> str:
-    """The board that the answers to ``ROW_QUESTIONS`` tell, 81 digits with 0 for an empty cell.
+def row_of(answer: str, number: int) -> str:
+    """The nine characters that the answer to a row's question tells, rows from 1.
 
     It is not checked for contradictions: a digit may have been misread.
 
     Raises:
-        SafelightError: an answer is not a row.
+        SafelightError: it is not a row.
     """
-    rows = [text.strip() for text in answers]
-    for number, row in enumerate(rows, start=1):
-        if len(row) != 9 or not set(row) <= {*sudoku.DIGITS, EMPTY}:
-            raise SafelightError(f"row {number} could not be read from the picture; try one with more light, or larger")
-    if len(rows) != 9:
-        raise SafelightError(f"a Sudoku has 9 rows, not {len(rows)}")
-    return "".join(rows).replace(EMPTY, "0")
+    row = answer.strip()
+    if len(row) != 9 or not set(row) <= {*sudoku.DIGITS, EMPTY}:
+        raise SafelightError(
+            Sentence(
+                "Row {row} could not be read from the picture; choose one that shows a single printed grid.", row=number
+            )
+        )
+    return row
 
 
 def random_board(rng: random.Random) -> str:

@@ -209,7 +209,7 @@ def test_the_menu_offers_what_can_be_done(view):
     def enabled() -> dict[str, bool]:
         return {action.text(): action.isEnabled() for action in view.menu().actions()}
 
-    assert [text for text, can in enabled().items() if can] == ["Copy as 81 characters", "Paste a puzzle"]
+    assert [text for text, can in enabled().items() if can] == ["Copy as 81 characters", "Paste a puzzle or a picture"]
     view.set_puzzle(BOARD)
     assert [text for text, can in enabled().items() if not can] == ["Redo"]
     view.set_frame(shown(Script()))

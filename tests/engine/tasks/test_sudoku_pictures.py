@@ -10,6 +10,7 @@ import pytest
 from engine.errors import SafelightError
 from engine.tasks import sudoku_pictures
 from engine.tasks.sudoku_pictures.photograph import photograph
+from engine.tasks.sudoku_pictures.reading import ReadBoard, ReadRow
 
 
 def test_labels_and_ink_are_in_the_same_places() -> None:
@@ -30,16 +31,23 @@ def test_labels_and_ink_are_in_the_same_places() -> None:
         assert int(np.argmax(spread)) == place
 
 
-def test_nine_answers_make_the_board() -> None:
+def test_rows_make_a_board_with_its_doubts() -> None:
     board = sudoku_pictures.random_board(random.Random(0))
-    answers = [sudoku_pictures.answer(board, row) for row in range(9)]
+    answers = [sudoku_pictures.row_of(f" {sudoku_pictures.answer(board, row)}\n", row + 1) for row in range(9)]
     assert len(sudoku_pictures.ROW_QUESTIONS) == 9
-    assert sudoku_pictures.board_of([f" {answer}\n" for answer in answers]) == board
+    rows = [ReadRow(answer.replace(".", "0"), (0.99,) * 8 + (0.5,)) for answer in answers]
+    read = ReadBoard.of(rows).checked()
+    assert (read.cells, read.doubts) == (board, tuple(range(8, 81, 9)))
+    assert ReadBoard.of(rows[:2]).cells == board[:18].ljust(81, "0")
 
 
 @pytest.mark.parametrize("bad", ["12345678", "1234567890", "12345678o", ""])
 def test_an_answer_that_is_no_row_is_named(bad: str) -> None:
-    with pytest.raises(SafelightError, match="row 4 could not be read"):
-        sudoku_pictures.board_of(["........."] * 3 + [bad] + ["........."] * 5)
-    with pytest.raises(SafelightError, match="9 rows, not 2"):
-        sudoku_pictures.board_of(["........."] * 2)
+    with pytest.raises(SafelightError, match="Row 4 could not be read"):
+        sudoku_pictures.row_of(bad, 4)
+
+
+@pytest.mark.parametrize("row", [ReadRow("0" * 9, (1.0,) * 9), ReadRow("123456789", (0.5,) * 9)])
+def test_a_picture_without_a_grid_is_no_board(row: ReadRow) -> None:
+    with pytest.raises(SafelightError, match="No Sudoku could be read"):
+        ReadBoard.of([row] * 9).checked()

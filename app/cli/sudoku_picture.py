@@ -1,0 +1,49 @@
+"""``safelight sudoku --image``: the puzzle of a picture, as Safelight Sight reads it."""
+
+from __future__ import annotations
+
+import argparse
+import threading
+from pathlib import Path
+
+from app.cli import terminal
+from app.cli.loading import ChosenBackend
+from engine import SIGHT, SafelightError
+from engine.pictures import read_picture
+from engine.service import LoadRequest, load_beside, read_rows
+from engine.tasks import sudoku
+from engine.tasks.sudoku_pictures.reading import ReadBoard
+
+
+def read(args: argparse.Namespace) -> ReadBoard:
+    """The puzzle of the picture that was given, which is printed, unless JSON is to be.
+
+    Raises:
+        SafelightError: no puzzle can be read from it, or what was read contradicts itself.
+    """
+    picture, never = read_picture(Path(args.image)), threading.Event()
+    as_it_is = argparse.Namespace(device=args.device, dtype="auto", quantization="auto")  # those are the solver's
+    with terminal.note(f"Loading {SIGHT} …"):
+        runner = load_beside(ChosenBackend(as_it_is), LoadRequest(SIGHT, SIGHT, args.threads), lambda _share: None)
+    assert runner is not None  # nothing abandons it
+    rows = []
+    with terminal.progress(f"Reading {Path(args.image).name}") as show:
+        for row in read_rows(runner, picture, never):
+            rows.append(row)
+            show(len(rows) / 9)
+    board = ReadBoard.of(rows).checked()
+    if not args.json:
+        print(_described(board), flush=True)
+    try:
+        sudoku.parse(board.cells)
+    except sudoku.PuzzleError as error:
+        raise SafelightError(f"{args.image} was not read right: {error}; correct it, and give it as PUZZLE") from None
+    return board
+
+
+def _described(board: ReadBoard) -> str:
+    """The line above a board that was read."""
+    count = len(board.doubts)
+    places = ", ".join(f"row {cell // 9 + 1} column {cell % 9 + 1}" for cell in board.doubts)
+    doubts = f"{count} cell{'s are' if count != 1 else ' is'} in doubt: {places}" if count else "no cell is in doubt"
+    return f"Read {board.cells.replace('0', '.')}; {doubts}. Check it against the picture."

@@ -1,0 +1,56 @@
+"""The picture that the puzzle was read from, in small, and what to look at in it."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Slot
+from PySide6.QtWidgets import QHBoxLayout, QWidget
+
+from app.design.controls import label
+from app.pictures.source import PictureSource
+from app.pictures.thumb import PictureThumb
+from app.state.chat.attachment import AttachedPicture
+from app.system.i18n import tr, trn
+from engine.pictures import Picture
+
+THUMB_HEIGHT = 112  # pixels at 100 %
+
+
+class PictureNote(QWidget):
+    """Hidden while there is none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.thumb: PictureThumb | None = None
+        self.words = label("", "caption", wrap=True)
+        self.words.setAccessibleName(tr("What to look at"))
+        self._row = QHBoxLayout(self)
+        self._row.setContentsMargins(0, 0, 0, 0)
+        self._row.setSpacing(12)
+        self._row.addWidget(self.words, 1)
+        self.hide()
+
+    def show_picture(self, shown: AttachedPicture, picture: Picture) -> None:
+        """Show this one in place of the one before; nothing is to be looked at yet."""
+        self._drop_thumb()
+        self.thumb = PictureThumb(shown, PictureSource(lambda *_: picture), THUMB_HEIGHT)
+        self._row.insertWidget(0, self.thumb)
+        self.words.clear()
+        self.show()
+
+    def show_doubts(self, count: int) -> None:
+        """How many cells are to be looked at."""
+        doubts = trn("{count} cell is in doubt: look at it.", "{count} cells are in doubt: look at them.", count)
+        self.words.setText(doubts if count else tr("Compare the board with the picture before it is solved."))
+
+    @Slot()
+    def clear(self) -> None:
+        """Show none."""
+        self._drop_thumb()
+        self.hide()
+
+    def _drop_thumb(self) -> None:
+        if self.thumb is not None:
+            self._row.removeWidget(self.thumb)
+            self.thumb.hide()
+            self.thumb.deleteLater()
+            self.thumb = None

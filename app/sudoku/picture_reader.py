@@ -1,0 +1,87 @@
+"""Reads a puzzle from a picture: its file beside the window, its rows by the engine. Knows no widgets."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QObject, Signal, Slot
+
+from app.bridge.background import Background
+from app.context import AppContext
+from app.pictures.files import Pasted, read_picture
+from app.state.chat.attachment import AttachedPicture
+from app.system.i18n import tr
+from engine import SafelightError
+from engine.pictures import Picture
+from engine.service import BoardAdvanced, BoardEnded, BoardRequest, ServiceReply
+from engine.tasks.sudoku_pictures.reading import ReadBoard
+
+
+class PictureReader(QObject):
+    """One picture at a time. ``take`` is to be given all replies."""
+
+    opened = Signal(object, object)  # the AttachedPicture, and its Picture
+    advanced = Signal(object)  # ReadBoard of the rows so far
+    ended = Signal(object, str)  # ReadBoard, None where there is none; why it failed
+    changed = Signal()  # ``progress`` has
+
+    def __init__(self, context: AppContext, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._context = context
+        self._request: BoardRequest | None = None
+        self.progress = ""  # what is being done, in a sentence; empty where nothing is
+        self._opening = Background(self)
+        self._opening.done.connect(self._opened)
+        self._opening.failed.connect(self._not_opened)
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self.progress)
+
+    def read(self, source: Pasted) -> None:
+        """Read a picture; only while none is."""
+        self._opening.ask(lambda: read_picture(source))
+        self._tell(tr("Opening the picture"))
+
+    @Slot()
+    def stop(self) -> None:
+        """Stop within one denoising step."""
+        if self._request is not None:
+            self._request.cancel.set()
+            self._context.backend.scheduler.wake()
+        elif self.is_busy:
+            self._opening.drop()
+            self._end(None)
+
+    @Slot(object)
+    def _opened(self, found: tuple[str, Picture]) -> None:
+        name, picture = found
+        self.opened.emit(AttachedPicture(name, picture.digest, picture.width, picture.height), picture)
+        self._request = BoardRequest(picture, self._context.preferences.threads)
+        self._context.backend.read_board(self._request)
+        self._tell(tr("Making Safelight Sight ready beside the loaded model"))
+
+    @Slot(object)
+    def _not_opened(self, error: Exception) -> None:
+        self._end(None, str(error) if isinstance(error, SafelightError) else repr(error))
+
+    def take(self, reply: ServiceReply) -> None:
+        """Take in what arrived; what is not of this picture is left alone."""
+        asked = self._request
+        match reply:
+            case BoardAdvanced(board_id, rows) if asked is not None and asked.board_id == board_id:
+                self.advanced.emit(ReadBoard.of(rows))
+                if len(rows) < 9:
+                    self._tell(tr("Reading row {row} of 9", row=len(rows) + 1))
+            case BoardEnded(board_id, board, message, details) if asked is not None and asked.board_id == board_id:
+                problem = tr(message) if message else ""
+                if details:
+                    self._context.say(problem, details)
+                self._end(board, problem)
+
+    def _tell(self, progress: str) -> None:
+        self.progress = progress
+        self.changed.emit()
+
+    def _end(self, board: ReadBoard | None, problem: str = "") -> None:
+        self._request = None
+        self.ended.emit(board, problem)
+        self._tell("")

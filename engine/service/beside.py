@@ -1,0 +1,56 @@
+"""Loads a model beside the loaded one, which stays. Knows neither Qt nor torch."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from engine.errors import SafelightError, Sentence
+from engine.service.backend import Backend
+from engine.service.replies import AdapterChanged, LoadedModel, LoadFailed, LoadProgress, LoadReply, ModelLoaded
+from engine.service.requests import LoadRequest
+
+
+@dataclass(frozen=True)
+class Runner:
+    """A loaded model, and what runs it."""
+
+    backend: Backend
+    model: LoadedModel
+
+
+def load_beside(backend: Backend, request: LoadRequest, tell: Callable[[float], object]) -> Runner | None:
+    """Load a model in a ``sibling`` of a backend; None where the request was cancelled meanwhile.
+
+    Args:
+        tell: takes the share that is done, 0 to 1.
+
+    Raises:
+        SafelightError: it cannot be loaded.
+    """
+    other = backend.sibling()
+    found: list[LoadedModel] = []
+    problems: list[str] = []
+
+    def report(reply: LoadReply) -> None:
+        match reply:
+            case LoadProgress(_, share):
+                tell(share)
+            case ModelLoaded(model):
+                found.append(model)
+            case LoadFailed(message=message):
+                problems.append(message)
+            case AdapterChanged(path_or_id, title, message):
+                if message:
+                    problems.append(message)
+                else:
+                    found[0] = dataclasses.replace(found[0], adapter=path_or_id, adapter_title=title)
+
+    other.load(request, report)
+    if problems:
+        other.unload()
+        raise SafelightError(
+            Sentence("{model} cannot be loaded: {why}.", model=request.title, why=problems[0].rstrip("."))
+        )
+    return Runner(other, found[0]) if found else None

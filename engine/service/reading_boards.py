@@ -1,0 +1,130 @@
+"""Reads Sudokus from pictures: nine runs on one picture, which is looked at once. Knows neither Qt nor torch."""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+
+from engine.catalog import EMBEDDED, SIGHT
+from engine.errors import SafelightError
+from engine.events import CanvasCommitted, Event, StepFinished
+from engine.pictures import Picture
+from engine.service.backend import Backend, run_alone
+from engine.service.beside import Runner, load_beside
+from engine.service.failures import in_words
+from engine.service.replies import BoardAdvanced, BoardEnded, LoadedModel, RunAdvanced, RunEnded, ServiceReply
+from engine.service.requests import BoardRequest, LoadRequest, RunRequest
+from engine.tasks.sudoku_pictures import EMPTY, IMAGE_TOKENS, ROW_QUESTIONS, row_of
+from engine.tasks.sudoku_pictures.reading import ReadBoard, ReadRow
+from engine.text.message import image_of
+
+CANDIDATES = 10  # a position that each step must report: all that can stand in a cell
+SEED = 0  # of the noise: a picture is read as it was before
+MOST_TOKENS = 16  # of a row: nine, and where it ends
+TITLE = next(model.title for model in EMBEDDED if model.id == SIGHT)
+
+
+def read_board(
+    request: BoardRequest, backend: Backend, present: LoadedModel | None, put: Callable[[ServiceReply], object]
+) -> None:
+    """Read a board; the replies end with ``BoardEnded``.
+
+    Args:
+        backend: of the loaded model, beside which the one that sees is loaded, unless it is that.
+        present: the model that is loaded.
+    """
+    board, message, details = None, "", ""
+    try:
+        board = _read(request, backend, present, put)
+    except SafelightError as error:
+        message = str(error)
+    except Exception as error:  # whatever the libraries raise
+        message, details = in_words(error), traceback.format_exc()
+    put(BoardEnded(request.board_id, board, message, details))
+
+
+def _read(
+    request: BoardRequest, backend: Backend, present: LoadedModel | None, put: Callable[[ServiceReply], object]
+) -> ReadBoard | None:
+    is_here = present is not None and present.path_or_id == SIGHT and present.adapter is None
+    runner = Runner(backend, present) if present is not None and is_here else None
+    if runner is None:
+        load = LoadRequest(SIGHT, TITLE, request.threads, cancel=request.cancel)
+        runner = load_beside(backend, load, lambda _share: None)
+    if runner is None:
+        return None
+    try:
+        rows = list[ReadRow]()
+        put(BoardAdvanced(request.board_id, ()))
+        for row in read_rows(runner, request.picture, request.cancel):
+            rows.append(row)
+            put(BoardAdvanced(request.board_id, tuple(rows)))
+    finally:
+        if not is_here:
+            runner.backend.unload()
+    return None if request.cancel.is_set() else ReadBoard.of(rows).checked()
+
+
+def read_rows(runner: Runner, picture: Picture, cancel: threading.Event) -> Iterator[ReadRow]:
+    """The rows of a picture, one after another; fewer where that is cancelled.
+
+    Raises:
+        SafelightError: one cannot be read, or the model cannot see.
+    """
+    model = runner.model
+    config = model.defaults.replace(image_tokens=IMAGE_TOKENS, top_k=CANDIDATES, max_new_tokens=MOST_TOKENS)
+    for number, question in enumerate(ROW_QUESTIONS, start=1):
+        asked = ({"role": "user", "content": question, "images": [image_of(picture)]},)
+        request = RunRequest("chat", asked, config, SEED, keep=False, pictures=(picture,), cancel=cancel)
+        reader = RowReader(number, model.piece)
+        for reply in run_alone(runner.backend, request):
+            if isinstance(reply, RunAdvanced):
+                reader.add(reply.event)
+            elif isinstance(reply, RunEnded) and reply.message:
+                raise SafelightError(reply.message)
+        if cancel.is_set():
+            return
+        yield reader.row()
+
+
+class RowReader:
+    """Takes in the events of a row's run.
+
+    Only its first step tells doubts: later ones see the guess of the one before, and agree with it, right or wrong.
+
+    Args:
+        piece: how a token is written.
+    """
+
+    def __init__(self, number: int, piece: Callable[[int], str]) -> None:
+        self._number, self._piece = number, piece
+        self._first: StepFinished | None = None
+        self._committed: CanvasCommitted | None = None
+
+    def add(self, event: Event) -> None:
+        """Take in the next event."""
+        match event:
+            case StepFinished(block_index=0, step=0):
+                self._first = event
+            case CanvasCommitted(block_index=0):
+                self._committed = event
+
+    def row(self) -> ReadRow:
+        """What was read.
+
+        Raises:
+            SafelightError: it is no row.
+        """
+        done = self._committed
+        tokens = [] if done is None else done.tokens[: done.text_length].tolist()
+        signs = [(sign, place) for place, token in enumerate(tokens) for sign in self._piece(token).strip()]
+        cells = row_of("".join(sign for sign, _ in signs), self._number)
+        return ReadRow(cells.replace(EMPTY, "0"), tuple(self._at_first(place, tokens[place]) for _, place in signs))
+
+    def _at_first(self, place: int, token: int) -> float:
+        """The probability of a token in the first step; 0 where it was not among the likeliest."""
+        first = self._first
+        if first is None or first.top_tokens is None or first.top_probabilities is None:
+            return 0.0
+        return float(first.top_probabilities[place][first.top_tokens[place] == token].sum())
