@@ -217,6 +217,7 @@ def test_a_question_to_a_model_that_reads_no_history_takes_the_last_picture_alon
 
 
 def test_a_model_on_another_machine_is_shown_it(qtbot: QtBot, settings: QSettings, tmp_path: Path, red: str) -> None:
+    settings.setValue("canvas/pace", "inf")
     seer = seeing(tmp_path / "seer", canvas_length=16)
     with serving(LocalBackend(), str(seer)) as served:
         remote = RoutedBackend(FakeEngine(), lambda: RemoteBackend(None, lambda _origin: KEY))
