@@ -20,7 +20,6 @@ from app.decisions.table.deciding import TableDecider
 from app.pictures.bar import Cost
 from app.pictures.files import drawing_of
 from app.pictures.source import PictureSource
-from app.state.chat.attachment import AttachedPicture
 from app.state.decisions.board import RowBoard
 from app.state.decisions.drafts import QuestionDraft
 from app.state.decisions.reading import DecisionReading
@@ -28,7 +27,7 @@ from app.state.decisions.samples import drawing_sample, sample_table, samples
 from app.state.decisions.sheet import QuestionSheet
 from app.state.run.replay import Frame, Replay
 from app.system.i18n import tr
-from engine import DECIDER, SIGHT, Recording, SafelightError
+from engine import DECIDER, SIGHT, Recording
 from engine.pictures import Picture
 from engine.service import LoadedModel, ServiceReply
 from engine.tasks.decisions.questions import Question
@@ -237,20 +236,6 @@ class DecisionsController(QObject):
     def _stored(self, digest: str, width: int, height: int) -> Picture | None:
         return self._context.session.library.pictures.get(digest, width, height)
 
-    def _found(self, shown: Sequence[AttachedPicture]) -> tuple[Picture, ...]:
-        """The pictures of the state; called in another thread.
-
-        Raises:
-            SafelightError: one is missing.
-        """
-        found = []
-        for one in shown:
-            picture = self._stored(one.digest, one.width, one.height)
-            if picture is None:
-                raise SafelightError(tr("A picture is missing; put it in again."))
-            found.append(picture)
-        return tuple(found)
-
     @Slot()
     def decide(self) -> None:
         """Ask what is on the page; what is missing is named where it is."""
@@ -267,7 +252,8 @@ class DecisionsController(QObject):
             return
         self._problem = ""
         self.page.show_part("one")
-        self.decider.decide(model, state, sheet, functools.partial(self._found, shown.pictures))
+        stored = self._context.session.library.pictures
+        self.decider.decide(model, state, sheet, functools.partial(stored.all_of, shown.pictures))
         self._context.busy_changed.emit()
 
     @Slot()

@@ -12,7 +12,6 @@ from PySide6.QtCore import QObject, Slot
 from app.context import RACE, AppContext
 from app.pictures.files import drawing_of
 from app.pictures.source import PictureSource
-from app.pictures.thumb import name_of
 from app.race import words
 from app.race.batch.batch import RaceBatch
 from app.race.lanes.chooser import LaneChooser
@@ -29,7 +28,6 @@ from app.state.race.running import RaceRun
 from app.system.i18n import tr
 from engine import SafelightError, catalog
 from engine.catalog import Traits
-from engine.pictures import Picture
 from engine.service import ServiceReply
 
 if TYPE_CHECKING:
@@ -159,7 +157,7 @@ class RaceController(QObject):
             asked, _ = prepare_with_files(
                 self._traits(self.lanes.specs[0]), prompt or bar.text, (), pictures=len(shown)
             )
-            pictures = self._found(shown)
+            pictures = self._context.session.library.pictures.all_of(shown)
         except SafelightError as error:
             self._fault = str(error)
             self.refresh()
@@ -167,18 +165,6 @@ class RaceController(QObject):
         self._fault, self._pictures = "", shown
         self.page.show_part("one")
         self.racer.race(asked, self.lanes.specs, self._context.values.next_seed(), pictures)
-
-    def _found(self, shown: tuple[AttachedPicture, ...]) -> tuple[Picture, ...]:
-        """
-        Raises:
-            SafelightError: one is not there any more.
-        """
-        get = self._context.session.library.pictures.get
-        found = [get(one.digest, one.width, one.height) for one in shown]
-        for one, picture in zip(shown, found, strict=True):
-            if picture is None:
-                raise SafelightError(tr("The picture {name} is missing or damaged.", name=name_of(one)))
-        return tuple(picture for picture in found if picture is not None)
 
     @Slot()
     def stop(self) -> None:
