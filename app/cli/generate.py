@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
                 "seconds": outcome.seconds,
                 "prefill_seconds": outcome.prefill_seconds,
                 "load_seconds": answered.load_seconds,
-                "seed": running.seed(args),
+                "seed": answered.seed,
                 **({"images": answered.image_sizes} if pictures else {}),
                 **({} if wanted is None else {"format": wanted.kind, "rounds": outcome.rounds}),
                 **(_verified(outcome) if config.verify and wanted is None else {}),
@@ -135,6 +135,7 @@ def _here(
         model.image_sizes(messages, config.image_tokens) if pictures else [],
         running.model_names(model),
         str(model.device),
+        running.seed(args),
     )
 
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from app.cli import options, running, terminal
 from app.cli.loading import ChosenBackend
-from app.cli.race_lanes import read_lane
+from app.cli.race_lanes import read_lane, require_here
 from app.cli.stopping import STOPPED, stopping
 from app.state.intervals import percent
 from app.state.race.lanes import LaneSpec, require_different
@@ -70,6 +70,7 @@ def add(commands: options.Commands) -> None:
 def run(args: argparse.Namespace) -> int:
     usual = SUDOKU if args.sudoku else SIGHT if args.drawings or args.image else SKILLS
     model = args.model or getattr(args, "window_model", None) or usual
+    require_here(model)
     if args.adapter is not None:
         raise SafelightError("an adapter belongs to a lane; give it there, as adapter=NAME")
     seed = running.seed(args)

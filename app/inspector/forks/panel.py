@@ -203,7 +203,7 @@ class ForkPanel(QWidget):
         if trace is not None:
             for name, box in self.boxes.items():
                 box.setValue(getattr(trace.config, name))
-            self.seed.setValue(trace.seed)
+            self.seed.setValue(trace.seed or 0)
         self._show_changes()
         self._show_place()
 
