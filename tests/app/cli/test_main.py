@@ -339,7 +339,10 @@ def test_skills_json(capsys: Capture) -> None:
     chosen = ["--only", "add", "--only", "spell"]
     code, out, err = run(capsys, "skills", "--count", "2", *chosen, "--json", *FAST)
     record = json.loads(out)
-    assert (code, err) == (0, "")
+    assert (code, err.splitlines()) == (
+        0,
+        ["safelight: Add two numbers (1 of 2) …", "safelight: Spell a word (2 of 2) …"],
+    )
     assert list(record["skills"]) == ["add", "spell"]
     for score in record["skills"].values():
         assert set(score) == {"count", "exact", "steps_per_canvas"}
@@ -385,7 +388,8 @@ def test_skills_table(capsys: Capture) -> None:
 def test_held_out_decisions_are_scored_by_what_they_are_about_and_by_how_they_are_asked(capsys: Capture) -> None:
     code, out, err = run(capsys, "skills", "--decisions", "--count", "10", "--seed", "1", "--json")
     record = json.loads(out)
-    assert (code, err) == (0, "")
+    stages = ["Deciding, single", "Deciding, joint", "Deciding others, for the temperature"]
+    assert (code, err.splitlines()) == (0, [f"safelight: {stage} …" for stage in stages])
     for way in ("single", "joint"):
         scored = record[way]
         assert 10 <= scored["count"] <= 13  # a joint one may have several that are held out
@@ -407,7 +411,7 @@ def test_held_out_decisions_are_scored_by_what_they_are_about_and_by_how_they_ar
 def test_held_out_decisions_about_drawings_are_scored_by_kind(capsys: Capture) -> None:
     code, out, err = run(capsys, "skills", "--drawings", "--decisions", "--count", "12", "--json")
     record = json.loads(out)
-    assert (code, err, record["model"]) == (0, "", "safelight-sight")
+    assert (code, err.count("\n"), record["model"]) == (0, 3, "safelight-sight")
     groups = record["single"]["groups"]
     assert {name: groups[name]["count"] for name in drawings.DECIDED_KINDS} == dict.fromkeys(drawings.DECIDED_KINDS, 2)
     assert (record["single"]["count"], record["joint"]["count"]) == (12, 12)
@@ -430,7 +434,7 @@ def test_drawings_are_scored_in_other_proportions_and_budgets(capsys: Capture) -
     code, out, err = run(
         capsys, "skills", "--drawings", "--proportions", "--image-tokens", "140", "--count", "1", "--json"
     )
-    assert (code, err) == (0, "")
+    assert (code, err.count("\n")) == (0, len(drawings.KINDS))
     assert json.loads(out)["count"] == len(drawings.KINDS)
     code, out, err = run(capsys, "skills", "--proportions")
     assert (code, out, err.count("\n")) == (2, "", 1)
