@@ -147,9 +147,13 @@ class ChatPage(QWidget):
         view = self.scroller.view(turn)
         return cast("TurnView | None", view)
 
+    def shows_other(self, chat: ChatState) -> bool:
+        """Whether another conversation is shown."""
+        return chat is not self._chat
+
     def show_chat(self, chat: ChatState, model: LoadedModel | None) -> None:
         """Show another conversation from its end, or what has become of the path. Views of turns that stay are kept."""
-        is_other = chat is not self._chat
+        is_other = self.shows_other(chat)
         place = None if is_other else FocusPlace.of(self._path, self.view_of)
         path = chat.turns
         self._chat, self._model, self._path = chat, model, path
