@@ -157,11 +157,11 @@ class ChatController(QObject):
         model = self._context.model
         if model is None:
             return False
-        self.page.notice.hide()
-        self.page.follow()
 
         def ask() -> None:
             prompt, attachments = prepare_with_files(model.traits, text, files, len(pictures))
+            self.page.notice.hide()
+            self.page.follow()
             self._session.ask(prompt, attachments, model, pictures)
 
         return self._try(ask)

@@ -159,6 +159,7 @@ class Composer(QWidget):
         self.send.setText(tr("Take back") if is_waiting else tr("Send"))
         self.send.setAccessibleName(tr("Take the prompt back") if is_waiting else tr("Send the prompt"))
         restyle(self.send, "role", "plain" if is_waiting else "primary")
+        restyle(self.hint, "tone", "now" if is_waiting else "")
         self._show_hint()
 
     def note_reading(self, note: str) -> None:
@@ -245,7 +246,7 @@ class Composer(QWidget):
     def _show_hint(self) -> None:
         blocked = self._blocked
         if self._is_waiting and blocked:
-            blocked = tr("{reason}. Your prompt is sent then; Esc takes it back", reason=blocked.rstrip("."))
+            blocked = tr("{reason}. Your prompt waits and is sent then; Esc takes it back", reason=blocked.rstrip("."))
         self.send.setEnabled(not blocked or self._can_wait or self._is_waiting)
         self.send.setToolTip(plain_tip(blocked))
         self.send.setAccessibleDescription(blocked)
