@@ -147,15 +147,23 @@ class ChatPage(QWidget):
         view = self.scroller.view(turn)
         return cast("TurnView | None", view)
 
+    def shows_other(self, chat: ChatState) -> bool:
+        """Whether another conversation is shown."""
+        return chat is not self._chat
+
     def show_chat(self, chat: ChatState, model: LoadedModel | None) -> None:
         """Show another conversation from its end, or what has become of the path. Views of turns that stay are kept."""
-        is_other = chat is not self._chat
+        is_other = self.shows_other(chat)
         place = None if is_other else FocusPlace.of(self._path, self.view_of)
         path = chat.turns
         self._chat, self._model, self._path = chat, model, path
         self._note_writers()
-        self._refresh_views()
+        kept = [view for view in self._views() if view.turn in path]
         self.scroller.set_items(path, follow=is_other or chat.active is not None)
+        for view in kept:
+            view.answer.set_model(self._models.get(view.turn.answer))
+            view.answer.refresh()
+            self._show_state(view)
         self._pages.setCurrentWidget(self.scroller if path else self._welcome)
         self.more_suggestions.setVisible(bool(path))
         if place is not None:
@@ -187,7 +195,7 @@ class ChatPage(QWidget):
         held = self.scroller.hold()
         if view is not None:
             view.answer.settle()
-        for other in self.turns:
+        for other in self._views():
             self._show_state(other)
         self.scroller.settle(held)
         if view is not None:
@@ -297,14 +305,6 @@ class ChatPage(QWidget):
                 answer = turn.answer
                 if answer.kept is None and answer not in self._models:
                     self._models[answer] = self._model
-
-    def _refresh_views(self) -> None:
-        on_path = set(self._path)
-        for view in self._views():
-            if view.turn in on_path:
-                view.answer.set_model(self._models.get(view.turn.answer))
-                view.answer.refresh()
-                self._show_state(view)
 
     def _show_state(self, view: TurnView) -> None:
         is_busy = self._chat.active is not None

@@ -35,6 +35,7 @@ from app.cli import (
 from app.cli.options import Parser, number, place
 from engine import SafelightError
 from engine.config import LARGEST_SEED
+from engine.errors import spoken
 
 COMMANDS = (
     generate,
@@ -120,8 +121,7 @@ def main(argv: list[str] | None = None) -> int:
             return 1
         if os.environ.get("SAFELIGHT_DEBUG"):
             traceback.print_exc()
-        what = f"something went wrong: {type(error).__name__}: {error} (run with SAFELIGHT_DEBUG=1 for details)"
-        terminal.say(str(SafelightError(what)))
+        terminal.say(f"something went wrong: {spoken(error)} (run with SAFELIGHT_DEBUG=1 for details)")
         return 1
 
 

@@ -252,6 +252,7 @@ QLabel[role="display"] { font-size: @text_display@; font-weight: 600; }
 QLabel[role="title"] { font-size: @text_title@; font-weight: 600; }
 QLabel[role="lead"] { font-size: @text_lead@; }
 QLabel[role="caption"] { font-size: @text_small@; color: @faint_ink@; }
+QLabel[role="caption"][tone="now"] { color: @ink@; }
 QLabel[role="error"] { color: @conflict@; }
 QLabel:disabled { color: @faint_ink@; }
 

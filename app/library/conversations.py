@@ -130,6 +130,12 @@ class Keeper:
         if item.id is not None:
             self.library.remove(item.id)
 
+    def delete(self, chat: ChatState) -> None:
+        """Take a conversation out; what is asked in it next begins another."""
+        if chat.id is not None:
+            self.library.delete(chat.id)
+            chat.id = None
+
     def put_back(self, item: Turn | Answer) -> None:
         """Undo ``remove``."""
         if item.id is not None:

@@ -119,6 +119,8 @@ class PromptView(QWidget):
         """Which of its versions this is, and what can be done now."""
         self.versions.show_versions(shown, versions, can_switch=not is_busy)
         self.edit.setEnabled(can_ask and self._is_editable)
+        if self.editor is not None:
+            self.editor.set_can_send(can_ask)
         self.delete.setEnabled(not is_busy)
 
     @Slot()

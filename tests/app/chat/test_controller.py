@@ -132,13 +132,32 @@ def test_shift_enter_starts_a_new_line(qtbot: QtBot, open_chat: Open) -> None:
 
 def test_a_prompt_that_does_not_fit_stays_in_the_composer(qtbot: QtBot, open_chat: Open) -> None:
     chat = open_chat()
+    composer = chat.page.composer
+    for _ in range(2):  # the second time it is as the first
+        ask(qtbot, chat, "x" * 401)
+        qtbot.waitUntil(lambda: composer.hint.text().endswith("Shorten the prompt"))
+        assert not chat.page.notice.isVisible()  # it is said once
+        assert composer.text == "x" * 401
+        assert chat.session.chat.turns == []
+        assert chat.page.welcome.isVisible()
+        assert chat.session.library.summaries() == []
+        assert chat.session.conversation is None
+    ask(qtbot, chat, "shorter")
+    idle(qtbot, chat)
+    assert [summary.title for summary in chat.session.library.summaries()] == ["shorter"]
+    ask(qtbot, chat, "y" * 401)
+    qtbot.waitUntil(lambda: composer.hint.text().endswith("Shorten the prompt"))
+    assert [summary.title for summary in chat.session.library.summaries()] == ["shorter"]
+    assert [turn.prompt for turn in chat.session.chat.turns] == ["shorter"]
+
+
+def test_a_refused_prompt_takes_no_other_draft_away(qtbot: QtBot, open_chat: Open) -> None:
+    chat = open_chat()
     ask(qtbot, chat, "x" * 401)
+    chat.page.composer.edit.setPlainText("the next one")
     qtbot.waitUntil(chat.page.notice.isVisible)
     assert chat.page.notice.message.text().endswith("Shorten the prompt")
-    assert not chat.page.notice.details.isVisible()
-    assert chat.page.composer.text == "x" * 401
-    assert chat.session.chat.turns == []
-    assert chat.page.welcome.isVisible()
+    assert chat.page.composer.text == "the next one"
 
 
 def test_a_failed_run_is_told_with_details_and_the_app_goes_on(qtbot: QtBot, open_chat: Open, fake: Any) -> None:
