@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any
 
 from engine.errors import SafelightError, quoted
@@ -53,12 +54,12 @@ def checked_schema(schema: Mapping[str, Any], lacks: Lacks, only: str | None = N
 class _Check:
     def __init__(self, root: Mapping[str, Any], lacks: Lacks, only: str | None) -> None:
         self._root, self._lacks, self._only = root, lacks, only
-        self._count = 0
+        self._places: set[str] = set()  # of all schemas
         self._references: dict[str, str] = {}  # each, and where it stands first
 
     def schema(self, raw: Any, place: str, depth: int) -> dict[str, Any] | bool:
-        self._count += 1
-        if self._count > MOST_SCHEMAS:
+        self._places.add(place)
+        if len(self._places) > MOST_SCHEMAS:
             raise SafelightError(f"the schema has more than {MOST_SCHEMAS:,} parts; make it smaller")
         if depth > MOST_DEPTH:
             raise SafelightError(f"the schema is deeper than {MOST_DEPTH} levels at {_short(place)}; make it flatter")
@@ -96,6 +97,8 @@ class _Check:
                     raise _wrong(place, f"must be one of {', '.join(_TYPES)}, not {quoted(one)}")
         elif name in ("enum", "required"):
             for one in _listed(value, place):
+                if name == "required" and not isinstance(one, str):
+                    raise _wrong(place, f"must be a list of names, not {quoted(value)}")
                 self._writable(one, place)
         elif name == "const":
             self._writable(value, place)
@@ -173,16 +176,17 @@ class _Check:
         done.add(reference)
 
     def _target(self, reference: str) -> Any:
-        found: Any = self._root
-        for name in reference.split("/")[1:]:
-            key = name.replace("~1", "/").replace("~0", "~")
-            if isinstance(found, list) and key.isdecimal() and len(key) < 6 and int(key) < len(found):
-                found = found[int(key)]
-            elif isinstance(found, Mapping) and key in found:
-                found = found[key]
-            else:
-                raise _wrong(self._references.get(reference, ""), f"refers to {quoted(reference)}, which is not there")
-        return found
+        if reference[1:] not in self._places:
+            raise _wrong(self._references.get(reference, ""), f"refers to {quoted(reference)}, which is no schema there")
+        return found_at(self._root, reference)
+
+
+def found_at(root: Any, reference: str) -> Any:
+    """What stands at a reference that was checked."""
+    found: Any = root
+    for name in reference.split("/")[1:]:
+        found = found[int(name)] if isinstance(found, list) else found[name.replace("~1", "/").replace("~0", "~")]
+    return found
 
 
 def _references_in(schema: Any) -> list[str]:
@@ -209,11 +213,20 @@ def _check_number(name: str, value: Any, place: str) -> None:
     if value and abs(value) < 1 / MOST_NUMBER:
         raise _wrong(place, f"is {quoted(value)}; numbers this near to 0 are not told apart")
     if name == "multipleOf":
-        digits = f"{value:.15f}".replace(".", "").strip("0") if isinstance(value, float) else str(value)
-        if value <= 0 or not 0 < int(digits or 0) <= MOST_DIVISOR:
+        if value <= 0 or not 0 < _digits(value) <= MOST_DIVISOR:
             raise _wrong(
                 place, f"must be above 0 and of few digits, at most {MOST_DIVISOR} without point, not {quoted(value)}"
             )
+
+
+def _digits(divisor: float) -> int:
+    """A number without its decimal point: so many remainders it has, as a decimal number."""
+    _, digits, exponent = Decimal(repr(divisor)).as_tuple()
+    assert isinstance(exponent, int), "it is finite"
+    whole = int("".join(map(str, digits)))
+    while exponent < 0 and whole % 10 == 0:
+        whole, exponent = whole // 10, exponent + 1
+    return whole * 10 ** max(0, exponent)
 
 
 def _listed(value: Any, place: str) -> list[Any]:

@@ -53,6 +53,7 @@ class Fixed:
         self.sets = [draws.sample(ids, 1 if place % 4 == 0 else 3) for place in range(length)]
         self.taken: list[int] = []
         self.has_ended = False
+        self.failure = ""
 
     @property
     def must_end(self) -> bool:

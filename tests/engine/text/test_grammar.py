@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from engine import SKILLS, Model, SafelightError, load_model
-from engine.text.grammar import Grammar, GrammarState, GrammarTokens
+from engine.text.grammar import GrammarState
+from engine.text.grammar_tokens import GrammarTokens
 from engine.text.output_format import OutputFormat
 
 Schema = dict[str, Any]
@@ -27,7 +28,7 @@ def tokens(model: Model) -> GrammarTokens:
 def begun(tokens: GrammarTokens, wanted: OutputFormat | Schema) -> GrammarState:
     if isinstance(wanted, dict):
         wanted = OutputFormat("json_schema", wanted)
-    return Grammar.of(wanted, tokens).begin()
+    return GrammarState(wanted, tokens)
 
 
 def text(model: Model, ids: list[int]) -> str:
