@@ -201,7 +201,7 @@ class LocalBackend:
         model = self._model
         if not running or model is None:
             return True
-        if len(running) >= self.capabilities.parallel_runs or self._adapter_of(request) != self._present:
+        if self._adapter_of(request) != self._present:
             return False
 
         def need() -> int:

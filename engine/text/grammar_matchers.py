@@ -138,8 +138,10 @@ def reason(error: str) -> str:
     """The library's words in one line."""
     if "NoExtension" in error:
         return NO_TEXT
-    if any(sign in error for sign in ("TooComplex", "fuel", "too large", "too many")):
+    if any(sign in error for sign in ("TooComplex", "fuel", "too large", "too many", "Unable to determine")):
         return TOO_COMPLEX
+    if "coerce_one_of" in error:
+        return "more than one of its parts may hold at once; write anyOf in place of oneOf"
     first = error.removeprefix("Unsatisfiable schema: ").split("<state>")[0]
     found = re.search(r"error: (.+)", first)  # of a regular expression, behind a drawing of it
     return " ".join((found[1] if found else first).split())[:200] or "it cannot be read"

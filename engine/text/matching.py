@@ -143,6 +143,8 @@ class MatcherProcess:
         Raises:
             MatchingEndedError: it takes too long or too much, or the answer is cancelled; the process is ended.
         """
+        if self._left <= 0:
+            self._end()
         self._write(json.dumps(job).encode() + b"\n")
         return self._answer()
 

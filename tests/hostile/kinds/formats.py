@@ -114,7 +114,10 @@ def _part(random: Random, depth: int) -> dict[str, Any]:
             least = random.choice((0, *PRIMES))
             return {"type": "string", "minLength": least, "maxLength": least + random.choice(PRIMES)}
         case 4:
-            return {"type": "object", "patternProperties": {_counted(random, 1): _part(random, depth + 1) for _ in range(3)}}
+            return {
+                "type": "object",
+                "patternProperties": {_counted(random, 1): _part(random, depth + 1) for _ in range(3)},
+            }
         case 5:
             names = (f"{random.choice('abc')}{at}" for at in range(random.choice((3, 30, 300))))
             return {"type": "object", "properties": {name: _part(random, 3) for name in names}}
