@@ -105,8 +105,8 @@ def run(args: argparse.Namespace) -> int:
             f"{outcome.rewrites} rewrites, {outcome.kept_rewrites} kept"
         )
     if wanted is not None and outcome.reason == "length":
-        advice = "allow more with --max-new-tokens, or ask for less"
-        terminal.say(f"the answer was cut before it was whole; {outcome.why or advice}")
+        cut = "the answer was cut before it was whole; allow more with --max-new-tokens, or ask for less"
+        terminal.say(outcome.why or cut)
     elif not outcome.text.strip():
         terminal.say("the answer is empty: the model ended the text at once; try another seed or a longer question")
     return 0

@@ -59,17 +59,17 @@ class Matcher:
 
     def count(self, ids: Sequence[int]) -> int:
         """How many of the tokens fit."""
-        return self._ask("count", 0, list(ids))
+        return int(self._ask("count", 0, list(ids)))
 
     def take(self, ids: Sequence[int]) -> int:
         """Go on behind tokens that fit; returns how many were taken."""
-        taken = self._ask("take", 0, list(ids))
+        taken = int(self._ask("take", 0, list(ids)))
         self._process.allow(taken)
         return taken
 
     def forced(self) -> list[int]:
         """The tokens that must come next."""
-        return self._ask("forced", [])
+        return list(self._ask("forced", ()))
 
     def mask(self) -> bytes:
         """Which tokens may come next, as bits, the first token in the lowest; empty after an error."""

@@ -256,7 +256,7 @@ def _digits(divisor: float) -> int:
     whole = int("".join(map(str, digits)))
     while exponent < 0 and whole % 10 == 0:
         whole, exponent = whole // 10, exponent + 1
-    return whole * 10 ** max(0, exponent)
+    return whole * int(10 ** max(0, exponent))
 
 
 def _listed(value: Any, place: str) -> list[Any]:
