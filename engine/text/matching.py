@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing import connection
 from pathlib import Path
 from typing import IO, Any
@@ -112,9 +112,10 @@ class MatcherProcess:
         assert self._process.stdout is not None
         self._jobs, self._answers = self._process.stdin, self._process.stdout
         self._is_ready = False
-        self._line()
-        self._write(vocabulary)
-        self._answer()
+        with self._whole():
+            self._line()
+            self._write(vocabulary)
+            self._answer()
         self._is_ready = True
         self._least_memory = self._memory()
 
@@ -145,8 +146,9 @@ class MatcherProcess:
         """
         if self._left <= 0:
             self._end()
-        self._write(json.dumps(job).encode() + b"\n")
-        return self._answer()
+        with self._whole():
+            self._write(json.dumps(job).encode() + b"\n")
+            return self._answer()
 
     def forget(self) -> bool:
         """Let go of the answer's matchers; whether the process can serve another one."""
@@ -154,7 +156,7 @@ class MatcherProcess:
             self.begin(None)
             self.ask("forget")
             return self._memory() <= self._least_memory + KEPT_MEMORY
-        except (MatchingEndedError, psutil.Error):
+        except MatchingEndedError:
             return False
 
     @property
@@ -172,6 +174,15 @@ class MatcherProcess:
                 stream.close()
 
     # ---------------------------------------------------------------- lines
+
+    @contextlib.contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Ends the process where something interrupts us: what it still answers would be taken for another answer."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
 
     def _answer(self) -> dict[str, Any]:
         while True:
@@ -220,7 +231,11 @@ class MatcherProcess:
         return True
 
     def _memory(self) -> int:
-        return int(psutil.Process(self._process.pid).memory_info().rss)
+        """The bytes that it takes; 0 where it has ended."""
+        try:
+            return int(psutil.Process(self._process.pid).memory_info().rss)
+        except psutil.Error:
+            return 0
 
     def _taken(self) -> float:
         times = psutil.Process(self._process.pid).cpu_times()

@@ -98,6 +98,19 @@ def test_cancel_ends_a_process_in_the_midst_of_its_work(pool: MatcherPool, monke
         assert is_over(process)
 
 
+def test_ctrl_c_ends_a_process_that_would_answer_too_late(pool: MatcherPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupts(_process: MatcherProcess, _ends: float) -> bool:
+        raise KeyboardInterrupt
+
+    with lent(pool) as process:
+        with monkeypatch.context() as patch:
+            patch.setattr(MatcherProcess, "_wait", interrupts)
+            with pytest.raises(KeyboardInterrupt):
+                process.make("lark", 'start: "a"')
+        assert is_over(process)
+    assert not pool._kept
+
+
 def test_many_small_jobs_take_of_the_same_time(pool: MatcherPool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matching, "ANSWER_SECONDS", 0.1)
     with lent(pool) as process, pytest.raises(MatchingEndedError):
