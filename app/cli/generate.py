@@ -85,6 +85,7 @@ def run(args: argparse.Namespace) -> int:
                 "seed": answered.seed,
                 **({"images": answered.image_sizes} if pictures else {}),
                 **({} if wanted is None else {"format": wanted.kind, "rounds": outcome.rounds}),
+                **({"why": outcome.why} if outcome.why else {}),
                 **(_verified(outcome) if config.verify and wanted is None else {}),
                 **answered.names,
                 "device": answered.device,
@@ -104,7 +105,8 @@ def run(args: argparse.Namespace) -> int:
             f"{outcome.rewrites} rewrites, {outcome.kept_rewrites} kept"
         )
     if wanted is not None and outcome.reason == "length":
-        terminal.say("the answer was cut before it was whole; allow more with --max-new-tokens, or ask for less")
+        cut = "the answer was cut before it was whole; allow more with --max-new-tokens, or ask for less"
+        terminal.say(outcome.why or cut)
     elif not outcome.text.strip():
         terminal.say("the answer is empty: the model ended the text at once; try another seed or a longer question")
     return 0

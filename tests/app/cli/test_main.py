@@ -19,6 +19,7 @@ import engine
 from app.cli import window
 from app.cli.main import main
 from engine.tasks import drawings, skills, sudoku
+from engine.text.matching import Matcher, MatchingEndedError
 
 ROOT = Path(__file__).resolve().parents[3]
 PUZZLE = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
@@ -213,6 +214,19 @@ def test_a_format_that_cannot_be_held_to_is_one_line(capsys: Capture, options: l
     code, out, err = run(capsys, "generate", "hello", *options)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert message in err
+
+
+def test_an_answer_that_can_no_longer_be_held_to_its_format_says_so(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ends(*_: object) -> int:
+        raise MatchingEndedError("it is too complex; make it simpler")
+
+    monkeypatch.setattr(Matcher, "take", ends)
+    why = "the answer can no longer be held to its format: it is too complex; make it simpler"
+    code, out, err = run(capsys, "generate", "hello", "--regex", "[a-z]{9}", "--json")
+    assert (code, json.loads(out)["reason"], json.loads(out)["why"]) == (0, "length", why)
+    assert err == f"safelight: {why}\n"
 
 
 @pytest.mark.parametrize("command", [ASK, ["sudoku", PUZZLE, *FAST]], ids=["generate", "sudoku"])
