@@ -27,9 +27,9 @@ examples:
   echo "Sort 9 4 7 2 6." | safelight generate - --json --seed 7
   safelight generate "What is 47 + 5?" --json-schema '{"type": "object", "properties": {"sum": {"type": "integer"}}}'
   safelight generate "Is 12 even?" --choices yes no
-  safelight generate "What is in this picture?" --image photo.jpg --model DIR
+  safelight generate "How many circles are there?" --image assets/examples/drawing.png --model safelight-sight
   safelight generate "What is in this picture?" --image photo.jpg --model http://HOST:PORT/v1#MODEL
-  safelight generate "Sort 9 4 7 2 6." --decoder autoregressive --temperature 0.7 --watch
+  safelight generate "Sort 9 4 7 2 6." --model safelight-masked --decoder autoregressive --watch
 """
 )
 

@@ -34,11 +34,10 @@ lanes the model of --model is raced by each of its decoders. Lanes take turns, a
 without the reading of the prompt. {FEWEST_LANES} to {MOST_LANES} lanes.
 
 examples:
-  safelight race "Reverse the word robot."
+  safelight race "Reverse the word robot." --model safelight-masked
   safelight race --skills 20 --lane safelight-skills --lane safelight-skills:autoregressive
   safelight race --skills 20 --lane :block_diffusion,entropy-bound=0.5 --lane :block_diffusion,entropy-bound=0.02
   safelight race --skills 20 --lane safelight-base --lane safelight-base,thought-decoder=autoregressive,verify=true
-  safelight race "What is in this picture?" --image photo.jpg --model DIR
   safelight race --drawings 20 --lane safelight-sight:,image-tokens=70 --lane safelight-sight:,image-tokens=280
   safelight race --sudoku 10 --bin hard --lane safelight-sudoku --lane safelight-base,adapter=sudoku-lora --json
 """
