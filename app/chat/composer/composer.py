@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QVBoxLayout, QWi
 from app.chat.composer.attachments import AttachmentBar, CountText
 from app.chat.composer.edit import PromptEdit
 from app.chat.composer.meter import ContextMeter
-from app.design.controls import button, chain_tabs, label, plain_tip, restyle
+from app.design.controls import button, chain_tabs, label, restyle
 from app.design.drops import accept_drag, take_drop
 from app.pictures.bar import PictureBar, refusal_of
 from app.pictures.files import Pasted, is_picture_file
@@ -221,7 +221,7 @@ class Composer(QWidget):
     @Slot()
     def _show_hint(self) -> None:
         self.send.setEnabled(not self._blocked)
-        self.send.setToolTip(plain_tip(self._blocked))
+        self.send.setToolTip(self._blocked)
         self.send.setAccessibleDescription(self._blocked)
         blind = self._blind if self.pictures.chips else ""
         said = (self._message, self._blocked, blind, self.meter.remark, self._reading, hint())
