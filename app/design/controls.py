@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.design.fonts import px
+from app.system.i18n import tr
 
 Role = Literal["primary", "link", "chip", "plain"]
 TIP_SIGNS = 80  # of a line of a tool tip
@@ -38,6 +39,15 @@ def button(text: str, name: str = "", *, role: Role = "link", tip: str = "") -> 
     made.setCursor(Qt.CursorShape.PointingHandCursor)
     made.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
     return made
+
+
+def show_stop(made: QPushButton, text: str, name: str, *, skips: bool) -> None:
+    """Let a button say that it stops a run, or, where that is computed and only shown, that it skips to its end."""
+    tip = tr("Shows the rest at once (Esc)") if skips else tr("Within one denoising step (Esc)")
+    made.setText(tr("Skip") if skips else text)
+    made.setAccessibleName(tr("Skip to the end") if skips else name)
+    made.setToolTip(tip)
+    made.setAccessibleDescription(tip)
 
 
 def label(text: str = "", role: str = "", *, wrap: bool = False, selectable: bool = False) -> QLabel:

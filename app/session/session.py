@@ -173,6 +173,8 @@ class Session(QObject):
         """A sentence if an answer is running; empty if none is."""
         if self.active is None:
             return ""
+        if self._link.pacing.is_computed:
+            return tr("An answer is shown to its end; Esc skips to it")
         if self.chat.active is None:
             return tr("An answer in another conversation is developing; Esc stops it")
         return tr("The answer is developing; Esc stops it")
