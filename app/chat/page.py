@@ -235,7 +235,7 @@ class ChatPage(QWidget):
                 self._show_state(view)
 
     def set_skips(self, skips: bool) -> None:
-        """Whether the answer under way is computed, so that stopping it skips to its end."""
+        """Sets whether the answer that develops is computed, so that stopping it skips to its end."""
         if skips != self._skips:
             self._skips = skips
             for view in self._views():

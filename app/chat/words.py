@@ -75,7 +75,7 @@ def _passes(block: BlockState, share: float) -> str:
 
 
 def _ending(answer: Answer) -> tuple[str, str]:
-    """How a run ended, for ``tr``: by itself, and with ``{steps}``."""
+    """Returns how a run ended, for ``tr``: as a word, and with ``{steps}``."""
     if answer.status != "done":
         is_stopped = answer.status == "stopped"
         return ("Stopped", "Stopped after {steps}") if is_stopped else ("Failed", "Failed after {steps}")

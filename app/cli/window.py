@@ -28,7 +28,7 @@ PACKAGES = (
     "libegl1 libgl1 libglib2.0-0 libxkbcommon0 libdbus-1-3 libfontconfig1 libxcb-cursor0 libxcb-icccm4 libxcb-keysyms1 "
     "libxcb-shape0 libxkbcommon-x11-0 libxcb-randr0 libxcb-image0 libxcb-render-util0"
 )
-"""All that a window under X11 needs of a bare Debian or Ubuntu; they bring the rest of what ``ldd`` may name."""
+"""The packages that a window under X11 needs of a bare Debian or Ubuntu; they bring the rest of what ``ldd`` names."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -108,7 +108,7 @@ def _qt(pattern: str) -> list[Path]:
 
 
 def _missing(said: str, *files: Path) -> str:
-    """What to do where Qt does not load, by the loader's complaint and all that it does not find for ``files``."""
+    """Says what to do where Qt does not load, by the loader's complaint and what it does not find for ``files``."""
     if "No module named" in said:
         return f"the window needs PySide6, which is not installed ({said}). {INSTEAD}"
     names = dict.fromkeys(name for file in files for name in _not_found(file))

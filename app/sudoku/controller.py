@@ -96,7 +96,7 @@ class SudokuController(QObject):
         if self.reader.is_busy:
             return tr("A puzzle is being read from a picture; Esc stops it")
         if self.queue.skips:
-            return tr("A puzzle is shown to its end; Esc skips to it")
+            return tr("A puzzle is still being shown; Esc skips to its end")
         return tr("A puzzle is being solved; Esc stops it") if self.is_busy else ""
 
     # ---------------------------------------------------------------- solving

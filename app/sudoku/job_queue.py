@@ -96,7 +96,7 @@ class JobQueue(QObject):
 
     @property
     def skips(self) -> bool:
-        """Whether ``stop`` only skips to the end of a run that is computed and still shown."""
+        """Says whether ``stop`` only skips to the end of a run that is computed and still shown."""
         return self.is_running and not self._waiting and self._context.backend.pacing.is_computed
 
     def add(self, jobs: Iterable[PuzzleJob]) -> None:

@@ -199,7 +199,7 @@ class Beside(QWidget):
         self.note.setText(text)
 
     def show_solving(self, busy: bool, reason: str, *, can_run: bool, skips: bool) -> None:
-        """Whether something runs, and what it waits for; or why nothing can. ``skips`` as for one board."""
+        """Shows whether something runs, and what it waits for; or why nothing can. ``skips`` as for one board."""
         show_stop(self.stop, tr("Stop"), tr("Stop both"), skips=skips)
         with self._focus:
             self.solve.setVisible(not busy)

@@ -178,7 +178,7 @@ class OnePuzzle(QWidget):
         return self._check
 
     def show_solving(self, busy: bool, waits: str, *, can_run: bool, offer: bool, skips: bool) -> None:
-        """Whether something runs, and what it or the user waits for; whether a model must be loaded for it."""
+        """Shows whether something runs, what it or the user waits for, and whether a model must be loaded for it."""
         self.column.show_solving(busy, waits, can_run=can_run, offer=offer, skips=skips)
 
     def _show_entry(self) -> None:

@@ -35,7 +35,7 @@ _ORIENTATION, _SHORT = 0x0112, 3  # EXIF's tag, and the type of its value
 
 @dataclass(frozen=True)
 class Content:
-    """What a picture's file shows, of an animation the first frame.
+    """The image that a picture's file shows, of an animation the first frame.
 
     data: a file of the same format that decodes to the same pixels.
     width, height: in pixels, as stored: not turned upright.

@@ -186,7 +186,7 @@ class AnswerView(QWidget):
         is_last: bool = True,
         skips: bool = False,
     ) -> None:
-        """Whether an answer can be asked for now, whether one is developing, and whether none follows this one.
+        """Sets whether an answer can be asked for now, whether one is developing, and whether none follows this.
 
         ``skips``: the one that is developing is computed, and only shown to its end.
         """

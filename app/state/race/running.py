@@ -30,7 +30,7 @@ class LaneFigures:
     """What a lane has written and spent so far.
 
     Args:
-        tokens: of the text; of a block under way, those that are accepted before the end that it has so far.
+        tokens: of the text; of a block that develops, those that are accepted before the end that it has so far.
         steps: denoising steps, or passes that wrote.
         forwards: behind the prompt, those that only commit text included.
         seconds: of the engine, without the prompt and without the other lanes' turns.

@@ -180,7 +180,7 @@ class Column(QWidget):
     # ---------------------------------------------------------------- showing
 
     def show_solving(self, busy: bool, waits: str, *, can_run: bool, offer: bool, skips: bool) -> None:
-        """Whether something runs, and what it or the user waits for; whether a model must be loaded for it.
+        """Shows whether something runs, what it or the user waits for, and whether a model must be loaded for it.
 
         ``skips``: what runs is computed and only shown to its end.
         """

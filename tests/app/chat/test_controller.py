@@ -107,7 +107,7 @@ def test_stop_is_skip_while_a_computed_answer_is_shown(qtbot: QtBot, open_chat: 
     fake.gate.release(10)
     qtbot.waitUntil(lambda: pacing.is_computed)
     assert (view.stop.text(), view.stop.accessibleName()) == ("Skip", "Skip to the end")
-    assert chat.page.composer.hint.text() == "An answer is shown to its end; Esc skips to it"
+    assert chat.page.composer.hint.text() == "An answer is still being shown; Esc skips to its end"
     view.stop.click()
     idle(qtbot, chat)
     answer = chat.session.chat.turns[0].answer

@@ -104,7 +104,7 @@ def test_stop_is_skip_while_a_computed_run_is_shown(qtbot: QtBot, open_sudoku: O
     one.column.solve.click()
     qtbot.waitUntil(lambda: pacing.is_computed)
     assert one.column.stop.text() == "Skip"
-    assert opened.context.reason_to_wait() == "A puzzle is shown to its end; Esc skips to it"
+    assert opened.context.reason_to_wait() == "A puzzle is still being shown; Esc skips to its end"
     one.column.stop.click()
     idle(qtbot, opened)
     assert one.column.verdict.text().startswith("Solved")
