@@ -269,6 +269,7 @@ class ChatController(QObject):
         reason = self._context.reason_to_wait()
         self.page.composer.block(reason, can_wait=self._context.loading is not None)
         self.page.set_can_repeat(not reason)
+        self.page.set_skips(self._context.backend.pacing.is_computed)
 
     @Slot()
     def show_path(self) -> None:

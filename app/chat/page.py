@@ -69,6 +69,7 @@ class ChatPage(QWidget):
         self._path: list[Turn] = []
         self._model: LoadedModel | None = None
         self._can_repeat = True
+        self._skips = False
         self._models: weakref.WeakKeyDictionary[Answer, LoadedModel] = weakref.WeakKeyDictionary()  # who wrote what
         self.setAcceptDrops(True)
         width = column_width()
@@ -241,6 +242,13 @@ class ChatPage(QWidget):
             for view in self._views():
                 self._show_state(view)
 
+    def set_skips(self, skips: bool) -> None:
+        """Sets whether the answer that develops is computed, so that stopping it skips to its end."""
+        if skips != self._skips:
+            self._skips = skips
+            for view in self._views():
+                self._show_state(view)
+
     def follow(self) -> None:
         """Keep the end in sight from now on."""
         self.scroller.follow()
@@ -313,7 +321,11 @@ class ChatPage(QWidget):
         view.prompt.set_state(versions.shown, len(versions), can_ask=can_ask, is_busy=is_busy)
         can_delete = self.isSignalConnected(QMetaMethod.fromSignal(self.answer_delete_asked))
         view.answer.set_state(
-            can_ask=can_ask, is_busy=is_busy, can_delete=can_delete, is_last=view.turn is self._path[-1]
+            can_ask=can_ask,
+            is_busy=is_busy,
+            can_delete=can_delete,
+            is_last=view.turn is self._path[-1],
+            skips=self._skips,
         )
 
     # ---------------------------------------------------------------- Qt's events

@@ -243,6 +243,7 @@ QWidget { color: @ink@; }
 QDialog { background: @surface@; }
 QScrollArea, QScrollArea > QWidget > QWidget { background: transparent; border: none; }
 QToolTip {
+    qproperty-textFormat: PlainText; /* names of a stranger stand in them, and Qt opens files that markup names */
     background: @surface_raised@; color: @ink@; border: 1px solid @line_strong@; padding: 6px 8px;
     font-size: @text_small@;
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
@@ -97,7 +98,7 @@ class Keeper:
     def _begin(self, item: object) -> float:
         """When the storing of something was first tried, which nothing else shares: by that it is known again."""
         if item not in self._begun:
-            self._begun[item] = self._begun_last = max(self.library.now(), self._begun_last + 1e-5)
+            self._begun[item] = self._begun_last = max(self.library.now(), math.nextafter(self._begun_last, math.inf))
         return self._begun[item]
 
     def describe(self, chat: ChatState) -> None:

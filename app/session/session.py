@@ -174,6 +174,8 @@ class Session(QObject):
         """A sentence if an answer is running; empty if none is."""
         if self.active is None:
             return ""
+        if self._link.pacing.is_computed:
+            return tr("An answer is still being shown; Esc skips to its end")
         if self.chat.active is None:
             return tr("An answer in another conversation is developing; Esc stops it")
         return tr("The answer is developing; Esc stops it")

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
 
+from engine.clock import this_moment
 from engine.config import LARGEST_SEED, GenerationConfig
 from engine.errors import SafelightError
 from engine.files import parse_json
@@ -46,7 +47,7 @@ def new_id() -> str:
 
 
 def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+    return datetime.fromtimestamp(this_moment(), UTC).isoformat(timespec="seconds")
 
 
 @functools.cache

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QVBoxLayout, QWi
 from app.chat.composer.attachments import AttachmentBar, CountText
 from app.chat.composer.edit import PromptEdit
 from app.chat.composer.meter import ContextMeter
-from app.design.controls import button, chain_tabs, label, plain_tip, restyle
+from app.design.controls import button, chain_tabs, label, restyle
 from app.design.drops import accept_drag, take_drop
 from app.pictures.bar import PictureBar, refusal_of
 from app.pictures.files import Pasted, is_picture_file
@@ -248,7 +248,7 @@ class Composer(QWidget):
         if self._is_waiting and blocked:
             blocked = tr("{reason}. Your prompt waits and is sent then; Esc takes it back", reason=blocked.rstrip("."))
         self.send.setEnabled(not blocked or self._can_wait or self._is_waiting)
-        self.send.setToolTip(plain_tip(blocked))
+        self.send.setToolTip(blocked)
         self.send.setAccessibleDescription(blocked)
         pictured = tr("Reading the picture…") if self.pictures.is_reading else ""
         blind = self._blind if self.pictures.chips else ""

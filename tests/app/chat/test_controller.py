@@ -17,6 +17,7 @@ from app.chat.page import ChatPage
 from app.context import AppContext
 from app.design.notice import DetailsDialog
 from app.session.session import Session
+from app.state.run.pace import FULL_SPEED
 from engine import SKILLS, SUDOKU
 from engine.tasks import skills, sudoku
 
@@ -92,6 +93,31 @@ def test_an_answer_is_the_canvas_and_settles_into_text(qtbot: QtBot, open_chat: 
     assert view.text.isVisible()
     view.copy.click()
     assert QGuiApplication.clipboard().text() == answer.text
+
+
+def test_stop_is_skip_while_a_computed_answer_is_shown(qtbot: QtBot, open_chat: Open, fake: Any) -> None:
+    chat = open_chat()
+    pacing = chat.context.backend.pacing
+    fake.hold = True
+    pacing.set_speed(0.001)
+    ask(qtbot, chat, "hello")
+    view = chat.page.turns[0].answer
+    qtbot.waitUntil(view.stop.isVisible)
+    assert view.stop.text() == "■ Stop"
+    fake.gate.release(10)
+    qtbot.waitUntil(lambda: pacing.is_computed)
+    assert (view.stop.text(), view.stop.accessibleName()) == ("Skip", "Skip to the end")
+    assert chat.page.composer.hint.text() == "An answer is still being shown; Esc skips to its end"
+    view.stop.click()
+    idle(qtbot, chat)
+    answer = chat.session.chat.turns[0].answer
+    assert (answer.status, view.text.text()) == ("done", answer.text)
+    ask(qtbot, chat, "once more")
+    qtbot.waitUntil(chat.page.turns[1].answer.stop.isVisible)
+    assert chat.page.turns[1].answer.stop.text() == "■ Stop"
+    fake.gate.release(10)
+    pacing.set_speed(FULL_SPEED)
+    idle(qtbot, chat)
 
 
 def test_an_earlier_answer_can_be_repeated_and_begins_a_branch(qtbot: QtBot, open_chat: Open, fake: Any) -> None:

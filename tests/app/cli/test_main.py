@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -738,5 +739,30 @@ def test_missing_system_libraries_are_named(capsys: Capture, monkeypatch: Patch)
     code, out, err = run(capsys)
     assert (code, out) == (2, "")
     assert "libEGL.so.1" in one_line(err)
-    for package in ("libegl1", "libgl1", "libxkbcommon0", "libdbus-1-3", "libfontconfig1", "libxcb-cursor0"):
-        assert package in err
+    assert window.PACKAGES in err
+
+
+@pytest.mark.skipif(shutil.which("cc") is None or shutil.which("ldd") is None, reason="a library is built")
+def test_the_loader_is_asked_for_all_that_is_missing(tmp_path: Path, monkeypatch: Patch) -> None:
+    (tmp_path / "empty.c").touch()
+    links = []
+    for name in ("libxcb-icccm", "libxcb-keysyms"):
+        command = ["cc", "-shared", "-o", f"{tmp_path}/{name}.so", f"-Wl,-soname,{name}.so.99", f"{tmp_path}/empty.c"]
+        subprocess.run(command, check=True)
+        links.append(f"{tmp_path}/{name}.so")
+    plugin = tmp_path / "libqxcb.so"
+    subprocess.run(["cc", "-shared", "-Wl,--no-as-needed", "-o", plugin, tmp_path / "empty.c", *links], check=True)
+    monkeypatch.setattr(window, "_qt", lambda _: [plugin])
+    with pytest.raises(engine.SafelightError) as error:
+        window.require_libraries()
+    assert "missing (libxcb-icccm.so.99, libxcb-keysyms.so.99)" in str(error.value)
+    assert str(error.value).endswith(f"sudo apt-get install {window.PACKAGES}")
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(engine.SafelightError, match=r"missing \(libxcb-icccm\.so\.99: cannot open"):
+        window.require_libraries()
+
+
+def test_the_packages_are_those_of_the_readme() -> None:
+    listed = re.search(r"bare Debian or Ubuntu.*?```\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    assert listed is not None
+    assert set(re.findall(r"\blib\S+", listed[1])) == set(window.PACKAGES.split())
