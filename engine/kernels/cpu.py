@@ -22,6 +22,8 @@ from engine.quant import Packed
 AT_ONCE = 1 << 22  # weights of a piece in the buffer: 8 MB in bf16, one expert matrix of the 26B
 LEAST_WORK = 1 << 28  # multiplications from which rows are divided among threads
 LEAST_PAIRS = 512  # token-expert pairs from which experts are divided among threads
+FEW_QUERIES = 8  # rows up to which attention is written out in 16 bits
+KEYS_AT_ONCE = 1 << 20  # numbers of a piece of the keys in fp32: 4 MB, which stay in a processor's cache
 
 
 @functools.cache
@@ -128,6 +130,30 @@ def expectation(probabilities: Tensor, table: Packed) -> Tensor:
     return total.to(probabilities.dtype)
 
 
+def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+    """softmax(q k^T) v over (B, heads, T, D), unscaled; keys and values may have fewer heads, which are not copied.
+
+    Few queries of 16 bits are multiplied in fp32, written out: torch's kernel reorders all keys and values first, and
+    for one query takes ten times as long. What is rounded is the same in both, the result.
+
+    Args:
+        mask: True where allowed, broadcastable to (B, heads, T, S); None allows all.
+    """
+    grouped = queries.shape[1] > keys.shape[1]
+    if queries.shape[2] > FEW_QUERIES or queries.dtype != torch.bfloat16 or (mask is not None and mask.dim() > 2):
+        return F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=1.0, enable_gqa=grouped)
+    rows = queries.view(queries.shape[0], keys.shape[1], -1, *queries.shape[2:])  # (B, key heads, heads of each, T, D)
+    out = torch.empty_like(rows)
+    count = max(1, KEYS_AT_ONCE // max(1, keys.shape[2] * keys.shape[3]))  # key heads of a piece
+    for start in range(0, keys.shape[1], count):
+        some = slice(start, start + count)
+        scores = rows[:, some].float().flatten(2, 3) @ keys[:, some].float().transpose(-1, -2)
+        if mask is not None:
+            scores.view(*rows[:, some].shape[:-1], -1).masked_fill_(~mask, -torch.inf)
+        out[:, some] = (scores.softmax(dim=-1) @ values[:, some].float()).view_as(out[:, some])
+    return out.flatten(1, 2)
+
+
 def attention(
     queries: Tensor, keys: Tensor, values: Tensor, span: Tensor, text_rows: int = 0, window: int | None = None
 ) -> Tensor:
@@ -136,8 +162,7 @@ def attention(
     begin = end - queries.shape[1]  # position of the first query
 
     def look(rows: Tensor, start: int, stop: int, mask: Tensor | None) -> Tensor:
-        seen = keys[None, :, start:stop], values[None, :, start:stop]
-        return F.scaled_dot_product_attention(rows[None], *seen, attn_mask=mask, scale=1.0, enable_gqa=True)[0]
+        return attend(rows[None], keys[None, :, start:stop], values[None, :, start:stop], mask)[0]
 
     out = look(queries[:, text_rows:], first, end, None)
     if text_rows:
