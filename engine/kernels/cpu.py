@@ -3,7 +3,7 @@
 Plain torch, any processor. With bf16 units bf16 is multiplied in bf16, otherwise in fp32. Decoding depends on the
 scheme, see ``cpu_decode``. int4 codes in blocks go through torch's own kernel where there are few tokens: measured on a
 core with AVX-512 and AMX, 4096 inputs, it takes 13 billion weights a second for a token, 8 for four and 2 for 16;
-decoding them 0.5, whatever the number of tokens.
+decoding them 0.5, whatever the number of tokens. int8 rows go through its kernel for a few tokens, see ``cpu_int8``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from engine.kernels import cpu_int4
+from engine.kernels import cpu_int4, cpu_int8
 from engine.kernels.cpu_decode import decoder
 from engine.kernels.cpu_threads import even, give_back, share
 from engine.quant import Packed
@@ -43,14 +43,17 @@ def linear(x: Tensor, weight: Packed) -> Tensor:
     tokens, rows = x[..., 0].numel(), weight.shape[0]
     flat = x.reshape(tokens, -1)
     by_int4 = weight.block > 0 and x.dtype == torch.bfloat16 and tokens <= cpu_int4.FEW
-    arranged = flat.contiguous() if by_int4 else decoder(weight).arrange(flat.to(kind))
+    by_int8 = cpu_int8.takes(flat, weight)
+    arranged = flat.contiguous() if by_int4 or by_int8 else decoder(weight).arrange(flat.to(kind))
     out = x.new_empty(tokens, rows)
 
     def take(part: range) -> None:
         own = weight.rows(part.start, part.stop) if len(part) < rows else weight
         into = out[:, part.start : part.stop]
         if by_int4:
-            into.copy_(cpu_int4.multiply(arranged, own, cpu_int4.scratch(own)))
+            into.copy_(cpu_int4.multiply(arranged, own, cpu_int4.pairs(own)))
+        elif by_int8:
+            into.copy_(cpu_int8.multiply(arranged, own))
         else:
             _multiply(arranged, own, _buffer(kind, own), into)
 
@@ -105,7 +108,7 @@ class _Experts:
     def __init__(self, dtype: torch.dtype, stack: Packed) -> None:
         self.stack, self.in_blocks = stack, stack.block > 0 and dtype == torch.bfloat16
         self.kind = dtype if self.in_blocks else number(dtype)
-        self.room = cpu_int4.scratch(stack[0]) if self.in_blocks else _buffer(self.kind, stack[0])
+        self.room = cpu_int4.spread(stack[0].scales) if self.in_blocks else _buffer(self.kind, stack[0])
 
     def arranged(self, x: Tensor) -> Tensor:
         """x (N, in) as ``multiply`` takes it."""
@@ -114,7 +117,9 @@ class _Experts:
     def multiply(self, x: Tensor, expert: int) -> Tensor:
         """Arranged x (N, in) by one of the matrices -> (N, out)."""
         if self.in_blocks:
-            return cpu_int4.multiply(x, self.stack[expert], self.room)
+            own = self.stack[expert]
+            self.room[..., 0] = own.scales
+            return cpu_int4.multiply(x, own, self.room)
         out = x.new_empty(x.shape[0], self.stack.shape[1])
         _multiply(x, self.stack[expert], self.room, out)
         return out

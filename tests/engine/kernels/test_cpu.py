@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from engine import GenerationFinished, generate, load_model
-from engine.kernels import cpu, cpu_decode, cpu_int4, cpu_threads, cpu_vocabulary, reference, reference_step
+from engine.kernels import cpu, cpu_decode, cpu_int4, cpu_int8, cpu_threads, cpu_vocabulary, reference, reference_step
 from engine.layers.attention import attend
 from engine.layers.packed_linear import PackedExperts
 from engine.models.folder import quantize
@@ -301,6 +301,29 @@ def test_linear_in_blocks_agrees_with_the_oracle(
         found = cpu.linear(x, weight)
     assert relative(found, reference.linear(x.float(), tiles)) < BOUNDS[dtype]
     assert seen.most <= 4 * 100 * 512
+
+
+needs_int8 = pytest.mark.skipif(not cpu_int8.is_fast(), reason="this processor has no int8 kernel in torch")
+
+
+@needs_int8
+@pytest.mark.parametrize(
+    ("tokens", "inputs", "offset", "is_decoded"),
+    [(1, 192, 0, False), (4, 192, 0, False), (5, 192, 0, True), (1, 200, 0, True), (1, 192, 8, True)],
+)
+def test_a_few_tokens_by_8_bit_rows_decode_none(
+    tokens: int, inputs: int, offset: int, is_decoded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor are scales rounded. The kernel reads 16 inputs at a time, from an address that is a multiple of that."""
+    decoded = list[Packed]()
+    fill = cpu_decode.Int8Rows.fill
+    monkeypatch.setattr(cpu_decode.Int8Rows, "fill", lambda self, *args: (decoded.append(args[0]), fill(self, *args)))
+    monkeypatch.setattr(cpu, "LEAST_WORK", 1 << 14)  # rows are shared by two threads
+    weight, x = pack(random(75, inputs), INT8), random(tokens, inputs).bfloat16()
+    room = torch.empty(75 * inputs + offset, dtype=torch.int8)[offset:].view(75, inputs).copy_(weight.codes)
+    found = cpu.linear(x, Packed(room, weight.scales, INT8))
+    assert bool(decoded) == is_decoded
+    torch.testing.assert_close(found.float(), reference.linear(x.float(), weight), rtol=2**-7, atol=1e-3)
 
 
 @pytest.mark.parametrize("threads", [2, 3])
