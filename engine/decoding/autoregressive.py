@@ -42,7 +42,7 @@ def autoregressive(
     """
     limit = min(config.max_new_tokens, room_behind(model.config, len(prompt)))
     drawing = Drawing(config, model.config.vocab_size, model.device, seed)
-    writer = Writer(cache, drawing, blocks_of(model.config, config), prompt[-1:].tolist())
+    writer = Writer(cache, drawing, blocks_of(model.config, config, in_order=True), prompt[-1:].tolist())
     if not (yield from read_prompt(cache, prompt, limit, cancel, unread=1)):
         yield from writer.blocks.finish("cancelled", 0)
         return

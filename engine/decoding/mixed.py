@@ -135,7 +135,7 @@ class _Run:
         self.reader = CausalReader(cache)
         self.verifier = Verifier(self.schedule, self.reader, config, cancel)
         self.drawing = Drawing(config, model.config.vocab_size, model.device, seed)
-        self.blocks = blocks_of(model.config, config)
+        self.blocks = blocks_of(model.config, config, in_order=True)
         self.writer = Writer(cache, self.drawing, self.blocks, [])
         self.newest = int(prompt[-1])  # token of the text
 

@@ -171,8 +171,11 @@ def test_cancel_takes_effect_within_one_pass(made: Any) -> None:
                 flag.set()
         last = seen[-1]
         assert isinstance(last, GenerationFinished)
-        assert (last.reason, last.steps, last.blocks) == ("cancelled", after, after // CANVAS)
-        assert last.tokens.tolist() == [token for event in told(seen, CanvasCommitted) for token in event.tokens]
+        assert (last.reason, last.steps, last.blocks) == ("cancelled", after, -(-after // CANVAS))
+        done = told(seen, CanvasCommitted)
+        assert last.tokens.tolist() == [token for event in done for token in event.tokens[: event.text_length]]
+        shown = [int(step.next_canvas[place % CANVAS]) for place, step in enumerate(told(seen, StepFinished))]
+        assert last.tokens.tolist() == shown
 
 
 RUNS = [
