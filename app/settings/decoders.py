@@ -99,22 +99,22 @@ _WORDS = {
         "Autoregressive",
         "One token after the other, from left to right, a pass each. The embedded DiffusionGemmas were not trained to "
         "write so.",
-        ("sampling_temperature", "sampling_top_k", "sampling_top_p"),
+        ("sampling_temperature", "sampling_top_k", "sampling_top_p", "repetition_penalty"),
     ),
     "causal_parallel": DecoderWords(
         "Causal parallel (WeDLM)",
         "Masks ahead of the text are predicted together, and each pass writes those it is sure of.",
-        ("window", "entropy_threshold", "distance_penalty", "sampling_temperature"),
+        ("window", "entropy_threshold", "distance_penalty", "sampling_temperature", "repetition_penalty"),
     ),
     "masked_diffusion": DecoderWords(
         "Masked block diffusion",
         "A block begins as masks, and each pass writes the places it is sure of.",
-        ("accept_probability", "sampling_temperature"),
+        ("accept_probability", "sampling_temperature", "repetition_penalty"),
     ),
     "self_speculation": DecoderWords(
         "Self-speculation",
         "A draft of several tokens is checked from left to right, and written as far as it holds.",
-        (),
+        ("repetition_penalty",),
     ),
 }
 _RESCUE = "rescue_probability"
