@@ -230,6 +230,8 @@ def _read(model: Any, config: GenerationConfig) -> Any:
         ),
         (lambda m, c: infill(m, [1], c, 0, [tokens(CANVAS)], []), "an infill takes the decoder block_diffusion"),
         (_read, "a decision takes the decoder block_diffusion"),
+        (lambda m, c: generate(m, [1], c.replace(verify=True)), "verify is for blocks of the decoder block_diffusion"),
+        (lambda m, c: generate(m, [1], c.replace(rescue=True)), "rescue is .*, and this run is decoded by autoregress"),
         (lambda m, c: generate(m, [1], c.replace(pinned=((CANVAS, 1),))), "position 10 is outside the canvas"),
         (lambda m, c: generate(m, [1], c.replace(banned_tokens=(500,))), "banned_tokens has token id 500"),
         (lambda m, c: generate(m, [1], c.replace(allowed_tokens=(3,), banned_tokens=(3,))), "every token is banned"),
