@@ -30,6 +30,8 @@ MOST_REWRITES = 16  # of a block's doubtful spans
 IMAGE_TOKENS = (70, 140, 280, 560, 1120)  # budgets of an image that the published model was trained with
 MOST_REAL = 1e30  # what is a float on a graphics card, too
 BLOCK_DIFFUSION = "block_diffusion"  # the decoder whose blocks begin as uniform noise
+GROWING = frozenset({"autoregressive", "causal_parallel", "self_speculation"})
+"""Decoders whose text grows from left to right: a block is a part of its record, and none is to be filled."""
 DENSE_EXPERTS = 8  # up to this many experts, computing all of them is faster than sorting tokens
 _MOST = {
     "vocab_size": MOST_TOKENS,
@@ -346,6 +348,12 @@ class GenerationConfig:
         """Whether some blocks begin as uniform noise."""
         names = (self.thought_decoder, self.answer_decoder)
         return any((name or self.decoder) in ("", BLOCK_DIFFUSION) for name in names)
+
+    @property
+    def grows(self) -> bool:
+        """Whether some blocks do not begin as uniform noise, and all of those hold text that grows, see ``GROWING``."""
+        names = {self.thought_decoder or self.decoder, self.answer_decoder or self.decoder} - {"", BLOCK_DIFFUSION}
+        return bool(names) and names <= GROWING
 
     @property
     def rewrites(self) -> bool:

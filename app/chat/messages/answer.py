@@ -71,9 +71,7 @@ class AnswerView(QWidget):
         self.remarks.setAccessibleName(tr("Remark"))
         self.nearest = SuggestionBar(one_row=False)  # prompts that the model was taught
         self.retry = button(tr("Regenerate"), tr("Try the answer again"), role="plain")
-        self.stop = button(
-            tr("■ Stop"), tr("Stop the answer"), role="plain", tip=tr("Stops within one denoising step (Esc)")
-        )
+        self.stop = button(tr("■ Stop"), tr("Stop the answer"), role="plain", tip=tr("Stops within one step (Esc)"))
         self.again = button(
             tr("Regenerate"), tr("Regenerate the answer"), tip=tr("Answers once more with a new seed (Ctrl+R)")
         )
