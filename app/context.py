@@ -179,6 +179,7 @@ class AppContext(QObject):
         self.at_end(self.server.close)
         self.session.failed.connect(self.say)
         self.session.ended.connect(self.busy_changed)
+        self.backend.pacing.computed.connect(self.busy_changed)
         backend.arrived.connect(self.take)
 
     # ---------------------------------------------------------------- between the parts

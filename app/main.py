@@ -31,7 +31,7 @@ from app.settings.store import read_preferences, unread
 from app.system import i18n, logs
 from app.system.crash_handler import CrashHandler, one_line
 from app.system.cycle_collector import CycleCollector
-from app.system.folders import Folders, folders
+from app.system.folders import Folders, ensure, folders
 from app.system.i18n import tr
 from app.system.interrupts import Interrupts
 from app.window.main_window import MainWindow
@@ -127,8 +127,13 @@ def run(model: str | None = None, seed: int | None = None, ask: str | None = Non
 
     Returns:
         The exit code.
+
+    Raises:
+        SafelightError: of a test, the data folder cannot be used.
     """
     app = application()
+    if ask is not None:
+        ensure(folders(read_preferences(user_settings()[0]).data_folder).data)
     with contextlib.ExitStack() as ending:  # whatever fails from here on, every thread ends
         interrupts = Interrupts(app)
         ending.callback(interrupts.close)

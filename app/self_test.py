@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QApplication
 from app.state.run.pace import FULL_SPEED
 
 if TYPE_CHECKING:
+    from app.state.chat.conversation import Turn
     from app.window.main_window import MainWindow
 
 LOOK_MS = 50  # how often it is looked whether something can be asked
@@ -34,6 +35,7 @@ class SelfTest(QObject):
         self._asked = False
         window.context.session.ended.connect(self._answered)
         window.context.session.failed.connect(self._failed)
+        window.context.session.returned.connect(self._returned)
         self._timer = QTimer(self)
         self._timer.timeout.connect(self._look)
         self._timer.start(LOOK_MS)
@@ -56,12 +58,20 @@ class SelfTest(QObject):
 
     @Slot()
     def _answered(self) -> None:
-        answer = self._window.context.session.chat.turns[-1].answer
+        turns = self._window.context.session.chat.turns
+        if not turns:
+            return  # the prompt was refused: that is said next
+        answer = turns[-1].answer
         if answer.status != "done" or not answer.text.strip():
             self._failed(f"the answer is {answer.status}: {answer.error or answer.text or 'empty'}")
             return
         print(answer.text, flush=True)
         self._end(0)
+
+    @Slot(object, str)
+    def _returned(self, _turn: Turn, why: str) -> None:
+        if why:
+            self._failed(why)
 
     @Slot(str, str)
     def _failed(self, message: str, details: str = "") -> None:

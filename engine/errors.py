@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Self
 
 MOST_CHARACTERS = 700
 """Longer messages lose their middle: what they quote is somebody's input, and the advice stands at the end."""
+MOST_SPOKEN = 200  # characters of an unexpected exception's own message
+
+_REPR = re.compile(r"<[^<>]{1,200} at 0x[0-9A-Fa-f]{1,16}>")  # Python's, of an object that has none of its own
 
 
 class Sentence(str):
@@ -45,8 +49,31 @@ def quoted(value: object, most: int = 60) -> str:
     return written if len(written) <= 2 * most else written[:most] + "…"
 
 
+def spoken(error: BaseException) -> str:
+    """Returns what an exception says, in one line without a full stop; its kind where that is no sentence for people.
+
+    Only the operating system's reasons and runtime errors are written for people. A ``KeyError`` says the ``repr`` of
+    its key, and most others speak of the program's own names.
+    """
+    if isinstance(error, SafelightError):
+        return str(error).rstrip(".")
+    text = ""
+    if isinstance(error, OSError):
+        text = error.strerror or str(error)
+        if error.strerror and isinstance(error.filename, str):
+            text = f"{text}: {error.filename}"
+    elif isinstance(error, RuntimeError) and not isinstance(error, RecursionError | NotImplementedError):
+        text = str(error)
+    text = " ".join(_one_line(text).split())[:MOST_SPOKEN].rstrip(".")
+    return text or f"an unexpected fault, {type(error).__name__}"
+
+
 def _one_line(message: str) -> str:
-    """Without line breaks and control characters, which a terminal would obey, and of a length that can be read."""
+    """Without line breaks and control characters, which a terminal would obey, and of a length that can be read.
+
+    Nor with an object's ``repr`` and address, which say nothing to anybody.
+    """
+    message = _REPR.sub("…", message)
     if len(message) > MOST_CHARACTERS:
         half = MOST_CHARACTERS // 2
         message = f"{message[:half]} … {message[-half:]}"

@@ -150,6 +150,7 @@ class GenerationFinished:
     blocks: int  # committed
     steps: int  # of all blocks
     seconds: float  # of the engine, without prefill and without waiting for the consumer
+    why: str = ""  # "length" in a sentence, where it was not the length that ended the run
 
     @property
     def tokens_per_forward(self) -> float:

@@ -27,6 +27,7 @@ class Pacing(QObject):
 
     released = Signal(object)  # list[ServiceReply]
     revealed = Signal(float)  # the ``share`` of the latest step that is shown now
+    computed = Signal()  # ``is_computed`` has changed
 
     def __init__(
         self,
@@ -41,6 +42,7 @@ class Pacing(QObject):
         self._held: deque[ServiceReply] = deque()  # taken from the mailbox, not delivered yet
         self._views: dict[str, RunView] = {}  # of runs that have begun, by id
         self._paced: set[str] = set()  # ids of queued and current runs
+        self.is_computed = False  # a run that is watched has ended, and is only shown to its end
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.timeout.connect(self.drain)
@@ -88,7 +90,15 @@ class Pacing(QObject):
             self.released.emit(due)
         else:
             self.revealed.emit(self.share)
+        self._note_end()
         self._look_again()
+
+    def _note_end(self) -> None:
+        ends = (reply.run_id for reply in self._held if isinstance(reply, RunEnded))
+        is_computed = not self._paced.isdisjoint(ends)
+        if is_computed != self.is_computed:
+            self.is_computed = is_computed
+            self.computed.emit()
 
     def _look_again(self) -> None:
         waits = [self._schedule.wait_seconds * 1000] if self._held else []

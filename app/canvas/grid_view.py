@@ -5,7 +5,6 @@ Knows neither what stands in the cells nor how they are painted; ``CanvasView`` 
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Iterable, Mapping
 from typing import Protocol
@@ -15,6 +14,7 @@ from PySide6.QtGui import QFocusEvent, QHelpEvent, QMouseEvent, QPainter, QPaint
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from app.canvas.geometry import Rect
+from app.design.controls import folded
 from app.design.tokens import DARKROOM, FADE_MS, Theme
 from app.state.run.canvas import CellState
 
@@ -196,8 +196,8 @@ class GridView(QWidget):
                 QToolTip.hideText()
                 event.ignore()
             else:
-                lines = "<br>".join(html.escape(line) for line in self.cell_text(index))
-                QToolTip.showText(event.globalPos(), f"<qt>{lines}</qt>", self, QRect(*self.grid.rect_of(index)))
+                words = folded(*self.cell_text(index))
+                QToolTip.showText(event.globalPos(), words, self, QRect(*self.grid.rect_of(index)))
             return True
         return super().event(event)
 

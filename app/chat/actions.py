@@ -24,7 +24,8 @@ def actions(context: AppContext, page: Lazy[ChatController]) -> list[Action]:
         return "" if turns and turns[-1].answer.has_trace else tr("There is no answer yet, or its run was not kept")
 
     def runs() -> str:
-        return "" if context.is_busy else tr("No answer is developing")
+        waits = page.made is not None and page.made.is_waiting
+        return "" if waits or context.is_busy else tr("No answer is developing")
 
     def attach() -> None:
         page().page.composer.choose_files()
@@ -41,7 +42,7 @@ def actions(context: AppContext, page: Lazy[ChatController]) -> list[Action]:
         *in_composer,
         Action("write", tr("Write a prompt"), section, lambda: page().enter(), ("Ctrl+L",)),
         Action("attach", tr("Attach files"), section, attach, ("Ctrl+Shift+A",)),
-        Action("stop", tr("Stop the answer"), section, context.stop, ("Escape",), runs),
+        Action("stop", tr("Stop the answer"), section, lambda: page().stop(), ("Escape",), runs, is_quiet=True),
         Action("again", tr("Regenerate the last answer"), section, lambda: page().again_last(), ("Ctrl+R",), repeats),
         Action("inspect", tr("Inspect the last answer"), section, lambda: page().inspect_last(), ("Ctrl+I",), inspects),
         Action("presets", tr("Edit the presets"), section, lambda: page().edit_presets(), ("Ctrl+E",)),

@@ -15,6 +15,7 @@ from app.chat.page import ChatPage
 from app.chat.regenerating import Regenerating
 from app.chat.replaying import Replaying, run_of
 from app.chat.view_options import ViewOptions
+from app.chat.waiting import Waiting
 from app.context import AppContext
 from app.design.notice import Notice
 from app.pictures.files import drawing_of
@@ -82,6 +83,7 @@ class ChatController(QObject):
         context.settings_changed.connect(self.show_settings)
         context.theme_changed.connect(self._dress)
         page.pace_chosen.connect(context.choose_pace)
+        self._waiting = Waiting(context, page.composer, self.send)
         self._replaying = Replaying(context, page)
         self._regenerating = Regenerating(context, page.notice, self._answer_again)
         if kept.problem:
@@ -99,20 +101,45 @@ class ChatController(QObject):
         self.page.composer.edit.setFocus()
 
     def say(self, reason: str) -> None:
-        """Say under the composer why something cannot be done now."""
-        self.page.composer.say(reason)
+        """Say under the composer why something cannot be done now; why nothing can be asked stands there by itself."""
+        self.page.composer.say("" if reason == self._context.reason_to_wait() else reason)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a prompt waits for its model."""
+        return self._waiting.is_on
+
+    def stop(self) -> None:
+        """Take back a prompt that waits for its model; where none does, stop the current work."""
+        if self._waiting.is_on:
+            self._waiting.take_back()
+        else:
+            self._context.stop()
 
     # ---------------------------------------------------------------- asking
 
     @Slot(str)
     def send(self, text: str) -> None:
-        """Ask the model what the composer holds."""
+        """Ask the model what the composer holds, once it is loaded."""
         composer = self.page.composer
-        if composer.meter.problem:
+        if self._context.loading is not None:
+            self._wait(text, self._context.loading.path_or_id)
+        elif composer.meter.problem:
             composer.say(composer.meter.problem)
         elif self._can_ask() and self._ask(text, composer.attachments, composer.pictures.pictures):
             composer.remember(text)
             composer.clear()
+
+    def _wait(self, text: str, model: str) -> None:
+        """Let the prompt wait for a model that is being loaded, if that could read it."""
+        composer = self.page.composer
+        traits = catalog.traits(Path(model).name)
+        try:
+            prepare_with_files(traits, text, composer.attachments, len(composer.pictures.pictures))
+        except SafelightError as error:
+            composer.say(str(error))
+        else:
+            self._waiting.begin(model)
 
     @Slot(str)
     def pick(self, prompt: str) -> None:
@@ -132,11 +159,11 @@ class ChatController(QObject):
         model = self._context.model
         if model is None:
             return False
-        self.page.notice.hide()
-        self.page.follow()
 
         def ask() -> None:
             prompt, attachments = prepare_with_files(model.traits, text, files, len(pictures))
+            self.page.notice.hide()
+            self.page.follow()
             self._session.ask(prompt, attachments, model, pictures)
 
         return self._try(ask)
@@ -201,7 +228,7 @@ class ChatController(QObject):
     def _can_ask(self) -> bool:
         reason = self._context.reason_to_wait()
         if reason:
-            self.page.composer.say(reason)
+            self.say(reason)
         return not reason
 
     def _try(self, work: Callable[[], None]) -> bool:
@@ -213,13 +240,19 @@ class ChatController(QObject):
         self._context.busy_changed.emit()
         return True
 
-    @Slot(str, object, object)
-    def _give_back(self, prompt: str, files: object, pictures: object) -> None:
+    @Slot(object, str)
+    def _give_back(self, turn: Turn, why: str) -> None:
+        """A prompt could not be sent: put it back into the composer, if that is empty, with why under it."""
         composer = self.page.composer
-        if not composer.text and isinstance(files, tuple) and isinstance(pictures, tuple):
-            composer.pictures.set_pictures(pictures)
-            composer.set_attachments(files)
-            composer.set_text(prompt)  # may itself become a file
+        if not composer.is_empty:
+            if why:
+                self._context.say(why)
+            return
+        composer.pictures.set_pictures(turn.pictures)
+        composer.set_attachments(turn.attachments)
+        composer.set_text(turn.prompt)  # may itself become a file
+        if why:
+            composer.say(why)
 
     # ---------------------------------------------------------------- showing
 
@@ -236,20 +269,25 @@ class ChatController(QObject):
     def refresh(self) -> None:
         """Show what can be asked now, and why not where it cannot."""
         reason = self._context.reason_to_wait()
-        self.page.composer.block(reason)
+        self.page.composer.block(reason, can_wait=self._context.loading is not None)
         self.page.set_can_repeat(not reason)
+        self.page.set_skips(self._context.backend.pacing.is_computed)
 
     @Slot()
     def show_path(self) -> None:
         """Show the turns that are on the path now."""
-        session = self._session
+        session, composer = self._session, self.page.composer
+        if self.page.shows_other(session.chat):
+            self._waiting.take_back()
+            self.page.notice.leave_undo()
+        composer.say("")
         self.page.show_chat(session.chat, self._context.model)
         self.presets.show_preset(session.preset)
         session.think = self.presets.current.think
         self._mark_preset()
-        self.page.composer.set_history([turn.prompt for turn in session.chat.turns])
+        composer.set_history([turn.prompt for turn in session.chat.turns])
         self._note_reading()
-        self.page.composer.meter.touch()
+        composer.meter.touch()
         self._context.busy_changed.emit()
 
     @Slot()
@@ -265,6 +303,7 @@ class ChatController(QObject):
     def show_model(self) -> None:
         """Say what the model that is there or on its way is for, offer prompts for it, and count by it."""
         model, composer = self._context.model, self.page.composer
+        composer.say("")
         self._introduce()
         if model is None:
             self._scenes = {}

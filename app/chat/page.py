@@ -69,6 +69,7 @@ class ChatPage(QWidget):
         self._path: list[Turn] = []
         self._model: LoadedModel | None = None
         self._can_repeat = True
+        self._skips = False
         self._models: weakref.WeakKeyDictionary[Answer, LoadedModel] = weakref.WeakKeyDictionary()  # who wrote what
         self.setAcceptDrops(True)
         width = column_width()
@@ -147,15 +148,23 @@ class ChatPage(QWidget):
         view = self.scroller.view(turn)
         return cast("TurnView | None", view)
 
+    def shows_other(self, chat: ChatState) -> bool:
+        """Whether another conversation is shown."""
+        return chat is not self._chat
+
     def show_chat(self, chat: ChatState, model: LoadedModel | None) -> None:
         """Show another conversation from its end, or what has become of the path. Views of turns that stay are kept."""
-        is_other = chat is not self._chat
+        is_other = self.shows_other(chat)
         place = None if is_other else FocusPlace.of(self._path, self.view_of)
         path = chat.turns
         self._chat, self._model, self._path = chat, model, path
         self._note_writers()
-        self._refresh_views()
+        kept = [view for view in self._views() if view.turn in path]
         self.scroller.set_items(path, follow=is_other or chat.active is not None)
+        for view in kept:
+            view.answer.set_model(self._models.get(view.turn.answer))
+            view.answer.refresh()
+            self._show_state(view)
         self._pages.setCurrentWidget(self.scroller if path else self._welcome)
         self.more_suggestions.setVisible(bool(path))
         if place is not None:
@@ -187,7 +196,7 @@ class ChatPage(QWidget):
         held = self.scroller.hold()
         if view is not None:
             view.answer.settle()
-        for other in self.turns:
+        for other in self._views():
             self._show_state(other)
         self.scroller.settle(held)
         if view is not None:
@@ -230,6 +239,13 @@ class ChatPage(QWidget):
         """Whether anything can be asked now: answers again, prompts otherwise."""
         if can_repeat != self._can_repeat:
             self._can_repeat = can_repeat
+            for view in self._views():
+                self._show_state(view)
+
+    def set_skips(self, skips: bool) -> None:
+        """Sets whether the answer that develops is computed, so that stopping it skips to its end."""
+        if skips != self._skips:
+            self._skips = skips
             for view in self._views():
                 self._show_state(view)
 
@@ -298,14 +314,6 @@ class ChatPage(QWidget):
                 if answer.kept is None and answer not in self._models:
                     self._models[answer] = self._model
 
-    def _refresh_views(self) -> None:
-        on_path = set(self._path)
-        for view in self._views():
-            if view.turn in on_path:
-                view.answer.set_model(self._models.get(view.turn.answer))
-                view.answer.refresh()
-                self._show_state(view)
-
     def _show_state(self, view: TurnView) -> None:
         is_busy = self._chat.active is not None
         can_ask = self._can_repeat and not is_busy
@@ -313,7 +321,11 @@ class ChatPage(QWidget):
         view.prompt.set_state(versions.shown, len(versions), can_ask=can_ask, is_busy=is_busy)
         can_delete = self.isSignalConnected(QMetaMethod.fromSignal(self.answer_delete_asked))
         view.answer.set_state(
-            can_ask=can_ask, is_busy=is_busy, can_delete=can_delete, is_last=view.turn is self._path[-1]
+            can_ask=can_ask,
+            is_busy=is_busy,
+            can_delete=can_delete,
+            is_last=view.turn is self._path[-1],
+            skips=self._skips,
         )
 
     # ---------------------------------------------------------------- Qt's events

@@ -13,6 +13,8 @@ from app.chat.reading import read_run
 from app.context import AppContext
 from app.state.chat.conversation import Answer, Turn
 from app.state.run.replay import Replay
+from app.system import logs
+from app.system.crash_handler import one_line
 from app.system.i18n import tr
 from engine import Recording, SafelightError
 from engine.files import is_bare_name
@@ -55,4 +57,6 @@ class Replaying(QObject):
     @Slot(object)
     def _failed(self, error: Exception) -> None:
         if self._wanted is not None:
-            self._page.refuse_replay(*self._wanted, str(error))
+            self._page.refuse_replay(*self._wanted, one_line(error))
+        if not isinstance(error, SafelightError):
+            logs.record(error, "in reading a run")

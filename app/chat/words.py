@@ -7,8 +7,6 @@ from app.state.run.canvas import BlockState, CanvasState
 from app.state.run.figures import rate_text
 from app.system.i18n import tr, trn
 
-_ENDS = {"done": "Done in {steps}", "stopped": "Stopped after {steps}"}  # shown through ``tr``
-
 
 def count(number: int, unit: str) -> str:
     """A number with its unit in the singular or plural."""
@@ -88,18 +86,29 @@ def _passes(block: BlockState, share: float) -> str:
     return tr("Block {number}, step {step} · {written} of {length} written", **counts)
 
 
+def _ending(answer: Answer) -> tuple[str, str]:
+    """Returns how a run ended, for ``tr``: as a word, and with ``{steps}``."""
+    if answer.status != "done":
+        is_stopped = answer.status == "stopped"
+        return ("Stopped", "Stopped after {steps}") if is_stopped else ("Failed", "Failed after {steps}")
+    if answer.figures.is_cut:
+        return "Cut off", "Cut off after {steps}"
+    is_converged = answer.config.rescue or not answer.figures.capped_blocks
+    return "Done", "Done in {steps}" if is_converged else "Ended after {steps}"
+
+
 def _result(answer: Answer) -> str:
     figures = answer.figures
+    ended, ended_with = _ending(answer)
     if answer.is_plain and figures.seconds is not None:
-        ended = {"done": tr("Done"), "stopped": tr("Stopped")}.get(answer.status, tr("Failed"))
-        return f"{ended} · {_seconds(figures.seconds)}"
+        return f"{tr(ended)} · {_seconds(figures.seconds)}"
     if not figures.steps:  # they are not known, as of an answer from elsewhere
         return ""
     steps = trn("{count} step", "{count} steps", figures.steps)
     if figures.blocks > 1 and not answer.config.grows:
         blocks = trn("{count} block", "{count} blocks", figures.blocks)
         steps = tr("{steps} over {blocks}", steps=steps, blocks=blocks)
-    parts = [tr(_ENDS.get(answer.status, "Failed after {steps}"), steps=steps)]
+    parts = [tr(ended_with, steps=steps)]
     if figures.rewrites:
         rewrites = trn("{count} rewrite", "{count} rewrites", figures.rewrites)
         parts.append(tr("{rewrites}, {kept} kept", rewrites=rewrites, kept=figures.kept_rewrites))

@@ -36,11 +36,11 @@ The model may be on another machine: --model http://HOST:PORT/v1#MODEL, with its
 
 examples:
   safelight decide "Ann has 3 coins. Ben has 5." --yes-no "Does Ben have more coins than Ann?"
-  safelight decide --file mail.txt --choice "Which team?" --option billing --option support --name team
-  safelight decide "The pizza was cold." --score "How content?" --level angry --level neutral --level happy --json
-  safelight decide --csv mails.csv --state "From {{sender}}: {{text}}" --questions questions.json --out answers.csv
-  safelight decide --image drawing.png --yes-no "Is there a red circle?"
-  safelight decide --csv labelled.csv --questions questions.json --calibrate --save questions.json
+  safelight decide --file assets/examples/note.txt --choice "When does Zoe come?" --option workday --option weekend
+  safelight decide "The number is 51." --score "How large is the number?" --level "0 to 49" --level "50 to 99" --json
+  safelight decide --csv assets/examples/table.csv --questions assets/examples/questions.json --out answers.csv
+  safelight decide --csv assets/examples/table.csv --questions assets/examples/questions.json --calibrate --save q.json
+  safelight decide --image photo.jpg --yes-no "Is the light on?" --model ~/models/diffusiongemma-26B-A4B-it
 """
 BAR = 24  # columns
 MOST_NAME = 40  # columns of an option

@@ -24,6 +24,8 @@ examples:
   safelight doctor --json > doctor.json
 """
 MARKS = {True: "right", False: "WRONG", None: "not checked"}
+QUICK = "half a minute on an idle machine, up to three minutes on a busy one"
+FULL = "about ten minutes without a graphics card, and half an hour at most with one"
 FIGURES = "For each card: registers · bytes spilled · KB of shared memory · instructions to decode a weight."
 
 
@@ -34,12 +36,13 @@ def add(commands: options.Commands) -> None:
         description="Check whether everything is right on this machine, and measure it.",
         epilog=EPILOG,
     )
-    parser.add_argument("--quick", action="store_true", help="leave out what takes long: below half a minute")
+    parser.add_argument("--quick", action="store_true", help=f"leave out what takes long ({QUICK})")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the tables")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
+    terminal.say(f"checking this machine: {QUICK if args.quick else FULL}")
     report = examine(args.quick, _progress())
     if terminal.can_style(sys.stderr):
         sys.stderr.write(terminal.CLEAR_LINE)

@@ -20,10 +20,10 @@ from engine.errors import quoted
 
 EPILOG = """\
 examples:
-  safelight export run.sltrace run.html                        a page that replays it anywhere
-  safelight export run.sltrace run.gif --no-prompt --speed 8   an animation, eight steps a second
-  safelight export run.sltrace step.png --steps 12 --scale 2   one step
-  safelight export run.sltrace steps.png --format strip --steps noise,1-3,end
+  safelight export assets/traces/sudoku-hard.sltrace run.html
+  safelight export assets/traces/sudoku-hard.sltrace run.gif --no-prompt --speed 8
+  safelight export assets/traces/sudoku-hard.sltrace step.png --steps 12 --scale 2
+  safelight export assets/traces/sudoku-hard.sltrace steps.png --format strip --steps noise,1-3,end
 """
 
 

@@ -27,9 +27,9 @@ examples:
   echo "Sort 9 4 7 2 6." | safelight generate - --json --seed 7
   safelight generate "What is 47 + 5?" --json-schema '{"type": "object", "properties": {"sum": {"type": "integer"}}}'
   safelight generate "Is 12 even?" --choices yes no
-  safelight generate "What is in this picture?" --image photo.jpg --model DIR
+  safelight generate "How many circles are there?" --image assets/examples/drawing.png --model safelight-sight
   safelight generate "What is in this picture?" --image photo.jpg --model http://HOST:PORT/v1#MODEL
-  safelight generate "Sort 9 4 7 2 6." --decoder autoregressive --temperature 0.7 --watch
+  safelight generate "Sort 9 4 7 2 6." --model safelight-masked --decoder autoregressive --watch
 """
 )
 
@@ -82,9 +82,10 @@ def run(args: argparse.Namespace) -> int:
                 "seconds": outcome.seconds,
                 "prefill_seconds": outcome.prefill_seconds,
                 "load_seconds": answered.load_seconds,
-                "seed": running.seed(args),
+                "seed": answered.seed,
                 **({"images": answered.image_sizes} if pictures else {}),
                 **({} if wanted is None else {"format": wanted.kind, "rounds": outcome.rounds}),
+                **({"why": outcome.why} if outcome.why else {}),
                 **(_verified(outcome) if config.verify and wanted is None else {}),
                 **answered.names,
                 "device": answered.device,
@@ -105,7 +106,8 @@ def run(args: argparse.Namespace) -> int:
             f"{outcome.rewrites} rewrites, {outcome.kept_rewrites} kept"
         )
     if wanted is not None and outcome.reason == "length":
-        terminal.say("the answer was cut before it was whole; allow more with --max-new-tokens, or ask for less")
+        cut = "the answer was cut before it was whole; allow more with --max-new-tokens, or ask for less"
+        terminal.say(outcome.why or cut)
     elif not outcome.text.strip():
         terminal.say("the answer is empty: the model ended the text at once; try another seed or a longer question")
     return 0
@@ -137,6 +139,7 @@ def _here(
         model.image_sizes(messages, config.image_tokens) if pictures else [],
         running.model_names(model),
         str(model.device),
+        running.seed(args),
     )
 
 

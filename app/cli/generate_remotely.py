@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from app.cli import options, running, terminal
@@ -41,6 +41,7 @@ class AnsweredPrompt:
     image_sizes: list[int]  # soft tokens of each picture, none where a server does not say
     names: dict[str, str]
     device: str
+    seed: int | None  # None: the server follows none
 
 
 def remotely(
@@ -75,6 +76,7 @@ def remotely(
             raise SafelightError(
                 "this server answers with text alone, and there is no canvas to watch; leave out --watch"
             )
+        _require_followed(args, model, changes)
         config, cost = options.settings(model.defaults, changes), model.image_cost
         messages, seed = (message_of(prompt, pictures),), running.seed(args)
         request = RunRequest("chat", messages, config, seed, output_format=wanted, pictures=pictures, cancel=stop)
@@ -85,7 +87,25 @@ def remotely(
     sizes = [] if cost is None else [cost.soft_tokens(one.width, one.height, config.image_tokens) for one in pictures]
     names = {"model": model.name} | ({"adapter": model.adapter} if model.adapter else {})
     own = next(iter(model.decoders), "")
-    return AnsweredPrompt(outcome, config, own, model.load_seconds, sizes, names, str(model.device_reason))
+    followed = seed if trace is None else trace.seed
+    return AnsweredPrompt(outcome, config, own, model.load_seconds, sizes, names, str(model.device_reason), followed)
+
+
+def _require_followed(args: argparse.Namespace, model: LoadedModel, changes: Mapping[str, object]) -> None:
+    """
+    Raises:
+        SafelightError: an option was given that the server does not follow with this model.
+    """
+    if model.settings is None:
+        return
+    given = {**changes, **({"seed": args.seed} if args.seed is not None else {})}
+    if given.get("decoder") in model.decoders:
+        del given["decoder"]
+    if unknown := sorted(given.keys() - model.settings):
+        names = {knob.field: knob.option for knob in (*options.KNOBS, *options.DECODING)}
+        said = ", ".join(names.get(name, f"--{name.replace('_', '-')}") for name in unknown)
+        rest = "it" if len(unknown) == 1 else "them"
+        raise SafelightError(f"the server does not follow {said} with this model; leave {rest} out")
 
 
 def _load(backend: Backend, address: str, stop: threading.Event) -> LoadedModel:

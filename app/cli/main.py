@@ -35,6 +35,7 @@ from app.cli import (
 from app.cli.options import Parser, number, place
 from engine import SafelightError
 from engine.config import LARGEST_SEED
+from engine.errors import spoken
 
 COMMANDS = (
     generate,
@@ -57,19 +58,19 @@ EPILOG = """\
 examples:
   safelight                                             the window
   safelight generate "Reverse the word robot." --watch  watch an answer develop in the terminal
-  safelight decide TEXT --yes-no "Is it urgent?"        a typed answer, with its probability
-  safelight sudoku --make 5 --givens 30-39              fresh puzzles
+  safelight decide "The number is 51." --yes-no "Is the number even?"    a typed answer, with its probability
+  safelight sudoku --make 5 --givens 40-50 > puzzles.txt   fresh puzzles
   safelight sudoku --file puzzles.txt --json            solve them, one JSON object a line
   safelight sudoku --eval --bin easy --count 200        how often the answers are exactly right
   safelight skills --count 20                           the same of small text tasks
-  safelight race "Reverse the word robot."              the same prompt by several ways of decoding
+  safelight race "Reverse the word robot." --model safelight-masked    the same prompt by several ways of decoding
   safelight serve                                       an OpenAI-compatible server on this machine
-  safelight train sudoku --out FOLDER                   teach a model Sudoku
+  safelight train sudoku --out runs/adapter             teach a model Sudoku
   safelight plan 26b-a4b                                how much memory a model takes
-  safelight quantize MODEL NEW_FOLDER                   pack a model into 4 bits
+  safelight quantize safelight-skills packed            pack a model into 4 bits
   safelight bench                                       how fast this machine is
   safelight doctor                                      whether everything is right on it
-  safelight export run.sltrace run.html                 a recorded run as a page that replays anywhere
+  safelight export assets/traces/count.sltrace run.html    a recorded run as a page that replays anywhere
 
 safelight COMMAND --help tells more. Results go to standard output, everything else to standard error.
 """
@@ -120,8 +121,7 @@ def main(argv: list[str] | None = None) -> int:
             return 1
         if os.environ.get("SAFELIGHT_DEBUG"):
             traceback.print_exc()
-        what = f"something went wrong: {type(error).__name__}: {error} (run with SAFELIGHT_DEBUG=1 for details)"
-        terminal.say(str(SafelightError(what)))
+        terminal.say(f"something went wrong: {spoken(error)} (run with SAFELIGHT_DEBUG=1 for details)")
         return 1
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from app.cli import options, running, terminal
 from engine import catalog
+from engine.memory.card import CARDS, card_of
 
 if TYPE_CHECKING:
     from engine.memory.plan import Plan
@@ -19,7 +20,7 @@ the header tells what its import would take. Without a folder at hand, a shape s
 DiffusionGemma 26B-A4B, wedlm-8b for WeDLM 8B, nemotron-3b for Nemotron-Labs-Diffusion 3B. Sizes are in decimal GB.
 
 examples:
-  safelight plan 26b-a4b
+  safelight plan 26b-a4b --card rtx-4090
   safelight plan ~/models/diffusiongemma-26B-A4B-it --context 8192 --quantization nf4
   safelight plan ~/Downloads/diffusiongemma-26B-A4B-it-Q8_0.gguf
   safelight plan safelight-skills --json
@@ -58,15 +59,20 @@ def add(commands: options.Commands) -> None:
         help="tokens of text to have room for (default: 32768, or as many as the model takes)",
     )
     options.add_quantization(parser)
-    parser.add_argument("--device", default="auto", metavar="NAME", help="auto, cpu, cuda or cuda:N (default: auto)")
+    place = parser.add_mutually_exclusive_group()
+    place.add_argument("--device", default="auto", metavar="NAME", help="auto, cpu, cuda or cuda:N (default: auto)")
+    place.add_argument(
+        "--card", metavar="CARD", help=f"a card that is not here: {', '.join(CARDS)}, or its memory, such as 24GB"
+    )
     parser.add_argument("--dtype", default="auto", choices=("auto", "float32", "bfloat16"), help="(default: auto)")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
+    device = args.device if args.card is None else card_of(args.card)
     with terminal.note(f"Counting {args.model} …"):
-        wanted = args.context, args.quantization, args.device, args.dtype
+        wanted = args.context, args.quantization, device, args.dtype
         if catalog.is_gguf(Path(args.model)):
             from engine.models.gguf_import import plan_import  # torch
 
@@ -78,11 +84,11 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         running.print_json(found.as_dict())
     else:
-        _print_table(found)
+        _print_table(found, is_here=args.card is None)
     return 0
 
 
-def _print_table(plan: Plan) -> None:
+def _print_table(plan: Plan, *, is_here: bool) -> None:
     title = f"{plan.model} on {plan.device}, context {plan.context}"
     unit, scale = ("GB", 1e9) if plan.total_bytes >= 1e9 else ("MB", 1e6)
     table = terminal.table(title, "part", unit, "as", "what")
@@ -99,7 +105,7 @@ def _print_table(plan: Plan) -> None:
         )
     table.add_section()
     table.add_row("total", f"{plan.total_bytes / scale:.3f}", "", "fits" if plan.fits else "does not fit")
-    table.add_row("free now", f"{plan.free_bytes / scale:.3f}", "", "")
+    table.add_row("free now" if is_here else "it has", f"{plan.free_bytes / scale:.3f}", "", "")
     console = terminal.console(sys.stdout)
     console.print(table)
     console.print()

@@ -20,7 +20,7 @@ mean square) by what was packed. GGUF files hold text alone: images need the ori
 examples:
   safelight quantize ~/models/diffusiongemma-26B-A4B-it ~/models/diffusiongemma-int4
   safelight quantize ~/Downloads/diffusiongemma-26B-A4B-it-Q8_0.gguf ~/models/diffusiongemma-int4
-  safelight quantize safelight-skills packed --to nf4 --json
+  safelight quantize safelight-skills packed-nf4 --to nf4 --json
 """
 
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from app.cli import options, running, terminal
 from app.cli.loading import ChosenBackend
-from app.cli.race_lanes import read_lane
+from app.cli.race_lanes import read_lane, require_here
 from app.cli.stopping import STOPPED, stopping
 from app.state.intervals import percent
 from app.state.race.lanes import LaneSpec, require_different
@@ -34,11 +34,10 @@ lanes the model of --model is raced by each of its decoders. Lanes take turns, a
 without the reading of the prompt. {FEWEST_LANES} to {MOST_LANES} lanes.
 
 examples:
-  safelight race "Reverse the word robot."
+  safelight race "Reverse the word robot." --model safelight-masked
   safelight race --skills 20 --lane safelight-skills --lane safelight-skills:autoregressive
   safelight race --skills 20 --lane :block_diffusion,entropy-bound=0.5 --lane :block_diffusion,entropy-bound=0.02
   safelight race --skills 20 --lane safelight-base --lane safelight-base,thought-decoder=autoregressive,verify=true
-  safelight race "What is in this picture?" --image photo.jpg --model DIR
   safelight race --drawings 20 --lane safelight-sight:,image-tokens=70 --lane safelight-sight:,image-tokens=280
   safelight race --sudoku 10 --bin hard --lane safelight-sudoku --lane safelight-base,adapter=sudoku-lora --json
 """
@@ -70,6 +69,7 @@ def add(commands: options.Commands) -> None:
 def run(args: argparse.Namespace) -> int:
     usual = SUDOKU if args.sudoku else SIGHT if args.drawings or args.image else SKILLS
     model = args.model or getattr(args, "window_model", None) or usual
+    require_here(model)
     if args.adapter is not None:
         raise SafelightError("an adapter belongs to a lane; give it there, as adapter=NAME")
     seed = running.seed(args)

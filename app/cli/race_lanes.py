@@ -31,8 +31,7 @@ def read_lane(text: str, default: str) -> LaneSpec:
     if not colon or not is_decoder(decoder):  # a path may hold a colon
         model, decoder = whole, ""
     model = model or default
-    if is_remote(model):
-        raise SafelightError(f"{quoted(model)} is run by another machine; a race is run on this one")
+    require_here(model)
     if "\0" in model:
         raise SafelightError(f"{quoted(model)} cannot be a model's name; it holds a NUL character")
     changes: dict[str, Any] = {}
@@ -51,6 +50,15 @@ def read_lane(text: str, default: str) -> LaneSpec:
             probe.setdefault(other, probe[one_end])  # the other bound comes from the model
     settings(GenerationConfig(), probe)
     return LaneSpec(model, decoder, changes, adapter)
+
+
+def require_here(model: str) -> None:
+    """
+    Raises:
+        SafelightError: another machine runs the model.
+    """
+    if is_remote(model):
+        raise SafelightError(f"{quoted(model)} is run by another machine; a race is run on this one")
 
 
 def _change(name: str, value: str) -> dict[str, Any]:

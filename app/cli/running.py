@@ -38,6 +38,7 @@ class Outcome:
 
     text: str = ""
     reason: str = "cancelled"
+    why: str = ""  # "length" in a sentence, where it was not the length that ended the run
     tokens: list[int] = field(default_factory=list)  # before the end token
     counted: int = 0  # tokens of text that came without a canvas
     blocks: int = 0  # committed
@@ -129,7 +130,7 @@ def follow(events: Iterable[Event], config: GenerationConfig, observe: Observer 
                     outcome.blocks += 1
                     outcome.canvas_steps.append(event.steps)
                 case GenerationFinished():
-                    outcome.reason, outcome.seconds = event.reason, event.seconds
+                    outcome.reason, outcome.why, outcome.seconds = event.reason, event.why, event.seconds
             if observe is not None:
                 observe(event)
     except KeyboardInterrupt:

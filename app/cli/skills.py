@@ -99,21 +99,21 @@ def run(args: argparse.Namespace) -> int:
     names = [name for name in skills.SKILLS if not args.only or name in args.only]
     scores: dict[str, SkillScore] = {}
     stopped = False
-    for name in names:
-        score = scores[name] = SkillScore()
-        rng = random.Random(f"{seed} {name}")
-        with terminal.note(f"{skills.SKILLS[name].title} ({len(scores)} of {len(names)}) …"):
-            for _ in range(args.count):
+    with terminal.progress("Skills") as show_progress:
+        for place, name in enumerate(names):
+            score = scores[name] = SkillScore()
+            rng = random.Random(f"{seed} {name}")
+            while score.count < args.count and not stopped:
+                done = (place + score.count / args.count) / len(names)
+                show_progress(done, f"{skills.SKILLS[name].title} ({place + 1} of {len(names)})")
                 example = skills.sample(rng, "test", name)
-                outcome = running.run(
-                    model, model.chat_ids([{"role": "user", "content": example.prompt}]), config, seed
-                )
-                if outcome.stopped:
-                    stopped = True
-                    break
-                score.add(skills.check(example.prompt, outcome.text), outcome)
-        if stopped:
-            break
+                ids = model.chat_ids([{"role": "user", "content": example.prompt}])
+                outcome = running.run(model, ids, config, seed)
+                stopped = outcome.stopped
+                if not stopped:
+                    score.add(skills.check(example.prompt, outcome.text), outcome)
+            if stopped:
+                break
     titles = {name: skill.title for name, skill in skills.SKILLS.items()}
     show(args, "skills", titles, scores, running.model_names(model))
     if stopped:

@@ -62,15 +62,19 @@ def run(args: argparse.Namespace) -> int:
     examples_of = skills_drawings.decisions if args.drawings else _texts
     scores: dict[str, Scored] = {}
     try:
-        for way in FORMS:
-            scored = scores[way] = Scored()
-            with terminal.note(f"Deciding, {way} …"):
+        with terminal.progress("Deciding") as show:
+            total, others = args.count * (len(FORMS) + 1), list[LabelledRead]()
+            for way in FORMS:
+                done, scored = args.count * len(scores), Scored()
+                scores[way] = scored
                 asked = examples_of(random.Random(f"{seed} {way}"), "test", [way])
                 for family, question, one in _read(model, asked, "test", args.count):
                     scored.reads.append(((family, _kind(question)), one))
-        with terminal.note("Deciding others, for the temperature …"):
+                    show((done + len(scored.reads)) / total, f"Deciding, {way}")
             asked = examples_of(random.Random(f"{seed} temperature"), "train", list(FORMS))
-            others = [one for _, _, one in _read(model, asked, "train", args.count)]
+            for _, _, one in _read(model, asked, "train", args.count):
+                others.append(one)
+                show((total - args.count + len(others)) / total, "Deciding others, for the temperature")
     except KeyboardInterrupt:
         terminal.say("stopped; a temperature is fitted to all examples, so nothing is shown")
         return 130

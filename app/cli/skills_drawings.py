@@ -31,11 +31,13 @@ def run(args: argparse.Namespace) -> int:
         config = config.replace(image_tokens=args.image_tokens)
     scores: dict[str, SkillScore] = {}
     stopped = False
-    for kind in drawings.KINDS:
-        score = scores[kind] = SkillScore()
-        rng = random.Random(f"{seed} {kind}")
-        with terminal.note(f"{kind.capitalize()} ({len(scores)} of {len(drawings.KINDS)}) …"):
+    with terminal.progress("Drawings") as show_progress:
+        for place, kind in enumerate(drawings.KINDS):
+            score = scores[kind] = SkillScore()
+            rng = random.Random(f"{seed} {kind}")
             while score.count < args.count and not stopped:
+                done = (place + score.count / args.count) / len(drawings.KINDS)
+                show_progress(done, f"{kind.capitalize()} ({place + 1} of {len(drawings.KINDS)})")
                 proportion = drawings.random_proportion(rng) if args.proportions else 1.0
                 example = drawings.sample(rng, "test", 1, kind, proportion)
                 question = example.asked[0][0]
@@ -43,8 +45,8 @@ def run(args: argparse.Namespace) -> int:
                 stopped = outcome.stopped
                 if not stopped:
                     score.add(drawings.check(example.scene, question, outcome.text), outcome)
-        if stopped:
-            break
+            if stopped:
+                break
     titles = {kind: kind.capitalize() for kind in drawings.KINDS}
     show(args, "drawings", titles, scores, running.model_names(model))
     if stopped:

@@ -22,8 +22,9 @@ def run(args: argparse.Namespace) -> int:
     config = options.settings(model.generation_defaults, changes).replace(image_tokens=sudoku_pictures.IMAGE_TOKENS)
     rng, right, asked = random.Random(f"{seed} sudoku pictures"), [0, 0, 0], 0  # cells, rows, grids; grids asked
     stopped = False
-    with terminal.note("Reading Sudokus …"):
+    with terminal.progress("Reading Sudokus") as show_progress:
         while asked < args.count and not stopped:
+            show_progress(asked / args.count)
             board = sudoku.generate(rng, 24, 50, held_out=True).board
             picture = photograph(rng, board, rng.randint(*SIDES)).picture()
             cells = list[bool]()

@@ -25,7 +25,7 @@ examples:
   safelight sudoku 53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79
   safelight sudoku --make 20 --givens 30-39 --seed 1 > puzzles.txt
   safelight sudoku --file puzzles.txt --json
-  safelight sudoku --image page.jpg
+  safelight sudoku --image assets/examples/sudoku.png
   safelight sudoku --eval --givens 36 --count 200 --seed 0 --json
   safelight sudoku --eval --bin easy --csv easy.csv
 """

@@ -8,9 +8,9 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import Protocol, TextIO
 
 from rich.console import Console
 from rich.progress import Progress
@@ -94,12 +94,28 @@ def note(text: str) -> Iterator[None]:
             stream.flush()
 
 
+class Show(Protocol):
+    def __call__(self, share: float, stage: str = "") -> None:
+        """Show that ``share`` of the work is done, 0 to 1, and the ``stage`` that it is in."""
+
+
 @contextmanager
-def progress(title: str) -> Iterator[Callable[[float], None]]:
-    """A bar on standard error for a share from 0 to 1; only on a terminal, and erased afterwards."""
-    with Progress(console=console(sys.stderr), transient=True, disable=not can_style(sys.stderr)) as bar:
+def progress(title: str) -> Iterator[Show]:
+    """Shows a bar on standard error and erases it afterwards; without a terminal, a line for each new stage."""
+    styled, last = can_style(sys.stderr), title
+    with Progress(console=console(sys.stderr), transient=True, disable=not styled) as bar:
         task = bar.add_task(title, total=1.0)
-        yield lambda share: bar.update(task, completed=share)
+
+        def show(share: float, stage: str = "") -> None:
+            nonlocal last
+            if stage and stage != last:
+                last = stage
+                bar.update(task, description=stage)
+                if not styled:
+                    say(f"{stage} …")
+            bar.update(task, completed=share)
+
+        yield show
 
 
 def printable(text: str) -> str:

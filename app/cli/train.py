@@ -40,7 +40,7 @@ A data file has a puzzle and its solution on each line, 81 digits each, with 0 o
 one, puzzles are made, with one solution each.
 
 examples:
-  safelight train sudoku --out sudoku-adapter
+  safelight train sudoku --out runs/adapter
   safelight train sudoku --model ~/models/diffusiongemma-26B-A4B-it --quantization nf4 --out adapter --format digits
   safelight train sudoku --model safelight-base --out adapter --data puzzles.csv --steps 4000
 """

@@ -12,6 +12,7 @@ import os
 import re
 import signal
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -21,8 +22,13 @@ from pathlib import Path
 from engine import SafelightError
 
 CONNECT_SECONDS = 2.0  # for a display on another machine
+LOADER_SECONDS = 20.0  # for the system's loader to name what it does not find
 INSTEAD = "In a terminal, use safelight generate, safelight sudoku, safelight skills or safelight bench"
-PACKAGES = "libegl1 libgl1 libxkbcommon0 libdbus-1-3 libfontconfig1 libxcb-cursor0"
+PACKAGES = (
+    "libegl1 libgl1 libglib2.0-0 libxkbcommon0 libdbus-1-3 libfontconfig1 libxcb-cursor0 libxcb-icccm4 libxcb-keysyms1 "
+    "libxcb-shape0 libxkbcommon-x11-0 libxcb-randr0 libxcb-image0 libxcb-render-util0"
+)
+"""The packages that a window under X11 needs of a bare Debian or Ubuntu; they bring the rest of what ``ldd`` names."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -39,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         except ImportError as error:
             if not (error.name or "").startswith(("PySide6", "shiboken6")) and ".so" not in str(error):
                 raise  # a bug of ours, not a missing library
-            raise SafelightError(_missing(str(error))) from error
+            raise SafelightError(_missing(str(error), *_qt("QtWidgets*.so"))) from error
         return run_window(args.window_model, args.window_seed, args.self_test)
 
 
@@ -85,25 +91,40 @@ def require_libraries() -> None:
     """Load Qt's X11 plugin as a test: if it does not load, Qt would abort the process.
 
     Raises:
-        SafelightError: it does not load; names the packages that usually help.
+        SafelightError: it does not load; names what is missing, and the packages.
     """
+    for plugin in _qt("Qt/plugins/platforms/libqxcb.so"):
+        try:
+            ctypes.CDLL(str(plugin))
+        except OSError as error:
+            raise SafelightError(_missing(str(error), plugin)) from error
+
+
+def _qt(pattern: str) -> list[Path]:
+    """Files of PySide6 by a pattern below its folder; none where it is not installed."""
     spec = importlib.util.find_spec("PySide6")
-    for folder in (spec.submodule_search_locations or []) if spec is not None else []:
-        plugin = Path(folder) / "Qt" / "plugins" / "platforms" / "libqxcb.so"
-        if plugin.exists():
-            try:
-                ctypes.CDLL(str(plugin))
-            except OSError as error:
-                raise SafelightError(_missing(str(error))) from error
+    folders = (spec.submodule_search_locations or []) if spec is not None else []
+    return [path for folder in folders for path in Path(folder).glob(pattern)]
 
 
-def _missing(what: str) -> str:
-    if "No module named" in what:
-        return f"the window needs PySide6, which is not installed ({what}). {INSTEAD}"
+def _missing(said: str, *files: Path) -> str:
+    """Says what to do where Qt does not load, by the loader's complaint and what it does not find for ``files``."""
+    if "No module named" in said:
+        return f"the window needs PySide6, which is not installed ({said}). {INSTEAD}"
+    names = dict.fromkeys(name for file in files for name in _not_found(file))
     return (
-        f"the window cannot open because a system library is missing ({what}). On Debian and Ubuntu: "
-        f"sudo apt-get install {PACKAGES}"
+        f"the window cannot open because system libraries are missing ({', '.join(names) or said}). On Debian and "
+        f"Ubuntu: sudo apt-get install {PACKAGES}"
     )
+
+
+def _not_found(file: Path) -> list[str]:
+    """The libraries that the system's loader does not find for a file; none where it cannot be asked."""
+    try:
+        done = subprocess.run(["ldd", str(file)], capture_output=True, text=True, timeout=LOADER_SECONDS, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return re.findall(r"^\s*(\S+) => not found", done.stdout, re.MULTILINE)
 
 
 def _wayland_answers(display: str, runtime: str) -> bool:

@@ -37,6 +37,7 @@ class Action:
     keys: tuple[str, ...] = ()
     enabled: Callable[[], str] = always
     in_palette: bool = True  # False for what only makes sense as a key
+    is_quiet: bool = False  # by its keys it says nothing where it cannot be done
     page: str = ""  # whose keys these are: that page binds them itself, for as long as the keyboard is in it
 
 
@@ -98,7 +99,7 @@ class Actions:
         return reason
 
     def bind(self, window: QWidget, refused: Callable[[str], object]) -> list[QShortcut]:
-        """Give the window their keys; ``refused`` is told why a key does nothing now.
+        """Give the window their keys; ``refused`` takes why a key does nothing now.
 
         A key without Ctrl or Alt, such as "?", goes to a text field first, which takes it as text.
         """
@@ -112,5 +113,5 @@ class Actions:
 
     def _by_key(self, action_id: str, refused: Callable[[str], object]) -> None:
         reason = self.run(action_id)
-        if reason:
+        if reason and not self[action_id].is_quiet:
             refused(reason)

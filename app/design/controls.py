@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import html
+import textwrap
 from collections.abc import Iterable
 from typing import Literal
 
-from PySide6 import QtGui
 from PySide6.QtCore import QPoint, QRect, QSize, Qt
 from PySide6.QtGui import QFontMetrics, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
@@ -23,8 +22,10 @@ from PySide6.QtWidgets import (
 )
 
 from app.design.fonts import px
+from app.system.i18n import tr
 
 Role = Literal["primary", "link", "chip", "plain"]
+TIP_SIGNS = 80  # of a line of a tool tip
 LEAST = 40  # pixels that an elided label fills even before it has a place
 
 
@@ -33,11 +34,20 @@ def button(text: str, name: str = "", *, role: Role = "link", tip: str = "") -> 
     made = QPushButton(text)
     made.setProperty("role", role)
     made.setAccessibleName(name or text)
-    made.setToolTip(plain_tip(tip))
+    made.setToolTip(tip)
     made.setAccessibleDescription(tip)
     made.setCursor(Qt.CursorShape.PointingHandCursor)
     made.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
     return made
+
+
+def show_stop(made: QPushButton, text: str, name: str, *, skips: bool) -> None:
+    """Let a button say that it stops a run, or, where that is computed and only shown, that it skips to its end."""
+    tip = tr("Shows the rest at once (Esc)") if skips else tr("Within one step (Esc)")
+    made.setText(tr("Skip") if skips else text)
+    made.setAccessibleName(tr("Skip to the end") if skips else name)
+    made.setToolTip(tip)
+    made.setAccessibleDescription(tip)
 
 
 def label(text: str = "", role: str = "", *, wrap: bool = False, selectable: bool = False) -> QLabel:
@@ -121,9 +131,9 @@ class Hairline(QFrame):
         return QSize(8, 1) if self._horizontal else QSize(1, 8)
 
 
-def plain_tip(text: str) -> str:
-    """A tool tip for a text that is not ours: Qt takes for markup what looks like it, and opens files that it names."""
-    return f"<qt>{html.escape(text).replace(chr(10), '<br>')}</qt>" if QtGui.Qt.mightBeRichText(text) else text
+def folded(*lines: str) -> str:
+    """Lines of a tool tip, those folded that are too long to be read in one; Qt folds markup alone."""
+    return "\n".join(textwrap.fill(line, TIP_SIGNS) for line in lines)
 
 
 class Elided(QLabel):
@@ -141,7 +151,7 @@ class Elided(QLabel):
         if text == self._whole:
             return
         self._whole = text
-        self.setToolTip(plain_tip(text))
+        self.setToolTip(text)
         self.setAccessibleName(text)
         self._elide()
 

@@ -8,7 +8,6 @@ from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QFont, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QSizePolicy, QTableWidget, QTableWidgetItem, QWidget
 
-from app.design.controls import plain_tip
 from app.design.fonts import TEXT_SMALL, px, ui_font
 
 ROW_HEIGHT = 28  # pixels at 100 %
@@ -98,8 +97,8 @@ class FigureTable(QTableWidget):
         font.setBold(is_sum)
         if item.font() != font:
             item.setFont(font)
-        if column == self._names - 1 and item.toolTip() != plain_tip(text):
-            item.setToolTip(plain_tip(text))  # it may be cut off
+        if column == self._names - 1 and item.toolTip() != text:
+            item.setToolTip(text)  # it may be cut off
 
     def _alignment(self, column: int) -> Qt.AlignmentFlag:
         side = Qt.AlignmentFlag.AlignLeft if column < self._names else Qt.AlignmentFlag.AlignRight

@@ -105,6 +105,11 @@ class Notice(QFrame):
         self._show(message, "", None, [(title, act)], is_done=True)
         self._leaving.start()
 
+    def leave_undo(self) -> None:
+        """Nothing can be undone any more: hide an offer to."""
+        if self._undo is not None:
+            self.hide()
+
     @property
     def is_asking(self) -> bool:
         """Whether a question is on show."""

@@ -243,6 +243,7 @@ QWidget { color: @ink@; }
 QDialog { background: @surface@; }
 QScrollArea, QScrollArea > QWidget > QWidget { background: transparent; border: none; }
 QToolTip {
+    qproperty-textFormat: PlainText; /* names of a stranger stand in them, and Qt opens files that markup names */
     background: @surface_raised@; color: @ink@; border: 1px solid @line_strong@; padding: 6px 8px;
     font-size: @text_small@;
 }
@@ -252,6 +253,7 @@ QLabel[role="display"] { font-size: @text_display@; font-weight: 600; }
 QLabel[role="title"] { font-size: @text_title@; font-weight: 600; }
 QLabel[role="lead"] { font-size: @text_lead@; }
 QLabel[role="caption"] { font-size: @text_small@; color: @faint_ink@; }
+QLabel[role="caption"][tone="now"] { color: @ink@; }
 QLabel[role="error"] { color: @conflict@; }
 QLabel:disabled { color: @faint_ink@; }
 

@@ -77,7 +77,7 @@ def write(run: Recording, path: Path, options: Options) -> Share:
         "model": header.model.title or header.model.name,
         "kind": kind_words(header),
         "created": header.created[:10],
-        "seed": str(run.seed),  # a number of 63 bits is none to a browser
+        "seed": "" if run.seed is None else str(run.seed),  # a number of 63 bits is none to a browser
         "ending": ending(run),
         "settings": _settings(run),
         "text": text,

@@ -223,7 +223,7 @@ def _read_event(raw: dict[str, Any]) -> Event:
     kind = KINDS[raw["kind"]]
     values: dict[str, Any] = {}
     for each in dataclasses.fields(kind):
-        if each.name not in raw and each.default is None:  # of events as older versions wrote them
+        if each.name not in raw and each.default is not dataclasses.MISSING:  # of events as older versions wrote them
             continue
         value = raw[each.name]
         if each.name in LABELS:

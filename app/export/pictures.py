@@ -176,8 +176,9 @@ class PictureSheet:
         body, small = _exactly(ui_font(), TEXT_BODY), _exactly(ui_font(), TEXT_SMALL)
         room = self.width - 2 * MARGIN
         lines = [(_elided(one_line(header.model.title or header.model.name), title, room), title, 24, theme.ink)]
-        seed = tr("seed {seed}", seed=self.run.seed)
-        lines.append((_elided(seed, small, room), small, 20, theme.faint_ink))
+        if self.run.seed is not None:
+            seed = tr("seed {seed}", seed=self.run.seed)
+            lines.append((_elided(seed, small, room), small, 20, theme.faint_ink))
         if header.prompt.strip() and (tokens or not is_puzzle(header.prompt)):  # which the board shows
             wrapped = wrap(one_line(header.prompt), QFontMetrics(body).horizontalAdvance, room, PROMPT_LINES)
             lines += [(line, body, 22, theme.ink) for line in wrapped]

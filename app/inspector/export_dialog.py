@@ -232,9 +232,9 @@ class ExportDialog(QDialog):
     def _name(self) -> str:
         """A name for the file, which tells nothing of the prompt."""
         trace = self._player.trace
-        name, seed = ("", 0) if trace is None else (trace.model_name, trace.seed)
+        name, seed = ("", None) if trace is None else (trace.model_name, trace.seed)
         model = re.sub(r"[^\w.-]+", "-", name or "run").strip("-.") or "run"
-        return f"{model[:60]}-seed-{seed}{self._format.suffix}"
+        return f"{model[:60]}{'' if seed is None else f'-seed-{seed}'}{self._format.suffix}"
 
     @Slot()
     def _browse(self) -> None:

@@ -63,6 +63,8 @@ class GoingOn(QObject):
 
     def reason_to_wait(self) -> str:
         """That a fork is under way, in a sentence; empty where none is."""
+        if self.is_forking and self._context.backend.pacing.is_computed:
+            return tr("A fork is still being shown in the inspector; Esc skips to its end")
         return tr("A fork is developing in the inspector; Esc stops it") if self.is_forking else ""
 
     def stop(self) -> None:

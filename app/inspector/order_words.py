@@ -78,6 +78,8 @@ def end_in_words(result: GenerationFinished | None) -> str:
             return tr("The turn closed with an end token.")
         case GenerationFinished(reason="cancelled"):
             return tr("The turn was stopped before its end.")
+        case GenerationFinished(why=str(why)) if why:
+            return tr("The turn did not close: {why}.", why=why)
     return tr("The turn did not close: it was cut at the limit of its length.")
 
 

@@ -387,7 +387,8 @@ class InspectorPage(QWidget):
             return
         prompt = prompt_in_line(trace.header) or tr("A run")
         title = self.titles.get(str(trace.path), prompt)
-        parts = [kind_words(trace.header), model_words(trace.header), tr("seed {seed}", seed=trace.seed)]
+        seed = "" if trace.seed is None else tr("seed {seed}", seed=trace.seed)
+        parts = [kind_words(trace.header), model_words(trace.header), seed]
         parts.append(self._counted())
         if trace.header.parent is not None:
             parts.append(made_in_words(trace.header, trace.piece))

@@ -252,8 +252,9 @@ def _remelted(bio: History) -> str:
 
 
 def run_title(header: TraceHeader) -> str:
-    """What a run is called where two stand beside each other: its model, the adapter on it, its seed."""
-    return tr("{model}, seed {seed}", model=model_words(header), seed=header.seed)
+    """Names a run by its model, the adapter on it, and its seed where it followed one."""
+    model = model_words(header)
+    return model if header.seed is None else tr("{model}, seed {seed}", model=model, seed=header.seed)
 
 
 def model_words(header: TraceHeader) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
@@ -97,7 +98,7 @@ class Keeper:
     def _begin(self, item: object) -> float:
         """When the storing of something was first tried, which nothing else shares: by that it is known again."""
         if item not in self._begun:
-            self._begun[item] = self._begun_last = max(self.library.now(), self._begun_last + 1e-5)
+            self._begun[item] = self._begun_last = max(self.library.now(), math.nextafter(self._begun_last, math.inf))
         return self._begun[item]
 
     def describe(self, chat: ChatState) -> None:
@@ -129,6 +130,12 @@ class Keeper:
         """Take it out, with all that follows it."""
         if item.id is not None:
             self.library.remove(item.id)
+
+    def delete(self, chat: ChatState) -> None:
+        """Take a conversation out; what is asked in it next begins another."""
+        if chat.id is not None:
+            self.library.delete(chat.id)
+            chat.id = None
 
     def put_back(self, item: Turn | Answer) -> None:
         """Undo ``remove``."""

@@ -21,6 +21,7 @@ from app.library.records import (
 )
 from app.library.store import BRANCH, GONE, GONE_MESSAGE, Store, pieces
 from app.system.i18n import tr
+from engine.clock import this_moment
 from engine.files import private_folder
 
 UNDO_SECONDS = 60.0
@@ -46,7 +47,7 @@ class Library(Store):
         self._removed: set[int] = set()
 
     @staticmethod
-    def open(folder: Path, clock: Callable[[], float] = time.time) -> Library:
+    def open(folder: Path, clock: Callable[[], float] = this_moment) -> Library:
         """Open the library in a folder, which is made where it is missing.
 
         A damaged file is set aside under another name, and what can be read of it is taken over; ``notice`` says so.
@@ -75,7 +76,7 @@ class Library(Store):
         return library
 
     @staticmethod
-    def in_memory(clock: Callable[[], float] = time.time) -> Library:
+    def in_memory(clock: Callable[[], float] = this_moment) -> Library:
         """A library that is forgotten at the end, for when none can be opened."""
         return Library(opening.open_in_memory(), None, clock)
 

@@ -19,7 +19,9 @@ from typing import Literal
 
 from PySide6.QtCore import QObject, Qt, Signal, Slot
 
+from app.system.i18n import tr
 from engine import SafelightError
+from engine.errors import spoken
 
 JobKind = Literal["download", "convert", "verify", "delete", "plan", "token", "probe"]
 HEAVY: tuple[JobKind, ...] = ("download", "convert", "verify")
@@ -128,8 +130,7 @@ def _done(job: ModelJob, control: Control) -> JobEnded:
     except SafelightError as error:
         return JobEnded(job.key, job.kind, failure=error, stopped=control.stopped)
     except Exception as error:  # the app must survive whatever the libraries raise
-        words = " ".join(str(error).split())[:200] or type(error).__name__
-        failure = SafelightError(f"Something went wrong: {words}")
+        failure = SafelightError(tr("Something went wrong: {text}", text=spoken(error)))
         return JobEnded(job.key, job.kind, None, failure, traceback.format_exc(), control.stopped)
 
 

@@ -7,7 +7,6 @@ from PySide6.QtGui import QGuiApplication, QImage, QPainter, QPaintEvent, QPalet
 from PySide6.QtWidgets import QPushButton, QSizePolicy
 
 from app.bridge.background import Background
-from app.design.controls import plain_tip
 from app.design.focus_rings import is_ringed
 from app.design.fonts import px
 from app.pictures.source import PictureSource
@@ -47,7 +46,7 @@ class PictureThumb(QPushButton):
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.setAccessibleName(tr("{title}, {size} pixels", title=title_of(shown), size=size_of(shown)))
         tip = tr("{name}, {size} pixels; opens it larger", name=name_of(shown), size=size_of(shown))
-        self.setToolTip(plain_tip(tip))
+        self.setToolTip(tip)
         self.clicked.connect(self._open)
         self._loading = Background(self)
         self._loading.done.connect(self._loaded)
@@ -89,7 +88,7 @@ class PictureThumb(QPushButton):
         if image is None:
             self.is_missing = True
             said = tr("The picture {name} is missing or damaged.", name=name_of(self.shown))
-            self.setToolTip(plain_tip(said))
+            self.setToolTip(said)
             self.setAccessibleName(said)
             self.setEnabled(False)
         self.update()

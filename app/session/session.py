@@ -41,6 +41,7 @@ class _Run:
     turn: Turn
     answer: Answer
     model: LoadedModel
+    is_first: bool  # it began its conversation
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class Session(QObject):
     progressed = Signal()  # the current answer, which is on show, has new events
     ended = Signal()  # a run has ended; ``progressed`` came first if it is on show
     listed = Signal()  # the library's list of conversations has changed
-    returned = Signal(str, object, object)  # a prompt that could not be sent, its files and pictures: to the composer
+    returned = Signal(object, str)  # a turn that could not be asked, for the composer; why, unless ``failed`` said so
     failed = Signal(str, str)  # a sentence, and details
 
     def __init__(self, library: Library, link: EngineLink, values: SettingsValues) -> None:
@@ -173,6 +174,8 @@ class Session(QObject):
         """A sentence if an answer is running; empty if none is."""
         if self.active is None:
             return ""
+        if self._link.pacing.is_computed:
+            return tr("An answer is still being shown; Esc skips to its end")
         if self.chat.active is None:
             return tr("An answer in another conversation is developing; Esc stops it")
         return tr("The answer is developing; Esc stops it")
@@ -226,7 +229,7 @@ class Session(QObject):
         room = reserve(answer.config, model)
         messages, pictures = self._shown(chat.messages(turn), model)
         request = RunRequest("chat", messages, answer.config, answer.seed, self.think, room, pictures=pictures)
-        self._run = _Run(request.run_id, chat, turn, answer, model)
+        self._run = _Run(request.run_id, chat, turn, answer, model, is_first=chat.id is None)
         turns = chat.turns
         path = [(earlier, earlier.answer) for earlier in turns[: turns.index(turn) + 1]]
         self._keep("ask", answer, chat, lambda: self._store(chat, path, model))
@@ -285,7 +288,7 @@ class Session(QObject):
         run = self._run
         if run is None:
             return
-        is_of_run = False
+        is_of_run, refused = False, None
         for reply in replies:
             match reply:
                 case RunStarted(run.id, trace):
@@ -294,7 +297,7 @@ class Session(QObject):
                 case RunAdvanced(run.id, event):
                     run.chat.fold(event, run.model.decode)
                 case RunEnded(run.id, text, details):
-                    self._end(run, text, details)
+                    refused = self._end(run, tr(text), details)
                 case _:
                     continue
             is_of_run = True
@@ -308,27 +311,37 @@ class Session(QObject):
             self._keep("release", run.chat, run.chat, lambda: self._release(run.chat))
             self.ended.emit()
             self.listed.emit()
+            if refused is not None:
+                self.returned.emit(*refused)
 
-    def _end(self, run: _Run, problem: str, details: str) -> None:
-        """Handle the end of a run, which usually follows its last event."""
+    def _end(self, run: _Run, problem: str, details: str) -> tuple[Turn, str] | None:
+        """Handle the end of a run, which usually follows its last event. Returns what is then to be ``returned``."""
         if not run.answer.is_active:
-            return
+            return None
         if problem:
-            self._fail(run, tr(problem), details)
-        else:
-            run.answer.stop(run.model.decode)
+            return self._fail(run, problem, details)
+        run.answer.stop(run.model.decode)
+        return None
 
-    def _fail(self, run: _Run, text: str, details: str) -> None:
+    def _fail(self, run: _Run, text: str, details: str) -> tuple[Turn, str] | None:
         developing = run.answer.status == "developing"
         turn = run.chat.fail(text, run.model.decode)
         if not developing:
             run.answer.status = "failed"
-            self._keep("remove", turn or run.answer, run.chat, lambda: self._keeper.remove(turn or run.answer))
-        self.failed.emit(text, details)
-        if turn is not None:
-            self.returned.emit(turn.prompt, turn.attachments, turn.pictures)
-        if not developing and run.chat is self.chat:
-            self.path_changed.emit()
+            self._keep("remove", turn or run.answer, run.chat, lambda: self._forget(run, turn or run.answer))
+            if run.chat is self.chat:
+                self.path_changed.emit()
+        if turn is None or details:
+            self.failed.emit(text, details)
+        return None if turn is None else (turn, "" if details else text)
+
+    def _forget(self, run: _Run, item: Turn | Answer) -> None:
+        """Remove what was never answered from the library, with the conversation that it began."""
+        self._keeper.remove(item)
+        chat = run.chat
+        if run.is_first and chat.id is not None and not chat.first.items:
+            self.library.release(chat.id)
+            self._keeper.delete(chat)
 
     # ---------------------------------------------------------------- versions and deletion
 

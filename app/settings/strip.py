@@ -173,12 +173,14 @@ class SettingsStrip(QWidget):
         self._show_state()
 
     def allow(self, names: frozenset[str] | None, reason: str = "") -> None:
-        """Offer these settings of the sampler alone, None for all; ``reason`` says why not the others.
+        """Offer these settings of the sampler alone, and "seed", None for all; ``reason`` says why not the others.
 
         Of those, what counts by the present decoding is shown.
         """
         for name, box in self.boxes.items():
             box.setEnabled(names is None or name in names)
+        for field in (self.seed, self.random_seed):
+            field.setEnabled(names is None or SEED.name in names)
         self.refusal.setText(reason)
         self.refusal.setVisible(bool(reason))
 

@@ -95,6 +95,8 @@ class SudokuController(QObject):
         """That a puzzle is being solved, in a sentence; empty where none is."""
         if self.reader.is_busy:
             return tr("A puzzle is being read from a picture; Esc stops it")
+        if self.queue.skips:
+            return tr("A puzzle is still being shown; Esc skips to its end")
         return tr("A puzzle is being solved; Esc stops it") if self.is_busy else ""
 
     # ---------------------------------------------------------------- solving
@@ -234,9 +236,10 @@ class SudokuController(QObject):
         offer = not busy and not reason and self._offer()
         if offer and model is not None:
             waits = obstacle(model)
-        one.show_solving(busy, waits, can_run=not busy and not reason and check.runs, offer=offer)
+        skips = self.queue.skips
+        one.show_solving(busy, waits, can_run=not busy and not reason and check.runs, offer=offer, skips=skips)
         page.beside.show_puzzle(one.puzzle, waits or check.text)
-        page.beside.show_solving(busy, waits, can_run=not reason and check.runs)
+        page.beside.show_solving(busy, waits, can_run=not reason and check.runs, skips=skips)
         page.scores.set_busy("" if self.batch.is_on else reason)
         takes = model is not None and model.capabilities.adapters
         one.column.allow_adapters(

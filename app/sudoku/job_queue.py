@@ -94,6 +94,11 @@ class JobQueue(QObject):
         """Whether a puzzle is being solved, rather than a model being made ready."""
         return isinstance(self._awaited, RunRequest)
 
+    @property
+    def skips(self) -> bool:
+        """Says whether ``stop`` only skips to the end of a run that is computed and still shown."""
+        return self.is_running and not self._waiting and self._context.backend.pacing.is_computed
+
     def add(self, jobs: Iterable[PuzzleJob]) -> None:
         """Do these, after what there is."""
         self._waiting.extend(jobs)

@@ -8,6 +8,8 @@ from app.bridge.background import Background
 from app.context import AppContext
 from app.pictures.files import Pasted, read_picture
 from app.state.chat.attachment import AttachedPicture
+from app.system import logs
+from app.system.crash_handler import one_line
 from app.system.i18n import tr
 from engine import SafelightError
 from engine.pictures import Picture
@@ -61,7 +63,9 @@ class PictureReader(QObject):
 
     @Slot(object)
     def _not_opened(self, error: Exception) -> None:
-        self._end(None, str(error) if isinstance(error, SafelightError) else repr(error))
+        self._end(None, one_line(error))
+        if not isinstance(error, SafelightError):
+            logs.record(error, "in reading a picture")
 
     def take(self, reply: ServiceReply) -> None:
         """Take in what arrived; what is not of this picture is left alone."""

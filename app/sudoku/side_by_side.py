@@ -9,7 +9,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QCheckBox, QVBoxLayout, QWidget
 
 from app.design.choice_box import ChoiceBox
-from app.design.controls import FocusGroup, button, label, scroller
+from app.design.controls import FocusGroup, button, label, scroller, show_stop
 from app.design.fonts import px
 from app.design.tokens import Theme
 from app.player.scrubber import Scrub
@@ -144,7 +144,7 @@ class Beside(QWidget):
         self.left, self.right = BoardSide(tr("At the left")), BoardSide(tr("At the right"))
         self.sides = (self.left, self.right)
         self.solve = button(tr("Solve both"), tr("Solve the puzzle with both"), role="primary")
-        self.stop = button(tr("Stop"), tr("Stop both"), role="plain", tip=tr("Within one denoising step (Esc)"))
+        self.stop = button(tr("Stop"), role="plain")
         self.clamp = QCheckBox(tr("Clamp givens"))
         self.bins = BinChips(self)
         self._focus = FocusGroup(self.solve, self.stop)
@@ -198,8 +198,9 @@ class Beside(QWidget):
                 side.board.set_puzzle(board)
         self.note.setText(text)
 
-    def show_solving(self, busy: bool, reason: str, *, can_run: bool) -> None:
-        """Whether something runs, and what it waits for; or why nothing can."""
+    def show_solving(self, busy: bool, reason: str, *, can_run: bool, skips: bool) -> None:
+        """Shows whether something runs, and what it waits for; or why nothing can. ``skips`` as for one board."""
+        show_stop(self.stop, tr("Stop"), tr("Stop both"), skips=skips)
         with self._focus:
             self.solve.setVisible(not busy)
             self.stop.setVisible(busy)

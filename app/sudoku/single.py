@@ -177,9 +177,9 @@ class OnePuzzle(QWidget):
         assert self._check is not None
         return self._check
 
-    def show_solving(self, busy: bool, waits: str, *, can_run: bool, offer: bool) -> None:
-        """Whether something runs, and what it or the user waits for; whether a model must be loaded for it."""
-        self.column.show_solving(busy, waits, can_run=can_run, offer=offer)
+    def show_solving(self, busy: bool, waits: str, *, can_run: bool, offer: bool, skips: bool) -> None:
+        """Shows whether something runs, what it or the user waits for, and whether a model must be loaded for it."""
+        self.column.show_solving(busy, waits, can_run=can_run, offer=offer, skips=skips)
 
     def _show_entry(self) -> None:
         entry, busy = self.board.entry, self._is_held

@@ -14,6 +14,7 @@ from PySide6.QtCore import QMessageLogContext, QObject, QtMsgType, Signal, qInst
 from app.system import logs
 from app.system.i18n import tr
 from engine import SafelightError
+from engine.errors import spoken
 
 QUIET_SECONDS = 10.0
 """A fault in painting recurs sixty times a second; the same place is reported no more often than this."""
@@ -99,7 +100,7 @@ def one_line(error: BaseException) -> str:
     """A fault in a sentence, with what to do next."""
     if isinstance(error, SafelightError):
         return str(error)
-    text = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
     return tr(
-        "Something went wrong: {text}. The app goes on; its diagnostics, under Settings, help a report.", text=text
+        "Something went wrong: {text}. The app goes on; its diagnostics, under Settings, help a report.",
+        text=spoken(error),
     )

@@ -30,7 +30,25 @@ _BY_NAME = ("OutOfMemoryError", "AcceleratorError")  # torch's, by name: torch i
 
 
 class _File(RotatingFileHandler):
-    """Readable for its owner only; write errors are ignored."""
+    """Readable for its owner only; write errors are ignored, also those of lines that a full disk left pending."""
+
+    def close(self) -> None:
+        self._close_stream()
+        super().close()
+
+    def doRollover(self) -> None:
+        self._close_stream()
+        super().doRollover()
+
+    def _close_stream(self) -> None:
+        self.acquire()
+        try:
+            if self.stream is not None:
+                with contextlib.suppress(OSError):
+                    self.stream.close()
+                self.stream = None
+        finally:
+            self.release()
 
     def _open(self) -> TextIOWrapper:
         def opener(path: str, flags: int) -> int:

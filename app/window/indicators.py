@@ -17,7 +17,6 @@ from app.window.statusbar import StatusBar
 from app.window.topbar import TopBar
 from engine.service import AdapterChanged, MemoryUsed, ServiceReply, is_remote
 
-TEXT_SETTINGS = frozenset({"max_new_tokens", "max_denoising_steps"})  # what a server of text may honour
 MEMORY_MS = 2000  # between two readings of the process's memory
 
 
@@ -70,7 +69,7 @@ class Indicators(QObject):
             facts = (size, where, text_alone, model.adapter_title)
             self._topbar.facts.setText(" · ".join(filter(None, facts)))
             self._strip.show_values(model.defaults)
-            self._strip.allow(TEXT_SETTINGS if only_text(model) else None, only_text(model))
+            self._strip.allow(model.settings, only_text(model))
             self._status.show_model(title_of(model), model.device, model.threads, model.device_reason, model.kernels)
             return
         self._topbar.show_model(*(("", "") if loading is None else (loading.path_or_id, loading.title)))

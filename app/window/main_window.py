@@ -65,11 +65,11 @@ class MainWindow(QMainWindow):
         self.conversations = SidebarController(self.sidebar, context.session, context.say, context.confirm_export)
         self.reopening = Reopening(context)
         self.dialogs = Dialogs(context, self.appearance, self)
-        chat = self.pages.chat()
+        self.pages.chat()
         self.actions_by_name = self.dialogs.actions = all_actions(
             context, self.pages, self.conversations, self.topbar, self.appearance, self.dialogs, self.close
         )
-        self._shortcuts = self.actions_by_name.bind(self, chat.say)
+        self._shortcuts = self.actions_by_name.bind(self, self._refuse)
         self._lay_out()
         self._connect()
         self._dress()
@@ -146,6 +146,12 @@ class MainWindow(QMainWindow):
         self.notices.notice.hide()
         self.pages.show(page)
         store.write_page(self.context.settings, page)
+
+    def _refuse(self, reason: str) -> None:
+        """Say why a key does nothing, on the chat's page; other pages say it at their buttons."""
+        chat = self.pages.chat()
+        if self.pages.current is chat:
+            chat.say(reason)
 
     @Slot()
     def _show_chat(self) -> None:

@@ -9,7 +9,7 @@ from PySide6.QtCore import QEvent, QSize, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QLayout, QPushButton, QSizePolicy, QWidget
 
-from app.design.controls import button, label, plain_tip
+from app.design.controls import button, label
 from app.design.fonts import TEXT_SMALL, px
 from app.design.tokens import Theme
 from app.state.run.figures import rate_text, seconds_text
@@ -258,7 +258,7 @@ class StatusBar(QWidget):
             descriptions.append(whole)
             made.setAccessibleName(whole)
             more = f" {self._device_tip}" if field.name == "device" and self._device_tip else ""
-            made.setToolTip(plain_tip(f"{whole}. {tr(field.meaning)}{more}"))
+            made.setToolTip(f"{whole}. {tr(field.meaning)}{more}")
             shown = figure.text if room >= self._width(field, figure.text) else figure.least
             if room:
                 made.setText(made.fontMetrics().elidedText(shown, Qt.TextElideMode.ElideMiddle, room))

@@ -201,7 +201,9 @@ def cut_at_eos(tokens: Tokens, config: GenerationConfig) -> tuple[Tokens, int]:
     return tokens, first
 
 
-def finished(reason: Literal["eos", "length", "cancelled"], done: Sequence[Tokens], usage: Usage) -> GenerationFinished:
+def finished(
+    reason: Literal["eos", "length", "cancelled"], done: Sequence[Tokens], usage: Usage, why: str = ""
+) -> GenerationFinished:
     """The end of a run whose blocks' texts are ``done``."""
     tokens = np.concatenate(done) if done else np.empty(0, dtype=np.int32)
-    return GenerationFinished(reason, tokens, len(done), usage.steps, usage.seconds)
+    return GenerationFinished(reason, tokens, len(done), usage.steps, usage.seconds, why)

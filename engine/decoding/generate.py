@@ -13,7 +13,7 @@ from torch import Tensor
 
 from engine.config import BLOCK_DIFFUSION, GenerationConfig
 from engine.decoding.autoregressive import autoregressive
-from engine.decoding.block_diffusion import CommittedBlocks, block_diffusion
+from engine.decoding.block_diffusion import CommittedBlocks, Usage, block_diffusion, finished
 from engine.decoding.causal_parallel import causal_parallel
 from engine.decoding.infilling import infilling
 from engine.decoding.masked_diffusion import masked_diffusion
@@ -82,7 +82,7 @@ def generate(
             but the last; of an autoregressive run, all tokens but the last. Text that was read in other pieces may
             round differently in its last digits.
         output_format: what the answer must fit; takes block diffusion. The run ends with "eos" where the answer is
-            whole, and with "length" where it was cut.
+            whole, and with "length" where it was cut, or can no longer be held to it.
 
     Yields:
         Events as described in ``engine.events``; the last is always ``GenerationFinished``.
@@ -181,8 +181,15 @@ def generating(
     """As ``generate``; whoever takes the items performs the passes among them."""
     if output_format is not None:
         require_block_diffusion(model, config, "an answer in a format")
-        answer = answer_of(model, [int(token) for token in prompt_ids], config, output_format)
-        yield from fitting(model, prompt_ids, config, seed, answer, cancel, cache)
+        try:
+            answer = answer_of(model, [int(token) for token in prompt_ids], config, output_format, cancel)
+        except SafelightError:
+            if cancel is None or not cancel.is_set():
+                raise
+            yield finished("cancelled", [], Usage())
+            return
+        with closing(answer):
+            yield from fitting(model, prompt_ids, config, seed, answer, cancel, cache)
         return
     prompt, cache = prepared(model, prompt_ids, cache)
     check_seed(seed)
@@ -364,18 +371,23 @@ def _score(model: BlockDenoiser, wanted: ScoreTokens) -> None:
 
 
 def answer_of(
-    model: BlockDenoiser, prompt: Sequence[int], config: GenerationConfig, output_format: OutputFormat
+    model: BlockDenoiser,
+    prompt: Sequence[int],
+    config: GenerationConfig,
+    output_format: OutputFormat,
+    cancel: Cancel | None = None,
 ) -> FormattedAnswer:
-    """An answer at its beginning.
+    """An answer at its beginning, as ``FormattedAnswer.of``.
 
     Raises:
-        SafelightError: no text fits the format, or none can be held to it.
+        SafelightError: no text fits the format, or none can be held to it; or ``cancel`` was set meanwhile.
     """
     from engine.text.formatted_answer import FormattedAnswer  # its library, which other runs do not need
 
     if not isinstance(model, Model):
         raise SafelightError("a bare network has no tokenizer; answers cannot be held to a format")
-    return FormattedAnswer.of(output_format, model.tokenizer, model.config.vocab_size, config.eos_token_ids, prompt)
+    size, ends = model.config.vocab_size, config.eos_token_ids
+    return FormattedAnswer.of(output_format, model.tokenizer, size, ends, prompt, cancel)
 
 
 def prepared(model: BlockDenoiser, prompt_ids: Sequence[int] | Tensor, cache: KVCache | None) -> tuple[Tensor, KVCache]:

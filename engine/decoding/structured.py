@@ -44,6 +44,8 @@ class AnswerReader(Protocol):
     def has_ended(self) -> bool: ...
     @property
     def must_end(self) -> bool: ...
+    @property
+    def failure(self) -> str: ...
     def take(self, ids: Sequence[int]) -> int: ...
     def forced(self) -> list[int]: ...
     def allowed(self) -> NDArray[np.bool_]: ...
@@ -62,7 +64,8 @@ def structured(
 ) -> Decoding[None]:
     """Generate text after ``prompt`` (T,) that fits ``answer``, which is taken to its end.
 
-    The run's end is "eos" where the answer is whole, and "length" where it was cut.
+    The run's end is "eos" where the answer is whole, and "length" where it was cut, or can no longer be held to its
+    format, which the end says then.
     """
     config = config.replace(pinned=(), seed_canvas=None)
     sampler = Sampler.of(model.config, config, model.device, seed)
@@ -86,9 +89,9 @@ def structured(
             return
         done.append(committed.tokens[: committed.text_length])
         yield committed
-        if answer.has_ended or answer.must_end:
+        if answer.has_ended or answer.must_end or answer.failure:
             break
-    yield finished("eos" if answer.has_ended or answer.must_end else "length", done, run.usage)
+    yield finished("eos" if answer.has_ended or answer.must_end else "length", done, run.usage, answer.failure)
 
 
 class _Run:
@@ -113,7 +116,7 @@ class _Run:
             if is_new:
                 yield PrefixPinned(block, steps, rounds, to_host(canvas), len(held), written)
                 rounds += 1
-            is_whole = answer.has_ended or len(held) == length
+            is_whole = self._is_whole(held, length)
             if is_whole and last is not None:
                 break
             last = yield from take_steps(ForkSchedule(stepper), block, canvas, steps, self.cancel, self.usage)
@@ -124,12 +127,16 @@ class _Run:
                 break
             written = answer.take(argmax[len(held) :].tolist())
             held = argmax[: len(held) + written].tolist()
-            if answer.has_ended or len(held) == length:
+            if self._is_whole(held, length):
                 break
-            chosen = self._forced(length - len(held)) or [(yield from self._choice(argmax, len(held)))]
+            chosen = self._forced(length - len(held)) or (yield from self._choice(argmax, len(held)))
             held, is_new = held + chosen, True
             canvas = torch.from_numpy(argmax).long().to(canvas.device)
         return self._committed(block, held, length, last)
+
+    def _is_whole(self, held: Sequence[int], length: int) -> bool:
+        """Whether nothing more is written on a canvas whose prefix is ``held``."""
+        return self.answer.has_ended or bool(self.answer.failure) or len(held) == length
 
     def _forced(self, room: int) -> list[int]:
         """Take what the format forces, at most ``room`` tokens of it."""
@@ -142,8 +149,8 @@ class _Run:
                 break
         return found
 
-    def _choice(self, argmax: Tokens, position: int) -> Passes[int]:
-        """Take the likeliest token that the format allows at a position of a canvas (C,)."""
+    def _choice(self, argmax: Tokens, position: int) -> Passes[list[int]]:
+        """Take the likeliest token that the format allows at a position of a canvas (C,); none where it has failed."""
         stepper = self.stepper
         canvas = torch.from_numpy(argmax).long().to(stepper.sampler.generator.device)
         canvas[position] = stepper.sampler.noise()[position]
@@ -153,18 +160,21 @@ class _Run:
             mask &= ~stepper.sampler.forbidden.cpu().numpy()
         if argmax[position] in (self.config.pad_token_id, *self.config.eos_token_ids):  # the model has no more to say
             mask = self.answer.closing(mask)
+        if self.answer.failure:
+            return []
         if not mask.any():
             raise SafelightError(
                 "the answer cannot go on in its format: this model has no token for what must come next"
             )
         token = int(logits.masked_fill(torch.from_numpy(~mask).to(logits.device), -torch.inf).argmax())
-        if not self.answer.take([token]):
+        taken = self.answer.take([token])
+        if not taken and not self.answer.failure:
             raise SafelightError("the answer cannot go on in its format; make the format simpler")
-        return token
+        return [token][:taken]
 
     def _pin(self, block: int, canvas: Tensor, held: list[int], steps: int) -> Tensor:
         """Pin a prefix, and set how many steps may be taken next; returns the canvas (C,) with it."""
-        is_whole = self.answer.has_ended or len(held) == len(canvas)
+        is_whole = self._is_whole(held, len(canvas))
         most = self.config.max_denoising_steps if not steps else max(1, self.config.max_denoising_steps // LATER)
         most = 1 if is_whole else max(1, min(most, MOST_BLOCK_STEPS - steps))
         settings = self.config.replace(pinned=tuple(enumerate(held)), max_denoising_steps=most)

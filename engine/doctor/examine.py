@@ -34,16 +34,21 @@ def examine(quick: bool, progress: Progress) -> Report:
     """
     device = "cpu"
     sections = []
+    run = [plan for plan in SECTIONS if plan.quick or not quick]
     for plan in SECTIONS:
-        if quick and not plan.quick:
+        if plan not in run:
             left_out = CheckResult(plan.title, None, "left out by --quick")
             sections.append(SectionReport(plan.name, checks=[left_out]))
             continue
-        section = run_section(plan, device, quick, progress)
+        section = run_section(plan, device, quick, _numbered(progress, run.index(plan) + 1, len(run)))
         if plan.name == "environment":
             device = str(section.value("device") or "cpu")
         sections.append(section)
     return Report(sections, quick)
+
+
+def _numbered(progress: Progress, number: int, count: int) -> Progress:
+    return lambda text: progress(f"{number} of {count}: {text}")
 
 
 def run_section(plan: SectionPlan, device: str, quick: bool, progress: Progress) -> SectionReport:

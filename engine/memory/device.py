@@ -7,26 +7,31 @@ from dataclasses import dataclass
 import torch
 
 from engine.errors import SafelightError, Sentence
+from engine.memory.card import Card
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 @dataclass(frozen=True)
 class Placement:
-    """A device and a number type, with the reason in words."""
+    """A device and a number type, with the reason in words. A ``card`` that is not here has the device "meta"."""
 
     device: torch.device
     dtype: torch.dtype
     reason: str
+    card: Card | None = None
 
 
-def choose(device: str = "auto", dtype: str = "auto") -> Placement:
-    """Resolve ``device`` ("auto", "cpu", "cuda", "cuda:N") and ``dtype`` ("auto", "float32", "bfloat16").
+def choose(device: str | Card = "auto", dtype: str = "auto") -> Placement:
+    """Resolve ``device`` ("auto", "cpu", "cuda", "cuda:N", or a card) and ``dtype`` ("auto", "float32", "bfloat16").
 
     Raises:
         SafelightError: an unknown name, or a device that this machine does not have.
     """
-    if device == "auto":
+    card = device if isinstance(device, Card) else None
+    if isinstance(device, Card):
+        chosen, reason = torch.device("meta"), Sentence("asked for")
+    elif device == "auto":
         if torch.cuda.is_available():
             name = torch.cuda.get_device_name(0)
             chosen, reason = torch.device("cuda", 0), Sentence("{name} is available", name=name)
@@ -48,12 +53,12 @@ def choose(device: str = "auto", dtype: str = "auto") -> Placement:
         if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
             raise SafelightError(f"device {device!r} does not exist; this machine has {torch.cuda.device_count()}")
     if dtype == "auto":
-        number = torch.bfloat16 if chosen.type == "cuda" else torch.float32
+        number = torch.float32 if chosen.type == "cpu" else torch.bfloat16
     elif dtype in DTYPES:
         number = DTYPES[dtype]
     else:
         raise SafelightError(f"unknown number type {dtype!r}; use auto, float32 or bfloat16")
-    return Placement(chosen, number, reason)
+    return Placement(chosen, number, reason, card)
 
 
 def _has_cuda() -> bool:

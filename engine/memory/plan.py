@@ -128,7 +128,12 @@ def count(model: Subject, place: Placement, context: int | None, quantization: s
     def total(precision: Precision, tokens: int) -> int:
         return sum(parts(precision, tokens).values())
 
-    free = free_bytes(place.device) + (0 if is_cpu else footprint.LEAST_CUDA_CONTEXT)  # taken as soon as it is asked
+    if place.card is None:
+        free, whole = free_bytes(place.device), total_bytes(place.device)
+        free += 0 if is_cpu else footprint.LEAST_CUDA_CONTEXT  # taken as soon as it is asked
+    else:
+        whole = place.card.total_bytes
+        free = whole - kept_for_desktop(whole, whole, 0)
     stored = None if model.stored is None else _of(model.stored, config)
     choices = {"as stored": stored} if stored is not None else _packable(model, place.dtype)
     name = quantization if stored is None else "as stored"
@@ -152,14 +157,14 @@ def count(model: Subject, place: Placement, context: int | None, quantization: s
     longest = room.longest(name)
     return Plan(
         model=model.name,
-        device=str(place.device),
+        device=str(place.device) if place.card is None else place.card.name,
         dtype=str(mode(chosen).dtype).removeprefix("torch."),
         quantization=name,
         precision=chosen,
         context=context,
         parts=counted,
         free_bytes=free,
-        device_bytes=total_bytes(place.device),
+        device_bytes=whole,
         longest=longest,
         advice=_advice(room, name, context, longest),
         notes=tuple(notes),

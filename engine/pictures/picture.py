@@ -1,7 +1,7 @@
 """A picture as the bytes of its file, and what they show.
 
 PNG, JPEG, WebP and GIF are read, and of an animation its first frame. Everything else is refused by name where it
-is known. Size and pixels are bounded before anything is decoded.
+is known. A decoder is handed what the pixels need (``container``), once their size is within bounds.
 """
 
 from __future__ import annotations
@@ -9,10 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
-import re
-import struct
 import threading
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,13 +21,14 @@ from numpy.typing import NDArray
 
 from engine.errors import SafelightError, quoted
 from engine.files import read_bytes
+from engine.pictures.container import Content, content
 
 if TYPE_CHECKING:
     from PIL import Image
 
 BLIND = "this model cannot see images; remove them, or choose a model that can"
 MOST_BYTES = 20 * 2**20
-MOST_PIXELS = 2**26  # 67 million, 200 MB as RGB; the largest of ordinary phones have 50 million
+MOST_MEMORY = 448 * 2**20  # of decoding one: 67 million pixels of most files; ordinary phones have up to 50 million
 MOST_SIDE = 32_767
 MOST_SCANNED = 2**30  # pixels times scans: a progressive JPEG may pass over the whole picture as often as it likes
 
@@ -47,23 +45,8 @@ _REFUSED = {
     b"\x00\x00\x01\x00": "an icon",
     b"8BPS": "a Photoshop file",
 }
-_COMMENT, _MOST_COMMENTS = b"\x21\xfe", 1024  # of a GIF: the decoder joins them, which takes the square of their number
-_EXIF = re.compile(rb"(\xff\xe1..)Exif\0\0", re.DOTALL)
-_MPF = re.compile(rb"(\xff\xe2..)MPF\0", re.DOTALL)
-"""Where a JPEG's notes begin, and its list of further pictures. Pillow would copy what each of their entries points at,
-which may be all of them each time: so it is not shown them. A JPEG's pixels have no such bytes."""
-
-_ORIENTATION, _SHORT = 0x0112, 3  # EXIF's tag, and the type of its value
-_UPRIGHT = {  # what turns a picture upright, by its orientation
-    2: "FLIP_LEFT_RIGHT",
-    3: "ROTATE_180",
-    4: "FLIP_TOP_BOTTOM",
-    5: "TRANSPOSE",
-    6: "ROTATE_270",
-    7: "TRANSVERSE",
-    8: "ROTATE_90",
-}
-_decoding = threading.Lock()  # one at a time: a decoded picture is large, and filters of warnings are the process's
+_BAND = 2**18  # pixels that become an array at once
+_decoding = threading.Lock()  # one at a time: a decoded picture is large
 
 
 @dataclass(frozen=True)
@@ -88,9 +71,9 @@ def open_picture(data: bytes, name: str = "") -> Picture:
     Raises:
         SafelightError: it is too large, of a format that is not read, or damaged.
     """
-    with _opened(data, name) as image:
+    with _opened(data, name) as (image, orientation):
         image.load()
-        width, height = image.size if _orientation(image) < 5 else image.size[::-1]
+        width, height = image.size if orientation < 5 else image.size[::-1]
     return Picture(hashlib.sha256(data).hexdigest(), data, width, height)
 
 
@@ -112,8 +95,8 @@ def pixels(picture: Picture) -> NDArray[np.uint8]:
     Raises:
         SafelightError: it is damaged, or of another size than it says, as one from ``open_picture`` cannot be.
     """
-    with _opened(picture.data, "") as image:
-        found = np.array(_upright(_colours(image), _orientation(image)))
+    with _opened(picture.data, "") as (image, orientation):
+        found = _colours(image, orientation)
     if found.shape[:2] != (picture.height, picture.width):
         raise SafelightError("the picture has another size than it says; put it in again")
     return found
@@ -121,11 +104,15 @@ def pixels(picture: Picture) -> NDArray[np.uint8]:
 
 def thumbnail(picture: Picture, side: int) -> NDArray[np.uint8]:
     """As ``pixels``, smaller where it has more than ``side`` pixels a side. To look at: a model reads ``pixels``."""
-    with _opened(picture.data, "") as image:
+    from PIL import Image  # not before there is a picture
+
+    with _opened(picture.data, "") as (image, orientation):
         image.draft("RGB", (side, side))  # a JPEG is decoded at a half, a quarter or an eighth
-        colours = _colours(image)
-        colours.thumbnail((side, side), reducing_gap=2.0)
-        return np.array(_upright(colours, _orientation(image)))
+        colours = _colours(image, orientation)
+        image.close()  # its pixels, before they are copied once more
+        small = Image.fromarray(colours)
+        small.thumbnail((side, side), reducing_gap=2.0)
+        return np.array(small)
 
 
 def data_url(picture: Picture, side: int, *, is_exact: bool = False) -> str:
@@ -145,32 +132,24 @@ def data_url(picture: Picture, side: int, *, is_exact: bool = False) -> str:
 
 
 @contextmanager
-def _opened(data: bytes, name: str) -> Iterator[Image.Image]:
-    """An image whose size is within bounds; what its decoder cannot read becomes one error."""
+def _opened(data: bytes, name: str) -> Iterator[tuple[Image.Image, int]]:
+    """An image whose size is within bounds, not decoded yet, and its orientation; what fails becomes one error."""
     from PIL import Image  # not before there is a picture
 
     called = f"the picture {quoted(name)}" if name else "the picture"
     if len(data) > MOST_BYTES:
         raise SafelightError(f"{called} has more than {MOST_BYTES // 2**20} MiB; make it smaller")
     format_name = _format_of(data, called)
-    if format_name == "GIF" and data.count(_COMMENT) > _MOST_COMMENTS:
-        raise SafelightError(f"{called} has more than {_MOST_COMMENTS:,} comments; save it as PNG")
-    scans, notes = 1, None
-    if format_name == "JPEG":
-        scans, notes = data.count(b"\xff\xda"), _EXIF.search(data)
-        data = _MPF.sub(rb"\1mpf\0", _EXIF.sub(rb"\1exif\0\0", data))
-    with _decoding, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of size, which is checked here
+    with _decoding:
         try:
-            with Image.open(io.BytesIO(data), formats=(format_name,)) as image:
-                _check_size(image, called, scans)
-                if notes is not None:
-                    image.info["exif"] = data[notes.end() : notes.end() + 2**16]
-                yield image
+            found = content(data, format_name)
+            _check_cost(found, called)
+            with Image.open(io.BytesIO(found.data), formats=(format_name,)) as image:
+                if image.size != (found.width, found.height):
+                    raise ValueError("the decoder sees another size")
+                yield image, found.orientation
         except SafelightError:
             raise
-        except Image.DecompressionBombError:
-            raise SafelightError(_too_large(called)) from None
         except Exception:  # a decoder may fail in any way on what a stranger made
             raise SafelightError(f"{called} is damaged and cannot be read; choose another one") from None
 
@@ -190,51 +169,37 @@ def _format_of(data: bytes, called: str) -> str:
     raise SafelightError(f"{called} {is_what}; save it as PNG, JPEG or WebP")
 
 
-def _check_size(image: Image.Image, called: str, scans: int) -> None:
-    width, height = image.size
-    if not (1 <= width <= MOST_SIDE and 1 <= height <= MOST_SIDE and width * height <= MOST_PIXELS):
-        raise SafelightError(_too_large(called))
-    if width * height * scans > MOST_SCANNED:
+def _check_cost(found: Content, called: str) -> None:
+    most = MOST_MEMORY // found.bytes_per_pixel
+    count = found.width * found.height
+    if not (1 <= found.width <= MOST_SIDE and 1 <= found.height <= MOST_SIDE and count <= most):
+        raise SafelightError(
+            f"{called} has no size that is read here (at most {most // 10**6} million pixels of such a file, and "
+            f"{MOST_SIDE:,} a side); make it smaller"
+        )
+    if count * found.scans > MOST_SCANNED:
         raise SafelightError(f"{called} would take too long to decode; save it as PNG")
 
 
-def _too_large(called: str) -> str:
-    return (
-        f"{called} has no size that is read here (at most {MOST_PIXELS // 10**6} million pixels and {MOST_SIDE:,} "
-        "a side); make it smaller"
-    )
-
-
-def _orientation(image: Image.Image) -> int:
-    """EXIF's of a picture that is loaded, 1 to 8; 1 where it says none. Pillow would read all other notes, too."""
-    found = image.info.get("exif")
-    notes = found.removeprefix(b"Exif\0\0") if isinstance(found, bytes) else b""
-    order = {b"II": "<", b"MM": ">"}.get(notes[:2])
-    try:
-        if order is not None:
-            (start,) = struct.unpack_from(f"{order}L", notes, 4)
-            (count,) = struct.unpack_from(f"{order}H", notes, start)
-            for place in range(start + 2, start + 2 + 12 * count, 12):
-                tag, kind, _, turn = struct.unpack_from(f"{order}HHLH", notes, place)
-                if tag == _ORIENTATION:
-                    return turn if kind == _SHORT and turn in _UPRIGHT else 1
-    except struct.error:  # a camera's notes that cannot be read are no reason to refuse what it saw
-        pass
-    return 1
-
-
-def _upright(image: Image.Image, orientation: int) -> Image.Image:
-    from PIL import Image  # not before there is a picture
-
-    turn = _UPRIGHT.get(orientation)
-    return image if turn is None else image.transpose(Image.Transpose[turn])
-
-
-def _colours(image: Image.Image) -> Image.Image:
-    """The first frame as RGB."""
-    from PIL import Image  # not before there is a picture
-
+def _colours(image: Image.Image, orientation: int) -> NDArray[np.uint8]:
+    """The pixels (height, width, 3), RGB, turned upright; made in bands, so that they alone take memory."""
     image.load()
+    width, height = image.size
+    upright = np.empty((width, height, 3) if orientation > 4 else (height, width, 3), np.uint8)
+    stored = upright.swapaxes(0, 1) if orientation > 4 else upright
+    stored = stored[::-1] if orientation in (3, 4, 6, 7) else stored
+    stored = stored[:, ::-1] if orientation in (2, 3, 7, 8) else stored
+    rows = max(1, _BAND // width)
+    for top in range(0, height, rows):
+        band = image.crop((0, top, width, min(top + rows, height)))
+        stored[top : top + rows] = np.asarray(_on_white(band))
+    return upright
+
+
+def _on_white(image: Image.Image) -> Image.Image:
+    """An image as RGB."""
+    from PIL import Image  # not before there is a picture
+
     if image.mode.startswith("I"):  # grey in 16 bits, of which the upper eight count, as they do in colour
         deep, clear = np.asarray(image), image.info.get("transparency")
         image = Image.fromarray(np.where(deep == clear, 255, deep >> 8).astype(np.uint8))

@@ -62,6 +62,7 @@ class ServedAnswer:
         self.reasoning_tokens = self.accepted_tokens = 0
         self.steps = self.blocks = self.positions = 0
         self.prompt_seconds = self.seconds = 0.0
+        self.why = ""  # "length" in a sentence, where it was not the length that ended it
         self.is_complete = False
 
     @property
@@ -72,6 +73,11 @@ class ServedAnswer:
         if self._calls and self._reason != "length":
             return "tool_calls"
         return self._reason or "stop"
+
+    @property
+    def ending(self) -> dict[str, str]:
+        """What a choice says of its end; ``stop_reason`` is vLLM's."""
+        return {"finish_reason": self.finish_reason} | ({"stop_reason": self.why} if self.why else {})
 
     def fold(self, event: Event) -> list[OutputPart]:
         """What the event adds to the answer; most add nothing."""
@@ -90,7 +96,7 @@ class ServedAnswer:
             case GenerationFinished():
                 self.seconds = event.seconds
                 if event.reason == "length" and self._reason is None:
-                    self._reason = "length"
+                    self._reason, self.why = "length", event.why
         return []
 
     def finish(self) -> list[OutputPart]:

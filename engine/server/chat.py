@@ -167,7 +167,7 @@ class ChatWriter:
     def end(self, answer: ServedAnswer) -> Iterator[bytes]:
         timings = {"timings": timings_of(answer)}
         last = {} if self._usage else timings
-        yield self._chunk({}, answer.finish_reason, self._logprobs(answer), **last)
+        yield self._chunk({}, answer.ending, self._logprobs(answer), **last)
         if self._usage:
             usage = {"usage": usage_of(answer, self._plan), **timings}
             yield event({**self._base, "object": "chat.completion.chunk", "choices": [], **usage})
@@ -187,16 +187,20 @@ class ChatWriter:
         choice = {
             "index": 0,
             "message": message,
-            "finish_reason": answer.finish_reason,
+            **answer.ending,
             "logprobs": self._logprobs(answer) or ({"content": [], "refusal": None} if self._tells_tokens else None),
         }
         times = {"usage": usage_of(answer, self._plan), "timings": timings_of(answer)}
         return {**self._base, "object": "chat.completion", "choices": [choice], **times}
 
     def _chunk(
-        self, delta: dict[str, Any], reason: str | None = None, logprobs: dict[str, Any] | None = None, **more: Any
+        self,
+        delta: dict[str, Any],
+        ending: Mapping[str, str] | None = None,
+        logprobs: dict[str, Any] | None = None,
+        **more: Any,
     ) -> bytes:
-        choice = {"index": 0, "delta": delta, "finish_reason": reason, "logprobs": logprobs}
+        choice = {"index": 0, "delta": delta, "finish_reason": None, "logprobs": logprobs, **(ending or {})}
         usage = {"usage": None} if self._usage else {}
         return event({**self._base, "object": "chat.completion.chunk", "choices": [choice], **usage, **more})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from starlette.requests import Request
@@ -101,7 +101,7 @@ class CompletionWriter:
     def end(self, answer: ServedAnswer) -> Iterator[bytes]:
         timings = {"timings": timings_of(answer)}
         last = {} if self._usage else timings
-        yield self._chunk("", answer.finish_reason, self._logprobs(answer), **last)
+        yield self._chunk("", answer.ending, self._logprobs(answer), **last)
         if self._usage:
             yield event({**self._base, "choices": [], "usage": usage_of(answer, self._plan), **timings})
         yield event(DONE)
@@ -112,19 +112,23 @@ class CompletionWriter:
 
     def whole(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> dict[str, Any]:
         text = "".join(part.text for part in parts if isinstance(part, ContentPart))
-        choice = self._choice(text, answer.finish_reason, self._logprobs(answer))
+        choice = self._choice(text, answer.ending, self._logprobs(answer))
         times = {"usage": usage_of(answer, self._plan), "timings": timings_of(answer)}
         return {**self._base, "choices": [choice], **times}
 
     def _chunk(
-        self, text: str, reason: str | None = None, logprobs: dict[str, Any] | None = None, **more: Any
+        self,
+        text: str,
+        ending: Mapping[str, str] | None = None,
+        logprobs: dict[str, Any] | None = None,
+        **more: Any,
     ) -> bytes:
         usage = {"usage": None} if self._usage else {}
-        return event({**self._base, "choices": [self._choice(text, reason, logprobs)], **usage, **more})
+        return event({**self._base, "choices": [self._choice(text, ending, logprobs)], **usage, **more})
 
     @staticmethod
-    def _choice(text: str, reason: str | None, logprobs: dict[str, Any] | None) -> dict[str, Any]:
-        return {"index": 0, "text": text, "finish_reason": reason, "logprobs": logprobs}
+    def _choice(text: str, ending: Mapping[str, str] | None, logprobs: dict[str, Any] | None) -> dict[str, Any]:
+        return {"index": 0, "text": text, "finish_reason": None, "logprobs": logprobs, **(ending or {})}
 
     def _logprobs(self, answer: ServedAnswer) -> dict[str, Any] | None:
         known = answer.take_chances()

@@ -27,7 +27,7 @@ class ApiError(Exception):
         status: of HTTP.
         message: a sentence that says what to do.
         param: the field of the request that is at fault.
-        code: a word that programs know it by; the status itself where None.
+        code: a word that programs know it by.
     """
 
     def __init__(
@@ -47,8 +47,7 @@ class ApiError(Exception):
     def body(self) -> dict[str, Any]:
         """The error object."""
         kind = TYPES.get(self.status, "invalid_request_error")
-        code = self.status if self.code is None else self.code
-        return {"error": {"message": self.message, "type": kind, "param": self.param, "code": code}}
+        return {"error": {"message": self.message, "type": kind, "param": self.param, "code": self.code}}
 
     @property
     def response(self) -> JSONResponse:
@@ -57,8 +56,8 @@ class ApiError(Exception):
 
 
 def loading() -> ApiError:
-    """As llama.cpp says that its model is being loaded."""
-    return ApiError(503, "Loading model", headers={"Retry-After": str(BUSY_SECONDS)})
+    """As llama.cpp says that its model is being loaded, but for its code, which is a number there."""
+    return ApiError(503, "Loading model", code="loading", headers={"Retry-After": str(BUSY_SECONDS)})
 
 
 def no_model() -> ApiError:

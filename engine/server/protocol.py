@@ -13,6 +13,7 @@ from uvicorn.server import ServerState
 
 from engine.server.errors import ApiError
 from engine.server.options import ServerOptions
+from engine.server.security import CALLER, Caller
 from engine.server.transport import ClosingTransport
 
 
@@ -28,8 +29,10 @@ class BoundedProtocol(H11Protocol):
         *,
         options: ServerOptions,
     ) -> None:
-        super().__init__(config, server_state, app_state, _loop)
+        self._caller = Caller()
+        super().__init__(config, server_state, {**app_state, CALLER: self._caller}, _loop)
         self._options = options
+        self._since = self.loop.time()
         self._head_timer: asyncio.TimerHandle | None = None
         self._reading_timer: asyncio.TimerHandle | None = None
 
@@ -37,9 +40,14 @@ class BoundedProtocol(H11Protocol):
         self._closing = ClosingTransport(transport, self._is_being_sent_to, self._options.send_seconds)
         super().connection_made(self._closing)
         if len(self.connections) > self._options.most_connections:
-            self._refuse(ApiError(503, "Too many connections are open; try again later."))
-        else:
-            self._watch_head()
+            self._make_room()
+        self._watch_head()
+
+    def _make_room(self) -> None:
+        """Close the connection that has been silent for longest without ever showing the key, or else this one."""
+        silent = [one for one in self.connections if isinstance(one, BoundedProtocol) and one._is_silent_stranger]
+        oldest = min(silent, key=lambda one: one._since, default=self)
+        oldest._refuse(ApiError(503, "Too many connections are open; try again later."))
 
     def data_received(self, data: bytes) -> None:
         if not self.transport.is_closing():
@@ -62,6 +70,10 @@ class BoundedProtocol(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(ApiError(400, msg))
+
+    @property
+    def _is_silent_stranger(self) -> bool:
+        return self._is_between_requests and not (self._caller.has_key or self.transport.is_closing())
 
     @property
     def _is_between_requests(self) -> bool:

@@ -133,7 +133,7 @@ class ResponsesWriter:
             "status": status,
             "background": False,
             "error": None,
-            "incomplete_details": {"reason": "max_output_tokens"} if status == "incomplete" else None,
+            "incomplete_details": None if answer is None or status != "incomplete" else _why_incomplete(answer),
             "instructions": body.instructions,
             "max_output_tokens": body.max_output_tokens,
             "model": self._plan.name,
@@ -163,6 +163,11 @@ class ResponsesWriter:
             "output_tokens_details": {"reasoning_tokens": thoughts},
             "total_tokens": usage["total_tokens"],
         }
+
+
+def _why_incomplete(answer: ServedAnswer) -> dict[str, str]:
+    """OpenAI's word for it, and ours where that is not why."""
+    return {"reason": "max_output_tokens"} | ({"message": answer.why} if answer.why else {})
 
 
 def _format(body: ResponsesRequest) -> dict[str, Any]:

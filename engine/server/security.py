@@ -20,7 +20,14 @@ from engine.server.options import LOOPBACK_NAMES, ServerOptions
 
 PUBLIC_PATHS = frozenset({*page.FILES, "/health", "/v1/health"})  # which say nothing of anybody
 PREFLIGHT_SECONDS = "600"
+CALLER = "caller"  # of a request's state
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
+
+
+class Caller:
+    """Who is on a connection, as far as that is known."""
+
+    has_key = False  # was shown with a request
 
 
 class Gate:
@@ -50,12 +57,15 @@ class Gate:
             await send(message)
 
         try:
+            if "content-length" in headers and "transfer-encoding" in headers:
+                raise ApiError(400, "Say how long the body is, or send it in chunks, not both.")
             self._check_place(scope, headers, origin)
             if scope["method"] == "OPTIONS" and listed is not None and "access-control-request-method" in headers:
                 await _preflight()(scope, receive, sending)
                 return
             if scope["path"] not in PUBLIC_PATHS:
                 self._check_key(headers)
+                scope["state"][CALLER].has_key = True
         except ApiError as error:
             error.headers.setdefault("Connection", "close")  # its body is not read
             await error.response(scope, receive, sending)

@@ -45,7 +45,9 @@ class Backend(Protocol):
         """Unload the model."""
 
     def admits(self, request: RunRequest, running: Sequence[RunRequest]) -> bool:
-        """Whether a run can begin now beside those under way. With none under way it always can."""
+        """Whether a run can begin now beside those under way, of which ``capabilities.parallel_runs`` are taken further
+        at a time, and the others wait for their clients. With none under way it always can.
+        """
 
     def begin(self, request: RunRequest) -> RunSteps:
         """Generate: ``RunStarted``, ``RunAdvanced`` for each event, and always ``RunEnded``, each with the run's id.

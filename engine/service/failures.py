@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from engine.errors import Sentence
-
-MOST_CHARACTERS = 200  # of the exception's own message
+from engine.errors import Sentence, spoken
 
 
 def in_words(error: Exception) -> Sentence:
-    """One line, with what to do next."""
+    """Returns one line, with what to do next."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's, not imported here
         return Sentence("Memory ran out. Close other programs, start a new chat, or load the model in fewer bits.")
-    text = " ".join(str(error).split()) or type(error).__name__
-    return Sentence(
-        "Something went wrong: {text} Try again; the details may tell why.",
-        text=f"{text[:MOST_CHARACTERS].rstrip('.')}.",
-    )
+    return Sentence("Something went wrong: {text}. Try again; the details may tell why.", text=spoken(error))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import traceback
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
@@ -23,6 +24,7 @@ from engine.service.capabilities import Capabilities
 from engine.service.deciding import NO_INSTRUCTIONS, Deciding, reading_config
 from engine.service.description import count_tokens, deciding_of, describe, prompt_ids
 from engine.service.failures import in_words
+from engine.service.meanwhile import meanwhile, without_waiting
 from engine.service.recorder import Recorder, RunRecord
 from engine.service.replies import (
     AdapterChanged,
@@ -199,7 +201,7 @@ class LocalBackend:
         model = self._model
         if not running or model is None:
             return True
-        if len(running) >= self.capabilities.parallel_runs or self._adapter_of(request) != self._present:
+        if self._adapter_of(request) != self._present:
             return False
 
         def need() -> int:
@@ -218,12 +220,15 @@ class LocalBackend:
             return
         message = details = ""
         record: RunRecord | None = None
+        answer: FormattedAnswer | None = None
         try:
             model = self._require_model()
             self._put_adapter(model, self._adapter_of(request))
-            task = self._held_to_format(model, self._decoded(model, self._prepared(model, request)))
+            task = self._decoded(model, self._prepared(model, request))
             need = self.run_bytes(model, len(task.ids), task.request.config, self._admission.running)
             self._admission.begin(request.run_id, need)  # before the next run asks whether it is admitted
+            answer = yield from self._answer_of(model, task)
+            task = dataclasses.replace(task, answer=answer)
             record = self._recorder.begin(task.request, task.ids, model.tokenizer, task.slots)
             yield from self._recorder.take_warnings()
             yield RunStarted(request.run_id, record.trace)
@@ -240,6 +245,8 @@ class LocalBackend:
             raise
         finally:
             self._admission.end(request.run_id)
+            if answer is not None:
+                answer.close()
         if record is not None:
             record.end(message)
         yield from self._recorder.take_warnings()
@@ -280,6 +287,7 @@ class LocalBackend:
     def perform(self, passes: Sequence[PassWanted]) -> None:
         from engine.decoding.together import perform_together  # torch
 
+        passes = without_waiting(passes)
         whose = {id(wanted.what): wanted for wanted in passes}
 
         def performed(done: Pass) -> None:
@@ -337,18 +345,24 @@ class LocalBackend:
         return task
 
     @staticmethod
-    def _held_to_format(model: Model, task: _Task) -> _Task:
-        """A run with the answer that it must come to, if that has a format.
+    def _answer_of(model: Model, task: _Task) -> Generator[PassWanted, None, FormattedAnswer | None]:
+        """Comes to the answer that a run must write, if that has a format.
 
         Raises:
             SafelightError: no answer can be held to it.
         """
         request = task.request
         if request.output_format is None:
-            return task
+            return None
         from engine.decoding.generate import answer_of  # torch
 
-        return dataclasses.replace(task, answer=answer_of(model, task.ids, request.config, request.output_format))
+        begun = functools.partial(answer_of, model, task.ids, request.config, request.output_format)
+        try:
+            return (yield from meanwhile(begun, request.cancel))
+        except SafelightError:
+            if request.cancel.is_set():
+                raise _RefusedError("") from None
+            raise
 
     def _decided(self, model: Model, request: RunRequest, decision: Decision) -> _Task:
         """The same of a decision: the messages and the settings are made of it.

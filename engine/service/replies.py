@@ -48,6 +48,7 @@ class LoadedModel:
     capabilities: Capabilities = field(default_factory=Capabilities)
     traits: Traits = field(default_factory=Traits)
     decoders: tuple[str, ...] = ()  # that its runs may have, its own first; none where a server does not say
+    settings: frozenset[str] | None = None  # that its runs follow, of ``GenerationConfig``, and "seed"; None: all
     reads_system: bool = True  # its template writes the system prompt,
     reads_history: bool = True  # and what was said before the last message
     reads_tools: bool = False  # and the tools that are offered

@@ -95,7 +95,7 @@ class RunRequest:
             "fork",
             header.messages,
             header.config,
-            header.seed,
+            header.seed or 0,
             header.think,
             source=source,
             changes=changes,

@@ -271,22 +271,34 @@ class Scheduler:
     def _turn(self) -> bool:
         """Take all runs one pass further; whether one of them can go on at once. While it waits, nothing is held."""
         self._admit()
-        runs = list(self._active)
+        runs = self._going()
         for run in runs:
             self._take_further(run)
-        passes = [run for run in self._active if run.wanted is not None and not run.is_paused]
+        passes = [run for run in runs if run in self._active and run.wanted is not None and not run.is_paused]
         self._perform(passes)
         return bool(passes) or any(run in self._active and not run.is_paused for run in runs)
 
+    @property
+    def _places(self) -> int:
+        """How many runs are taken further at a time."""
+        return max(1, self._backend.capabilities.parallel_runs)
+
+    def _going(self) -> list[_Run]:
+        """The runs that are taken further now, the first ones first: one whose client reads nothing has no place."""
+        found = [run for run in self._active if not run.is_paused]
+        ending = [run for run in found[self._places :] if run.request.cancel.is_set()]
+        return found[: self._places] + ending
+
     def _admit(self) -> None:
-        """Begin what waits, in order."""
+        """Begin what waits, in order, as far as there are places."""
         while True:
+            is_full = len(self._going()) >= self._places
             with self._changed:
                 self._drop_cancelled()
                 item = self._waiting[0] if self._waiting else None
                 if isinstance(item, _Run):
                     running = [run.request for run in self._active]
-                    if self._is_closing or (running and not self._backend.admits(item.request, running)):
+                    if self._is_closing or is_full or (running and not self._backend.admits(item.request, running)):
                         return
                     self._active.append(item)
                 elif item is None or self._active or self._is_closing:

@@ -7,14 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.text.grammar import Grammar, GrammarTokens
+from engine.text.grammar import GrammarState
+from engine.text.grammar_tokens import GrammarTokens
 from engine.text.output_format import OutputFormat
 from engine.text.tags import CLOSE, OPEN, THINK, THINK_END, starts_in_thought
 from engine.text.tokenizer import Tokenizer
+from engine.types import Cancel
 
 
 class FormattedAnswer:
-    """How far a run has come.
+    """How far a run has come. Closing it lets go of what it takes.
 
     A thought is opened and closed by tags that are one token each. It is free but for its end: an end token in it
     closes the thought and not the text. The format begins behind it, or at once where there is none.
@@ -25,25 +27,37 @@ class FormattedAnswer:
     """
 
     def __init__(
-        self, grammar: Grammar, opens: Sequence[int], closes: Sequence[int], *, in_thought: bool, may_think: bool
+        self,
+        state: GrammarState,
+        opens: Sequence[int],
+        closes: Sequence[int],
+        ends: Sequence[int],
+        *,
+        in_thought: bool,
+        may_think: bool,
     ) -> None:
-        self._state = grammar.begin()
-        self._opens, self._closes, self._ends = tuple(opens), tuple(closes), grammar.tokens.ends
+        self._state = state
+        self._opens, self._closes, self._ends = tuple(opens), tuple(closes), tuple(ends)
         self._in_thought = in_thought and bool(closes)
         self._may_think = may_think and bool(opens) and bool(closes)  # nothing was taken yet
         self._closes_now = False
 
     @staticmethod
     def of(
-        format: OutputFormat, tokenizer: Tokenizer, size: int, ends: Sequence[int], prompt: Sequence[int]
+        format: OutputFormat,
+        tokenizer: Tokenizer,
+        size: int,
+        ends: Sequence[int],
+        prompt: Sequence[int],
+        cancel: Cancel | None = None,
     ) -> FormattedAnswer:
-        """At the beginning of the answer to a prompt.
+        """At the beginning of the answer to a prompt. Takes seconds where the format is large; from any thread.
 
         Args:
-            size: of the model's vocabulary. ends: tokens that end a text.
+            size: of the model's vocabulary. ends: tokens that end a text. cancel: gives up at any moment.
 
         Raises:
-            SafelightError: see ``Grammar.of``.
+            SafelightError: see ``GrammarState``.
         """
         opens, closes = (
             [token for tag in tags if (token := tokenizer.token_id(tag)) is not None and token < size]
@@ -51,8 +65,13 @@ class FormattedAnswer:
         )
         in_thought = starts_in_thought(tokenizer.decode(prompt, skip_special=False))
         may_think = not (in_thought or (prompt and int(prompt[-1]) in closes))
-        grammar = Grammar.of(format, GrammarTokens.of(tokenizer, size, ends))
-        return FormattedAnswer(grammar, opens, closes, in_thought=in_thought, may_think=may_think)
+        tokens = GrammarTokens.of(tokenizer, size, ends)
+        state = GrammarState(format, tokens, cancel)
+        return FormattedAnswer(state, opens, closes, tokens.ends, in_thought=in_thought, may_think=may_think)
+
+    def close(self) -> None:
+        """Nothing more is asked; see ``GrammarState.close``."""
+        self._state.close()
 
     def take(self, ids: Sequence[int]) -> int:
         """Take tokens as far as they may stand there; returns how many, with an end token that was taken."""
@@ -85,6 +104,11 @@ class FormattedAnswer:
     def closing(self, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Of the tokens (V,) that are allowed next, those that bring the answer to its end; all, if none is known."""
         return self._state.closing(allowed)
+
+    @property
+    def failure(self) -> str:
+        """Why the answer can no longer be held to its format; empty as long as it can."""
+        return self._state.failure
 
     @property
     def has_ended(self) -> bool:

@@ -55,6 +55,11 @@ class OutputFormat:
                     raise SafelightError("tool calls need at least one tool")
                 _check_size("the tools", list(self.tools))
 
+    @property
+    def is_json(self) -> bool:
+        """Whether the answer is JSON."""
+        return self.kind in ("json_schema", "json_object")
+
     def to_json(self) -> dict[str, Any]:
         """What ``from_json`` reads."""
         found: dict[str, Any] = {"kind": self.kind}

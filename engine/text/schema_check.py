@@ -6,7 +6,8 @@ Only keywords that hold are let through. A place is written as a JSON pointer: `
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
 from typing import Any
 
 from engine.errors import SafelightError, quoted
@@ -15,7 +16,8 @@ from engine.text.pattern_size import check_pattern
 
 MOST_SCHEMAS, MOST_DEPTH = 2_000, 32  # schemas in a schema, and in each other
 MOST_COUNT = 100_000  # characters, items or members that are asked for; of more, an answer never has as many
-MOST_DIVISOR = 10_000  # of multipleOf, without its decimal point; a grammar has a state for each remainder
+MOST_DIVISOR = 10_000  # of multipleOf, without its decimal point; a grammar has a state for each remainder,
+"""and for each combination of them, where several are of one value."""
 MOST_NUMBER = 1e15  # of a bound; JSON's readers keep whole numbers up to 9e15
 
 _PLAIN = frozenset(("title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly",
@@ -24,6 +26,7 @@ _COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "m
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _MAPS = ("properties", "patternProperties", "$defs", "definitions")
+_TOGETHER = ("allOf", "anyOf", "oneOf")  # of the value that the schema itself is of
 _ONE = ("items", "additionalProperties", "additionalItems")
 _KNOWN = frozenset((*_COUNTS, *_BOUNDS, *_LISTS, *_MAPS, *_ONE, "type", "enum", "const", "required", "pattern",
                     "format", "multipleOf", "$ref"))  # fmt: skip
@@ -46,6 +49,7 @@ def checked_schema(schema: Mapping[str, Any], lacks: Lacks, only: str | None = N
     check = _Check(schema, lacks, only)
     found = check.schema(schema, "", 0)
     check.follow_references()
+    check.count_remainders(schema, "")
     assert isinstance(found, dict)
     return found
 
@@ -53,12 +57,13 @@ def checked_schema(schema: Mapping[str, Any], lacks: Lacks, only: str | None = N
 class _Check:
     def __init__(self, root: Mapping[str, Any], lacks: Lacks, only: str | None) -> None:
         self._root, self._lacks, self._only = root, lacks, only
-        self._count = 0
+        self._places: set[str] = set()  # of all schemas
         self._references: dict[str, str] = {}  # each, and where it stands first
+        self._remainders: dict[str, int] = {}  # of each reference's schema
 
     def schema(self, raw: Any, place: str, depth: int) -> dict[str, Any] | bool:
-        self._count += 1
-        if self._count > MOST_SCHEMAS:
+        self._places.add(place)
+        if len(self._places) > MOST_SCHEMAS:
             raise SafelightError(f"the schema has more than {MOST_SCHEMAS:,} parts; make it smaller")
         if depth > MOST_DEPTH:
             raise SafelightError(f"the schema is deeper than {MOST_DEPTH} levels at {_short(place)}; make it flatter")
@@ -91,11 +96,13 @@ class _Check:
         elif name in _BOUNDS or name == "multipleOf":
             _check_number(name, value, place)
         elif name == "type":
-            for one in value if isinstance(value, list) else [value]:
+            for one in value if isinstance(value, list) and value else [value]:
                 if one not in _TYPES:
                     raise _wrong(place, f"must be one of {', '.join(_TYPES)}, not {quoted(one)}")
         elif name in ("enum", "required"):
             for one in _listed(value, place):
+                if name == "required" and not isinstance(one, str):
+                    raise _wrong(place, f"must be a list of names, not {quoted(value)}")
                 self._writable(one, place)
         elif name == "const":
             self._writable(value, place)
@@ -153,53 +160,81 @@ class _Check:
 
     def follow_references(self) -> None:
         """See that each reference leads to a schema, and none back to itself."""
-        done: set[str] = set()
         for reference in self._references:
-            self._follow(reference, done, [])
+            self._follow(reference, [])
 
-    def _follow(self, reference: str, done: set[str], path: list[str]) -> None:
+    def _follow(self, reference: str, path: list[str]) -> None:
         if reference in path:
             where = self._references.get(reference, reference)
             raise _wrong(
                 where, f"refers to {quoted(reference)}, which contains itself; an answer cannot be held to that"
             )
-        if reference in done:
+        if reference in self._remainders:
             return
         if len(path) > MOST_DEPTH:
             raise SafelightError(f"the schema's references are deeper than {MOST_DEPTH} levels; make it flatter")
         target = self._target(reference)
         for inner in _references_in(target):
-            self._follow(inner, done, [*path, reference])
-        done.add(reference)
+            self._follow(inner, [*path, reference])
+        self._remainders[reference] = self.count_remainders(target, reference[1:])
 
     def _target(self, reference: str) -> Any:
-        found: Any = self._root
-        for name in reference.split("/")[1:]:
-            key = name.replace("~1", "/").replace("~0", "~")
-            if isinstance(found, list) and key.isdecimal() and len(key) < 6 and int(key) < len(found):
-                found = found[int(key)]
-            elif isinstance(found, Mapping) and key in found:
-                found = found[key]
-            else:
-                raise _wrong(self._references.get(reference, ""), f"refers to {quoted(reference)}, which is not there")
+        if reference[1:] not in self._places:
+            raise _wrong(self._references.get(reference, ""), f"refers to {quoted(reference)}; no schema is there")
+        return found_at(self._root, reference)
+
+    # --- what multiplies ---------------------------------------------------------------------------------------------
+
+    def count_remainders(self, schema: Any, place: str) -> int:
+        """The most remainders that a grammar may count for a number anywhere in a schema.
+
+        Those of schemas that hold of one value multiply, and those of alternatives, which are counted side by side.
+
+        Raises:
+            SafelightError: there are more than ``MOST_DIVISOR``.
+        """
+        if not isinstance(schema, Mapping):
+            return 1
+        counts: dict[str, list[int]] = {}
+        for name, where, inner in _inner(schema):
+            counts.setdefault(name, []).append(self.count_remainders(inner, f"{place}/{where}"))
+        found = _digits(schema["multipleOf"]) if "multipleOf" in schema else 1
+        found = max(found, *(count for name in counts if name not in _TOGETHER for count in counts[name]), 1)
+        found *= math.prod(count for name in _TOGETHER for count in counts.get(name, ()))
+        found *= self._remainders[schema["$ref"]] if "$ref" in schema else 1
+        if found > MOST_DIVISOR:
+            raise _wrong(place, f"asks for multiples of numbers whose product is above {MOST_DIVISOR}; ask for fewer")
         return found
 
 
+def _inner(schema: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    """The schemas in a schema, but its definitions, which are looked at where they are referred to: keyword, place."""
+    for name in (*_LISTS, *_ONE, "properties", "patternProperties"):
+        value = schema.get(name)
+        if isinstance(value, list):
+            yield from ((name, f"{name}/{index}", one) for index, one in enumerate(value))
+        elif isinstance(value, Mapping) and name not in _ONE:
+            yield from ((name, f"{name}/{_escaped(key)}", one) for key, one in value.items())
+        elif name in schema:
+            yield name, name, value
+
+
+def found_at(root: Any, reference: str) -> Any:
+    """What stands at a reference that was checked."""
+    found: Any = root
+    for name in reference.split("/")[1:]:
+        found = found[int(name)] if isinstance(found, list) else found[name.replace("~1", "/").replace("~0", "~")]
+    return found
+
+
 def _references_in(schema: Any) -> list[str]:
-    """All references in a schema, but not those that stand among its definitions, which are followed when used."""
+    """All references in a schema, but not those among its definitions."""
     found, waiting = list[str](), [schema]
     while waiting:
         one = waiting.pop()
         if isinstance(one, Mapping):
-            if isinstance(one.get("$ref"), str):
-                found.append(one["$ref"])
-            waiting += [
-                value
-                for name, value in one.items()
-                if name not in ("$defs", "definitions", "enum", "const", "examples", "default")
-            ]
-        elif isinstance(one, list):
-            waiting += one
+            found += [one["$ref"]] if "$ref" in one else []
+            waiting += [inner for _, _, inner in _inner(one)]
     return found
 
 
@@ -208,12 +243,20 @@ def _check_number(name: str, value: Any, place: str) -> None:
         raise _wrong(place, f"must be a number within {MOST_NUMBER:.0e}, not {quoted(value)}")
     if value and abs(value) < 1 / MOST_NUMBER:
         raise _wrong(place, f"is {quoted(value)}; numbers this near to 0 are not told apart")
-    if name == "multipleOf":
-        digits = f"{value:.15f}".replace(".", "").strip("0") if isinstance(value, float) else str(value)
-        if value <= 0 or not 0 < int(digits or 0) <= MOST_DIVISOR:
-            raise _wrong(
-                place, f"must be above 0 and of few digits, at most {MOST_DIVISOR} without point, not {quoted(value)}"
-            )
+    if name == "multipleOf" and (value <= 0 or _digits(value) > MOST_DIVISOR):
+        raise _wrong(
+            place, f"must be above 0 and of few digits, at most {MOST_DIVISOR} without point, not {quoted(value)}"
+        )
+
+
+def _digits(divisor: float) -> int:
+    """A number without its decimal point: so many remainders it has, as a decimal number."""
+    _, digits, exponent = Decimal(repr(divisor)).as_tuple()
+    assert isinstance(exponent, int), "it is finite"
+    whole = int("".join(map(str, digits)))
+    while exponent < 0 and whole % 10 == 0:
+        whole, exponent = whole // 10, exponent + 1
+    return whole * int(10 ** max(0, exponent))
 
 
 def _listed(value: Any, place: str) -> list[Any]:

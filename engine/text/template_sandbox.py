@@ -24,6 +24,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment, SandboxedFormatter
 from jinja2.tests import TESTS
 from jinja2.utils import Namespace
 
+from engine.clock import this_moment
 from engine.text.template_budget import CHARACTERS, LimitError, TemplateBudget, check_percent
 
 MOST_BITS = 64  # of a whole number in arithmetic
@@ -183,7 +184,7 @@ def _raise(message: object = "") -> None:
 def _now(form: str) -> str:
     if not re.fullmatch(r"(?:[^%]|%-?[a-zA-Z%]){0,100}", form):
         raise LimitError("it asks for the time in a form that is not known")
-    return datetime.datetime.now().strftime(form)
+    return datetime.datetime.fromtimestamp(this_moment()).strftime(form)
 
 
 # --- the environment ---------------------------------------------------------------------------------------------

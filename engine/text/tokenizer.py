@@ -35,14 +35,14 @@ class Tokenizer:
         path = folder / "tokenizer.json"
         data = read_tokenizer_file(path)
         with _in_words(f"{path} is damaged; download it again"):
-            return Tokenizer(FastTokenizer.from_buffer(data))
+            return Tokenizer(_loaded(data))
 
     @staticmethod
     def from_bytes(data: bytes, name: str) -> Tokenizer:
         """As ``from_folder``, of what the file holds; ``name`` says in messages what it is."""
         found = reduced(data, name)
         with _in_words(f"{name} is damaged; ask for it again"):
-            return Tokenizer(FastTokenizer.from_buffer(found))
+            return Tokenizer(_loaded(found))
 
     @property
     def vocab_size(self) -> int:
@@ -106,6 +106,15 @@ class Tokenizer:
         if "\u2581" in raw:
             return str(raw.replace("\u2581", " "))
         return self.decode([token], skip_special=False)
+
+
+def _loaded(data: bytes) -> FastTokenizer:
+    """The library's tokenizer of a file that was reduced."""
+    fast = FastTokenizer.from_buffer(data)
+    added = [token.content for token in fast.get_added_tokens_decoder().values() if token.normalized and token.content]
+    if fast.normalizer is not None and not all(map(fast.normalizer.normalize_str, added)):
+        raise ValueError("its normalizer leaves nothing of a token")  # the library would panic at the first text
+    return fast
 
 
 @contextmanager

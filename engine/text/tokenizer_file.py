@@ -93,9 +93,11 @@ def _rebuilt(raw: Any, bulk: list[bytes]) -> bytes:
         "post_processor": None,
         "decoder": _parts(raw.get("decoder"), "decoders", _DECODERS),
     }
-    names = "unk_token continuing_subword_prefix end_of_word_suffix fuse_unk byte_fallback ignore_merges"
+    if model.get("continuing_subword_prefix"):  # cut off every token that is merged: the library aborts within a sign
+        raise SafelightError("has tokens that continue a word by a prefix, which this engine does not run")
+    names = "unk_token end_of_word_suffix fuse_unk byte_fallback ignore_merges"
     inner = {"type": "BPE", "dropout": None} | {name: model[name] for name in names.split() if name in model}
-    for name in names.split()[:3]:
+    for name in names.split()[:2]:
         if len(inner.get(name) or "") > CONTENT * 4:
             raise SafelightError(f"has a {name} of more than {CONTENT * 4} characters")
     parts = (json.dumps(outer)[:-1], ', "model": ', json.dumps(inner)[:-1], ', "vocab": ')
@@ -136,6 +138,8 @@ def _parts(part: Any, inner: str, known: tuple[str, ...]) -> Any:
     for one in parts:
         if one["type"] not in known:
             raise SafelightError(f"asks for {quoted(one['type'])} among its {inner}, which this engine does not run")
+        if one.get("stop") or one.get("prepend") == "":  # the library panics at what is shorter, or empty
+            raise SafelightError("strips the ends of tokens, or prepends nothing, which this engine does not run")
         pattern = one.get("pattern")
         if pattern is not None and (list(pattern) != ["String"] or not pattern["String"]):
             raise SafelightError("splits or replaces by a regular expression; this engine takes plain text only")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from engine.errors import SafelightError, quoted
-from engine.text.schema_check import Lacks, checked_schema
+from engine.text.schema_check import Lacks, checked_schema, found_at
 from engine.text.tags import CALL, CALL_END, MARK
 
 MOST_AT_ONCE = 32  # calls in one answer
@@ -124,12 +124,7 @@ class _Rules:
 
     def _reference(self, reference: str, place: str) -> str:
         if reference not in self._referred:
-            found: Any = self._root
-            for name in reference.split("/")[1:]:
-                found = (
-                    found[int(name)] if isinstance(found, list) else found[name.replace("~1", "/").replace("~0", "~")]
-                )
-            self._referred[reference] = self._value(found, place)
+            self._referred[reference] = self._value(found_at(self._root, reference), place)
         return self._referred[reference]
 
     def _literal(self, value: Any) -> str:
@@ -161,7 +156,10 @@ class _Rules:
         return f"{self._tag(MARK)} {name} {self._tag(MARK)}"
 
     def _array(self, schema: Mapping[str, Any], place: str) -> str:
-        item = self._value(schema.get("items", True), f"{place}/items")
+        items = schema.get("items", True)
+        if isinstance(items, list):
+            raise self._wrong(place, "has a list of items, which calls cannot be held to; give one schema for all")
+        item = self._value(items, f"{place}/items")
         least, most = schema.get("minItems", 0), schema.get("maxItems")
         if most is not None and most < least:
             raise self._wrong(place, f"has minItems {least} above maxItems {most}")

@@ -13,7 +13,7 @@ which packs better. Masks are bits, the first position in the highest. Tokens ar
     SLOT   questions u16, of each its options u16 and whether the argmax is a label u16; log-probabilities f32 (all)
     COMM   text_length u32, steps u32, reason u32 (0 converged, 1 step cap), tokens (C)
     PART   tokens that came with it u32, whether it is thinking u32, text in UTF-8
-    DONE   reason u32 (0 eos, 1 length, 2 cancelled), blocks u32, steps u32, N u32, seconds, tokens (N)
+    DONE   reason u32 (0 eos, 1 length, 2 cancelled), blocks u32, steps u32, N u32, seconds, tokens (N), why in UTF-8
 
 The row of the likeliest tokens is stored ``^ argmax``: all these rows are nought where nothing is in doubt.
 """
@@ -67,6 +67,7 @@ FINISHED: tuple[Finished, ...] = get_args(Finished)
 PREF, STEP, COMM, DONE = struct.Struct("<QQd"), struct.Struct("<ddHH"), struct.Struct("<III"), struct.Struct("<IIIId")
 PART, PINS, COUNT, OPTIONS = struct.Struct("<II"), struct.Struct("<III"), struct.Struct("<H"), struct.Struct("<HH")
 FILLER, VRFY = struct.Struct("<i"), struct.Struct("<II")
+MOST_END = 1_000  # bytes of why a run ended early
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ class Codec:
             b"TEXT": MOST_TEXT,
             b"COMM": COMM.size + 4 * self.length,
             b"PART": MOST_TEXT,
-            b"DONE": DONE.size + 4 * MOST_ANSWER,
+            b"DONE": DONE.size + 4 * MOST_ANSWER + MOST_END,
             b"FAIL": MOST_WHY,
         }
 
@@ -138,7 +139,7 @@ class Codec:
                 return b"PART", PART.pack(event.counted, event.is_thought) + event.text.encode(), -1, -1
         tokens = np.asarray(event.tokens, dtype="<i4")
         figures = DONE.pack(FINISHED.index(event.reason), event.blocks, event.steps, len(tokens), event.seconds)
-        return b"DONE", figures + _planes(tokens), -1, -1
+        return b"DONE", figures + _planes(tokens) + event.why.encode()[:MOST_END], -1, -1
 
     def _encode_step(self, event: StepFinished) -> bytes:
         argmax, candidates = self._sized(event.argmax_canvas), self._sized(event.candidates)
@@ -226,7 +227,10 @@ class Codec:
                 reason, blocks, steps, count, seconds = reading.figures(DONE)
                 if reason >= len(FINISHED) or blocks > MOST_BLOCKS or steps > MOST_RECORDS:
                     raise PayloadError("it contradicts itself")
-                event = GenerationFinished(FINISHED[reason], reading.tokens(count), blocks, steps, _figure(seconds))
+                tokens, why = reading.tokens(count), reading.text()
+                if len(why) > MOST_END:
+                    raise PayloadError("it is too long")
+                event = GenerationFinished(FINISHED[reason], tokens, blocks, steps, _figure(seconds), why)
         reading.end()
         return event
 

@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
 
-from engine.config import GenerationConfig
+from engine.clock import this_moment
+from engine.config import LARGEST_SEED, GenerationConfig
 from engine.errors import SafelightError
 from engine.files import parse_json
 from engine.forks import Fork, Mark
@@ -46,7 +47,7 @@ def new_id() -> str:
 
 
 def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+    return datetime.fromtimestamp(this_moment(), UTC).isoformat(timespec="seconds")
 
 
 @functools.cache
@@ -93,7 +94,7 @@ class TraceHeader:
     model: ModelIdentity
     prompt: str  # the last message
     config: GenerationConfig
-    seed: int
+    seed: int | None  # None: the model ran elsewhere, and followed none
     messages: tuple[Message, ...] = ()  # role, content and images, as they were sent to the model
     prompt_ids: tuple[int, ...] = ()  # the messages as token ids
     think: bool = False
@@ -169,7 +170,7 @@ class TraceHeader:
             ),
             prompt=text(raw, "prompt"),
             config=config,
-            seed=whole(raw, "seed", 0, 2**63 - 1),
+            seed=None if raw.get("seed", 0) is None else whole(raw, "seed", 0, LARGEST_SEED),
             messages=_read_messages(raw.get("messages")),
             prompt_ids=read_tokens(raw, "prompt_ids"),
             think=raw.get("think") is True,

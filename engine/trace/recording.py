@@ -145,7 +145,7 @@ class Recording(ABC):
         return self.header.config
 
     @property
-    def seed(self) -> int:
+    def seed(self) -> int | None:
         return self.header.seed
 
     @property

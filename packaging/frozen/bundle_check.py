@@ -59,6 +59,22 @@ def compile_one() -> int:
     return len(built.asm["cubin"])
 
 
+def hold_to_a_format() -> str:
+    """The token that a format forces, found by the process that holds answers to formats."""
+    from contextlib import closing
+
+    from engine import SKILLS, catalog
+    from engine.text.grammar import GrammarState
+    from engine.text.grammar_tokens import GrammarTokens
+    from engine.text.output_format import OutputFormat
+    from engine.text.tokenizer import Tokenizer
+
+    tokenizer = Tokenizer.from_folder(Path(catalog.resolve(SKILLS)))
+    tokens = GrammarTokens.of(tokenizer, tokenizer.vocab_size, (1,))
+    with closing(GrammarState(OutputFormat("choices", choices=("x",)), tokens)) as state:
+        return tokenizer.decode(state.forced())
+
+
 def main() -> int:
     """Check, print what was found, and say whether all is well."""
     import engine
@@ -67,6 +83,8 @@ def main() -> int:
     try:
         found["models"] = [model.id for model in engine.EMBEDDED if (model.folder / "model.safetensors").is_file()]
         assert len(found["models"]) == len(engine.EMBEDDED), "an embedded model is missing"
+        found["format"] = hold_to_a_format()
+        assert found["format"] == "x", "an answer is not held to its format"
         import torch
 
         found["torch"], found["cuda"] = torch.__version__, torch.version.cuda

@@ -29,6 +29,11 @@ if __name__ == "__main__":
 
         slow.main()
         sys.exit(0)
+    if sys.argv[1:] == ["--match"]:  # the process that holds answers to formats, see engine/text/matching.py
+        from engine.text import matcher_process
+
+        matcher_process.main()
+        sys.exit(0)
     import bundle_fixes
 
     bundle_fixes.install()

@@ -14,7 +14,7 @@ from app.library.conversations import Keeper
 from app.session import rescue
 from app.session.session import Session
 from app.settings.values import SettingsValues
-from app.state.chat.conversation import ChatState
+from app.state.chat.conversation import ChatState, Turn
 from engine.service import LoadedModel, ModelLoaded
 
 
@@ -28,7 +28,7 @@ class Desk(QObject):
         self.model: LoadedModel | None = None
         self.failures: list[str] = []
         self.problems: list[str] = []
-        self.returned: list[tuple[str, object]] = []
+        self.returned: list[tuple[str, object, str]] = []
         self.link.arrived.connect(self.take)
         self.session.failed.connect(self.note)
         self.session.saving.problem_changed.connect(self.note_problem)
@@ -49,9 +49,9 @@ class Desk(QObject):
     def note_problem(self, text: str) -> None:
         self.problems.append(text)
 
-    @Slot(str, object, object)
-    def give_back(self, prompt: str, files: object, _pictures: object) -> None:
-        self.returned.append((prompt, files))
+    @Slot(object, str)
+    def give_back(self, turn: Turn, why: str) -> None:
+        self.returned.append((turn.prompt, turn.attachments, why))
 
     @property
     def loaded(self) -> LoadedModel:

@@ -10,6 +10,7 @@ from PySide6.QtCore import QSettings
 from pytestqt.qtbot import QtBot
 
 from app.bridge.engine_thread import EngineLink
+from app.cli import main as command_line
 from app.context import AppContext
 from app.library import Library
 from app.self_test import SelfTest
@@ -82,3 +83,16 @@ def test_a_window_closed_before_the_answer_has_failed(qtbot: QtBot, window: Main
     test = SelfTest(window, "What is this?")
     window.close()
     assert finish(qtbot, window, test) == 1
+
+
+def test_a_data_folder_that_cannot_be_used_ends_it_before_a_window_opens(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr("app.main.MainWindow", lambda *_: pytest.fail("a window was opened"))
+    assert command_line.main(["--self-test", "What is this?"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith(f"safelight: {tmp_path / 'file'}")
+    assert "cannot be used" in err

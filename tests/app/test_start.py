@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
 
@@ -363,6 +364,27 @@ def test_a_log_that_cannot_be_written_stops_nobody(
         monkeypatch.undo()
         logs.stop()
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux's file that is always full")
+def test_a_full_disk_neither_stops_the_end_nor_the_log(tmp_path: Path) -> None:
+    path = logs.start(tmp_path / "log")
+    (handler,) = logs.log.handlers
+    assert isinstance(handler, RotatingFileHandler)
+
+    def fill() -> None:
+        handler.stream.close()
+        handler.stream = open("/dev/full", "w", encoding="utf-8")  # noqa: SIM115
+        logs.log.info("lost")
+
+    logs.log.info("written")
+    fill()
+    handler.doRollover()
+    logs.log.info("kept")
+    assert logs.last_lines(path)[-1].endswith("kept")
+    fill()
+    logs.stop()
+    assert logs.log.handlers == []
 
 
 def test_the_last_lines_of_an_enormous_log_are_read_from_its_end(tmp_path: Path) -> None:

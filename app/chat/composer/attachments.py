@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton
 from app.bridge.background import Background
 from app.chat.composer.text_files import read_text_file, size_in_words, text_as_file
 from app.design.chip_bar import ChipBar
-from app.design.controls import button, label, plain_tip
+from app.design.controls import button, label
 from app.design.fonts import px
 from app.state.chat.attachment import Attachment
 from app.system.i18n import tr, trn
@@ -34,7 +34,7 @@ class AttachmentChip(QFrame):
         name = label(attachment.name)
         elided = name.fontMetrics().elidedText(attachment.name, Qt.TextElideMode.ElideMiddle, px(NAME_WIDTH))
         name.setText(elided)
-        name.setToolTip(plain_tip(attachment.name) if elided != attachment.name else "")
+        name.setToolTip(attachment.name if elided != attachment.name else "")
         self.facts = label(size_in_words(attachment.size), "caption")
         self.remove = button("×", tr("Remove {name}", name=attachment.name), tip=tr("Remove this file"))
         self.remove.setMinimumWidth(24)

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QVBoxLayout, QWi
 from app.chat.composer.attachments import AttachmentBar, CountText
 from app.chat.composer.edit import PromptEdit
 from app.chat.composer.meter import ContextMeter
-from app.design.controls import button, chain_tabs, label, plain_tip, restyle
+from app.design.controls import button, chain_tabs, label, restyle
 from app.design.drops import accept_drag, take_drop
 from app.pictures.bar import PictureBar, refusal_of
 from app.pictures.files import Pasted, is_picture_file
@@ -28,17 +28,20 @@ def hint() -> str:
 
 
 class Composer(QWidget):
-    """Emits ``submitted(text)``; text, files and pictures stay until ``clear``.
+    """Emits ``submitted(text)``; text, files and pictures stay until ``clear``, also while they ``wait``.
 
-    ``changed`` tells that the draft is another: its text, its files or its pictures.
+    ``changed``: the draft is another, in its text, its files or its pictures.
     """
 
     submitted = Signal(str)
+    taken_back = Signal()  # what waits is not to be sent
     changed = Signal()
 
     def __init__(self) -> None:
         super().__init__()
         self._blocked = ""
+        self._can_wait = False
+        self._is_waiting = False
         self._message = ""
         self._reading = ""
         self._blind = ""
@@ -46,7 +49,7 @@ class Composer(QWidget):
         self.setAcceptDrops(True)
         self.edit = PromptEdit()
         self.edit.submitted.connect(self._submit)
-        self.edit.textChanged.connect(self._text_changed)
+        self.edit.textChanged.connect(self._draft_changed)
         self.edit.files_pasted.connect(self.accept_files)
         self.edit.picture_pasted.connect(self.accept_picture)
         self.edit.overlong.connect(self.attach_text)
@@ -68,7 +71,7 @@ class Composer(QWidget):
         self.meter = ContextMeter()
         self.meter.changed.connect(self._show_hint)
         self.send = button(tr("Send"), tr("Send the prompt"), role="primary")
-        self.send.clicked.connect(self._submit)
+        self.send.clicked.connect(self._press)
         self.hint = label(hint(), "caption", wrap=True)
 
         self._field = QFrame()
@@ -100,6 +103,11 @@ class Composer(QWidget):
     @property
     def attachments(self) -> tuple[Attachment, ...]:
         return self.files.attachments
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing in it that would be lost."""
+        return not (self.text or self.attachments or self.pictures.pictures or self.pictures.is_reading)
 
     def set_text(self, text: str) -> None:
         """Put a text into the field with the cursor behind it, or beside it as a file where it does not fit."""
@@ -133,9 +141,25 @@ class Composer(QWidget):
         self._tools.insertWidget(1, picker)
         self._order_tabs()
 
-    def block(self, reason: str) -> None:
-        """Say why nothing can be sent now; an empty reason allows sending."""
-        self._blocked = reason
+    def block(self, reason: str, *, can_wait: bool = False) -> None:
+        """Say why nothing can be sent now; an empty reason allows sending. ``can_wait``: what is entered may wait.
+
+        A line that was said before belongs to what has ended with this, or begun.
+        """
+        if bool(reason) != bool(self._blocked):
+            self._message = ""
+        self._blocked, self._can_wait = reason, can_wait
+        self._show_hint()
+
+    def wait(self, is_waiting: bool) -> None:
+        """Show whether the draft is entered, and waits until what blocks it has ended."""
+        if is_waiting == self._is_waiting:
+            return
+        self._is_waiting, self._message = is_waiting, ""
+        self.send.setText(tr("Take back") if is_waiting else tr("Send"))
+        self.send.setAccessibleName(tr("Take the prompt back") if is_waiting else tr("Send the prompt"))
+        restyle(self.send, "role", "plain" if is_waiting else "primary")
+        restyle(self.hint, "tone", "now" if is_waiting else "")
         self._show_hint()
 
     def note_reading(self, note: str) -> None:
@@ -150,7 +174,7 @@ class Composer(QWidget):
         self._show_hint()
 
     def say(self, message: str) -> None:
-        """Show a line under the field until the text changes."""
+        """Show a line under the field until the draft changes, or what can be done; empty for none."""
         self._message = message
         self._show_hint()
 
@@ -170,8 +194,8 @@ class Composer(QWidget):
         self._add_pictures([image])
 
     def _add_pictures(self, sources: Sequence[Pasted]) -> None:
-        self.say(tr("Reading the picture…"))
         self.pictures.add(sources)
+        self._show_hint()
 
     @Slot(object)
     def _say_refused(self, problems: Sequence[str]) -> None:
@@ -220,11 +244,15 @@ class Composer(QWidget):
 
     @Slot()
     def _show_hint(self) -> None:
-        self.send.setEnabled(not self._blocked)
-        self.send.setToolTip(plain_tip(self._blocked))
-        self.send.setAccessibleDescription(self._blocked)
+        blocked = self._blocked
+        if self._is_waiting and blocked:
+            blocked = tr("{reason}. Your prompt waits and is sent then; Esc takes it back", reason=blocked.rstrip("."))
+        self.send.setEnabled(not blocked or self._can_wait or self._is_waiting)
+        self.send.setToolTip(blocked)
+        self.send.setAccessibleDescription(blocked)
+        pictured = tr("Reading the picture…") if self.pictures.is_reading else ""
         blind = self._blind if self.pictures.chips else ""
-        said = (self._message, self._blocked, blind, self.meter.remark, self._reading, hint())
+        said = (self._message, pictured, blocked, blind, self.meter.remark, self._reading, hint())
         self.hint.setText(next(text for text in said if text))
 
     @Slot(bool)
@@ -232,25 +260,29 @@ class Composer(QWidget):
         restyle(self._field, "active", active)
 
     @Slot()
+    def _press(self) -> None:
+        if self._is_waiting:
+            self.taken_back.emit()
+        else:
+            self._submit()
+
+    @Slot()
     def _submit(self) -> None:
         if self.pictures.is_reading:
             self.say(tr("A picture is still being read; send the prompt in a moment."))
-        elif not self._blocked:
+        elif not self._is_waiting and (not self._blocked or self._can_wait):
             self.submitted.emit(self.text)
 
     @Slot()
-    def _text_changed(self) -> None:
-        if self._message:
-            self.say("")
+    def _draft_changed(self) -> None:
+        self.say("")
         self.meter.touch()
         self.changed.emit()
 
     @Slot()
     def _files_changed(self) -> None:
         self._order_tabs()
-        self.meter.touch()
-        self._show_hint()
-        self.changed.emit()
+        self._draft_changed()
 
     @Slot()
     def _tell_place(self) -> None:

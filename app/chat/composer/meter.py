@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from app.bridge.background import Background
 from app.design.fonts import TEXT_SMALL, px
 from app.state.chat.context_window import problem, remark
+from app.system.crash_handler import one_line
 from app.system.i18n import tr
 from engine.text.context_window import Count, Fit, fit
 from engine.text.message import Message
@@ -120,7 +121,7 @@ class ContextMeter(QWidget):
 
     @Slot(object)
     def _not_counted(self, error: Exception) -> None:
-        self._show(None, tr("Tokens not counted"), " ".join(str(error).split()))
+        self._show(None, tr("Tokens not counted"), one_line(error))
 
     def _show(self, found: Fit | None, text: str, explained: str) -> None:
         self.fit = found

@@ -20,7 +20,7 @@ from app.chat.messages.versions import VersionSwitch
 from app.chat.prose.widget import PAD, Prose
 from app.chat.view_options import ViewOptions
 from app.chat.words import figures_line, remarks, status_line, wants_retry
-from app.design.controls import FocusGroup, button, label
+from app.design.controls import FocusGroup, button, label, show_stop
 from app.design.suggestion_bar import SuggestionBar
 from app.state.chat.attachment import with_attachments
 from app.state.chat.conversation import Answer, Turn
@@ -71,7 +71,7 @@ class AnswerView(QWidget):
         self.remarks.setAccessibleName(tr("Remark"))
         self.nearest = SuggestionBar(one_row=False)  # prompts that the model was taught
         self.retry = button(tr("Regenerate"), tr("Try the answer again"), role="plain")
-        self.stop = button(tr("■ Stop"), tr("Stop the answer"), role="plain", tip=tr("Stops within one step (Esc)"))
+        self.stop = button(tr("■ Stop"), role="plain")
         self.again = button(
             tr("Regenerate"), tr("Regenerate the answer"), tip=tr("Answers once more with a new seed (Ctrl+R)")
         )
@@ -177,9 +177,21 @@ class AnswerView(QWidget):
         """The model that wrote the answer on show, if it can still be asked for its tokens."""
         self._model = model
 
-    def set_state(self, *, can_ask: bool, is_busy: bool, can_delete: bool = False, is_last: bool = True) -> None:
-        """Whether an answer can be asked for now, whether one is under way, and whether none follows this one."""
+    def set_state(
+        self,
+        *,
+        can_ask: bool,
+        is_busy: bool,
+        can_delete: bool = False,
+        is_last: bool = True,
+        skips: bool = False,
+    ) -> None:
+        """Sets whether an answer can be asked for now, whether one is developing, and whether none follows this.
+
+        ``skips``: the one that is developing is computed, and only shown to its end.
+        """
         self._can_ask, self._is_busy, self._can_delete = can_ask, is_busy, can_delete
+        show_stop(self.stop, tr("■ Stop"), tr("Stop the answer"), skips=skips)
         self.acts.keep(is_last)
         self._show_buttons()
 

@@ -14,7 +14,7 @@ from app.chat.messages.prompt_editor import PromptEditor
 from app.chat.messages.versions import VersionSwitch
 from app.chat.prose.widget import PAD, Prose
 from app.chat.view_options import ViewOptions
-from app.design.controls import FlowLayout, button, label, plain_tip
+from app.design.controls import FlowLayout, button, label
 from app.design.fonts import px
 from app.design.text_field import fits
 from app.pictures.thumb import PictureThumb
@@ -119,6 +119,8 @@ class PromptView(QWidget):
         """Which of its versions this is, and what can be done now."""
         self.versions.show_versions(shown, versions, can_switch=not is_busy)
         self.edit.setEnabled(can_ask and self._is_editable)
+        if self.editor is not None:
+            self.editor.set_can_send(can_ask)
         self.delete.setEnabled(not is_busy)
 
     @Slot()
@@ -180,7 +182,7 @@ class PromptView(QWidget):
             chip = button("", tr("Show the file {name}, {size}", name=file.name, size=size), role="chip")
             name = chip.fontMetrics().elidedText(file.name, Qt.TextElideMode.ElideMiddle, NAME_WIDTH)
             chip.setText(f"{name} · {size} {FOLDED}")
-            chip.setToolTip(plain_tip(file.name) if name != file.name else "")
+            chip.setToolTip(file.name if name != file.name else "")
             chip.setCheckable(True)
             chip.toggled.connect(self._unfold)
             flow.addWidget(chip)

@@ -49,7 +49,10 @@ class EditField(PromptField):
 
 
 class PromptEditor(QWidget):
-    """``submitted`` carries the changed text; ``closed`` follows, and alone where nothing is to be sent."""
+    """``submitted`` carries the changed text, which stays until its version of the prompt is shown in its place.
+
+    ``closed``: all is to be as it was.
+    """
 
     submitted = Signal(str)
     closed = Signal()
@@ -57,6 +60,7 @@ class PromptEditor(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._original = ""
+        self._can_send = True
         self.field = EditField()
         self.field.submitted.connect(self._submit)
         self.field.cancelled.connect(self.closed)
@@ -92,6 +96,11 @@ class PromptEditor(QWidget):
         self.field.moveCursor(QTextCursor.MoveOperation.End)
         self.field.setFocus()
 
+    def set_can_send(self, can_send: bool) -> None:
+        """Whether anything can be sent now; what is written waits until it can."""
+        self._can_send = can_send
+        self._allow()
+
     def tab_stops(self) -> list[QWidget]:
         return [self.field, self.cancel, self.send]
 
@@ -101,8 +110,9 @@ class PromptEditor(QWidget):
 
     @Slot()
     def _allow(self) -> None:
-        self.send.setEnabled(bool(self.field.toPlainText().strip()))
-        self.hint.setText(tr("The old prompt and what followed stay as another version."))
+        self.send.setEnabled(self._can_send and bool(self.field.toPlainText().strip()))
+        stays = tr("The old prompt and what followed stay as another version.")
+        self.hint.setText(stays if self._can_send else tr("Nothing can be sent now; what you write stays here."))
 
     @Slot()
     def _refuse(self) -> None:
@@ -111,8 +121,7 @@ class PromptEditor(QWidget):
     @Slot()
     def _submit(self) -> None:
         text = self.field.toPlainText()
-        if not text.strip():
-            return
-        if text != self._original:
+        if text == self._original:
+            self.closed.emit()
+        elif self._can_send and text.strip():
             self.submitted.emit(text)
-        self.closed.emit()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from time import perf_counter
 
 from PySide6.QtCore import QEvent, QRect, QSignalBlocker, Qt, QTimer, QVariantAnimation, Signal, Slot
@@ -35,7 +36,7 @@ Stops = Callable[[QWidget], Sequence[QWidget]]
 
 
 class _Column(QWidget):
-    """Holds the parts; tells when one wants another height."""
+    """Holds the parts; signals that one wants another height."""
 
     height_wanted = Signal()
 
@@ -65,9 +66,11 @@ class Scroller(QScrollArea):
     """Shows the parts named by ``set_items``; each name is given to ``make`` when its widget is needed.
 
     The last part always has its widget. A part must say its height by ``heightForWidth`` or ``sizeHint``.
-    """
 
-    made = Signal(object)  # the widget of a part has come into being
+    Making, hiding and placing widgets lets Qt report other sizes, another focus and another place of the bar before
+    the change that caused it is complete. Such reports are not answered then, but once, after the change; and whenever
+    code from outside can run, each widget has its part, and each part its height.
+    """
 
     def __init__(self, make: Make, guess: Guess, warm: Warm, stops: Stops, width: Callable[[], int]) -> None:
         super().__init__()
@@ -80,7 +83,8 @@ class Scroller(QScrollArea):
         self._heights = Heights()
         self._slack = 0  # empty pixels under the last part, so that nothing moves when it became shorter
         self._at_end = True
-        self._moving = False  # this class itself moves the bar
+        self._changes = 0  # begun and not yet complete, one within another
+        self._room = (0, 0)  # width and height of the page that everything was placed for
         self._warming: tuple[Hashable, Iterator[None]] | None = None
         self._warmed: set[Hashable] = set()
         self.reduced_motion = False
@@ -96,6 +100,10 @@ class Scroller(QScrollArea):
         self._idle.setSingleShot(True)
         self._idle.setInterval(0)
         self._idle.timeout.connect(self._work)
+        self._late = QTimer(self)  # what Qt reported during a change
+        self._late.setSingleShot(True)
+        self._late.setInterval(0)
+        self._late.timeout.connect(self._catch_up)
         self._glide = QVariantAnimation(self)
         self._glide.setDuration(FADE_MS)
         self._glide.valueChanged.connect(self._glided)
@@ -127,33 +135,39 @@ class Scroller(QScrollArea):
         return self._views.get(item)
 
     def realise(self, item: Hashable) -> QWidget:
-        """The widget of a part, made if need be."""
+        """Returns the widget of a part, made if need be."""
         if item not in self._views:
-            self._realise(item)
+            anchor = self._anchor()
+            if self._realise(item):
+                self._arrange(None if self._at_end and not self._slack else anchor)
         return self._views[item]
 
     def set_items(self, items: Sequence[Hashable], *, follow: bool) -> None:
         """Show other parts. Widgets of those that stay are kept; ``follow`` goes to the end, else nothing moves."""
         anchor = self._anchor()
-        place_of_anchor = self._places.get(anchor[0], 0) if anchor is not None else 0
-        self._glide.stop()
+        if anchor is not None and anchor[0] not in items:  # its neighbour takes its place
+            anchor = (items[min(self._places[anchor[0]], len(items) - 1)], anchor[1]) if items else None
+        with self._changing():
+            self._glide.stop()
+            for view in self._replace(items):
+                self._discard(view)
+            if items and items[-1] not in self._views:
+                self._realise(items[-1])
+            self._at_end = follow or anchor is None
+            self._arrange(None if self._at_end else anchor)
+            self._note_end()
+
+    def _replace(self, items: Sequence[Hashable]) -> list[QWidget]:
+        """Take other parts, with what is known of them. Returns the widgets of those that are gone."""
         self._items = list(items)
         self._places = {item: place for place, item in enumerate(items)}
-        for item in [item for item in self._views if item not in self._places]:
-            self._drop(item)
+        gone = [self._views.pop(item) for item in list(self._views) if item not in self._places]
         self._known = {item: height for item, height in self._known.items() if item in self._places}
         self._warmed &= self._places.keys()
         self._warming = None
         self._slack = 0
         self._estimate()
-        if items:
-            self.realise(items[-1])
-        self._at_end = follow or anchor is None
-        if anchor is not None and anchor[0] not in self._places:  # its neighbour took its place
-            anchor = (items[min(place_of_anchor, len(items) - 1)], anchor[1]) if items else None
-        self._arrange(None if self._at_end else anchor)
-        bar = self.verticalScrollBar()
-        self._at_end = bar.value() >= bar.maximum() - NEAR_END
+        return gone
 
     def set_theme(self, theme: Theme) -> None:
         """The colour of the lines between the parts."""
@@ -161,11 +175,11 @@ class Scroller(QScrollArea):
         self._column.update()
 
     def forget_heights(self) -> None:
-        """All parts may have other heights now, as when the size of text changed."""
+        """Measure all parts again, as when the size of text changed."""
+        anchor = None if self._at_end else self._anchor()
         self._known.clear()
         self._warmed.clear()
-        self._estimate()
-        self._measure_views()
+        self._fit(anchor)
 
     # ---------------------------------------------------------------- moving
 
@@ -230,20 +244,24 @@ class Scroller(QScrollArea):
             self._trim_slack()
 
     def _set_value(self, value: int) -> None:
-        self._moving = True
-        self.verticalScrollBar().setValue(value)
-        self._moving = False
+        with self._changing():
+            self.verticalScrollBar().setValue(value)
         self._fill()
 
-    @Slot(int)
-    def _moved(self, value: int) -> None:
-        if self._moving:
+    @Slot()
+    def _moved(self) -> None:
+        """The user moved the bar, or Qt did to show what has the keyboard; a change puts it where it belongs itself."""
+        if self._changes:
             return
         self._glide.stop()
         self._trim_slack()
-        bar = self.verticalScrollBar()
-        self._at_end = value >= bar.maximum() - NEAR_END
+        self._note_end()
         self._fill()
+
+    def _note_end(self) -> None:
+        """Keep the end in sight from now on where it is."""
+        bar = self.verticalScrollBar()
+        self._at_end = bar.value() >= bar.maximum() - NEAR_END
 
     def _trim_slack(self) -> None:
         """Empty space that has gone out of sight does not come back."""
@@ -255,6 +273,23 @@ class Scroller(QScrollArea):
                 self._resize_column()
 
     # ---------------------------------------------------------------- places
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Leaves what Qt reports meanwhile for later."""
+        self._changes += 1
+        try:
+            yield
+        finally:
+            self._changes -= 1
+
+    @Slot()
+    def _catch_up(self) -> None:
+        """Answer what Qt reported during a change."""
+        if self._room != self._page_size():
+            self._fit(None if self._at_end else self._anchor())
+        self._measure_views()
+        self._make_beside(QApplication.focusWidget())
 
     def _anchor(self) -> tuple[Hashable, int] | None:
         """The first part in sight, and how far below its top the page begins; None without parts."""
@@ -275,6 +310,21 @@ class Scroller(QScrollArea):
         width = max(120, min(room - 2 * SIDE, self._most_width()))
         return (room - width) // 2, width
 
+    def _page_size(self) -> tuple[int, int]:
+        """Width and height of the page, the same with the scroll bar and without."""
+        return self.width(), self.viewport().height()
+
+    def _fit(self, anchor: tuple[Hashable, int] | None) -> None:
+        """The page has another size: all parts may have other heights."""
+        with self._changing():
+            self._room = self._page_size()
+            self._slack = 0
+            self._estimate()
+            for item, view in self._views.items():
+                self._measure(item, view)
+            self._arrange(anchor)
+            self._note_end()
+
     def _estimate(self) -> None:
         _, width = self._span()
         if width != self._known_width:
@@ -284,29 +334,28 @@ class Scroller(QScrollArea):
 
     def _arrange(self, anchor: tuple[Hashable, int] | None) -> None:
         """Put everything in its place with the anchor where it was, or with the end in sight."""
-        for _ in range(4):  # what comes into sight has other heights than were guessed
+        with self._changing():
+            for _ in range(4):  # what comes into sight has other heights than were guessed
+                self._resize_column()
+                bar = self.verticalScrollBar()
+                bar.setValue(
+                    bar.maximum() if anchor is None else self._heights.top(self._places[anchor[0]]) + anchor[1]
+                )
+                if not self._realise_shown():
+                    break
             self._resize_column()
-            bar = self.verticalScrollBar()
-            value = bar.maximum() if anchor is None else self._heights.top(self._places[anchor[0]]) + anchor[1]
-            self._moving = True
-            bar.setValue(value)
-            self._moving = False
-            if not self._realise_shown():
-                break
-        self._resize_column()
-        self._place_views()
-        self._idle.start()
+            self._place_views()
+            self._idle.start()
 
     def _resize_column(self) -> None:
         left, width = self._span()
         page = self.viewport().height()
         height = max(self._heights.total + self._slack, page)
-        self._moving = True
-        self._column.resize(self.viewport().width(), height)
-        bar = self.verticalScrollBar()
-        bar.setRange(0, max(0, height - page))  # Qt would do so only later
-        bar.setPageStep(page)
-        self._moving = False
+        with self._changing():
+            bar = self.verticalScrollBar()
+            bar.setRange(0, max(0, height - page))  # Qt would do so only later; the bar comes or goes now
+            bar.setPageStep(page)
+            self._column.resize(self.viewport().width(), height)
         self._column.lines = [self._heights.top(place) for place in range(1, len(self._heights))]
         self._column.line_span = (left, width)
 
@@ -330,14 +379,14 @@ class Scroller(QScrollArea):
 
     def _realise(self, item: Hashable) -> bool:
         """Make a part's widget. Returns whether its height turned out otherwise than guessed."""
-        view = self._make(item)
-        self._views[item] = view
-        view.setParent(self._column)
-        self._chain(item, view)
-        changed = self._measure(item, view)
-        view.show()
-        self._put(item, view)
-        self.made.emit(view)
+        with self._changing():
+            view = self._make(item)
+            self._views[item] = view
+            view.setParent(self._column)
+            self._chain(item, view)
+            changed = self._measure(item, view)
+            view.show()
+            self._put(item, view)
         return changed
 
     def _measure(self, item: Hashable, view: QWidget) -> bool:
@@ -349,11 +398,15 @@ class Scroller(QScrollArea):
     @Slot()
     def _measure_views(self) -> None:
         """A part may want another height."""
+        if self._changes:
+            self._late.start()
+            return
         anchor = None if self._at_end else self._anchor()
         held = self.verticalScrollBar().value() if self._slack else None
         changed = False
-        for item, view in self._views.items():
-            changed |= self._measure(item, view)
+        with self._changing():
+            for item, view in self._views.items():
+                changed |= self._measure(item, view)
         if not changed:
             self._place_views()
             return
@@ -366,8 +419,9 @@ class Scroller(QScrollArea):
             self._arrange(anchor)
 
     def _place_views(self) -> None:
-        for item, view in self._views.items():
-            self._put(item, view)
+        with self._changing():
+            for item, view in self._views.items():
+                self._put(item, view)
 
     def _put(self, item: Hashable, view: QWidget) -> None:
         left, width = self._span()
@@ -436,23 +490,26 @@ class Scroller(QScrollArea):
             if place in kept or place == len(self._items) - 1 or (focus is not None and view.isAncestorOf(focus)):
                 continue
             if not getattr(view, "stays", False):
-                self._drop(item)
+                self._discard(self._views.pop(item))
 
-    def _drop(self, item: Hashable) -> None:
-        view = self._views.pop(item)
-        view.hide()
-        view.deleteLater()
+    def _discard(self, view: QWidget) -> None:
+        with self._changing():
+            focus = QApplication.focusWidget()
+            if focus is not None and view.isAncestorOf(focus):
+                self.setFocus()  # Qt would choose a control of another part, and scroll to it
+            view.hide()
+            view.deleteLater()
 
     # ---------------------------------------------------------------- Qt's events
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         anchor = None if self._at_end else self._anchor()
-        super().resizeEvent(event)
-        self._estimate()
-        for item, view in self._views.items():
-            self._measure(item, view)
-        self._slack = 0
-        self._arrange(anchor if self._items else None)
+        with self._changing():
+            super().resizeEvent(event)
+        if self._changes:
+            self._late.start()
+        else:
+            self._fit(anchor)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         bar = self.verticalScrollBar()
@@ -465,17 +522,17 @@ class Scroller(QScrollArea):
 
     @Slot(QWidget, QWidget)
     def _focus_moved(self, _before: QWidget | None, now: QWidget | None) -> None:
+        if self._changes:
+            self._late.start()
+        else:
+            self._make_beside(now)
+
+    def _make_beside(self, focus: QWidget | None) -> None:
         """The parts beside the one with the keyboard have widgets, so that Tab goes on from it."""
-        if now is None or not self._column.isAncestorOf(now):
+        if focus is None or not self._column.isAncestorOf(focus):
             return
-        for item, view in list(self._views.items()):
-            if item in self._places and (view.isAncestorOf(now) or view is now):  # not one that is being dropped
-                place = self._places[item]
-                anchor = self._anchor()
-                beside = [other for other in (place - 1, place + 1) if 0 <= other < len(self._items)]
-                missing = [self._items[other] for other in beside if self._items[other] not in self._views]
-                for other in missing:
-                    self._realise(other)
-                if missing:
-                    self._arrange(anchor)
-                return
+        place = next((self._places[item] for item, view in self._views.items() if view.isAncestorOf(focus)), None)
+        if place is not None:
+            beside = self._items[max(0, place - 1) : place + 2]
+            for item in beside:
+                self.realise(item)

@@ -23,6 +23,9 @@ _DRAWN = {"svg", "g", "path", "rect", "line", "polygon", "polyline", "circle", "
 _OPENS = re.compile(r"\\\\|\\[{}]|([{]|\\left\b|\\begin\b)|([}]|\\right\b|\\end\b)")
 
 
+_FENCED = re.compile(r"\\\\|\\(begin|end)\{(?:[pbBvV]matrix\*?|cases)\}")  # with brackets of their own
+
+
 @dataclass(frozen=True)
 class DrawnFormula:
     """A formula in logical pixels; ``descent`` of its ``height`` lies under the line it stands on."""
@@ -58,7 +61,7 @@ def typeset(source: str, displayed: bool) -> DrawnFormula | None:
     if not may_be_drawn(source):
         return None
     try:
-        svg = _library().Latex(source, size=SIZE, color=INK, inline=not displayed).svg()
+        svg = _library().Latex(_grouped(source), size=SIZE, color=INK, inline=not displayed).svg()
     except Exception:  # any failure of a drawing library on a model's text means: not understood
         return None
     box = re.search(r'viewBox="(\S+) (\S+) (\S+) (\S+)"', svg)
@@ -68,6 +71,16 @@ def typeset(source: str, displayed: bool) -> DrawnFormula | None:
     if not (0 < width < 20_000 and 0 < height < 5_000):
         return None
     return DrawnFormula(svg.encode(), width, height, max(0.0, top + height))
+
+
+def _grouped(source: str) -> str:
+    """A formula whose matrices are each one group: the library hangs an index on their closing bracket, and fails."""
+
+    def group(found: re.Match[str]) -> str:
+        written = found.group()
+        return written if written == r"\\" else f"{{{written}" if found[1] == "begin" else f"{written}}}"
+
+    return _FENCED.sub(group, source)
 
 
 @cache

@@ -6,8 +6,6 @@ the text names. Formulas and the colours of programs come later, from ``aside``.
 
 from __future__ import annotations
 
-import html
-
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSize, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import (
     QContextMenuEvent,
@@ -39,7 +37,7 @@ from app.chat.prose.rows import ProseRow
 from app.chat.prose.safe import safe
 from app.chat.prose.selection import Selection
 from app.chat.prose.sheet import Sheet
-from app.design.controls import button, chain_tabs
+from app.design.controls import button, chain_tabs, folded
 from app.design.tokens import DARKROOM, Theme, color
 from app.state.run.text_map import TextMap
 from app.system.i18n import tr
@@ -408,7 +406,7 @@ class Prose(QWidget):
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
             address = self._link_at(QPointF(event.pos()))
             if address:
-                QToolTip.showText(event.globalPos(), f"<qt>{html.escape(safe(address))}</qt>", self)
+                QToolTip.showText(event.globalPos(), folded(safe(address)), self)
             else:
                 QToolTip.hideText()
                 event.ignore()

@@ -11,7 +11,6 @@ from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelInd
 from PySide6.QtGui import QColor, QFont
 
 from app.decisions import words
-from app.design.controls import plain_tip
 from app.design.fonts import TEXT_SMALL, px, ui_font
 from app.design.tokens import DARKROOM, Theme, color
 from app.state.decisions.board import NONE, Order, RowBoard, SortKey
@@ -125,8 +124,7 @@ class RowsModel(QAbstractTableModel):
             case Qt.ItemDataRole.DisplayRole:
                 return _one_line(self._table.rows[row].cells[column]) if column < own else self._told(row, column - own)
             case Qt.ItemDataRole.ToolTipRole:
-                found = self._table.rows[row].cells[column][:LONGEST_TIP] if column < own else self._problem(row)
-                return None if found is None else plain_tip(found)
+                return self._table.rows[row].cells[column][:LONGEST_TIP] if column < own else self._problem(row)
             case Qt.ItemDataRole.TextAlignmentRole:
                 return Qt.AlignmentFlag.AlignVCenter | self._side(column)
             case Qt.ItemDataRole.ForegroundRole:

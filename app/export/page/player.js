@@ -214,7 +214,7 @@ async function start() {
   byId("model").textContent = told.model;
   const steps = blocks.reduce((sum, block) => sum + block.steps, 0);
   const much = told.decision ? [count(blocks.length, "read")] : [count(blocks.length, "block"), count(steps, "step")];
-  byId("facts").textContent = [told.kind, `seed ${told.seed}`, ...much, told.created].filter(Boolean).join(" · ");
+  byId("facts").textContent = [told.kind, told.seed && `seed ${told.seed}`, ...much, told.created].filter(Boolean).join(" · ");
   byId("task").hidden = !told.task;
   byId("format").textContent = told.task || "";
   byId("prompt").textContent = told.prompt || "";

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from functools import cache
 
 import numpy as np
@@ -10,6 +9,7 @@ from PySide6.QtCore import QEvent, QPointF, QRect, QSize, Qt, Slot
 from PySide6.QtGui import QColor, QHelpEvent, QImage, QKeyEvent, QMouseEvent, QPainter, QPen
 from PySide6.QtWidgets import QToolTip, QWidget
 
+from app.design.controls import folded
 from app.design.fonts import caption_font, px
 from app.design.tokens import Theme, color, entropy_color, readable_on
 from app.inspector.timeline.steps_area import StepsArea
@@ -283,7 +283,7 @@ class MapArea(StepsArea):
         elif isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
             words = self.cell_words(self.position_at(event.pos().y()), self.step_at(event.pos().x()))
             if words:
-                QToolTip.showText(event.globalPos(), f"<qt>{html.escape(words)}</qt>", self)
+                QToolTip.showText(event.globalPos(), folded(words), self)
             else:
                 QToolTip.hideText()
             return True

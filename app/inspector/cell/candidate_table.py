@@ -8,7 +8,6 @@ from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QSizePolicy, QTableWidget, QTableWidgetItem, QWidget
 
-from app.design.controls import plain_tip
 from app.design.fonts import px
 from app.system.i18n import tr
 
@@ -44,11 +43,11 @@ class CandidateTable(QTableWidget):
                 item = self.item(place, column)
                 if item is None:
                     item = QTableWidgetItem(text)
-                    item.setToolTip(plain_tip(text))
+                    item.setToolTip(text)
                     self.setItem(place, column, item)
                 elif item.text() != text:
                     item.setText(text)
-                    item.setToolTip(plain_tip(text))
+                    item.setToolTip(text)
 
     def rows(self) -> list[tuple[str, ...]]:
         """What it says."""

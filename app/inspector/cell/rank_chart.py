@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import html
-
 from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QHelpEvent, QPainter, QPixmap
 from PySide6.QtWidgets import QToolTip, QWidget
 
+from app.design.controls import folded
 from app.design.fonts import caption_font, px
 from app.design.tokens import color
 from app.inspector.cell.rank_paths import TAIL, Plot, paint_history, paint_row_names
@@ -185,6 +184,6 @@ class BumpChart(StepsArea):
                 QToolTip.hideText()
             else:
                 words = moment_in_words(self.bio, step, self.player.piece)
-                QToolTip.showText(event.globalPos(), f"<qt>{html.escape(words)}</qt>", self)
+                QToolTip.showText(event.globalPos(), folded(words), self)
             return True
         return super().viewportEvent(event)

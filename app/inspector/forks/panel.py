@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 
 from app.canvas.words import token_words
 from app.design.choice_box import ChoiceBox
-from app.design.controls import Hairline, button, label, plain_tip
+from app.design.controls import Hairline, button, label
 from app.design.fonts import px
 from app.inspector.forks.spans import Spans, fit_rows
 from app.inspector.words import banned_in_words, pinned_in_words, put_in_words, share_in_words
@@ -185,7 +185,7 @@ class ForkPanel(QWidget):
         for run in runs:
             item, parent = items[run.id], items.get(run.parent)
             item.setData(0, Qt.ItemDataRole.UserRole, run.key)
-            item.setToolTip(0, plain_tip(run.title))
+            item.setToolTip(0, run.title)
             item.setDisabled(not run.key)
             if parent is None or parent is item:
                 self.tree.addTopLevelItem(item)
@@ -203,7 +203,7 @@ class ForkPanel(QWidget):
         if trace is not None:
             for name, box in self.boxes.items():
                 box.setValue(getattr(trace.config, name))
-            self.seed.setValue(trace.seed)
+            self.seed.setValue(trace.seed or 0)
         self._show_changes()
         self._show_place()
 
@@ -223,7 +223,7 @@ class ForkPanel(QWidget):
         )
         can_run = frame is not None and (bool(self._offer) or not self._blocked)
         self.run.setEnabled(can_run)
-        self.run.setToolTip(plain_tip(self._blocked))
+        self.run.setToolTip(self._blocked)
         if frame is None or record is None:
             self.place.setText(tr("Open a run to fork it."))
             return

@@ -9,7 +9,7 @@ from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QApplication, QHBoxLayout, QListWidget, QListWidgetItem, QSpinBox, QVBoxLayout, QWidget
 
 from app.canvas.words import token_words
-from app.design.controls import button, label, plain_tip
+from app.design.controls import button, label
 from app.design.fonts import px
 from app.design.tokens import SPACE_2
 from app.player.player import NOTHING, Player
@@ -109,7 +109,7 @@ class Spans(QWidget):
                 box.setRange(0, record.length - 1)
         self.add.setEnabled(settled)
         self.run.setEnabled(self._can_run and (settled or bool(self._marks)))
-        self.run.setToolTip(plain_tip(self._blocked))
+        self.run.setToolTip(self._blocked)
         self._tell()
 
     @Slot(int)

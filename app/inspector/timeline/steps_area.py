@@ -53,7 +53,7 @@ class StepsArea(QAbstractScrollArea):
         self.verticalScrollBar().valueChanged.connect(self._scrolled)
         player.placed.connect(self._follow)
         player.grown.connect(self._reload)
-        player.opened.connect(self._reload)
+        player.opened.connect(self._begin)
 
     # ---------------------------------------------------------------- for the subclass
 
@@ -157,6 +157,14 @@ class StepsArea(QAbstractScrollArea):
             self._theme = theme
             self.load()
             self.viewport().update()
+
+    @Slot()
+    def _begin(self) -> None:
+        """Another run is seen from its corner, wherever the one before was looked at."""
+        self._reload()
+        for bar in (self.horizontalScrollBar(), self.verticalScrollBar()):
+            bar.setValue(0)
+        self.show_cursor()
 
     @Slot()
     def _reload(self) -> None:

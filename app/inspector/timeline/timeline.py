@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import html
-
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSize, Qt, Slot
 from PySide6.QtGui import (
     QFocusEvent,
@@ -19,6 +17,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractSlider, QSizePolicy, QToolTip, QWidget
 
+from app.design.controls import folded
 from app.design.focus_rings import is_ringed
 from app.design.fonts import TEXT_SMALL, px, ui_font
 from app.design.tokens import DARKROOM, Theme, color
@@ -162,8 +161,7 @@ class Timeline(QAbstractSlider):
         if place < 0:
             QToolTip.hideText()
         else:
-            lines = "<br>".join(html.escape(line) for line in self.facts(place))
-            QToolTip.showText(where, f"<qt>{lines}</qt>", self)
+            QToolTip.showText(where, folded(*self.facts(place)), self)
 
     def facts(self, place: int) -> list[str]:
         """What is known of a frame, a line each; what pointing at it shows."""

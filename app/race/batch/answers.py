@@ -14,7 +14,7 @@ from PySide6.QtCore import (
 )
 from PySide6.QtWidgets import QHeaderView, QLabel, QVBoxLayout, QWidget
 
-from app.design.controls import label, plain_tip, scroller
+from app.design.controls import label, scroller
 from app.design.fonts import px
 from app.design.row_table import RowTable
 from app.design.tokens import DARKROOM, Theme, color
@@ -81,7 +81,7 @@ class AnswersModel(QAbstractTableModel):
                 return None
             return str(next(iter(self._rows[section].values())).index + 1)
         if role == Qt.ItemDataRole.ToolTipRole and section:
-            return plain_tip(self._titles[section - 1])
+            return self._titles[section - 1]
         if role == Qt.ItemDataRole.TextAlignmentRole:
             return (
                 Qt.AlignmentFlag.AlignCenter if section else Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter

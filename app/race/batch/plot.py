@@ -10,7 +10,6 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from app.design.controls import plain_tip
 from app.design.fonts import caption_font, px
 from app.design.series import draw_mark, pens
 from app.design.tokens import DARKROOM, Theme, color
@@ -61,7 +60,7 @@ class SpeedPlot(QWidget):
         self._rows, self._speed = [row for row in rows if row[2].rate is not None], speed
         told = [self._spoken(place, title, row) for place, title, row in self._rows]
         self.setAccessibleDescription(" ".join(told))
-        self.setToolTip(plain_tip("\n".join(told)))
+        self.setToolTip("\n".join(told))
         self.update()
 
     def _spoken(self, place: int, title: str, row: LaneScore) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import Signal, Slot
 from PySide6.QtWidgets import QPushButton, QWidget
 
-from app.design.controls import FlowLayout, button, plain_tip
+from app.design.controls import FlowLayout, button
 from app.system.i18n import tr
 from engine.service.requests import MOST_LANES
 
@@ -40,7 +40,7 @@ class LaneBar(QWidget):
         for place, (chip, title, tip) in enumerate(zip(self.chips, titles, tips, strict=False)):
             chip.setText(tr("{number}  {title}", number=place + 1, title=title))
             chip.setAccessibleName(tr("Lane {number}: {title}", number=place + 1, title=title))
-            chip.setToolTip(plain_tip(tip))
+            chip.setToolTip(tip)
             chip.setAccessibleDescription(tip)
             chip.setChecked(place == chosen)
             chip.show()

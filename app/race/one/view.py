@@ -22,7 +22,7 @@ from app.race.one.prompt_bar import PromptBar
 from app.race.one.reader import ALL, NOTHING, LanePart, LaneReading, RaceReader, ReadingRequest
 from app.state.chat.attachment import AttachedPicture
 from app.state.race.lanes import LaneSpec
-from app.state.race.running import RaceRun
+from app.state.race.running import RaceRun, text_length
 from app.state.run.canvas import BlockState
 from app.state.run.replay import Replay
 from app.system.i18n import tr
@@ -189,7 +189,7 @@ class OneRace(QWidget):
             self._begin_lane(place)
             card.show_frame(lane.canvas.current, lane.figures)
             card.show_problem(tr(lane.problem) if lane.problem else "")
-        self._want([_part(lane.trace, lane.canvas.current) for lane in race.run.lanes])
+        self._want([part_of(lane.trace, lane.canvas.current) for lane in race.run.lanes])
 
     def _begin_lane(self, place: int) -> None:
         """A lane's run has begun: its tokens can be written."""
@@ -236,7 +236,7 @@ class OneRace(QWidget):
             last = replay.record(block.block_index).snapshots[-1]
             card.show_frame(block, lane.moments[frame], last)
             is_last = frame == len(lane.moments) - 1
-            parts.append(LanePart(lane.trace, ALL) if is_last else _part(lane.trace, block))
+            parts.append(LanePart(lane.trace, ALL) if is_last else part_of(lane.trace, block))
         self._want(parts)
 
     # ---------------------------------------------------------------- texts
@@ -308,13 +308,14 @@ class OneRace(QWidget):
         self._arrange()
 
 
-def _part(trace: Recording | None, block: BlockState | None) -> LanePart:
-    """A lane's text while this block is on show: what is accepted of it counts as far as there is no gap."""
+def part_of(trace: Recording | None, block: BlockState | None) -> LanePart:
+    """A lane's text up to this block: what is accepted of it counts as far as there is neither a gap nor an end."""
     if block is None:
         return LanePart(trace)
     if block.committed:
         return LanePart(trace, block.block_index)
-    gaps = np.flatnonzero(~block.accepted_mask)
-    written = block.shown[: gaps[0] if len(gaps) else None].tolist()
+    shown = block.shown[: text_length(trace, block.shown)]
+    gaps = np.flatnonzero(~block.accepted_mask[: len(shown)])
+    written = shown[: gaps[0] if len(gaps) else None].tolist()
     before = block.block_index - 1
     return LanePart(trace, before if before >= 0 else NOTHING, tuple(written))

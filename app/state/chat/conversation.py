@@ -139,6 +139,8 @@ class Answer:
             said.append(tr("The model ended without writing anything. Regenerate, or ask otherwise."))
         elif self.is_empty:
             said.append(tr("The model ended without writing anything. Try another seed or a lower entropy bound."))
+        elif self.status == "done" and self.figures.is_cut:
+            said.append(tr("The answer is cut off at the limit of new tokens. Allow more of them, and regenerate."))
         capped, blocks = self.figures.capped_blocks, self.figures.blocks
         if capped and self.config.rescue:
             said.append(

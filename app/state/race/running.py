@@ -5,6 +5,9 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from app.state.run.canvas import CanvasState
 from engine import CanvasCommitted, CanvasStarted, Event, GenerationFinished, Recording, StepFinished
 from engine.service import (
@@ -27,7 +30,7 @@ class LaneFigures:
     """What a lane has written and spent so far.
 
     Args:
-        tokens: of the text; of a block under way, those that are accepted.
+        tokens: of the text; of a block that develops, those that are accepted before the end that it has so far.
         steps: denoising steps, or passes that wrote.
         forwards: behind the prompt, those that only commit text included.
         seconds: of the engine, without the prompt and without the other lanes' turns.
@@ -47,6 +50,13 @@ class LaneFigures:
     def tokens_per_second(self) -> float | None:
         """None before any time is known."""
         return self.tokens / self.seconds if self.seconds > 0 else None
+
+
+def text_length(trace: Recording | None, canvas: NDArray[np.int32]) -> int:
+    """Positions before the first end token of a run's canvas (C,); C if it has none. Behind it stands padding."""
+    ends = () if trace is None else trace.header.config.eos_token_ids
+    found = np.flatnonzero(np.isin(canvas, ends))
+    return int(found[0]) if len(found) else len(canvas)
 
 
 @dataclass(eq=False)
@@ -89,7 +99,7 @@ class LaneRun:
         self.canvas.fold(event)
         match event:
             case StepFinished():
-                self._open = int(event.accepted_mask.sum())
+                self._open = int(event.accepted_mask[: text_length(self.trace, event.argmax_canvas)].sum())
                 self._steps += 1
                 self._seconds += event.seconds
             case CanvasCommitted():

@@ -39,6 +39,7 @@ class RunFigures:
     tokens_per_second: float | None = None
     rewrites: int = 0  # of doubtful spans, where the run was verified
     kept_rewrites: int = 0  # of these, those that stand
+    is_cut: bool = False  # its text ends at the limit of new tokens
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -55,7 +56,7 @@ class RunFigures:
         known = {name: raw[name] for name in (*COUNTS, *MEASURES) if _is_figure(raw.get(name))}
         values: dict[str, Any] = {name: known[name] for name in COUNTS if type(known.get(name)) is int}
         values |= {name: float(known[name]) for name in MEASURES if name in known}
-        return RunFigures(**values)
+        return RunFigures(**values, is_cut=raw.get("is_cut") is True)
 
 
 def _is_figure(value: object) -> bool:
@@ -106,6 +107,7 @@ class RunStats:
             self.tokens_per_forward,
             self.tokens_per_second,
             *self.rewrites,
+            is_cut=self._finished is not None and self._finished.reason == "length",
         )
 
     @property

@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, Signal, Slot
 from PySide6.QtWidgets import QCheckBox, QGridLayout, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from app.design.choice_box import ChoiceBox
-from app.design.controls import FlowLayout, FocusGroup, Hairline, button, label
+from app.design.controls import FlowLayout, FocusGroup, Hairline, button, label, show_stop
 from app.state.sudoku.solve_frame import SolveFrame
 from app.sudoku.board.picture_note import PictureNote
 from app.sudoku.words import bin_tip, bin_title, figures
@@ -107,7 +107,7 @@ class Column(QWidget):
         self.check = label("", "caption", wrap=True)
         self.check.setAccessibleName(tr("How the puzzle stands"))
         self.solve = button(tr("Solve"), tr("Solve the puzzle"), role="primary")
-        self.stop = button(tr("Stop"), tr("Stop solving"), role="plain", tip=tr("Within one denoising step (Esc)"))
+        self.stop = button(tr("Stop"), role="plain")
         self.reason = label("", "caption", wrap=True)
         self.reason.setAccessibleName(tr("Why nothing can be solved now"))
         self.clamp = QCheckBox(tr("Clamp givens"))
@@ -179,8 +179,12 @@ class Column(QWidget):
 
     # ---------------------------------------------------------------- showing
 
-    def show_solving(self, busy: bool, waits: str, *, can_run: bool, offer: bool) -> None:
-        """Whether something runs, and what it or the user waits for; whether a model must be loaded for it."""
+    def show_solving(self, busy: bool, waits: str, *, can_run: bool, offer: bool, skips: bool) -> None:
+        """Shows whether something runs, what it or the user waits for, and whether a model must be loaded for it.
+
+        ``skips``: what runs is computed and only shown to its end.
+        """
+        show_stop(self.stop, tr("Stop"), tr("Stop solving"), skips=skips)
         with self._focus:
             self.solve.setVisible(not busy)
             self.stop.setVisible(busy)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from app.session.session import Session
 from app.system.i18n import tr
 from app.window.sidebar import Sidebar
 from engine import SafelightError
+from engine.clock import this_moment
 from engine.files import stem_of
 
 SUFFIXES = {"markdown": ".md", "json": ".json", "html": ".html"}
@@ -70,7 +70,7 @@ class SidebarController(QObject):
         except SafelightError as error:
             self._say(str(error))
             return
-        self.sidebar.show_conversations(found, session.conversation, time.time())
+        self.sidebar.show_conversations(found, session.conversation, this_moment())
 
     @Slot()
     def begin(self) -> None:

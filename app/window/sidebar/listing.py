@@ -8,7 +8,6 @@ from PySide6.QtCore import QEvent, QModelIndex, QPoint, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QContextMenuEvent, QFocusEvent, QKeyEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QFrame, QListView, QToolButton, QWidget
 
-from app.design.controls import plain_tip
 from app.design.tokens import SPACE_2, Theme
 from app.library import Summary
 from app.library.search import terms_of
@@ -238,7 +237,7 @@ class ConversationList(QListView):
             return
         name = tr("Actions for {title}", title=shown_title(summary))
         self.button.setAccessibleName(name)
-        self.button.setToolTip(plain_tip(name))
+        self.button.setToolTip(name)
         self.button.setGeometry(self.painting.button_rect(self.visualRect(index)))
         self.button.show()
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, Qt, Signal
 
-from app.design.controls import plain_tip
 from app.library import Summary
 from app.library.listing import group
 from app.system.i18n import tr
@@ -88,7 +87,7 @@ class ConversationRows(QAbstractListModel):
         if role == Qt.ItemDataRole.DisplayRole:
             return shown_title(row)
         if role == Qt.ItemDataRole.ToolTipRole:
-            return plain_tip(shown_title(row))
+            return shown_title(row)
         if role == Qt.ItemDataRole.EditRole:
             return row.title
         if role == Qt.ItemDataRole.AccessibleTextRole:

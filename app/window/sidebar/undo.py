@@ -8,7 +8,7 @@ from PySide6.QtCore import QSize, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QAccessible, QAccessibleEvent, QKeySequence, QPainter, QPaintEvent, QShortcut
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QWidget
 
-from app.design.controls import button, plain_tip
+from app.design.controls import button
 from app.system.i18n import tr
 
 STAYS_MS = 10_000
@@ -26,7 +26,7 @@ class Line(QWidget):
         """Show another text."""
         self.text = text
         self.setAccessibleName(text)
-        self.setToolTip(plain_tip(text))
+        self.setToolTip(text)
         self.update()
 
     def sizeHint(self) -> QSize:

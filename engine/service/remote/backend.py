@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import traceback
 from collections.abc import Callable, Sequence
@@ -13,7 +14,7 @@ from engine.service.backend import RunSteps
 from engine.service.capabilities import Capabilities
 from engine.service.failures import in_words
 from engine.service.recorder import Recorder
-from engine.service.remote import systemone
+from engine.service.remote import chat, systemone
 from engine.service.remote.address import RemoteAddress
 from engine.service.remote.calls import PATIENCE, Calls, RemotePatience, anywhere
 from engine.service.remote.dialect import Dialect
@@ -119,7 +120,9 @@ class RemoteBackend:
             found = RemoteModel(address, "openai")
         if found.kind == "safelight":
             return SafelightModel(calls, request.title, self._tokenizers, check)
-        return ForeignModel(calls, found, request.title, decides=systemone.is_offered(calls, check))
+        if found.kind == "vllm":
+            found = dataclasses.replace(found, denoises=chat.denoises(calls, check))
+        return ForeignModel(calls, found, request.title, systemone.offer_of(calls, check))
 
     def unload(self) -> ModelUnloaded:
         self._model = None
@@ -150,8 +153,8 @@ class RemoteBackend:
 
     # ---------------------------------------------------------------- runs
 
-    def admits(self, _request: RunRequest, running: Sequence[RunRequest]) -> bool:
-        return len(running) < max(1, self.capabilities.parallel_runs)
+    def admits(self, _request: RunRequest, _running: Sequence[RunRequest]) -> bool:
+        return True
 
     def begin(self, request: RunRequest) -> RunSteps:
         if request.cancel.is_set():

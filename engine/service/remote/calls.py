@@ -92,14 +92,15 @@ class Calls:
                     )
         return b"".join(parts)
 
-    def status_of(self, url: str, body: Any, check: Check = no_check) -> int:
-        """What a POST of ``body`` as JSON is answered with, of HTTP; the rest of the answer is not read.
+    def refusal(self, url: str, body: Any, check: Check = no_check) -> tuple[int, bytes]:
+        """Returns the HTTP status that a POST of ``body`` as JSON is answered with, and the beginning of an error.
 
         Raises:
             RemoteError: there is no answer.
         """
         with self._exchange(url, body, "application/json", check, self.patience.short) as exchange:
-            return exchange.status
+            status = exchange.status
+            return status, b"" if status < 400 else self._error_body(exchange)
 
     @contextmanager
     def asking(

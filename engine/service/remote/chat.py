@@ -1,8 +1,9 @@
 """A chat with a server of OpenAI's kind: what is sent, and what comes back as events of a run without steps.
 
-Only what the server can honour is sent. vLLM refuses a seed for this model, and a temperature other than its own
-(``vllm.utils.diffusion``); it takes the steps of a canvas and its length. Other servers get the seed, which they all
-know, and no more, as some refuse fields that they do not know. The length of the answer is always said.
+Only what the server follows is sent. For a diffusion model vLLM refuses a seed and a temperature other than its own
+(``SamplingParams._validate_diffusion``); it takes the steps of a canvas and its length. Other models get the seed, and
+temperature, top-k and top-p where they are not the neutral ones, which leave them to the server. The length of the
+answer is always sent.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ from typing import Any, Literal
 import numpy as np
 
 from engine.config import MOST_POSITIONS, GenerationConfig
-from engine.errors import SafelightError, Sentence
+from engine.errors import SafelightError, Sentence, quoted
 from engine.events import Event, GenerationFinished, PrefillFinished, TextArrived
 from engine.files import parse_json
 from engine.hub.wire import Exchange
 from engine.pictures import Picture, data_url
 from engine.service.remote import problems
 from engine.service.remote.address import RemoteAddress
-from engine.service.remote.discovery import ServerKind
+from engine.service.remote.calls import Calls, Check, no_check
+from engine.service.remote.discovery import RemoteModel, ServerKind
 from engine.service.remote.problems import WIRE_ERRORS, RemoteError
 from engine.service.remote.sse import EventReader
 from engine.service.requests import RunRequest
@@ -38,27 +40,61 @@ STREAM, WHOLE = "text/event-stream", "application/json"
 BROKEN = ("abort", "error")  # of the reasons why an answer ends, as vLLM and others give them
 Reason = Literal["eos", "length", "cancelled"]
 
+NEUTRAL = GenerationConfig(sampling_temperature=1.0, eos_token_ids=())
+"""The settings of which nothing is sent: the server's own stand for them."""
+_SAMPLING = {"sampling_temperature": "temperature", "sampling_top_k": "top_k", "sampling_top_p": "top_p"}
+_CANVAS = {"max_denoising_steps": "diffusion_max_steps", "canvas_length": "diffusion_canvas_length"}
 
-def body_of(request: RunRequest, messages: tuple[Message, ...], model: str, kind: ServerKind) -> dict[str, Any]:
-    """The request as it is sent. Slow where there are pictures."""
-    config, shown = request.config, image_digests(messages)
+
+def settings_of(model: RemoteModel) -> frozenset[str]:
+    """The settings of a run that are sent to a model's server and that it follows, by their names here."""
+    own = {"max_new_tokens"}
+    if model.kind == "vllm" and model.denoises is not False:
+        own |= set(_CANVAS)
+    if model.kind != "vllm" or model.denoises is not None:
+        own |= {"sampling_top_k", "sampling_top_p"}
+    if not model.denoises and "sampling_top_k" in own:
+        own |= {"sampling_temperature", "seed"}
+    return frozenset(own)
+
+
+def denoises(calls: Calls, check: Check = no_check) -> bool | None:
+    """Whether a model of vLLM's is a diffusion model, which refuses a seed; None where the server does not say.
+
+    Asks the network; another model writes one token.
+    """
+    messages = [{"role": "user", "content": "."}]
+    body = {"model": calls.address.model, "messages": messages, "max_tokens": 1, "seed": 0}
+    try:
+        status, said = calls.refusal(calls.address.base + "/chat/completions", body, check)
+    except RemoteError:
+        return None
+    if status == 200:
+        return False
+    return True if status == 400 and "diffusion" in said.decode("utf-8", "replace").lower() else None
+
+
+def body_of(request: RunRequest, messages: tuple[Message, ...], model: RemoteModel) -> dict[str, Any]:
+    """Returns the request as it is sent. Slow where there are pictures."""
+    config, kind, shown, own = request.config, model.kind, image_digests(messages), settings_of(model)
     urls = {picture.digest: url_of(picture) for picture in request.pictures if picture.digest in shown}
     body: dict[str, Any] = {
-        "model": model,
+        "model": model.id,
         "messages": [plain_message(message, urls) for message in messages],
-        "max_tokens": config.max_new_tokens,
+        "max_tokens": min(config.max_new_tokens, model.context or config.max_new_tokens),
         "stream": True,
         "stream_options": {"include_usage": True},
     }
     if kind == "vllm":
         body["stream_options"]["continuous_usage_stats"] = True
         body["chat_template_kwargs"] = {"enable_thinking": request.think}
-        if arguments := _vllm_arguments(config):
+        if arguments := _changed(config, _CANVAS, own):
             body["vllm_xargs"] = arguments
-    else:
+    elif request.think:
+        body["chat_template_kwargs"] = {"enable_thinking": True}
+    body |= _changed(config, _SAMPLING, own)
+    if "seed" in own:
         body["seed"] = request.seed & LARGEST_SEED
-        if request.think:
-            body["chat_template_kwargs"] = {"enable_thinking": True}
     if request.tools:
         body["tools"] = [dict(tool) for tool in request.tools]
     if request.output_format is not None:
@@ -89,14 +125,10 @@ def _format_fields(asked: OutputFormat, kind: ServerKind, tools: Sequence[Mappin
     return {"structured_outputs": {"regex": asked.pattern} if is_pattern else {"choice": list(asked.choices)}}
 
 
-def _vllm_arguments(config: GenerationConfig) -> dict[str, int]:
-    """What of the settings is not as the server would have it by itself."""
-    usual, found = GenerationConfig(), {}
-    if config.max_denoising_steps != usual.max_denoising_steps:
-        found["diffusion_max_steps"] = config.max_denoising_steps
-    if config.canvas_length is not None:
-        found["diffusion_canvas_length"] = config.canvas_length
-    return found
+def _changed(config: GenerationConfig, names: Mapping[str, str], own: frozenset[str]) -> dict[str, Any]:
+    """Returns the settings among ``own`` that are not neutral, by the server's ``names`` for them."""
+    given = {name: getattr(config, name) for name in names if name in own}
+    return {names[name]: value for name, value in given.items() if value != getattr(NEUTRAL, name)}
 
 
 def url_of(picture: Picture) -> str:
@@ -134,8 +166,10 @@ class ChatReader:
         self._reason: Reason | None = None
         self._length = 0  # characters
         self._counted = self._told = 0  # tokens, and those of them that events had
-        self._has_prompt = self._is_done = self._is_filtered = False
+        self._prompt: tuple[int, int] | None = None  # its tokens, and those of them that were cached
+        self._is_done = self._is_filtered = False
         self._calls: dict[int, list[str]] = {}  # by its number, a tool's name and its arguments
+        self._strange_call = ""  # the name of one whose arguments are no object
 
     def read(self, answer: Exchange) -> Iterator[Event]:
         """The events of an answer as they come.
@@ -153,14 +187,19 @@ class ChatReader:
         if self._reason is None:
             raise problems.broken_off()
         yield from self._rest()
-        yield self.finished(self._reason)
+        yield from self._prefill()
+        seconds = 0.0 if self._begun is None else time.monotonic() - self._begun
+        yield GenerationFinished(self._reason, np.zeros(0, dtype=np.int32), 0, 0, seconds)
         if self._is_filtered:
             raise RemoteError(Sentence("The server's filter ended the answer."))
-
-    def finished(self, reason: Reason) -> GenerationFinished:
-        """The end of the run, now."""
-        seconds = 0.0 if self._begun is None else time.monotonic() - self._begun
-        return GenerationFinished(reason, np.zeros(0, dtype=np.int32), 0, 0, seconds)
+        if self._strange_call:
+            raise RemoteError(
+                Sentence(
+                    "The server's call of {name} cannot be used: its arguments are no JSON object. Try again, or use a "
+                    "model that was trained to call tools.",
+                    name=quoted(self._strange_call),
+                )
+            )
 
     def _stream(self, answer: Exchange) -> Iterator[Event]:
         reader = EventReader()
@@ -204,11 +243,8 @@ class ChatReader:
             )
         error = raw if raw.get("object") == "error" else raw.get("error")
         if error:
-            said = problems.said_by(error) or "?"
-            raise RemoteError(
-                Sentence("The server at {where} ended the answer: {said}", where=self._address.origin, said=said)
-            )
-        yield from self._usage(raw.get("usage"))
+            raise problems.ended(problems.said_by(error), self._address)
+        self._usage(raw.get("usage"))
         choices = raw.get("choices")
         if isinstance(choices, list) and choices and isinstance(choices[0], dict):
             yield from self._choice(choices[0])
@@ -244,19 +280,22 @@ class ChatReader:
 
     # ---------------------------------------------------------------- figures
 
-    def _usage(self, raw: Any) -> Iterator[Event]:
-        """The figures so far, or all of them at the end."""
+    def _usage(self, raw: Any) -> None:
+        """Take the figures so far. vLLM sends the cached tokens with the last of them alone."""
         if not isinstance(raw, dict):
             return
         prompt, written = raw.get("prompt_tokens"), raw.get("completion_tokens")
         if type(written) is int and 0 <= written <= MOST_POSITIONS:
             self._counted = max(self._counted, written)
-        if type(prompt) is int and 0 <= prompt <= MOST_POSITIONS and not self._has_prompt:
-            self._has_prompt = True
+        if type(prompt) is int and 0 <= prompt <= MOST_POSITIONS:
             details = raw.get("prompt_tokens_details")
             cached = details.get("cached_tokens") if isinstance(details, dict) else None
             reused = cached if type(cached) is int and 0 <= cached <= prompt else 0
-            yield PrefillFinished(prompt, reused, (self._begun or time.monotonic()) - self._asked)
+            self._prompt = prompt, reused
+
+    def _prefill(self) -> Iterator[Event]:
+        if self._prompt is not None:
+            yield PrefillFinished(*self._prompt, (self._begun or time.monotonic()) - self._asked)
 
     def _newly_counted(self) -> int:
         """Tokens since the event before."""
@@ -283,9 +322,19 @@ class ChatReader:
     def _rest(self) -> Iterator[Event]:
         """The calls of tools, as text, and tokens that came without any."""
         for name, arguments in self._calls.values():
+            if not _is_object(arguments):
+                self._strange_call = name
             yield TextArrived(_sound(f"\n```\n{name}({arguments})\n```\n"), False, self._newly_counted())
         if self._counted > self._told:
             yield TextArrived("", False, self._newly_counted())
+
+
+def _is_object(arguments: str) -> bool:
+    """Whether a call's arguments are a JSON object; none at all stand for an empty one."""
+    try:
+        return not arguments.strip() or isinstance(parse_json(arguments, "the arguments", surrogates=True), dict)
+    except SafelightError:
+        return False
 
 
 def _sound(text: str) -> str:

@@ -28,6 +28,7 @@ class RemoteModel:
     kind: ServerKind
     context: int = 0  # tokens; 0 where the server does not say
     sees: bool | None = None  # pictures; None where the server does not say
+    denoises: bool | None = None  # a diffusion model; None where nobody knows
 
     @property
     def id(self) -> str:

@@ -7,7 +7,6 @@ import functools
 from collections.abc import Generator, Iterable, Sequence
 
 from engine.catalog import Traits
-from engine.config import GenerationConfig
 from engine.errors import SafelightError, Sentence
 from engine.events import Event, Influence
 from engine.service.capabilities import Capabilities
@@ -15,6 +14,7 @@ from engine.service.remote import chat, counting, systemone
 from engine.service.remote.calls import Calls, Check
 from engine.service.remote.discovery import RemoteModel
 from engine.service.remote.problems import RefusedError, RemoteError
+from engine.service.remote.systemone import DecisionOffer
 from engine.service.replies import AdapterChanged, LoadedModel
 from engine.service.requests import AdapterRequest, InfluenceRequest, RunRequest
 from engine.tasks.decisions.questions import Decision
@@ -23,20 +23,23 @@ from engine.text.message import Message, image_digests, message_of
 from engine.text.reply import Reply
 from engine.trace.header import ModelIdentity, TraceHeader
 
-CAPABILITIES = Capabilities(structured=True, parallel_runs=4)
+PARALLEL_RUNS = 4
+LONGEST_ANSWER = 2048  # tokens by default; at most half of the context
 DEVICE = "remote"
+NO_OFFER = DecisionOffer()
 TRAITS = Traits(introduction="Another machine runs this model, and sends its answers as text.")
 
 
 class ForeignModel:
     """A ``Dialect`` that gives text, and probabilities where the server ``decides``, too.
 
-    ``model`` is as the server lists it.
+    ``model`` is as the server lists it; ``offer`` says how its server decides.
     """
 
-    def __init__(self, calls: Calls, model: RemoteModel, title: str, *, decides: bool = False) -> None:
-        self._calls, self._model = calls, model
-        self.loaded = _describe(model, title, functools.partial(counting.count, calls, model.kind), decides=decides)
+    def __init__(self, calls: Calls, model: RemoteModel, title: str, offer: DecisionOffer = NO_OFFER) -> None:
+        self._calls, self._model, self._offer = calls, model, offer
+        count = functools.partial(counting.count, calls, model.kind)
+        self.loaded = _describe(model, title, count, decides=offer.decides)
 
     def read(self, request: RunRequest, check: Check) -> Generator[TraceHeader | Event, None, None]:
         if request.decision is not None:
@@ -44,9 +47,12 @@ class ForeignModel:
             return
         if request.kind not in ("chat", "puzzle"):
             raise RemoteError(Sentence("The server at {where} can only chat.", where=self._calls.address.origin))
+        if request.output_format is not None and not self.loaded.capabilities.structured:
+            where = self._calls.address.origin
+            raise RemoteError(Sentence("The server at {where} holds no answer of this model to a format.", where=where))
         messages = self._fitting(request, check)
         yield self._header(request, messages)
-        body = chat.body_of(request, messages, self._model.id, self._model.kind)
+        body = chat.body_of(request, messages, self._model)
         url = self._calls.address.base + "/chat/completions"
         reader = chat.ChatReader(self._calls.address)
         try:
@@ -65,8 +71,11 @@ class ForeignModel:
             raise RemoteError(
                 Sentence("The server at {where} has no /v1/systemone for this model.", where=self._calls.address.origin)
             )
+        if decision.is_joint and not self._offer.joint:  # it would read them one by one all the same
+            decision = dataclasses.replace(decision, is_joint=False)
         system = ({"role": "system", "content": decision.instructions},) if decision.instructions else ()
-        yield self._header(request, (*system, message_of(_asked(decision), request.pictures)))
+        asked = dataclasses.replace(request, decision=decision)
+        yield self._header(asked, (*system, message_of(_asked(decision), request.pictures)))
         yield from systemone.decide(self._calls, decision, request.pictures, check)
 
     def _fitting(self, request: RunRequest, check: Check) -> tuple[Message, ...]:
@@ -88,7 +97,7 @@ class ForeignModel:
             model=ModelIdentity(model.id, self.loaded.title, str(model.address), device=DEVICE),
             prompt=str(told[-1]["content"]) if told else request.text,
             config=request.config.replace(canvas_length=None),  # of its canvases nothing is told
-            seed=request.seed,
+            seed=request.seed if "seed" in chat.settings_of(model) and request.decision is None else None,
             messages=told,
             think=request.think,
             decision=request.decision,
@@ -118,11 +127,19 @@ def _asked(decision: Decision) -> str:
 
 
 def _describe(model: RemoteModel, title: str, count: functools.partial[int], *, decides: bool) -> LoadedModel:
+    longest = min(LONGEST_ANSWER, max(1, model.context // 2) if model.context else LONGEST_ANSWER)
+    able = Capabilities(
+        structured=model.denoises is not True,  # vLLM refuses formats of diffusion models
+        decisions=decides,
+        images=model.sees is not False,
+        parallel_runs=PARALLEL_RUNS,
+    )
+    settings = chat.settings_of(model)
     return LoadedModel(
         path_or_id=str(model.address),
         title=title,
         name=model.id,
-        defaults=GenerationConfig(eos_token_ids=()),
+        defaults=chat.NEUTRAL.replace(max_new_tokens=longest),
         canvas_length=1,
         parameter_count=0,
         device=DEVICE,
@@ -139,8 +156,10 @@ def _describe(model: RemoteModel, title: str, count: functools.partial[int], *, 
         context=model.context,
         kernels="vLLM" if model.kind == "vllm" else "",
         device_reason=Sentence("on the server {where}", where=model.address.origin),
-        capabilities=dataclasses.replace(CAPABILITIES, decisions=decides, images=model.sees is not False),
+        capabilities=able,
         traits=TRAITS,
+        decoders=("autoregressive",) if "sampling_temperature" in settings else (),
+        settings=settings,
     )
 
 

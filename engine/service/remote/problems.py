@@ -47,6 +47,25 @@ def in_the_midst(error: Exception, address: RemoteAddress) -> RemoteError:
     )
 
 
+def ended(said: str, address: RemoteAddress) -> RemoteError:
+    """The sentence for an error that a server sends in the middle of an answer."""
+    if _is_crash(said):
+        return crashed(address)
+    return RemoteError(
+        Sentence("The server at {where} ended the answer: {said}", where=address.origin, said=said or "?")
+    )
+
+
+def crashed(address: RemoteAddress) -> RemoteError:
+    """A server whose engine ended: what it says then is for whoever reads its log."""
+    return RemoteError(
+        Sentence(
+            "The model on the server at {where} stopped running; its log has the reason. Start the server again.",
+            where=address.origin,
+        )
+    )
+
+
 def strange(address: RemoteAddress) -> RemoteError:
     """An answer that is none."""
     return RemoteError(
@@ -111,6 +130,8 @@ def of_status(status: int, body: bytes, address: RemoteAddress) -> RemoteError:
         return RemoteError(
             Sentence("The prompt is larger than {where} takes. Shorten it, or show smaller pictures.", where=where)
         )
+    if status >= 500 and _is_crash(said):
+        return crashed(address)
     if status == 429:
         return RemoteError(Sentence("The server at {where} is busy. Try again in a moment.", where=where))
     if status == 503:
@@ -142,6 +163,11 @@ def said_by(error: Any) -> str:
     line = " ".join(error.encode("utf-8", "replace").decode().split())
     line = "".join(sign if sign.isprintable() else " " for sign in line)
     return line if len(line) <= MOST_SAID else line[:MOST_SAID] + "…"
+
+
+def _is_crash(said: str) -> bool:
+    """Whether a server says that its engine ended, as vLLM words it."""
+    return "EngineCore" in said or "EngineDeadError" in said or "stack trace" in said.lower()
 
 
 def _is_slow(error: Exception) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -24,6 +25,7 @@ class RemoteRun:
     def __init__(self, request: RunRequest, model: Dialect, recorder: Recorder, news: threading.Condition) -> None:
         self._request, self._model, self._recorder = request, model, recorder
         self._record: RunRecord | None = None
+        self._begun: float | None = None  # when the first of the text came
         self._stream: BackgroundStream[TraceHeader | Event] = BackgroundStream(
             lambda check: model.read(request, check), news
         )
@@ -35,7 +37,7 @@ class RemoteRun:
             if request.cancel.is_set():
                 stream.close()
                 if self._record is not None:
-                    yield from self._reply(_cancelled(self._record.trace))
+                    yield from self._reply(self._cancelled(self._record.trace))
                 return
             items = stream.take()
             for item in _joined(items):
@@ -54,9 +56,20 @@ class RemoteRun:
             yield from self._recorder.take_warnings()
             yield RunStarted(self._request.run_id, self._record.trace)
         elif self._record is not None:
+            if self._begun is None and isinstance(item, TextArrived):
+                self._begun = time.monotonic()
             self._record.append(item)
             yield from self._recorder.take_warnings()
             yield RunAdvanced(self._request.run_id, item)
+
+    def _cancelled(self, trace: Recording) -> GenerationFinished:
+        """The end of a run that was stopped here: what it had committed stands."""
+        committed = trace.committed
+        rows = [event.tokens[: event.text_length] for event in committed]
+        tokens = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int32)
+        steps = trace.steps
+        spent = time.monotonic() - self._begun if self._begun is not None else sum(step.seconds for step in steps)
+        return GenerationFinished("cancelled", tokens, len(committed), len(steps), spent)
 
     def end(self, failure: str) -> None:
         """Close the stream and the record."""
@@ -75,12 +88,3 @@ def _joined(items: Sequence[TraceHeader | Event]) -> Sequence[TraceHeader | Even
         else:
             joined.append(item)
     return joined
-
-
-def _cancelled(trace: Recording) -> GenerationFinished:
-    """The end of a run that was stopped here: what it had committed stands."""
-    committed = trace.committed
-    rows = [event.tokens[: event.text_length] for event in committed]
-    tokens = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int32)
-    steps = trace.steps
-    return GenerationFinished("cancelled", tokens, len(committed), len(steps), sum(step.seconds for step in steps))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,16 +26,26 @@ from engine.tasks.decisions.questions import Decision, Option, Question, Score, 
 LEAST = -1000.0  # nats
 LONGEST_NAME = 64  # characters of a question's name that are sent
 OFFERS = (400, 422)  # what a server that has the route says to a request without questions
+JOINT = b"body.joint"  # how vLLM names the field in such a complaint
 SLACK = 0.02  # by which probabilities may miss 1: they are rounded
 
 
-def is_offered(calls: Calls, check: Check = no_check) -> bool:
-    """Whether a server decides with the model of its address; asks the network."""
-    body = {"model": calls.address.model, "state": "", "questions": {}}
+@dataclass(frozen=True)
+class DecisionOffer:
+    """Whether a server decides with a model, and whether it reads questions jointly where it is asked to."""
+
+    decides: bool = False
+    joint: bool = False
+
+
+def offer_of(calls: Calls, check: Check = no_check) -> DecisionOffer:
+    """Ask a server for its offer. vLLM 0.32 ignores ``joint``; a server that knows it complains of a wrong value."""
+    body = {"model": calls.address.model, "state": "", "questions": {}, "joint": "?"}
     try:
-        return calls.status_of(_url(calls), body, check) in OFFERS
+        status, said = calls.refusal(_url(calls), body, check)
     except RemoteError:
-        return False
+        return DecisionOffer()
+    return DecisionOffer(status in OFFERS, status in OFFERS and JOINT in said)
 
 
 def decide(calls: Calls, decision: Decision, pictures: Sequence[Picture], check: Check) -> Iterator[Event]:

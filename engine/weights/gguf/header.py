@@ -27,6 +27,7 @@ HEADER_BYTES = 2**26  # Gemma's takes 21 MB: a vocabulary of 2^18 tokens and twi
 MOST_KEYS = 2**12  # DiffusionGemma's has 44
 MOST_TENSORS = 2**14  # DiffusionGemma's has 692
 MOST_ITEMS = 2**21  # in all lists; Gemma's has 1.3 million
+TEXT_BYTES = 2**20  # of a name or a value; a text takes up to four times its bytes, and a template is the longest
 MOST_DIMENSIONS = 4
 MOST_ALIGNMENT = 2**20
 VERSIONS = (2, 3)
@@ -148,6 +149,8 @@ class _Cursor:
 
     def text(self) -> str:
         length = self.count()
+        if TEXT_BYTES < length <= self.size - self.at:
+            raise _HeaderError(f"has a text of {length:,} bytes; at most {TEXT_BYTES:,} are read")
         start = self.skip(length)
         return self.data[start : self.at].decode("utf-8", "replace")
 

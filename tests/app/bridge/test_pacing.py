@@ -144,6 +144,22 @@ def test_stop_delivers_what_was_computed() -> None:
     assert paced.pacing.is_holding
 
 
+def test_it_is_known_that_a_run_is_computed_and_only_shown() -> None:
+    paced = Paced()
+    told: list[bool] = []
+    paced.pacing.computed.connect(lambda: told.append(paced.pacing.is_computed))
+    for ends in (lambda: paced.pacing.skip(REQUEST), lambda: paced.turn(60.0)):
+        paced.pacing.expect(REQUEST)
+        *developing, end = replies(run(1))
+        paced.put(*developing)
+        assert told == []  # it may still be stopped
+        paced.put(end)
+        assert told == [True]
+        ends()
+        assert told == [True, False]
+        told.clear()
+
+
 def test_full_speed_lets_go_of_what_is_held() -> None:
     paced = Paced(0.25)
     paced.pacing.expect(REQUEST)

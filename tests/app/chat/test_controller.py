@@ -18,6 +18,7 @@ from app.context import AppContext
 from app.design.notice import DetailsDialog
 from app.session.session import Session
 from app.settings.decoders import DecodingChoice
+from app.state.run.pace import FULL_SPEED
 from engine import SKILLS, SUDOKU, WEDLM
 from engine.tasks import skills, sudoku
 
@@ -123,6 +124,31 @@ def test_an_introduction_says_how_the_decoder_writes(
         assert introduction.text().endswith("Answers are written from left to right, one token after the other.")
 
 
+def test_stop_is_skip_while_a_computed_answer_is_shown(qtbot: QtBot, open_chat: Open, fake: Any) -> None:
+    chat = open_chat()
+    pacing = chat.context.backend.pacing
+    fake.hold = True
+    pacing.set_speed(0.001)
+    ask(qtbot, chat, "hello")
+    view = chat.page.turns[0].answer
+    qtbot.waitUntil(view.stop.isVisible)
+    assert view.stop.text() == "■ Stop"
+    fake.gate.release(10)
+    qtbot.waitUntil(lambda: pacing.is_computed)
+    assert (view.stop.text(), view.stop.accessibleName()) == ("Skip", "Skip to the end")
+    assert chat.page.composer.hint.text() == "An answer is still being shown; Esc skips to its end"
+    view.stop.click()
+    idle(qtbot, chat)
+    answer = chat.session.chat.turns[0].answer
+    assert (answer.status, view.text.text()) == ("done", answer.text)
+    ask(qtbot, chat, "once more")
+    qtbot.waitUntil(chat.page.turns[1].answer.stop.isVisible)
+    assert chat.page.turns[1].answer.stop.text() == "■ Stop"
+    fake.gate.release(10)
+    pacing.set_speed(FULL_SPEED)
+    idle(qtbot, chat)
+
+
 def test_an_earlier_answer_can_be_repeated_and_begins_a_branch(qtbot: QtBot, open_chat: Open, fake: Any) -> None:
     chat = open_chat()
     for text in ("one", "two"):
@@ -161,13 +187,32 @@ def test_shift_enter_starts_a_new_line(qtbot: QtBot, open_chat: Open) -> None:
 
 def test_a_prompt_that_does_not_fit_stays_in_the_composer(qtbot: QtBot, open_chat: Open) -> None:
     chat = open_chat()
+    composer = chat.page.composer
+    for _ in range(2):  # the second time it is as the first
+        ask(qtbot, chat, "x" * 401)
+        qtbot.waitUntil(lambda: composer.hint.text().endswith("Shorten the prompt"))
+        assert not chat.page.notice.isVisible()  # it is said once
+        assert composer.text == "x" * 401
+        assert chat.session.chat.turns == []
+        assert chat.page.welcome.isVisible()
+        assert chat.session.library.summaries() == []
+        assert chat.session.conversation is None
+    ask(qtbot, chat, "shorter")
+    idle(qtbot, chat)
+    assert [summary.title for summary in chat.session.library.summaries()] == ["shorter"]
+    ask(qtbot, chat, "y" * 401)
+    qtbot.waitUntil(lambda: composer.hint.text().endswith("Shorten the prompt"))
+    assert [summary.title for summary in chat.session.library.summaries()] == ["shorter"]
+    assert [turn.prompt for turn in chat.session.chat.turns] == ["shorter"]
+
+
+def test_a_refused_prompt_takes_no_other_draft_away(qtbot: QtBot, open_chat: Open) -> None:
+    chat = open_chat()
     ask(qtbot, chat, "x" * 401)
+    chat.page.composer.edit.setPlainText("the next one")
     qtbot.waitUntil(chat.page.notice.isVisible)
     assert chat.page.notice.message.text().endswith("Shorten the prompt")
-    assert not chat.page.notice.details.isVisible()
-    assert chat.page.composer.text == "x" * 401
-    assert chat.session.chat.turns == []
-    assert chat.page.welcome.isVisible()
+    assert chat.page.composer.text == "the next one"
 
 
 def test_a_failed_run_is_told_with_details_and_the_app_goes_on(qtbot: QtBot, open_chat: Open, fake: Any) -> None:

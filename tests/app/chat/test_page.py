@@ -323,8 +323,32 @@ def test_a_prompt_is_edited_in_place(qtbot: QtBot, page: ChatPage) -> None:
     qtbot.keyClicks(editor.field, "y")
     qtbot.keyClick(editor.field, Qt.Key.Key_Return)
     assert asked == [(chat.turns[0], "Prompt 0x\ny")]
-    assert prompt.editor is None
-    assert prompt.prose.isVisible()
+    assert prompt.editor is editor  # nobody answered: what was written stays
+    edited = chat.edit(chat.turns[0], "Prompt 0x\ny", ended())
+    page.show_chat(chat, None)
+    assert [view.turn for view in page.turns] == [edited]
+    assert page.turns[0].prompt.editor is None
+
+
+def test_an_edited_prompt_stays_until_it_can_be_sent(qtbot: QtBot, page: ChatPage) -> None:
+    page.show_chat(talk(2), None)
+    asked: list[str] = []
+    page.edit_asked.connect(lambda _turn, text: asked.append(text))
+    prompt = page.turns[0].prompt
+    prompt.edit.click()
+    editor = prompt.editor
+    assert editor is not None
+    page.set_can_repeat(False)  # as while a model loads
+    qtbot.keyClicks(editor.field, "x")
+    qtbot.keyClick(editor.field, Qt.Key.Key_Return)
+    assert asked == []
+    assert prompt.editor is editor
+    assert not editor.send.isEnabled()
+    assert "stays here" in editor.hint.text()
+    page.set_can_repeat(True)
+    assert "another version" in editor.hint.text()
+    qtbot.keyClick(editor.field, Qt.Key.Key_Return)
+    assert asked == ["Prompt 0x"]
 
 
 def test_what_is_too_long_for_the_editor_is_refused_in_words(page: ChatPage) -> None:

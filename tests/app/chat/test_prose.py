@@ -225,6 +225,21 @@ def test_the_work_of_typesetting_does_not_double_with_each_level(
     assert typeset(opener * depth + "x" + closer * depth, True) is not None
 
 
+@pytest.mark.parametrize("kind", ["pmatrix", "bmatrix", "Bmatrix", "vmatrix", "Vmatrix", "cases", "matrix"])
+def test_a_matrix_may_have_an_index(kind: str) -> None:
+    matrix = rf"\begin{{{kind}}} a & b \\ c & d \end{{{kind}}}"
+    plain = typeset(matrix, True)
+    assert plain is not None
+    for source in (f"{matrix}^{{-1}}", f"{matrix}_2", f"{matrix}^T_i", rf"\begin{{{kind}}}{matrix}^2\end{{{kind}}}^2"):
+        picture = typeset(source, True)
+        assert picture is not None, source
+        assert picture.width > plain.width
+
+
+def test_a_line_break_before_a_word_begins_no_matrix() -> None:
+    assert typeset(r"a \\begin{pmatrix} b", True) == typeset(r"a \\ begin{pmatrix} b", True)
+
+
 def test_a_formula_nested_deeper_than_anybody_writes_is_not_tried() -> None:
     assert may_be_drawn(r"\{" * 100 + "{" * MOST_NESTED + "x" + "}" * MOST_NESTED)
     assert may_be_drawn("{x}" * 200)

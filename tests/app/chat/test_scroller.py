@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator
 from itertools import pairwise
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, Qt
 from PySide6.QtWidgets import QApplication, QPushButton, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -249,6 +249,51 @@ def test_parts_that_stay_keep_their_widgets_and_places(qtbot: QtBot, scroller: S
     scroller.set_items([*range(20), *range(100, 120)], follow=False)
     assert tops(scroller) == before
     assert all(scroller.view(name) is views[name] for name in before)
+
+
+def test_parts_that_go_take_nothing_along(qtbot: QtBot, scroller: Scroller) -> None:
+    scroller.set_items(range(60), follow=False)
+    scroller.activateWindow()
+    for kept in (1, 3, 30):
+        bar = scroller.verticalScrollBar()
+        bar.setValue(0)
+        part = scroller.realise(kept)
+        assert isinstance(part, Part)
+        part.button.setFocus()
+        idle(qtbot, scroller)
+        scroller.set_items([*range(kept), 100 + kept], follow=True)  # as when a prompt is edited that has the keyboard
+        assert set(scroller.views) <= set(scroller.items)
+        assert 100 + kept in tops(scroller)
+        assert scroller.hasFocus()  # and no part somewhere, to which Qt would scroll
+        assert bar.value() == bar.maximum()
+        scroller.set_items(range(60), follow=False)
+
+
+def test_what_qt_reports_while_parts_change_is_answered_afterwards(qtbot: QtBot) -> None:
+    """A part that is made moves the bar, changes the page's size, and asks for another height."""
+
+    def make(name: Hashable) -> Part:
+        part = Part(int(str(name)), 200)
+        found = made.verticalScrollBar()
+        found.setValue(found.value() + 777 if found.value() < 2000 else 0)
+        QApplication.sendEvent(made.widget(), QEvent(QEvent.Type.LayoutRequest))
+        made.resize(500, 300 + int(str(name)))
+        return part
+
+    made = Scroller(make, lambda _name, _width: GUESS, nothing, lambda _view: [], lambda: 400)
+    made.reduced_motion = True
+    qtbot.addWidget(made)
+    made.resize(500, 400)
+    made.show()
+    made.set_items(range(40), follow=False)
+    made.verticalScrollBar().setValue(1234)
+    made.set_items([*range(20, 23), 50], follow=True)
+    qtbot.waitUntil(lambda: not made._late.isActive())
+    idle(qtbot, made)
+    bar = made.verticalScrollBar()
+    assert bar.value() == bar.maximum() == 4 * 200 - made.viewport().height()
+    assert 50 in tops(made)
+    assert tops(made)[50] == made.viewport().height() - 200
 
 
 def test_another_width_measures_again(qtbot: QtBot, scroller: Scroller) -> None:

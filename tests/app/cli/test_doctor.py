@@ -53,7 +53,10 @@ def test_json_is_one_object_and_progress_goes_elsewhere(stood_in: Callable[[bool
     ]
     assert found["sections"][0]["facts"][0] == {"name": "memory", "value": 25.3, "unit": "GB"}
     assert found["sections"][2]["rows"][0]["decoding"] == 2.14
-    assert err == "safelight: this machine …\n"
+    assert err.splitlines() == [
+        "safelight: checking this machine: half a minute on an idle machine, up to three minutes on a busy one",
+        "safelight: this machine …",
+    ]
 
 
 def test_a_failed_check_is_named_and_exits_with_1(stood_in: Callable[[bool], None], capsys: Capture) -> None:

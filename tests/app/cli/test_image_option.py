@@ -12,7 +12,7 @@ from engine import SKILLS
 from engine.service import LocalBackend
 from tests.engine.seeing import picture, seeing
 from tests.engine.server.served import KEY, serving
-from tests.engine.service.remote.servers import models, streamed, words
+from tests.engine.service.remote.servers import bodies, models, streamed, words
 from tests.engine.service.remote.servers import serving as fake_server
 
 FAST = ["--max-steps", "2", "--max-new-tokens", "1"]
@@ -63,9 +63,17 @@ def test_a_model_on_another_machine_sees_them_too(
         assert "steps" in err
         assert "has no model other" in run(capsys, "--model", f"{served.server.url}/v1#other")[2]
     with fake_server(v1_models=models("m"), v1_chat_completions=streamed(*words(["red"]))) as server:
-        code, out, err = run(capsys, "--model", f"{server.endpoint}/v1#m", "--image", str(file))
-        assert (code, out, err) == (0, "red\n", "")
-        assert "no canvas to watch" in run(capsys, "--model", f"{server.endpoint}/v1#m", "--watch")[2]
+        address = f"{server.endpoint}/v1#m"
+        plain = ["generate", "what?", "--model", address, "--temperature", "0", "--seed", "3"]
+        code = main([*plain, "--image", str(file)])
+        assert (code, capsys.readouterr()) == (0, ("red\n", ""))
+        [sent] = bodies(server)
+        assert (sent["temperature"], sent["seed"]) == (0.0, 3)
+        assert main([*plain, "--watch"]) == 2
+        assert "no canvas to watch" in capsys.readouterr().err
+        code, out, err = run(capsys, "--model", address, "--decoder", "block_diffusion")
+        assert (code, out) == (2, "")
+        assert "does not follow --decoder, --max-steps with this model; leave them out" in err
     code, out, err = run(capsys, "--model", f"{server.endpoint}/v1#m")
     assert (code, out, err.count("\n")) == (2, "", 1)
 

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import engine
 from app.cli import window
 from app.cli.main import main
 from engine.tasks import drawings, skills, sudoku
+from engine.text.matching import Matcher, MatchingEndedError
 
 ROOT = Path(__file__).resolve().parents[3]
 PUZZLE = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
@@ -215,6 +217,19 @@ def test_a_format_that_cannot_be_held_to_is_one_line(capsys: Capture, options: l
     assert message in err
 
 
+def test_an_answer_that_can_no_longer_be_held_to_its_format_says_so(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ends(*_: object) -> int:
+        raise MatchingEndedError("it is too complex; make it simpler")
+
+    monkeypatch.setattr(Matcher, "take", ends)
+    why = "the answer can no longer be held to its format: it is too complex; make it simpler"
+    code, out, err = run(capsys, "generate", "hello", "--regex", "[a-z]{9}", "--json")
+    assert (code, json.loads(out)["reason"], json.loads(out)["why"]) == (0, "length", why)
+    assert err == f"safelight: {why}\n"
+
+
 @pytest.mark.parametrize("command", [ASK, ["sudoku", PUZZLE, *FAST]], ids=["generate", "sudoku"])
 @pytest.mark.parametrize("json_too", [[], ["--json"]], ids=["text", "json"])
 def test_watch_into_a_pipe_has_no_escape_codes(capsys: Capture, command: list[str], json_too: list[str]) -> None:
@@ -339,7 +354,10 @@ def test_skills_json(capsys: Capture) -> None:
     chosen = ["--only", "add", "--only", "spell"]
     code, out, err = run(capsys, "skills", "--count", "2", *chosen, "--json", *FAST)
     record = json.loads(out)
-    assert (code, err) == (0, "")
+    assert (code, err.splitlines()) == (
+        0,
+        ["safelight: Add two numbers (1 of 2) …", "safelight: Spell a word (2 of 2) …"],
+    )
     assert list(record["skills"]) == ["add", "spell"]
     for score in record["skills"].values():
         assert set(score) == {"count", "exact", "steps_per_canvas"}
@@ -385,7 +403,8 @@ def test_skills_table(capsys: Capture) -> None:
 def test_held_out_decisions_are_scored_by_what_they_are_about_and_by_how_they_are_asked(capsys: Capture) -> None:
     code, out, err = run(capsys, "skills", "--decisions", "--count", "10", "--seed", "1", "--json")
     record = json.loads(out)
-    assert (code, err) == (0, "")
+    stages = ["Deciding, single", "Deciding, joint", "Deciding others, for the temperature"]
+    assert (code, err.splitlines()) == (0, [f"safelight: {stage} …" for stage in stages])
     for way in ("single", "joint"):
         scored = record[way]
         assert 10 <= scored["count"] <= 13  # a joint one may have several that are held out
@@ -407,7 +426,7 @@ def test_held_out_decisions_are_scored_by_what_they_are_about_and_by_how_they_ar
 def test_held_out_decisions_about_drawings_are_scored_by_kind(capsys: Capture) -> None:
     code, out, err = run(capsys, "skills", "--drawings", "--decisions", "--count", "12", "--json")
     record = json.loads(out)
-    assert (code, err, record["model"]) == (0, "", "safelight-sight")
+    assert (code, err.count("\n"), record["model"]) == (0, 3, "safelight-sight")
     groups = record["single"]["groups"]
     assert {name: groups[name]["count"] for name in drawings.DECIDED_KINDS} == dict.fromkeys(drawings.DECIDED_KINDS, 2)
     assert (record["single"]["count"], record["joint"]["count"]) == (12, 12)
@@ -430,7 +449,7 @@ def test_drawings_are_scored_in_other_proportions_and_budgets(capsys: Capture) -
     code, out, err = run(
         capsys, "skills", "--drawings", "--proportions", "--image-tokens", "140", "--count", "1", "--json"
     )
-    assert (code, err) == (0, "")
+    assert (code, err.count("\n")) == (0, len(drawings.KINDS))
     assert json.loads(out)["count"] == len(drawings.KINDS)
     code, out, err = run(capsys, "skills", "--proportions")
     assert (code, out, err.count("\n")) == (2, "", 1)
@@ -571,7 +590,7 @@ def test_the_unexpected_is_one_line_and_exit_1(capsys: Capture, monkeypatch: Pat
     monkeypatch.delenv("SAFELIGHT_DEBUG", raising=False)
     code, out, err = run(capsys, *ASK)
     assert (code, out) == (1, "")
-    assert "something went wrong: RuntimeError: the moon is full (run with SAFELIGHT_DEBUG=1" in one_line(err)
+    assert "something went wrong: the moon is full (run with SAFELIGHT_DEBUG=1" in one_line(err)
     monkeypatch.setattr(engine, "load_model", lambda *_, **__: "x".startswith(["\x1b[2J" * 5_000]))
     assert len(one_line(run(capsys, *ASK)[2])) < 800
     monkeypatch.setattr(engine, "load_model", load)
@@ -724,5 +743,30 @@ def test_missing_system_libraries_are_named(capsys: Capture, monkeypatch: Patch)
     code, out, err = run(capsys)
     assert (code, out) == (2, "")
     assert "libEGL.so.1" in one_line(err)
-    for package in ("libegl1", "libgl1", "libxkbcommon0", "libdbus-1-3", "libfontconfig1", "libxcb-cursor0"):
-        assert package in err
+    assert window.PACKAGES in err
+
+
+@pytest.mark.skipif(shutil.which("cc") is None or shutil.which("ldd") is None, reason="a library is built")
+def test_the_loader_is_asked_for_all_that_is_missing(tmp_path: Path, monkeypatch: Patch) -> None:
+    (tmp_path / "empty.c").touch()
+    links = []
+    for name in ("libxcb-icccm", "libxcb-keysyms"):
+        command = ["cc", "-shared", "-o", f"{tmp_path}/{name}.so", f"-Wl,-soname,{name}.so.99", f"{tmp_path}/empty.c"]
+        subprocess.run(command, check=True)
+        links.append(f"{tmp_path}/{name}.so")
+    plugin = tmp_path / "libqxcb.so"
+    subprocess.run(["cc", "-shared", "-Wl,--no-as-needed", "-o", plugin, tmp_path / "empty.c", *links], check=True)
+    monkeypatch.setattr(window, "_qt", lambda _: [plugin])
+    with pytest.raises(engine.SafelightError) as error:
+        window.require_libraries()
+    assert "missing (libxcb-icccm.so.99, libxcb-keysyms.so.99)" in str(error.value)
+    assert str(error.value).endswith(f"sudo apt-get install {window.PACKAGES}")
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(engine.SafelightError, match=r"missing \(libxcb-icccm\.so\.99: cannot open"):
+        window.require_libraries()
+
+
+def test_the_packages_are_those_of_the_readme() -> None:
+    listed = re.search(r"bare Debian or Ubuntu.*?```\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    assert listed is not None
+    assert set(re.findall(r"\blib\S+", listed[1])) == set(window.PACKAGES.split())

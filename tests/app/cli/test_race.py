@@ -98,6 +98,7 @@ def test_ctrl_c_leaves_the_table_of_what_was_run(capsys: Capture, monkeypatch: p
         (("hi", "--lane", "a,t-max=0", "--lane", "c"), "--t-min must be above 0"),
         (("hi", "--lane", "a,rescue=1", "--lane", "c"), "rescue must be true or false"),
         (("hi", "--lane", "http://x/v1", "--lane", "c"), "is run by another machine"),
+        (("hi", "--model", "http://x/v1#m"), "'http://x/v1#m' is run by another machine"),
         (("hi", "--adapter", "sudoku-lora", *LANES), "give it there, as adapter=NAME"),
         (("hi", "--lane", "nowhere", "--lane", ":x"), "nowhere cannot be loaded: there is no model at nowhere"),
         (("hi", "--lane", "", "--lane", ":x"), "Safelight Skills · x: unknown decoder 'x'"),

@@ -256,3 +256,10 @@ def test_a_pipe_on_windows_loses_nothing(monkeypatch: pytest.MonkeyPatch, asked:
     print("日 → ü", end="")
     assert written(streams)[0] == kept
     assert not terminal.can_style(Screen())
+
+
+def test_long_work_names_each_stage_once_where_no_bar_can_be_drawn(capsys: pytest.CaptureFixture[str]) -> None:
+    with terminal.progress("Skills") as show:
+        for share, stage in ((0.0, "Sort (1 of 2)"), (0.25, "Sort (1 of 2)"), (0.5, "Add (2 of 2)"), (0.75, "")):
+            show(share, stage)
+    assert capsys.readouterr() == ("", "safelight: Sort (1 of 2) …\nsafelight: Add (2 of 2) …\n")

@@ -1,47 +1,94 @@
-"""Tool tips of texts from outside show them as they are."""
+"""Tool tips show texts from outside as they are, over whatever widget of a window they come up."""
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QTextDocument
+from PySide6.QtCore import QEvent, QPoint, Qt
+from PySide6.QtGui import QHelpEvent
+from PySide6.QtWidgets import QApplication, QDialog, QLabel, QListWidget, QToolTip, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.decisions.table.model import RowsModel
-from app.design.controls import Elided, plain_tip
+from app.design.controls import TIP_SIGNS, Elided, folded
+from app.design.stylesheet import chrome
+from app.design.tokens import DARKROOM
 from app.pictures.source import PictureSource
 from app.pictures.thumb import PictureThumb
 from app.state.chat.attachment import AttachedPicture
 from engine.tasks.decisions.table import table_from
 
-MARKUP = "<img src='file://elsewhere/share/x.png'> &amp; <b>"
+MARKUP = "<img src='file://elsewhere/share/x.png'> &amp; <b>\nand more"
+APP = Path(__file__).resolve().parents[3] / "app"
 
 
-def read(tip: str) -> str:
-    """What a tool tip shows."""
-    document = QTextDocument()
-    document.setHtml(tip)
-    return document.toPlainText()
+@pytest.fixture
+def window(qtbot: QtBot) -> QWidget:
+    made = QWidget()
+    qtbot.addWidget(made)
+    made.setStyleSheet(chrome(DARKROOM))
+    made.show()
+    return made
 
 
-@pytest.mark.parametrize("text", [MARKUP, f"{MARKUP}\nand more", "<i>a</i>"])
-def test_markup_is_shown(text: str) -> None:
-    assert read(plain_tip(text)) == text
+def tip_over(widget: QWidget, at: QPoint) -> QLabel:
+    """The label that comes up where the pointer rests."""
+    QToolTip.hideText()
+    QApplication.sendEvent(widget, QHelpEvent(QEvent.Type.ToolTip, at, widget.mapToGlobal(at)))
+    (found,) = [
+        made
+        for made in QApplication.allWidgets()
+        if isinstance(made, QLabel) and made.metaObject().className() == "QTipLabel" and made.isVisible()
+    ]
+    return found
 
 
-def test_what_is_no_markup_stays_as_it_is() -> None:
-    assert plain_tip("a < b && c\nd") == "a < b && c\nd"
+def test_a_tip_is_never_read_as_markup(window: QWidget) -> None:
+    dialog, listed = QDialog(window), QListWidget(window)
+    dialog.show()
+    listed.addItem("a")
+    listed.item(0).setToolTip(MARKUP)
+    listed.show()
+    over = [(listed.viewport(), listed.visualItemRect(listed.item(0)).center())]
+    for parent in (window, dialog):
+        made = QWidget(parent)
+        made.setToolTip(MARKUP)
+        made.show()
+        over.append((made, QPoint(1, 1)))
+    for widget, at in over:
+        tip = tip_over(widget, at)
+        assert (tip.text(), tip.textFormat()) == (MARKUP, Qt.TextFormat.PlainText)
+    QToolTip.hideText()
 
 
-def test_names_and_cells_of_a_stranger_open_nothing(qtbot: QtBot) -> None:
+def test_names_and_cells_of_a_stranger_stay_as_they_are(qtbot: QtBot) -> None:
     thumb = PictureThumb(AttachedPicture(MARKUP, "0" * 64, 3, 2), PictureSource(lambda *_: None), 48)
     title = Elided("title")
     for made in (thumb, title):
         qtbot.addWidget(made)
     title.set_whole(MARKUP)
     qtbot.waitUntil(lambda: not thumb.is_loading)
-    assert MARKUP in read(thumb.toolTip())
-    assert read(title.toolTip()) == MARKUP
+    assert MARKUP.partition("\n")[0] in thumb.toolTip()
+    assert title.toolTip() == MARKUP
     rows = RowsModel()
-    rows.show_table(table_from(f"state,more\n{MARKUP},x\n".encode(), "a.csv"), None)
-    assert read(rows.data(rows.index(0, 0), Qt.ItemDataRole.ToolTipRole)) == MARKUP
+    rows.show_table(table_from(b"state,more\n<b>a</b>,x\n", "a.csv"), None)
+    assert rows.data(rows.index(0, 0), Qt.ItemDataRole.ToolTipRole) == "<b>a</b>"
+
+
+def test_a_long_line_is_folded() -> None:
+    words = "as it was " * 20
+    assert folded("a", words) == "a\n" + folded(words)
+    assert max(map(len, folded(words, "x" * 200).splitlines())) <= TIP_SIGNS
+    assert folded("<b>a  &amp;") == "<b>a  &amp;"
+
+
+def test_no_label_is_made_that_could_read_markup() -> None:
+    """Labels come from ``app.design.controls``, and questions from ``app.models.question``, where they are plain."""
+    makers = {"controls.py": {"QLabel"}, "question.py": {"QMessageBox"}, "guide.py": {"QTextBrowser"}}
+    unsafe = {"QLabel", "QMessageBox", "QTextBrowser", "QErrorMessage", "QInputDialog", "QProgressDialog"}
+    for path in APP.rglob("*.py"):
+        calls = (node.func for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call))
+        made = {call.id for call in calls if isinstance(call, ast.Name)} & unsafe
+        assert made <= makers.get(path.name, set()), path

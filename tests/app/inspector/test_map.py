@@ -73,6 +73,20 @@ def test_heat_before_the_end_is_known():
     assert QColor(heat(record, DARKROOM).pixel(0, 4)) == entropy_color(1.0, DARKROOM)
 
 
+# -------------------------------------------------------------------------------------------------------- scrolling
+
+
+def test_another_run_is_seen_from_its_beginning(view, player):
+    view.resize(240, 110)
+    bar = view.area.verticalScrollBar()
+    assert bar.maximum() > 0
+    bar.setValue(bar.maximum())
+    player.go(1)  # within a run the place is kept
+    assert bar.value() == bar.maximum()
+    player.open(made_up.Recorded(short_run(2)), 2)
+    assert bar.value() == 0
+
+
 # -------------------------------------------------------------------------------------------------------- painting
 
 

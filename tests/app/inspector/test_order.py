@@ -77,6 +77,8 @@ def test_a_run_that_did_not_end_says_nothing_of_its_end(page, view):
 
 def test_ends_in_words():
     assert "cut at the limit" in end_in_words(GenerationFinished("length", (), 1, 1, 1.0))
+    cut = GenerationFinished("length", (), 1, 1, 1.0, "it can no longer be held to its format")
+    assert end_in_words(cut) == "The turn did not close: it can no longer be held to its format."
     assert "stopped" in end_in_words(GenerationFinished("cancelled", (), 1, 1, 1.0))
     assert end_in_words(None) == ""
     assert doubts_in_words(RunOrder([], str), str) == "Nothing was left in doubt."

@@ -9,11 +9,16 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from app.library import Library, LibraryError, NewMessage, opening, schema
-from engine import SafelightError
+from app.library.conversations import Keeper
+from app.library.listing import group
+from app.state.chat.conversation import Answer, ChatState
+from engine import GenerationConfig, SafelightError
+from engine.clock import this_moment
 
 ROOT = Path(__file__).resolve().parents[3]
 NEXT_STEP = ("ALTER TABLE conversations ADD COLUMN colour TEXT NOT NULL DEFAULT 'red'",)
@@ -59,6 +64,21 @@ def test_an_empty_file_becomes_a_library(folder):
     assert len(library.summaries()) == 3
     assert library.notice == ""
     library.close()
+
+
+@pytest.mark.parametrize("seconds", [-2e9, 12.0, 3e11])
+def test_conversations_of_a_clock_that_is_set_wrong_are_sound(folder, monkeypatch, seconds):
+    monkeypatch.setattr("engine.clock.time", SimpleNamespace(time=lambda: seconds))
+    for start in (1, 2, 3):
+        library = Library.open(folder)
+        assert library.notice == ""
+        chat, answer = ChatState(), Answer("a model", 0, GenerationConfig())
+        Keeper(library).ask(chat, [(chat.ask("a question", answer), answer)], "a model")
+        found = library.summaries()
+        assert len(found) == start
+        assert sum(len(one.summaries) for one in group(found, this_moment())) == start
+        library.close()
+        seconds += 64.0
 
 
 def test_a_migration_keeps_a_backup_of_what_was(folder, monkeypatch):

@@ -74,7 +74,7 @@ def test_what_a_job_raises_comes_back(qtbot: QtBot, jobs: Jobs) -> None:
     jobs.submit(ModelJob("b", "download", unknown))
     qtbot.waitUntil(lambda: len(ended) == 2)
     assert (str(ended[0].failure), ended[0].details) == ("the disk is full; make room", "")
-    assert str(ended[1].failure) == "Something went wrong: a b"
+    assert str(ended[1].failure) == "Something went wrong: an unexpected fault, ValueError"
     assert "ValueError" in ended[1].details
 
 

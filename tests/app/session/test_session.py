@@ -150,10 +150,28 @@ def test_a_run_that_fails_before_it_begins_gives_the_prompt_back(qtbot: QtBot, d
     files = (Attachment("a.txt", "text"),)
     desk.session.ask("x" * 500, files, desk.loaded)
     qtbot.waitUntil(lambda: desk.session.active is None)
-    assert desk.returned == [("x" * 500, files)]
-    assert "Shorten the prompt" in desk.failures[0]
+    ((prompt, kept, why),) = desk.returned
+    assert (prompt, kept) == ("x" * 500, files)
+    assert "Shorten the prompt" in why
+    assert desk.failures == []  # it is said once
     assert desk.session.chat.turns == []
-    assert shape(reopened(desk)) == []
+    assert desk.session.library.summaries() == []
+    desk.session.ask("short", (), desk.loaded)
+    qtbot.waitUntil(lambda: desk.session.active is None)
+    assert [summary.title for summary in desk.session.library.summaries()] == ["short"]
+
+
+def test_a_fault_before_a_run_begins_is_said_with_details(
+    qtbot: QtBot, desk: Desk, fake: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("the graphics card fell out")
+
+    monkeypatch.setattr(fake, "generate", fail)
+    desk.session.ask("hello", (), desk.loaded)
+    qtbot.waitUntil(lambda: bool(desk.returned))
+    assert desk.returned == [("hello", (), "")]
+    assert "fell out" in desk.failures[0]
 
 
 def test_a_run_that_fails_in_the_middle_keeps_what_it_had(qtbot: QtBot, desk: Desk, fake: Any) -> None:
@@ -175,8 +193,8 @@ def test_the_oldest_turns_are_left_out_when_the_context_is_full(qtbot: QtBot, de
     assert [told["content"][0] for told in fake.prompts[-1] if told["role"] == "user"] == ["2", "3", "4", "5"]
     asked = len(fake.prompts)
     ask(qtbot, desk, "word " * 60)
-    assert "Shorten the prompt" in desk.failures[-1]
-    assert desk.returned[-1] == ("word " * 60, ())
+    assert desk.returned[-1][:2] == ("word " * 60, ())
+    assert "Shorten the prompt" in desk.returned[-1][2]
     assert len(desk.session.chat.turns) == 6
     assert len(fake.prompts) == asked
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import threading
 from collections.abc import Iterable
@@ -22,6 +23,7 @@ from engine import (
     SIGHT,
     SKILLS,
     SUDOKU,
+    CanvasCommitted,
     GenerationConfig,
     GenerationFinished,
     Reply,
@@ -272,6 +274,40 @@ def test_the_status_line_has_every_figure_with_its_unit(fake: Any) -> None:
         chat.fold(event, decode)
     assert status_line(turn.answer) == "Done in 3 steps · 0.1 s"
     assert figures_line(turn.answer) == "1.7 tokens per forward · 50 tokens a second · Seed 11"
+
+
+@pytest.mark.parametrize(
+    ("reason", "committed", "ended", "notices"),
+    [
+        ("eos", "converged", "Done in 3 steps", []),
+        ("length", "converged", "Cut off after 3 steps", ["cut off at the limit of new tokens"]),
+        ("eos", "step_cap", "Ended after 3 steps", ["at the step limit without converging"]),
+        ("length", "step_cap", "Cut off after 3 steps", ["limit of new tokens", "the step limit"]),
+    ],
+)
+def test_how_an_answer_ended_is_said_once_and_kept(
+    fake: Any, reason: str, committed: str, ended: str, notices: list[str]
+) -> None:
+    chat = ChatState()
+    turn = chat.ask("hello", answer(fake))
+    for event in fake.generate(None, [1], fake.defaults, seed=1, cancel=threading.Event()):
+        if isinstance(event, CanvasCommitted):
+            event = dataclasses.replace(event, reason=committed)
+        elif isinstance(event, GenerationFinished):
+            event = dataclasses.replace(event, reason=reason)
+        chat.fold(event, decode)
+    again = Answer("a model", 0, fake.defaults, status="done", text="x")
+    again.kept = RunFigures.from_json(turn.answer.figures.to_json())
+    for found in (turn.answer, again):
+        assert status_line(found) == f"{ended} · 0.1 s"
+        assert len(found.notices()) == len(notices)
+        assert all(part in said for part, said in zip(notices, found.notices(), strict=True))
+
+
+def test_a_text_without_steps_says_that_it_is_cut_off(fake: Any) -> None:
+    plain = Answer("a model", 0, fake.defaults, is_text=True, status="done", text="x")
+    plain.kept = RunFigures(seconds=0.4, is_cut=True)
+    assert status_line(plain) == "Cut off · 0.4 s"
 
 
 @pytest.mark.parametrize(

@@ -6,18 +6,34 @@ import csv
 import io
 import itertools
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from app.state.intervals import bootstrap
 from app.state.race.prompts import MOST_PROMPTS, is_right, own_prompts, skill_prompts, sudoku_prompts
-from app.state.race.running import agreement
+from app.state.race.running import LaneRun, agreement
 from app.state.race.scores import LaneScore, RaceResult, RaceScores
-from engine import SafelightError
+from engine import (
+    CanvasCommitted,
+    CanvasStarted,
+    GenerationConfig,
+    GenerationFinished,
+    SafelightError,
+    StepFinished,
+    Trace,
+)
+from engine.service import Lane, RunAdvanced, RunStarted
 from engine.tasks import skills
 
 
 def result(index: int, lane: int, *, exact: bool | None = True, tokens: int = 10, forwards: int = 5) -> RaceResult:
     return RaceResult(index, lane, "add", "p", "t", "eos", exact, tokens, forwards, forwards, 0.5, 1.0)
+
+
+def step(number: int, argmax: list[int], accepted: NDArray[np.bool_]) -> StepFinished:
+    canvas = np.array(argmax, np.int32)
+    return StepFinished(0, number, 0.5, canvas, canvas, np.zeros(len(canvas), np.float32), accepted, canvas, 0.1)
 
 
 def test_prompts_are_held_out_the_same_by_seed_and_checked() -> None:
@@ -57,6 +73,22 @@ def test_a_lanes_figures_are_of_all_its_answers() -> None:
     assert scores.document()["groups"] == {}
     lines = list(csv.DictReader(io.StringIO(scores.to_csv())))
     assert (len(lines), lines[1]["lane"], lines[1]["exact"]) == (8, "two", "False")
+
+
+def test_padding_is_no_token_of_a_lane_at_any_frame() -> None:
+    ends, text, eight = 1, [7, 8, 9, 1, 0, 0, 0, 0], np.ones(8, dtype=np.bool_)
+    run = LaneRun(Lane("a model", "A model", run_id="run"))
+    run.take(RunStarted("run", Trace(config=GenerationConfig(eos_token_ids=(ends,)))))
+    for event in (
+        CanvasStarted(0, np.full(8, 5, np.int32), ~eight),
+        step(0, [7, 8, 5, 5, 5, 5, 5, 5], eight),  # no end yet
+        step(1, text, eight),
+        step(2, text, np.array([True, False] * 4)),
+        CanvasCommitted(0, np.array(text, np.int32), 3, 3, "converged"),
+        GenerationFinished("eos", np.array(text[:3], np.int32), 1, 3, 0.3),
+    ):
+        run.take(RunAdvanced("run", event))
+    assert [moment.tokens for moment in run.moments] == [0, 8, 3, 2, 3]
 
 
 def test_a_bootstrap_holds_the_middle_of_what_could_have_been() -> None:

@@ -9,6 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
 
+from app.state.run.pace import FULL_SPEED
 from app.state.sudoku.board import Board
 from app.state.sudoku.scores import Request
 from app.sudoku.board.column import OPEN_FOLDER
@@ -93,6 +94,37 @@ def test_the_pace_holds_each_step_in_view(qtbot: QtBot, open_sudoku: Open) -> No
     one.column.solve.click()
     idle(qtbot, opened)
     assert {1, 2, 3, 4} <= set(seen)
+
+
+def test_stop_is_skip_while_a_computed_run_is_shown(qtbot: QtBot, open_sudoku: Open) -> None:
+    opened = open_sudoku(MODEL)
+    one, pacing = opened.page.one, opened.context.backend.pacing
+    assert one.column.stop.text() == "Stop"
+    pacing.set_speed(0.001)
+    one.column.solve.click()
+    qtbot.waitUntil(lambda: pacing.is_computed)
+    assert one.column.stop.text() == "Skip"
+    assert opened.context.reason_to_wait() == "A puzzle is still being shown; Esc skips to its end"
+    one.column.stop.click()
+    idle(qtbot, opened)
+    assert one.column.verdict.text().startswith("Solved")
+    assert one.column.stop.text() == "Stop"
+
+
+def test_side_by_side_stop_skips_the_last_run_alone(qtbot: QtBot, open_sudoku: Open) -> None:
+    opened = open_sudoku(MODEL)
+    beside, pacing = opened.page.beside, opened.context.backend.pacing
+    opened.actions.run("sudoku-beside")
+    for side in (beside.left, beside.right):
+        side.offer([], Contender(MODEL))
+    pacing.set_speed(0.001)
+    beside.solve.click()
+    for said in ("Stop", "Skip"):  # the first one's end is not the other's
+        qtbot.waitUntil(lambda: pacing.is_computed)
+        assert beside.stop.text() == said
+        pacing.set_speed(FULL_SPEED)
+        pacing.set_speed(0.001)
+    idle(qtbot, opened)
 
 
 def test_typing_takes_the_board_back(qtbot: QtBot, open_sudoku: Open, fake: SolverEngine) -> None:

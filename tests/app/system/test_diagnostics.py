@@ -152,6 +152,13 @@ def test_an_uncaught_fault_is_told_and_the_hooks_go_back(told: Told) -> None:
     assert (sys.excepthook, threading.excepthook) == before
 
 
+def test_no_object_of_the_program_is_shown_to_a_person(told: Told) -> None:
+    told.faults.take(raised(KeyError(told)), "in a slot")
+    said = "Something went wrong: an unexpected fault, KeyError. The app goes on; its diagnostics, under Settings, help"
+    assert told.messages == [f"{said} a report."]
+    assert "KeyError" in told.details[0]
+
+
 def test_a_fault_in_a_thread_is_told(qtbot: QtBot, told: Told, log_file: Path) -> None:
     told.faults.install()
 

@@ -30,6 +30,7 @@ from engine import (
 )
 from engine.decoding.generate import fitting, run
 from engine.text.formatted_answer import FormattedAnswer
+from engine.text.matching import MatchingEndedError
 from engine.text.output import parse_output
 from engine.text.output_format import OutputFormat
 from engine.text.tokenizer import Tokenizer
@@ -53,6 +54,7 @@ class Fixed:
         self.sets = [draws.sample(ids, 1 if place % 4 == 0 else 3) for place in range(length)]
         self.taken: list[int] = []
         self.has_ended = False
+        self.failure = ""
 
     @property
     def must_end(self) -> bool:
@@ -177,6 +179,44 @@ def test_a_ban_that_leaves_nothing_is_an_error(model: Any) -> None:
         list(run(model, fitting(model, PROMPT, banned, 4, Fixed(9))))
 
 
+class Failing(Fixed):
+    """One that can no longer be held to its format once so many tokens were taken."""
+
+    def __init__(self, length: int, after: int) -> None:
+        super().__init__(length)
+        self.after = after
+
+    def take(self, ids: Sequence[int]) -> int:
+        taken = 0 if self.failure else super().take(ids[: max(0, self.after - len(self.taken))])
+        if len(self.taken) >= self.after:
+            self.failure = "it fell out"
+        return taken
+
+    def forced(self) -> list[int]:
+        return [] if self.failure else super().forced()
+
+    def allowed(self) -> NDArray[np.bool_]:
+        return np.zeros(VOCABULARY, dtype=np.bool_) if self.failure else super().allowed()
+
+
+@pytest.mark.parametrize("after", [0, 1, 4, 5, CANVAS - 1, CANVAS, CANVAS + 2])
+def test_an_answer_that_can_no_longer_be_held_to_its_format_is_cut_with_the_reason(model: Any, after: int) -> None:
+    reader = Failing(24, after)
+    events = list(run(model, fitting(model, PROMPT, CONFIG, 4, reader)))
+    last = events[-1]
+    assert isinstance(last, GenerationFinished)
+    assert (last.reason, last.why) == ("length", "it fell out")
+    assert last.tokens.tolist() == reader.taken
+    assert len(reader.taken) == after
+    assert_pinned(events)
+
+
+def test_an_answer_that_is_whole_is_not_cut(model: Any) -> None:
+    last = answer(model, 9)[-1]
+    assert isinstance(last, GenerationFinished)
+    assert (last.reason, last.why) == ("eos", "")
+
+
 # --- the embedded model ----------------------------------------------------------------------------------------------
 
 
@@ -194,6 +234,26 @@ def test_what_the_model_writes_by_itself_is_left_as_it_is() -> None:
     )
     assert free.text == held.text == "19"
     assert (held.rounds, held.steps) == (0, free.steps)
+
+
+class Set:
+    """A flag that is set."""
+
+    def is_set(self) -> bool:
+        return True
+
+
+def test_cancel_ends_a_run_whose_format_is_still_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gives_up(*_: Any) -> Any:
+        raise MatchingEndedError("it was ended")
+
+    monkeypatch.setattr("engine.text.grammar.matchers_of", gives_up)
+    model, wanted = load_model(SKILLS, device="cpu"), OutputFormat("json_object")
+    (last,) = generate(model, model.tokenizer.encode("hi"), CONFIG, cancel=Set(), output_format=wanted)
+    assert isinstance(last, GenerationFinished)
+    assert last.reason == "cancelled"
+    with pytest.raises(SafelightError, match="no answer can be held to this format"):
+        list(generate(model, model.tokenizer.encode("hi"), CONFIG, output_format=wanted))
 
 
 def test_a_bare_network_is_refused() -> None:

@@ -109,15 +109,19 @@ def test_kernels_are_interpreted_on_a_cpu_alone(
 def test_quick_leaves_out_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[tuple[str, str]] = []
 
-    def run(plan: SectionPlan, device: str, quick: bool, _: object) -> SectionReport:
+    said: list[str] = []
+
+    def run(plan: SectionPlan, device: str, quick: bool, progress: examine.Progress) -> SectionReport:
         ran.append((plan.name, device))
+        progress(plan.title)
         found = SectionReport(plan.name, checks=[CheckResult("one", True, "")])
         found.take({"fact": "device", "value": "cuda:0", "unit": ""})
         assert quick
         return found
 
     monkeypatch.setattr(examine, "run_section", run)
-    report = examine.examine(True, lambda _: None)
+    report = examine.examine(True, said.append)
+    assert said == [f"{number} of 4: {plan.title}" for number, plan in enumerate(SECTIONS[:4], start=1)]
     assert ran == [("environment", "cpu"), ("kernels", "cuda:0"), ("steps", "cuda:0"), ("speed", "cuda:0")]
     assert report.sections[-1].checks == [CheckResult("machine code", None, "left out by --quick")]
     assert report.sections[-1].status == "not checked"

@@ -26,6 +26,7 @@ from engine.layers.kv_cache import cache_bytes
 from engine.layers.packed_linear import install
 from engine.memory import footprint
 from engine.memory import plan as planning
+from engine.memory.card import card_of
 from engine.memory.device import choose
 from engine.memory.plan import require_room
 from engine.memory.several import further_run, joint_workspace, program_bytes
@@ -544,3 +545,25 @@ def test_sizes_near_the_end_of_whole_numbers_are_refused_or_counted(field: str, 
         (tmp_path / "config.json").write_text(json.dumps(raw))
         with pytest.raises(SafelightError, match=field):
             plan(tmp_path)
+
+
+@pytest.mark.parametrize("quantization", ["auto", "nf4", "nvfp4"])
+def test_a_card_that_is_not_here_is_planned_for_by_its_memory(
+    quantization: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "why_plain", lambda _: None)
+    absent = plan(REAL, 32_768, quantization, card_of("24GB"))
+    assert (absent.device, absent.dtype, absent.free_bytes) == ("a card of 24 GB", "bfloat16", 24 * GB)
+    assert (absent.device_bytes, absent.fits, absent.parts["process"]) == (24 * GB, True, 0)
+    pretend_cuda(monkeypatch)
+    monkeypatch.setattr("engine.memory.plan.free_bytes", lambda _: 24 * GB)
+    monkeypatch.setattr("engine.memory.plan.total_bytes", lambda _: 24 * GB)
+    assert absent.parts == plan(REAL, 32_768, quantization).parts
+
+
+def test_cards_are_known_by_name_or_by_size() -> None:
+    assert 25.3e9 < card_of("RTX-4090").total_bytes < 25.4e9
+    assert card_of("16 gb").total_bytes == 16 * GB
+    for text in ("", "24", "0GB", "99999GB", "rtx", "24GB\n;"):
+        with pytest.raises(SafelightError, match="is no card that is known here; give rtx-3090"):
+            card_of(text)

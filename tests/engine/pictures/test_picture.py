@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 import io
 import struct
+import subprocess
+import sys
 import tracemalloc
 import zlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +19,8 @@ from PIL.PngImagePlugin import PngInfo
 
 from engine import SafelightError
 from engine.pictures import MOST_BYTES, open_picture, pixels, thumbnail
+from engine.pictures.container import MOST_PARTS, content
+from engine.pictures.picture import MOST_MEMORY
 
 rng = np.random.default_rng(0)
 DRAWN = Image.fromarray(rng.integers(0, 256, (2, 3, 3), dtype=np.uint8))  # 3 pixels wide, 2 high
@@ -31,12 +36,15 @@ def shown(image: Image.Image, format_name: str = "PNG", **options: Any) -> Any:
     return pixels(open_picture(written(image, format_name, **options)))
 
 
+def chunk(name: bytes, data: bytes = b"") -> bytes:
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+
 def png(width: int, height: int) -> bytes:
     """A picture of any size whose file has no pixels."""
-    head = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    chunks = (head, b"IDAT" + zlib.compress(b"\0" * 100), b"IEND")
-    packed = (struct.pack(">I", len(chunk) - 4) + chunk + struct.pack(">I", zlib.crc32(chunk)) for chunk in chunks)
-    return b"\x89PNG\r\n\x1a\n" + b"".join(packed)
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    chunks = (chunk(b"IHDR", head), chunk(b"IDAT", zlib.compress(b"\0" * 100)), chunk(b"IEND"))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
 
 
 def test_a_picture_is_named_by_its_content() -> None:
@@ -90,7 +98,24 @@ def test_extreme_shapes() -> None:
     assert shown(Image.new("L", (20_000, 1))).shape == (1, 20_000, 3)
 
 
+def webp(width: int, height: int) -> bytes:
+    """A picture of one colour in 28 bytes, of any size."""
+    colours = sum(1 << 43 + 4 * code for code in range(5))  # five codes of one symbol each
+    bits = 0x2F | (width - 1) << 8 | (height - 1) << 22 | colours
+    body = b"VP8L" + struct.pack("<I", 8) + bits.to_bytes(8, "little")
+    return b"RIFF" + struct.pack("<I", len(body) + 4) + b"WEBP" + body
+
+
+def bounded(image: Image.Image, format_name: str, **options: Any) -> bytes:
+    """A picture's file that says to be of 7 000 by 7 000 pixels."""
+    data, (width, height) = written(image, format_name, **options), image.size
+    return data.replace(struct.pack(">HH", height, width), struct.pack(">HH", 7_000, 7_000), 1)
+
+
+WEBP = webp(1, 1)
 GIF = written(Image.new("P", (1, 1)), "GIF")
+PNG = written(DRAWN)
+RED = Image.new("RGB", (40, 50), "red")
 JPEG = written(Image.new("L", (2_000, 2_000)), "JPEG")
 
 
@@ -102,9 +127,12 @@ JPEG = written(Image.new("L", (2_000, 2_000)), "JPEG")
         (png(10_000, 8_000), "no size that is read here"),  # of which Pillow itself would only warn
         (png(500, 500), "damaged"),
         (JPEG[: len(JPEG) // 2], "damaged"),
-        (JPEG + b"\xff\xda" * 300, "too long to decode"),
-        (GIF[:-10] + b"\x21\xfe\x00" * 2_000 + GIF[-10:], "comments"),
+        (JPEG[:-2] + JPEG[JPEG.rindex(b"\xff\xda") : -2] * 300 + JPEG[-2:], "too long to decode"),
+        (webp(16_383, 4_096), "no size that is read here"),
+        (bounded(RED, "JPEG", progressive=True, subsampling=0), "at most 46 million pixels of such a file"),
         (b"\xff\xd8\xff" + bytes(MOST_BYTES), "more than 20 MiB"),
+        (JPEG[:2] + b"\xff\xfe\0\2" * MOST_PARTS + JPEG[2:], "damaged"),
+        (GIF[:19] + b"\0" * MOST_PARTS + GIF[19:], "damaged"),
         (b"\x89PNG\r\n\x1a\n", "damaged"),
         (b"", "no format"),
         (b'<?xml version="1.0"?><SVG/>', "an SVG"),
@@ -119,6 +147,94 @@ def test_what_is_refused(data: bytes, why: str) -> None:
     with pytest.raises(SafelightError, match=why) as error:
         open_picture(data, "x\n.png")
     assert r"'x\n.png'" in str(error.value)
+
+
+FRAME = JPEG.index(b"\xff\xdb")
+ANIMATED = written(Image.new("P", (1, 1)), "GIF", save_all=True, append_images=[Image.new("P", (1, 1), 1)] * 9)
+PROFILE = chunk(b"iCCP", b"a\0\0" + zlib.compress(bytes(2**20), 9))
+
+
+@pytest.mark.parametrize(
+    ("plain", "full"),
+    [
+        pytest.param(GIF, GIF[:-18] + b"\x21\xfe" + (b"\xff" + bytes(255)) * 9_000 + b"\0" + GIF[-18:], id="comment"),
+        pytest.param(GIF, GIF[:-18] + b"\x21\xff\1x\0" * 9_000 + GIF[-18:], id="extensions"),
+        pytest.param(GIF, ANIMATED + GIF[-18:-1] * 9_000, id="frames"),
+        pytest.param(JPEG, JPEG[:FRAME] + b"\xff\xe5\0\2" * 9_000 + JPEG[FRAME:], id="APP5"),
+        pytest.param(JPEG, JPEG[:FRAME] + b"\xff" * 90_000 + JPEG[FRAME:], id="filling"),
+        pytest.param(JPEG, JPEG + b"\xff\xe5\0\2" * 9_000, id="after the end"),
+        pytest.param(PNG, PNG[:33] + PROFILE * 90 + PNG[33:], id="profiles"),
+        pytest.param(PNG, PNG[:-12] + PROFILE * 90 + PNG[-12:], id="profiles after the pixels"),
+        pytest.param(PNG, PNG[:33] + chunk(b"IDAT") * 9_000 + PNG[33:], id="empty chunks"),
+        pytest.param(WEBP, WEBP + b"abcd\0\0\0\0" * 9_000, id="chunks"),
+    ],
+)
+def test_a_decoder_is_handed_no_more_than_the_pixels(
+    plain: bytes, full: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All else costs it more than its length: a comment of 4 MB its square, a profile a thousand times its bytes."""
+    expected = pixels(open_picture(plain))
+    handed: list[bytes] = []
+    opening = Image.open
+
+    def handing(file: io.BytesIO, formats: tuple[str, ...]) -> Image.Image:
+        handed.append(file.getvalue())
+        return opening(file, formats=formats)
+
+    monkeypatch.setattr(Image, "open", handing)
+    assert len(full) > len(plain) + 30_000
+    assert np.array_equal(pixels(open_picture(full)), expected)
+    assert max(len(data) for data in handed) <= len(plain)
+
+
+MEMORY = """
+import gc, pathlib, sys
+from PIL import GifImagePlugin, Image, JpegImagePlugin, PngImagePlugin, WebPImagePlugin
+from engine.pictures import open_picture, pixels, thumbnail
+
+def memory(name):
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith(name))
+
+before = memory("VmRSS")
+for path in sys.argv[1:]:
+    data, peaks = pathlib.Path(path).read_bytes(), []
+    for look in (lambda: open_picture(data), lambda: pixels(picture), lambda: thumbnail(picture, 64)):
+        gc.collect()
+        pathlib.Path("/proc/self/clear_refs").write_text("5")
+        found = look()
+        peaks.append(memory("VmHWM") - before)
+        picture = found if len(peaks) == 1 else picture
+        del found
+    print(max(peaks))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read from the Linux kernel")
+def test_decoding_takes_the_memory_that_is_foreseen(tmp_path: Path) -> None:
+    assert MOST_MEMORY + MOST_BYTES < 500e6
+    side = 2048
+    colour, clear = Image.new("RGB", (side, side), "red"), Image.new("RGBA", (side, side), (9, 9, 9, 9))
+    drawn = (
+        (clear, "PNG", {"compress_level": 1}),
+        (Image.new("LA", clear.size), "PNG", {"compress_level": 1}),
+        (Image.fromarray(np.zeros(clear.size, np.uint16)), "PNG", {"transparency": 1, "compress_level": 1}),
+        (Image.new("P", clear.size), "PNG", {"transparency": b"\1\2", "compress_level": 1}),
+        (Image.new("P", clear.size), "GIF", {"transparency": 0, "disposal": 2}),
+        (colour, "JPEG", {}),
+        (colour, "JPEG", {"progressive": True, "subsampling": 0}),
+        (colour, "JPEG", {"progressive": True, "subsampling": 2}),
+        (colour.convert("CMYK"), "JPEG", {"progressive": True}),
+        (clear, "WEBP", {"lossless": True, "quality": 0, "method": 0}),
+        (clear, "WEBP", {"quality": 10, "method": 0}),
+    )
+    files = [tmp_path / f"{place}" for place in range(len(drawn))]
+    for file, (image, format_name, options) in zip(files, drawn, strict=True):
+        file.write_bytes(written(image, format_name, **options))
+    done = subprocess.run([sys.executable, "-c", MEMORY, *files], capture_output=True, text=True, check=True)
+    for file, (_, name, _), peak in zip(files, drawn, map(int, done.stdout.split()), strict=True):
+        foreseen = content(file.read_bytes(), name).bytes_per_pixel * side**2
+        assert foreseen / 2 < peak < foreseen + 12 * 2**20, (name, peak, foreseen)  # and the bands
 
 
 def test_notes_that_cannot_be_read_refuse_nothing() -> None:

@@ -174,6 +174,7 @@ class Served:
 def refused(response: httpx2.Response) -> tuple[int, str | None, str]:
     error = response.json()["error"]
     assert set(error) == {"message", "type", "param", "code"}
+    assert isinstance(error["code"], str | None)
     return response.status_code, error["param"], error["message"]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from engine.events import Event, GenerationFinished
 from engine.service import RunEnded, RunRequest, RunSteps
 from engine.text.output_format import OutputFormat
 from tests.engine.server.served import ScriptedEngine, Served, events, refused, serving
@@ -121,6 +122,38 @@ def test_a_format_that_no_text_fits_is_refused_before_the_run_begins(served: Ser
         assert served.refusal(**asked, **more) == (400, "response_format", f"{BAD}.")
     text = {"format": {"type": "json_schema", "name": "x", "schema": {"minimum": 5}}}
     assert refused(served.http.post("/v1/responses", json={"input": "Hi", "text": text}))[:2] == (400, "text.format")
+
+
+WHY = "the answer can no longer be held to its format: it is too complex; make it simpler"
+
+
+class CutEngine(FormattedEngine):
+    """Its answers can no longer be held to their format after the first block."""
+
+    def generate(self, *args: Any) -> Iterator[Event]:
+        for event in super().generate(*args):
+            yield (
+                dataclasses.replace(event, reason="length", why=WHY) if isinstance(event, GenerationFinished) else event
+            )
+
+
+def test_an_answer_that_breaks_off_is_cut_and_says_why() -> None:
+    with serving(CutEngine()) as served:
+        served.engine.says = '{"city": "Bo'
+        [choice] = served.chat(response_format=NAMED).json()["choices"]
+        assert (choice["finish_reason"], choice["stop_reason"]) == ("length", WHY)
+        last = events(served.chat(response_format=NAMED, stream=True))[-1]["choices"][0]
+        assert (last["finish_reason"], last["stop_reason"]) == ("length", WHY)
+        asked = {"prompt": "x", "max_tokens": 90, "guided_json": SCHEMA}
+        [choice] = served.http.post("/v1/completions", json=asked).json()["choices"]
+        assert (choice["finish_reason"], choice["stop_reason"]) == ("length", WHY)
+        last = events(served.http.post("/v1/completions", json={**asked, "stream": True}))[-1]["choices"][0]
+        assert (last["finish_reason"], last["stop_reason"]) == ("length", WHY)
+        text = {"format": {"type": "json_schema", "name": "place", "schema": SCHEMA, "strict": True}}
+        answer = served.http.post("/v1/responses", json={"input": "Where?", "text": text}).json()
+        assert answer["status"] == "incomplete"
+        assert answer["incomplete_details"] == {"reason": "max_output_tokens", "message": WHY}
+        assert "stop_reason" not in served.chat(max_tokens=3).json()["choices"][0]
 
 
 def test_a_call_can_be_forced_of_any_tool_or_of_one(served: Served) -> None:

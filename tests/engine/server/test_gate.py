@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
+from http.client import HTTPResponse
 from urllib.parse import urlsplit
 
 import pytest
@@ -165,6 +166,46 @@ def test_connections_are_counted(served: Served) -> None:
         for one in many:
             one.close()
     assert within(lambda: served.http.get("/health").status_code == 200)
+
+
+def asks(connection: socket.socket, path: str = "/v1/models", key: str = KEY) -> int:
+    """The status of a request on a connection that stays open."""
+    connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: {key}\r\n\r\n".encode())
+    with closing(HTTPResponse(connection, method="GET")) as response:
+        response.begin()
+        response.read()
+        return response.status
+
+
+def test_silent_connections_without_the_key_make_room_for_others() -> None:
+    with ExitStack() as open_ones, serving(ScriptedEngine(), most_connections=6, header_seconds=60.0) as served:
+        friend = open_ones.enter_context(closing(connect(served)))
+        assert asks(friend) == 200
+        silent = [open_ones.enter_context(closing(connect(served))) for _ in range(20)]
+        for one in silent[:14]:
+            assert one.recv(1_000).startswith(b"HTTP/1.1 503")  # the first ones went first
+        stranger = open_ones.enter_context(closing(connect(served)))
+        assert asks(stranger, "/health", "") == 200
+        assert asks(stranger, key="wrong") == 401
+        assert asks(friend) == 200
+        assert asks(open_ones.enter_context(closing(connect(served)))) == 200
+
+
+def test_those_that_have_shown_the_key_are_counted() -> None:
+    with ExitStack() as open_ones, serving(ScriptedEngine(), most_connections=4) as served:
+        friends = [open_ones.enter_context(closing(connect(served))) for _ in range(4)]
+        assert [asks(friend) for friend in friends] == [200] * 4
+        late = open_ones.enter_context(closing(connect(served)))
+        assert late.recv(1_000).startswith(b"HTTP/1.1 503")
+        assert [asks(friend) for friend in friends] == [200] * 4
+
+
+def test_a_body_has_one_length(served: Served) -> None:
+    for more in ({}, {"Authorization": "Bearer wrong"}):
+        both = head(**{"Content-Length": "5", "Transfer-Encoding": "chunked"}, **more)
+        status, said = raw(served, both + b"0\r\n\r\n")
+        assert status == 400
+        assert b"not both" in said
 
 
 def test_unknown_paths_and_methods_are_error_objects(served: Served) -> None:

@@ -185,7 +185,7 @@ def test_while_a_model_loads_the_server_says_so(engine: ScriptedEngine) -> None:
         for response in (served.http.get("/health"), served.chat()):
             assert response.status_code == 503
             assert response.json()["error"] == {
-                "code": 503,
+                "code": "loading",
                 "message": "Loading model",
                 "type": "unavailable_error",
                 "param": None,

@@ -72,7 +72,7 @@ class Worded:
         return len(messages)
 
     def admits(self, request: RunRequest, running: Sequence[RunRequest]) -> bool:
-        return len(running) < TOGETHER and all(other.adapter == request.adapter for other in running)
+        return all(other.adapter == request.adapter for other in running)
 
     def begin(self, request: RunRequest) -> RunSteps:
         for number in range(request.seed):
@@ -262,6 +262,37 @@ def test_a_client_that_does_not_listen_holds_up_itself_alone(backend: Worded, sc
     scheduler.wake()
     assert deaf.end == RunEnded(slow.run_id)
     assert backend.joint
+
+
+def test_runs_whose_clients_read_nothing_give_up_their_places(backend: Worded, scheduler: Scheduler) -> None:
+    stalled = [asked(scheduler, 50, most=2) for _ in range(TOGETHER)]
+    assert within(lambda: [len(ear.heard) for _, ear in stalled] == [2] * TOGETHER)
+    others = [asked(scheduler, 5)[1] for _ in range(TOGETHER)]
+    assert [ear.end.message for ear in others] == [""] * TOGETHER
+    assert [len(ear.heard) for _, ear in stalled] == [2] * TOGETHER
+    for _, ear in stalled:
+        ear.most = 10**9
+    scheduler.wake()
+    assert [len(ear.numbers) for _, ear in stalled if ear.end] == [50] * TOGETHER
+    assert max(map(len, backend.joint)) <= TOGETHER
+
+
+def test_a_run_whose_client_reads_again_takes_its_place_before_those_that_came_later(
+    backend: Worded, scheduler: Scheduler
+) -> None:
+    stalled = [asked(scheduler, 9, most=2) for _ in range(TOGETHER)]
+    assert within(lambda: [len(ear.heard) for _, ear in stalled] == [2] * TOGETHER)
+    backend.gate = threading.Semaphore(0)
+    later, late_ear = asked(scheduler, 10**6)
+    assert within(lambda: scheduler.running == TOGETHER + 1)
+    for _, ear in stalled:
+        ear.most = 10**9
+    backend.gate.release(30)
+    assert [ear.end.message for _, ear in stalled] == [""] * TOGETHER
+    assert max(map(len, backend.joint)) <= TOGETHER
+    later.cancel.set()
+    backend.gate.release(10_000)
+    assert late_ear.end
 
 
 def test_a_client_that_fails_is_one_that_has_left(scheduler: Scheduler) -> None:

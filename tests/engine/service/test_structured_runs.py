@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,10 +10,13 @@ import pytest
 
 from engine import SKILLS, GenerationConfig, GenerationFinished, Mark, PrefixPinned, SafelightError
 from engine.service import LoadRequest, LocalBackend, RunEnded, RunRequest, RunStarted, Scheduler, run_alone
+from engine.text import grammar
+from engine.text.grammar_tokens import GrammarTokens
+from engine.text.matching import Matcher, MatcherProcess, MatchingEndedError
 from engine.text.output_format import OutputFormat
 from engine.trace.reader import open_trace
 from tests.engine.service.test_local import events, trace_of
-from tests.engine.service.test_scheduler import Ear
+from tests.engine.service.test_scheduler import Ear, within
 from tests.engine.service.test_several_runs import Watched, at_once, request, told
 
 SCHEMA = {
@@ -55,6 +59,62 @@ def test_what_cannot_be_held_to_ends_before_it_has_begun() -> None:
     (ended,) = replies
     assert isinstance(ended, RunEnded)
     assert ended.message.startswith("the schema's /properties/a cannot be fulfilled")
+
+
+def held_up(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Holds up what looks at formats until the event is set, or nobody wants it any more."""
+    gate, usual = threading.Event(), grammar.matchers_of
+
+    def slowly(format: OutputFormat, tokens: GrammarTokens, process: MatcherProcess) -> list[Matcher]:
+        while not gate.wait(0.01):
+            if process._cancel is not None and process._cancel.is_set():
+                process.close()
+                raise MatchingEndedError("it was ended")
+        return usual(format, tokens, process)
+
+    monkeypatch.setattr(grammar, "matchers_of", slowly)
+    return gate
+
+
+def test_other_runs_go_on_while_a_format_is_looked_at(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, slow = held_up(monkeypatch), Ear()
+    scheduler.run(asked(FORMAT), slow)
+    assert within(lambda: scheduler.running == 1)
+    other = Ear()
+    scheduler.run(request("Sort 17 3 42 9.", CONFIG, 1), other)
+    assert other.end.message == ""
+    assert not slow.heard
+    gate.set()
+    assert slow.end.message == ""
+    assert any(isinstance(reply, RunStarted) for reply in slow.heard)
+
+
+@pytest.mark.parametrize("closes", [False, True])
+def test_a_run_whose_format_is_looked_at_can_be_cancelled(
+    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch, closes: bool
+) -> None:
+    gate, ear, wanted = held_up(monkeypatch), Ear(), asked(FORMAT)
+    scheduler.run(wanted, ear)
+    assert within(lambda: scheduler.running == 1)
+    if closes:
+        scheduler.cancel_all()
+    else:
+        wanted.cancel.set()
+    assert ear.end == RunEnded(wanted.run_id)
+    assert ear.heard == [ear.end]
+    gate.set()
+    again = Ear()
+    scheduler.run(asked(FORMAT), again)
+    assert again.end.message == ""
+
+
+def test_a_run_that_is_given_up_lets_go_of_what_looks_at_its_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    held_up(monkeypatch)
+    backend = LocalBackend()
+    backend.load(LoadRequest(SKILLS, "Skills"), lambda _: None)
+    steps = backend.begin(asked(FORMAT))
+    next(steps)
+    steps.close()  # the thread ends, as each test asks
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from engine import SKILLS, Model, SafelightError, load_model
-from engine.text.grammar import Grammar, GrammarState, GrammarTokens
+from engine.text.grammar import GrammarState
+from engine.text.grammar_tokens import GrammarTokens
 from engine.text.output_format import OutputFormat
 
 Schema = dict[str, Any]
@@ -27,7 +28,7 @@ def tokens(model: Model) -> GrammarTokens:
 def begun(tokens: GrammarTokens, wanted: OutputFormat | Schema) -> GrammarState:
     if isinstance(wanted, dict):
         wanted = OutputFormat("json_schema", wanted)
-    return Grammar.of(wanted, tokens).begin()
+    return GrammarState(wanted, tokens)
 
 
 def text(model: Model, ids: list[int]) -> str:
@@ -107,7 +108,7 @@ def test_what_the_model_cannot_write_is_never_begun(model: Model, tokens: Gramma
         ({"type": "string", "minLength": 4, "maxLength": 3}, "minLength"),
         ({"$ref": "#"}, r"/\$ref refers to '#', which contains itself"),
         ({"$defs": {"n": person(c={"$ref": "#/$defs/n"})}, "$ref": "#/$defs/n"}, r"'#/\$defs/n', which contains"),
-        ({"properties": {"a": {"$ref": "#/$defs/gone"}}}, r"/properties/a/\$ref refers to .* not there"),
+        ({"properties": {"a": {"$ref": "#/$defs/gone"}}}, r"/properties/a/\$ref refers to .* no schema is there"),
         ({"$ref": "https://example.org/s.json"}, "only parts of the schema itself"),
         ({"$defs": {"a": {"$anchor": "a"}}, "$ref": "#a"}, "write the reference as"),
         ({"type": "array", "uniqueItems": True}, "has 'uniqueItems', which answers cannot be held to"),
@@ -130,6 +131,14 @@ def test_what_the_model_cannot_write_is_never_begun(model: Model, tokens: Gramma
         ({"properties": []}, "/properties must be an object"),
         ({"required": "a"}, "/required must be a list"),
         ({"items": 3}, "/items must be a schema, not 3"),
+        ({"type": []}, r"/type must be one of .*, not \[\]"),
+        ({"required": [{}]}, "/required must be a list of names"),
+        ({"required": [[1]]}, "/required must be a list of names"),
+        ({"properties": {"a": {"$ref": "#/title"}}, "title": "x"}, "refers to '#/title'; no schema is there"),
+        ({"properties": {"a": {"$ref": "#/default"}}, "default": {"type": "null"}}, "no schema is there"),
+        ({"properties": {"a": {"$ref": "#/properties"}}}, "no schema is there"),
+        ({"properties": {"enum": {"$ref": "#"}}}, r"/properties/enum/\$ref refers to '#', which contains itself"),
+        ({"oneOf": [{"pattern": "a"}, {"pattern": "b"}]}, "write anyOf in place of oneOf"),
     ],
 )  # fmt: skip
 def test_a_schema_that_cannot_be_held_to_is_refused_with_its_place(
@@ -137,6 +146,86 @@ def test_a_schema_that_cannot_be_held_to_is_refused_with_its_place(
 ) -> None:
     with pytest.raises(SafelightError, match=message):
         begun(tokens, schema)
+
+
+BOTH = {"type": "integer", "multipleOf": 9973}, {"type": "integer", "multipleOf": 9967}
+
+
+@pytest.mark.parametrize(
+    ("schema", "place"),
+    [
+        ({"allOf": [*BOTH]}, ""),
+        ({"anyOf": [*BOTH]}, ""),
+        ({**BOTH[0], "oneOf": [BOTH[1], {"type": "integer"}]}, ""),
+        ({"$defs": {"a": BOTH[0]}, "properties": {"x": {**BOTH[1], "$ref": "#/$defs/a"}}}, "'s /properties/x"),
+        ({"allOf": [{"properties": {"a": one}} for one in BOTH]}, ""),
+        ({"items": {"allOf": [{"items": BOTH[0]}, {"prefixItems": [BOTH[1]]}]}}, "'s /items"),
+        ({"$defs": {f"a{at}": {"allOf": [{"$ref": f"#/$defs/a{at + 1}"}] * 2} for at in range(15)}
+          | {"a15": {"type": "integer", "multipleOf": 7}}, "$ref": "#/$defs/a0"}, "'s /$defs/a12"),
+    ],
+)  # fmt: skip
+def test_remainders_that_multiply_are_counted_before_anything_is_made(
+    tokens: GrammarTokens, schema: Schema, place: str
+) -> None:
+    with pytest.raises(SafelightError) as caught:
+        begun(tokens, schema)
+    assert str(caught.value).startswith(f"the schema{place} asks for multiples of numbers whose product is above 10000")
+
+
+@pytest.mark.parametrize(
+    ("schema", "written"),
+    [
+        ({"properties": {"a": BOTH[0], "b": BOTH[1]}, "required": ["a", "b"], "type": "object"}, '{"a": 9973, "b": 0}'),
+        ({"type": "number", "multipleOf": 9.97}, "19.94"),
+        ({"type": "number", "multipleOf": 0.01, "allOf": [{"multipleOf": 0.25}]}, "0.75"),
+    ],
+)
+def test_multiples_that_do_not_meet_are_taken(
+    model: Model, tokens: GrammarTokens, schema: Schema, written: str
+) -> None:
+    ids = model.tokenizer.encode(written)
+    state = begun(tokens, schema)
+    assert state.take([*ids, 1]) == len(ids) + 1
+
+
+@pytest.mark.parametrize("count", [400, 1_500])
+def test_objects_of_many_members_that_may_be_left_out_are_taken(
+    model: Model, tokens: GrammarTokens, count: int
+) -> None:
+    state = begun(tokens, {"type": "object", "properties": {f"a{at}": {"type": "boolean"} for at in range(count)}})
+    ids = model.tokenizer.encode(f'{{"a3": true, "a{count - 1}": false}}')
+    assert state.take([*ids, 1]) == len(ids) + 1
+
+
+@pytest.mark.parametrize("pattern", ["(a{100}){100}", "a{10000}", "((a|b){50}){100}"])
+def test_long_texts_are_matched_to_their_end(model: Model, tokens: GrammarTokens, pattern: str) -> None:
+    state, length = begun(tokens, OutputFormat("regex", pattern=pattern)), 5_000 if "b" in pattern else 10_000
+    piece = model.tokenizer.encode("a" * 500)
+    for _ in range(length // 500):
+        assert not state.must_end
+        assert state.allowed().any()
+        assert state.take(piece) == 500
+    assert state.must_end
+    assert not state.failure
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ({"required": [{}]}, "/required must be a list of names"),
+        ({"properties": {"a": {"$ref": "#/default"}}, "default": {"type": "string"}}, "no schema is there"),
+        ({"properties": {"a": {"$ref": "#/title"}}, "title": "x"}, "no schema is there"),
+        ({"properties": {"a": {"type": "array", "items": [{}]}}}, "/properties/a has a list of items"),
+        ({"properties": {"enum": {"$ref": "#"}}}, "which contains itself"),
+        ({"properties": {"a": {"allOf": [*BOTH]}}}, "asks for multiples of numbers"),
+    ],
+)
+def test_tools_that_cannot_be_held_to_are_refused_with_their_name(
+    tokens: GrammarTokens, schema: Schema, message: str
+) -> None:
+    with pytest.raises(SafelightError, match=message) as caught:
+        begun(tokens, OutputFormat("tool_calls", tools=({"name": "f", "parameters": schema},)))
+    assert str(caught.value).startswith("the parameters of the tool 'f'")
 
 
 def deep(levels: int) -> Schema:

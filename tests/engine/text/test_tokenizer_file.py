@@ -93,6 +93,36 @@ def test_what_is_not_known_to_be_bounded_is_refused(change: Change, said: str, t
     assert len(str(error.value)) < 600
 
 
+NORMALIZED = {"normalized": True}
+PREFIXED = {"vocab": {" ": 0, "é": 1, " é": 2, " éé": 3}, "merges": [[" ", "é"], [" é", "é"]]}
+STRIPPING = {"type": "Strip", "content": "o", "start": 0, "stop": 2}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda raw: raw.update(decoder=STRIPPING), id="a decoder takes two signs off each token"),
+        pytest.param(lambda raw: raw.update(normalizer={"type": "Prepend", "prepend": ""}), id="nothing is prepended"),
+        pytest.param(
+            lambda raw: raw.update(
+                normalizer=replaced("<eos>", ""), added_tokens=[raw["added_tokens"][1] | NORMALIZED]
+            ),
+            id="nothing is left of a token",
+        ),
+        pytest.param(
+            lambda raw: raw["model"].update(PREFIXED, continuing_subword_prefix=" "), id="a prefix is cut within a sign"
+        ),
+    ],
+)
+def test_what_the_library_panics_at_is_not_given_to_it(
+    change: Change, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It would print its panic before our line, or, at the last of these, end the process."""
+    with pytest.raises(SafelightError, match=r"does not run|leaves nothing"):
+        Tokenizer.from_folder(written(tmp_path, change))
+    assert capfd.readouterr() == ("", "")
+
+
 @pytest.mark.parametrize("data", [b"", b"{", b"[" * 100_000, b"\xff", b'{"model": null}', b"\x00" * 100])
 def test_what_is_no_tokenizer_is_refused(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_bytes(data)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +63,23 @@ def test_it_is_read_as_it_was_written(tmp_path: Path, failure: str) -> None:
         assert other.reply() == trace.reply() == Reply("Grüße, 𝄞 and more", "Let me see.")
         assert (other.failure, other.notice) == (failure, failure)
         assert (other.steps, other.committed) == ([], [])
+
+
+def test_why_a_run_ended_is_kept_within_bounds(tmp_path: Path) -> None:
+    why = "the answer can no longer be held to its format: größer"
+    events = [*EVENTS[:-1], dataclasses.replace(EVENTS[-1], reason="length", why=why)]
+    trace = write(tmp_path / "a.sltrace", events)
+    list(exported.write(trace, tmp_path / "a.json", Options()))
+    for read in (open_trace(tmp_path / "a.sltrace", check=True), exported.read(tmp_path / "a.json")):
+        assert [facts(event) for event in read.events] == [facts(event) for event in events]
+    raw = json.loads((tmp_path / "a.json").read_text())
+    del raw["events"][-1]["why"]  # as older versions wrote it
+    (tmp_path / "a.json").write_text(json.dumps(raw))
+    assert vars(exported.read(tmp_path / "a.json").events[-1])["why"] == ""
+    kind, payload, *_ = Codec(0, 0).encode(EVENTS[-1])
+    for more in (b"\xff", b"x" * 1_001):
+        with pytest.raises(PayloadError):
+            Codec(0, 0).decode(kind, payload + more, -1, -1)
 
 
 def test_a_file_that_was_cut_anywhere_keeps_what_had_come(tmp_path: Path) -> None:

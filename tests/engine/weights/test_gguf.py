@@ -84,6 +84,7 @@ BAD = {
     "a long list": (made(key("a", 9, struct.pack("<IQ", 5, 10_000))), "is truncated"),
     "a list without end": (made(key("a", 9, struct.pack("<IQ", 5, ENDLESS))), "more than 2,097,152 items"),
     "long lists of strings": (made(key("a", 9, struct.pack("<IQ", 8, ENDLESS))), "more than 2,097,152 items"),
+    "a long text": (made(key("a", 8, text("x" * (2**20 + 1)))), "has a text of 1,048,577 bytes; at most 1,048,576"),
     "a list of lists": (made(key("a", 9, struct.pack("<IQ", 9, 1))), "has a list of values of the type 9"),
     "an unknown value": (made(key("a", 77, b"")), "has a value of the unknown type 77"),
     "a key twice": (made(key("a", 7, b"\1"), key("a", 7, b"\1")), "has the key 'a' twice"),

@@ -8,7 +8,8 @@ from random import Random
 from typing import Any
 
 from engine import SKILLS, catalog
-from engine.text.grammar import Grammar, GrammarTokens
+from engine.text.grammar import GrammarState
+from engine.text.grammar_tokens import GrammarTokens
 from engine.text.output_format import KINDS as FORMAT_KINDS
 from engine.text.output_format import OutputFormat
 from engine.text.tokenizer import Tokenizer
@@ -74,6 +75,84 @@ def _schema(random: Random, depth: int = 0) -> dict[str, Any]:
     return made
 
 
+# --- what multiplies -------------------------------------------------------------------------------------------------
+
+PRIMES = (7, 97, 997, 4001, 9967, 9973)
+
+
+def _counted(random: Random, depth: int = 0) -> str:
+    """A pattern whose automata are large: repeats in repeats, and choices that are only settled far behind."""
+    count = random.choice((2, 7, 31, 97, 997) if depth else (7, 31, 97))
+    if depth > 1:
+        return random.choice(("a", "[ab]", "(a|b)", r"\w", r"\p{L}", ".", "(a|aa)", "(ab|a|b)"))
+    inner = _counted(random, depth + 1)
+    match random.randint(0, 5):
+        case 0:
+            return f"({inner}){{{random.randint(0, count)},{count}}}"
+        case 1:
+            return f"({inner}{{{count}}})*"
+        case 2:
+            return f"({inner})*{random.choice('ab')}({_counted(random, depth + 1)}){{{count}}}"
+        case 3:
+            return f"({inner}|{_counted(random, depth + 1)})+"
+        case 4:
+            return f"({inner})?" * random.randint(1, 12)
+    return f"{inner}{_counted(random, depth + 1)}"
+
+
+def _part(random: Random, depth: int) -> dict[str, Any]:
+    """A schema that is small by itself, and large with others of its kind."""
+    match random.randint(0, 9 if depth < 3 else 3):
+        case 0:
+            return {"type": "integer", "multipleOf": random.choice(PRIMES)}
+        case 1:
+            divisor = round(random.choice(PRIMES) / 10 ** random.randint(0, 4), 4)
+            return {"type": "number", "multipleOf": divisor, "minimum": -random.random() * 10**14, "maximum": 10**14}
+        case 2:
+            return {"type": "string", "pattern": _counted(random)}
+        case 3:
+            least = random.choice((0, *PRIMES))
+            return {"type": "string", "minLength": least, "maxLength": least + random.choice(PRIMES)}
+        case 4:
+            return {
+                "type": "object",
+                "patternProperties": {_counted(random, 1): _part(random, depth + 1) for _ in range(3)},
+            }
+        case 5:
+            names = (f"{random.choice('abc')}{at}" for at in range(random.choice((3, 30, 300))))
+            return {"type": "object", "properties": {name: _part(random, 3) for name in names}}
+        case 6:
+            return {"type": "array", "items": _part(random, depth + 1), "minItems": random.choice(PRIMES)}
+        case 7:
+            return {"enum": [_counted(random, 2) * random.randint(1, 9) for _ in range(random.choice((2, 90)))]}
+        case 8:
+            return {"$ref": f"#/$defs/{random.choice('xyz')}"}
+    return _together(random, depth + 1)
+
+
+def _together(random: Random, depth: int) -> dict[str, Any]:
+    parts = [_part(random, depth) for _ in range(random.randint(2, 6))]
+    made = {random.choice(("allOf", "allOf", "anyOf", "oneOf")): parts}
+    return made | (_part(random, depth) if random.random() < 0.3 else {})
+
+
+def _multiplying(random: Random) -> dict[str, Any]:
+    """What ``OutputFormat.from_json`` reads, of parts that multiply."""
+    if random.random() < 0.3:
+        return {"kind": "regex", "pattern": _counted(random)[:4_000]}
+    schema = _together(random, 0)
+    schema["$defs"] = {name: _part(random, 2) for name in "xyz"}
+    if random.random() < 0.3:
+        tools = [{"name": f"f{at}", "parameters": _multiplying_object(random)} for at in range(random.randint(1, 3))]
+        return {"kind": "tool_calls", "tools": tools}
+    return {"kind": "json_schema", "schema": schema}
+
+
+def _multiplying_object(random: Random) -> dict[str, Any]:
+    names = (f"a{at}" for at in range(random.randint(1, 5)))
+    return {"type": "object", "properties": {name: _part(random, 0) for name in names}}
+
+
 def _make(random: Random, folder: Path) -> Attempt:  # noqa: ARG001
     kind, draws = random.choice(FORMAT_KINDS), random.randrange(2**30)
     raw: dict[str, Any] = {
@@ -89,15 +168,24 @@ def _make(random: Random, folder: Path) -> Attempt:  # noqa: ARG001
             for _ in range(random.randint(0, 3))
         ]
 
+    return _attempt(raw, draws)
+
+
+def _make_multiplying(random: Random, folder: Path) -> Attempt:  # noqa: ARG001
+    draws = random.randrange(2**30)
+    return _attempt(_multiplying(random), draws)
+
+
+def _attempt(raw: dict[str, Any], draws: int) -> Attempt:
     def attempt() -> None:
-        state = Grammar.of(OutputFormat.from_json(raw), _tokens()).begin()
+        state = GrammarState(OutputFormat.from_json(raw), _tokens())
         drawn = Random(draws)
         for _ in range(40):
-            ids = state.forced()[:8] or [token for token in range(128) if state.allowed()[token]]
+            ids = state.forced()[:8] or state.allowed().nonzero()[0].tolist()
             if state.has_ended or not ids:
                 break
             taken = state.take(ids if state.forced() else [drawn.choice(ids)])
-            assert taken, "what is allowed was not taken"
+            assert taken or state.failure, "what is allowed was not taken"
 
     return attempt
 
@@ -106,4 +194,7 @@ def _prepare() -> None:
     _tokens()
 
 
-KINDS = (Kind("formats", _make, prepare=_prepare),)
+KINDS = (
+    Kind("formats", _make, prepare=_prepare),
+    Kind("multiplying-formats", _make_multiplying, prepare=_prepare),
+)

@@ -151,6 +151,7 @@ def _make_tokenizers(random: Random, folder: Path) -> Attempt:
             raw = mutate.tree(random, raw)
         case 5:
             raw["model"] |= {random.choice(("type", "dropout", "unk_token", "byte_fallback")): mutate.value(random)}
+            raw["model"]["continuing_subword_prefix"] = random.choice(("", " ", "ab", "é", None, mutate.value(random)))
         case _:
             pass
     (folder / "tokenizer.json").write_bytes(

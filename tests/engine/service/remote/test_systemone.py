@@ -41,12 +41,27 @@ ANSWER: dict[str, Any] = {
 }
 
 
-def server(answer: Any = ANSWER, status: str = "200 OK", empty: str = "400 Bad Request") -> Any:
-    """It refuses a request without questions with ``empty``."""
+# What vLLM 0.32 answered to a field of the wrong type that it knows; with ``joint``, which it does not know, it
+# answered ``NO_QUESTIONS``.
+COMPLAINT = (
+    "1 validation error:\n  {'type': 'bool_parsing', 'loc': 'body.joint', "
+    "'msg': 'Input should be a valid boolean, unable to interpret input', 'input': '?'}"
+)
+NO_QUESTIONS = "questions: needs at least one question"
+
+
+def server(
+    answer: Any = ANSWER,
+    status: str = "200 OK",
+    empty: str = "400 Bad Request",
+    complaint: str = NO_QUESTIONS,
+) -> Any:
+    """It refuses a request without questions with ``empty`` and a ``complaint``."""
+    refusal = {"error": {"message": complaint, "type": "BadRequestError", "param": None, "code": 400}}
 
     def systemone(request: Request) -> None:
         has_questions = bool(json.loads(request.body)["questions"])
-        in_json(answer if has_questions else {}, status if has_questions else empty)(request)
+        in_json(answer if has_questions else refusal, status if has_questions else empty)(request)
 
     return serving(v1_models=models("m", owner="vllm", max_model_len=4096), v1_systemone=systemone)
 
@@ -104,15 +119,23 @@ def test_its_probabilities_become_answers() -> None:
     assert (much.score, much.probabilities) == (pytest.approx(0), pytest.approx((1, 0)))
 
 
-def test_questions_without_names_of_their_own_are_numbered_and_joint_ones_are_asked_jointly() -> None:
+@pytest.mark.parametrize(("complaint", "is_known"), [(COMPLAINT, True), (NO_QUESTIONS, False)])
+def test_questions_without_names_are_numbered_and_asked_jointly_where_the_server_can(
+    complaint: str, is_known: bool
+) -> None:
     answers = {f"q{number}": ANSWERS["which"] for number in (1, 2)}
     asked = (OneOf("Which?", (Option("a"), Option("ü"))),) * 2
-    with server({"answers": answers}) as other:
+    with server({"answers": answers}, complaint=complaint) as other:
         backend = loaded(other)
         assert backend._model is not None
         [request] = decision_requests(backend._model.loaded, "x", asked, is_joint=True)
-        assert not ask(backend, request).ended.message
-        assert (list(sent(other)["questions"]), sent(other)["joint"]) == (["q1", "q2"], True)
+        ran = ask(backend, request)
+        assert not ran.ended.message
+        assert list(sent(other)["questions"]) == ["q1", "q2"]
+        assert sent(other).get("joint", False) is is_known
+        recorded = ran.trace.header.decision
+        assert recorded is not None
+        assert recorded.is_joint is is_known
 
 
 def test_the_hosted_one_gives_a_number_for_yes_alone() -> None:
@@ -200,4 +223,4 @@ def test_a_format_is_asked_for_as_openai_has_it(asked: OutputFormat, fields: dic
 def test_a_model_that_cannot_be_held_to_a_format_says_so_in_its_words() -> None:
     with vllm.vllm() as other:
         message = ask(loaded(other, vllm.NAME), question(output_format=OutputFormat("json_object"))).ended.message
-    assert message.endswith("refuses the request: Diffusion models do not support `response_format`.")
+    assert message.endswith("holds no answer of this model to a format.")

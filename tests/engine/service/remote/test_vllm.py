@@ -1,8 +1,12 @@
-"""vLLM's dialect, replayed from the shapes of its sources (0.33): recorded shapes, not a run of vLLM."""
+"""vLLM's dialect: DiffusionGemma by the shapes of vLLM's sources (0.33), plain models as vLLM 0.32 was seen to answer.
+
+The figures and errors of a plain model were recorded from vLLM 0.32 on a CPU with SmolLM2-135M-Instruct.
+"""
 
 from __future__ import annotations
 
 import json
+import threading
 from typing import Any
 
 from engine.config import GenerationConfig
@@ -27,6 +31,13 @@ from tests.engine.service.remote.servers import (
 NAME = "google/diffusiongemma-26B-A4B-it"
 
 
+REFUSED = (  # in SamplingParams._validate_diffusion
+    "The temperature, min_p, seed, min_tokens, logit_bias, bad_words, and allowed_token_ids sampling parameters are "
+    "not yet supported with diffusion models."
+)
+CRASHED = "EngineCore encountered an issue. See stack trace (above) for the root cause."
+
+
 def usage(prompt: int, written: int) -> dict[str, Any]:
     return {"usage": {"prompt_tokens": prompt, "total_tokens": prompt + written, "completion_tokens": written}}
 
@@ -43,8 +54,7 @@ def chat(request: Request) -> None:
     asked = json.loads(request.body)
     for name in ("seed", "temperature", "min_p", "response_format", "logit_bias"):
         if name in asked:
-            message = f"Diffusion models do not support `{name}`."
-            error = {"message": message, "type": "BadRequestError", "param": name, "code": 400}
+            error = {"message": REFUSED, "type": "BadRequestError", "param": None, "code": 400}
             in_json({"error": error}, "400 Bad Request")(request)
             return
     parts = [chunk({"role": "assistant", "content": ""}, **usage(9, 0))]
@@ -116,6 +126,107 @@ def test_the_settings_that_it_honours_are_sent_and_no_others() -> None:
     [body] = bodies(server)
     assert body["vllm_xargs"] == {"diffusion_max_steps": 16, "diffusion_canvas_length": 64}
     assert not {"seed", "temperature", "top_k", "entropy_bound"} & body.keys()
+    assert ran.trace.header.seed is None
+
+
+def plain(request: Request) -> None:
+    """Answers as SmolLM2 on vLLM 0.32: usage in every chunk, the cached tokens with the last alone."""
+    asked = json.loads(request.body)
+    if asked["max_tokens"] == 1:
+        in_json({"choices": [{"index": 0, "message": {"content": "Hi"}, "finish_reason": "length"}]})(request)
+        return
+    last = {"usage": {**usage(355, 2)["usage"], "prompt_tokens_details": {"cached_tokens": 256}}}
+    parts = [
+        chunk({"role": "assistant", "content": ""}, **usage(355, 0)),
+        chunk({"content": "so"}, **usage(355, 1)),
+        chunk({"content": "."}, "length", **usage(355, 2)),
+        chunk(**last),
+    ]
+    request.reply(events(*parts), *SSE)
+
+
+def plain_vllm(answer: Any = plain, **routes: Any) -> Any:
+    listed = models("smollm2", owner="vllm", root="smol", parent=None, max_model_len=4096, permission=[])
+    return serving(v1_models=listed, v1_chat_completions=answer, tokenize=tokenize, **routes)
+
+
+def test_a_plain_model_follows_seed_and_sampling() -> None:
+    config = GenerationConfig(sampling_temperature=0.0, sampling_top_k=20, sampling_top_p=0.5, max_denoising_steps=3)
+    with plain_vllm() as server:
+        backend = loaded(server, "smollm2")
+        ran = ask(backend, question(config=config, seed=5))
+        neutral = backend._model.loaded.defaults  # type: ignore[union-attr]
+        assert ask(backend, question(config=neutral, seed=6)).ended.message == ""
+    first, second = bodies(server)
+    sampling = {name: first.get(name) for name in ("seed", "temperature", "top_k", "top_p", "vllm_xargs")}
+    assert sampling == {"seed": 5, "temperature": 0.0, "top_k": 20, "top_p": 0.5, "vllm_xargs": None}
+    assert not {"temperature", "top_k", "top_p"} & second.keys()
+    assert (ran.trace.header.seed, second["seed"]) == (5, 6)
+    assert backend.capabilities.structured
+
+
+def test_what_vllm_had_cached_is_taken_from_the_last_figures() -> None:
+    with plain_vllm() as server:
+        ran = ask(loaded(server, "smollm2"))
+    assert ran.prefill is not None
+    assert (ran.prefill.prompt_tokens, ran.prefill.reused_tokens) == (355, 256)
+
+
+def test_no_more_is_asked_for_than_the_context_holds() -> None:
+    with plain_vllm() as server:
+        backend = loaded(server, "smollm2")
+        ask(backend, question(config=GenerationConfig(max_new_tokens=5000)))
+    assert [body["max_tokens"] for body in bodies(server)] == [4096]
+
+
+def test_a_stopped_answer_took_as_long_as_it_was_written() -> None:
+    stop = threading.Event()
+
+    def slow(request: Request) -> None:
+        if json.loads(request.body)["max_tokens"] == 1:
+            plain(request)
+            return
+        request.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
+        request.send(events(chunk({"content": "so"}), end=b""))
+        request.wait(0.3)
+        stop.set()
+        request.wait(10)
+
+    with plain_vllm(slow) as server:
+        ran = ask(loaded(server, "smollm2"), question(cancel=stop))
+    assert (ran.text, ran.finished.reason) == ("so", "cancelled")
+    assert ran.finished.seconds >= 0.25
+
+
+def test_an_engine_that_ended_is_said_in_words_of_use() -> None:
+    def crash(request: Request) -> None:
+        if json.loads(request.body)["max_tokens"] == 1:
+            plain(request)
+            return
+        error = {"error": {"message": CRASHED, "type": "InternalServerError", "param": None, "code": 500}}
+        request.reply(events(chunk({"content": "so"}), error), *SSE)
+
+    with plain_vllm(crash) as server:
+        ran = ask(loaded(server, "smollm2"))
+    assert ran.text == "so"
+    assert ran.ended.message == (
+        f"The model on the server at {server.endpoint} stopped running; its log has the reason. Start the server again."
+    )
+
+
+def test_a_call_without_an_object_is_shown_and_questioned() -> None:
+    def calling(request: Request) -> None:
+        if json.loads(request.body)["max_tokens"] == 1:
+            plain(request)
+            return
+        function = {"name": "get_weather", "arguments": '"Paris"'}
+        called = {"index": 0, "id": "c", "type": "function", "function": function}
+        request.reply(events(chunk({"tool_calls": [called]}), chunk({}, "tool_calls")), *SSE)
+
+    with plain_vllm(calling) as server:
+        ran = ask(loaded(server, "smollm2"))
+    assert 'get_weather("Paris")' in ran.text
+    assert ran.ended.message.startswith("The server's call of 'get_weather' cannot be used: its arguments are no JSON")
 
 
 def test_calls_of_tools_are_shown_and_sent_back_as_the_wire_has_them() -> None:
@@ -157,8 +268,7 @@ def test_what_it_refuses_is_said_in_its_words() -> None:
 
     with serving(v1_models=models(NAME, owner="vllm"), v1_chat_completions=other) as server:
         ran = ask(loaded(server, NAME))
-    said = "Diffusion models do not support `seed`."
-    assert ran.ended.message == f"The server at {server.endpoint} refuses the request: {said}"
+    assert ran.ended.message == f"The server at {server.endpoint} refuses the request: {REFUSED}"
     assert ran.events == []
 
 

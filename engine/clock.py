@@ -1,0 +1,18 @@
+"""The moment at which something is stored, within the years that what reads it takes for sound."""
+
+from __future__ import annotations
+
+import time
+
+EARLIEST, LATEST = 31_622_400.0, 253_370_678_400.0  # 2 January 1971, 31 December 9998: a day for time zones
+_YEAR = 360 * 86_400.0
+
+
+def this_moment() -> float:
+    """Returns seconds since 1970. A clock that is set before 1971 or after 9998 counts as one of 1971, and goes on.
+
+    Dates beyond cannot be written, and files with them are refused as damaged; a moment that stood still would give
+    two conversations the same beginning.
+    """
+    found = time.time()
+    return found if EARLIEST <= found <= LATEST else EARLIEST + found % _YEAR

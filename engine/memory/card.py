@@ -1,0 +1,45 @@
+"""A graphics card that is not here, to plan for by its memory. Knows no model."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from engine.errors import SafelightError, quoted
+
+GIB = 2**30
+CARDS = {
+    "rtx-3090": round(23.68 * GIB),
+    "rtx-4090": round(23.64 * GIB),
+    "rtx-5090": round(31.36 * GIB),
+    "a100": round(79.25 * GIB),
+    "h100": round(79.11 * GIB),
+    "h200": round(139.81 * GIB),
+}
+"""Bytes of each card that CUDA reports in all."""
+_SIZE = re.compile(r"(\d{1,4}(?:\.\d{1,3})?) ?GB", re.I)
+
+
+@dataclass(frozen=True)
+class Card:
+    """A card by its name, or by its size where it has none here, and the bytes that CUDA has of it."""
+
+    name: str
+    total_bytes: int
+
+
+def card_of(text: str) -> Card:
+    """Read a card's name among ``CARDS``, or its memory in decimal gigabytes, such as "24GB".
+
+    Raises:
+        SafelightError: it is neither.
+    """
+    name = text.strip().lower()
+    if name in CARDS:
+        return Card(name, CARDS[name])
+    size = _SIZE.fullmatch(name)
+    if size is None or not 0.1 <= float(size[1]) <= 9999:
+        raise SafelightError(
+            f"{quoted(text)} is no card that is known here; give {', '.join(CARDS)}, or a size as 24GB"
+        )
+    return Card(f"a card of {float(size[1]):g} GB", round(float(size[1]) * 1e9))

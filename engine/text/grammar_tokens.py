@@ -1,0 +1,82 @@
+"""A model's tokens as grammars know them: what each writes, and the processes that match them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from functools import cached_property
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import SafelightError
+from engine.text.matching import MatcherPool
+from engine.text.tags import CALL, CALL_END, MARK
+from engine.text.token_bytes import TokenBytes
+from engine.text.tokenizer import Tokenizer
+
+
+class GrammarTokens:
+    """A model's tokens as grammars know them.
+
+    Args:
+        size: of the model's vocabulary. ends: tokens that end a text.
+
+    Raises:
+        SafelightError: its tokenizer writes tokens in a way that is not known here.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, size: int, ends: Sequence[int]) -> None:
+        self.size, self.ends = size, tuple(sorted({end for end in ends if end < size}))
+        if not self.ends:
+            raise SafelightError("this model has no token that ends a text; an answer cannot be held to a format")
+        self.written = TokenBytes(tokenizer, size)
+        self._tags = {tag: tokenizer.token_id(tag) for tag in (CALL, CALL_END, MARK)}
+        special = sorted(self.written.special | set(self.ends))
+        self.processes = MatcherPool(self.written.with_bytes, special, self.ends, self.written.encode)
+
+    @staticmethod
+    def of(tokenizer: Tokenizer, size: int, ends: Sequence[int]) -> GrammarTokens:
+        """A tokenizer's own, kept as long as it is; one a tokenizer. From any thread."""
+        with _LOCK:
+            kept = _KEPT.get(tokenizer)
+            if kept is None or (kept.size, kept.ends) != (size, tuple(sorted({end for end in ends if end < size}))):
+                kept = _KEPT[tokenizer] = GrammarTokens(tokenizer, size, ends)
+            return kept
+
+    def token_id(self, tag: str) -> int | None:
+        """A tag of tool calls as one token."""
+        token = self._tags[tag]
+        return token if token is not None and token < self.size else None
+
+    @cached_property
+    def json_signs(self) -> JsonSigns:
+        """What tokens write in JSON."""
+        return JsonSigns(self.written.tokens)
+
+    @property
+    def writable(self) -> str | None:
+        """A pattern of all texts that can be written; None: any."""
+        alphabet = self.written.alphabet
+        return None if alphabet is None else f"[{''.join(map(_in_class, sorted(alphabet)))}]*"
+
+
+_KEPT: WeakKeyDictionary[Tokenizer, GrammarTokens] = WeakKeyDictionary()
+_LOCK = threading.Lock()
+
+
+class JsonSigns:
+    """What tokens write in JSON, as masks over them (V,)."""
+
+    def __init__(self, written: Sequence[bytes]) -> None:
+        def begin_with(signs: bytes) -> NDArray[np.bool_]:
+            return np.array([text[:1] != b"" and text[:1] in signs for text in written], dtype=np.bool_)
+
+        self.blank = np.array([text != b"" and not text.strip() for text in written], dtype=np.bool_)
+        self.ends_string = (begin_with(b'"'),)  # what brings it to its end soonest, in a string
+        self.ends_value = begin_with(b"}]"), begin_with(b",")  # and outside of one
+
+
+def _in_class(sign: str) -> str:
+    return f"\\{sign}" if sign in r"\]^-[&~/" else "\\n" if sign == "\n" else sign

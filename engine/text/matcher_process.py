@@ -1,0 +1,152 @@
+"""Holds texts to grammars in a process of its own, which can be ended: native code may take any time and memory.
+
+Run as a file, so that it starts with the library alone; imports nothing of ours. Jobs come as lines of JSON on standard
+input, ``[name, …]``, each answered by a line, in order. The first line is the vocabulary. In the middle of a job it may
+ask for a text's tokens by a line that is a string, of a character for each byte. It ends when its input does.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import faulthandler
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import IO, Any
+
+from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
+
+MEMORY = 2**31  # bytes of address space, where the system can hold a process to it
+PATIENCE = 120  # seconds on the clock for a job, after which the process ends even where nobody watches it any more
+_LIMITS = LLParserLimits(  # what a useful grammar stays far below; what they do not bound, whoever watches does
+    max_items_in_row=20_000,
+    initial_lexer_fuel=5_000_000,
+    step_lexer_fuel=10_000_000,
+    step_max_items=500_000,
+    max_lexer_states=200_000,
+    max_grammar_size=200_000,
+    verbose_errors=False,
+)
+
+
+class _Vocabulary:
+    """A model's tokens, as the library asks for them."""
+
+    bos_token_id = None
+
+    def __init__(self, said: dict[str, Any], jobs: IO[bytes], answers: IO[bytes]) -> None:
+        self.tokens = [text.encode("latin-1") for text in said["tokens"]]
+        self.special_token_ids: list[int] = said["special"]
+        self.eos_token_id: int = said["ends"][0]
+        self._jobs, self._answers = jobs, answers
+
+    def __call__(self, text: bytes | str) -> list[int]:
+        written = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+        _say(self._answers, written.decode("latin-1"))
+        found: list[int] = json.loads(self._jobs.readline())
+        return found
+
+
+class _Matchers:
+    """Those of one answer."""
+
+    def __init__(self, library: LLTokenizer) -> None:
+        self._library = library
+        self._all: list[LLMatcher] = []
+
+    def perform(self, name: str, rest: Sequence[Any]) -> tuple[Any, LLMatcher | None]:
+        """Do a job; returns what came of it, and the matcher that it was about."""
+        if name == "forget":
+            self._all.clear()
+            return None, None
+        if name == "make":
+            made = LLMatcher(self._library, _source(*rest), log_level=0, limits=_LIMITS)
+            self._all.append(made)
+            return len(self._all) - 1, made
+        matcher = self._all[rest[0]]
+        match name:
+            case "count":
+                return matcher.validate_tokens(rest[1]), matcher
+            case "take":
+                return matcher.try_consume_tokens(rest[1]), matcher
+            case "forced":
+                return matcher.compute_ff_tokens(), matcher
+        return base64.b64encode(matcher.compute_bitmask()).decode(), matcher
+
+
+def _source(kind: str, text: str, style: dict[str, Any] | None) -> str:
+    if kind == "lark":
+        return LLMatcher.grammar_from_lark(text)
+    return LLMatcher.grammar_from_json_schema(text, overrides=style)  # type: ignore[arg-type]
+
+
+def _say(answers: IO[bytes], said: Any) -> None:
+    answers.write(json.dumps(said).encode() + b"\n")
+    answers.flush()
+
+
+def _state(value: Any, matcher: LLMatcher | None) -> dict[str, Any]:
+    """An answer: a job's value, how far the matcher has come, and the seconds of the processor since the start."""
+    found = {"value": value, "seconds": time.process_time()}
+    if matcher is None:
+        return found
+    error = matcher.get_error() if matcher.is_error() else ""
+    is_accepting = not error and matcher.is_accepting()
+    return found | {"error": error, "is_accepting": is_accepting, "is_stopped": matcher.is_stopped()}
+
+
+def _serve(jobs: IO[bytes], answers: IO[bytes], silence: IO[str]) -> None:
+    said = json.loads(jobs.readline())
+    vocabulary = _Vocabulary(said, jobs, answers)
+    wrapped = TokenizerWrapper(vocabulary)
+    library = LLTokenizer(wrapped, eos_token=said["ends"])
+    del said
+    wrapped.tokens = vocabulary.tokens = []  # which the library has by now
+    matchers = _Matchers(library)
+    _say(answers, _state(None, None))
+    for line in jobs:
+        name, *rest = json.loads(line)
+        with _ending(silence):
+            try:
+                found = _state(*matchers.perform(name, rest))
+            except BaseException as error:  # the library's panics are no Exceptions
+                found = _state(None, None) | {"error": str(error) or type(error).__name__}
+        _say(answers, found)
+
+
+@contextlib.contextmanager
+def _ending(silence: IO[str]) -> Iterator[None]:
+    """Ends the process, also in native code, where a job takes too long."""
+    if sys.platform != "win32":
+        signal.alarm(PATIENCE)
+        yield
+        signal.alarm(0)
+    else:  # which has no such timer; this one costs a thread each time
+        faulthandler.dump_traceback_later(PATIENCE, exit=True, file=silence)
+        yield
+        faulthandler.cancel_dump_traceback_later()
+
+
+def main() -> None:
+    """Serve until the input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C in a terminal is for whoever started this
+    with contextlib.suppress(ImportError, OSError, ValueError):  # a lower limit may stand already
+        import resource  # not on Windows
+
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # A bundle's program without a console has no ``sys.stdin``; what a library prints must not come between answers.
+    jobs, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    silence = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
+    os.dup2(silence.fileno(), 1)
+    answers.write(b"\n")  # it reads now
+    answers.flush()
+    _serve(jobs, answers, silence)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,320 @@
+"""Matchers of grammars, in processes that are ended where one takes too long or too much. See ``matcher_process``.
+
+A process serves one answer at a time, so that what is asked of one ends with that one, and is kept for the next:
+reading a vocabulary of 262 144 tokens takes it more than a second.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from multiprocessing import connection
+from pathlib import Path
+from typing import IO, Any
+
+import psutil
+
+from engine.errors import SafelightError
+from engine.types import Cancel
+
+START_SECONDS = 60.0
+"""The longest on the clock that a process may take until it knows its vocabulary."""
+ANSWER_SECONDS = 5.0
+"""Of the processor, that an answer may take of its process at once,"""
+TOKEN_SECONDS = 0.02  # and more with each token, up to that again
+JOB_SECONDS = 60.0  # on the clock for a job, where the process gets nothing of the processor
+MEMORY = 2**30  # bytes
+MOST_KEPT, KEPT_MEMORY = 1, 100 * 2**20  # processes that wait for an answer; bytes above those that one started with
+POLL_SECONDS = 0.05
+OPTION = "--match"
+"""Makes the bundled program this process."""
+TOO_COMPLEX = "it is too complex; make it simpler"
+NOT_READY = "the process that holds answers to formats does not start; try again, or start Safelight again"
+
+Encode = Callable[[bytes], list[int]]
+
+
+class MatchingEndedError(SafelightError):
+    """The process ended, or was ended: its grammar takes more than an answer may, or the run was cancelled."""
+
+
+class Matcher:
+    """How far a text has come under a grammar; after ``error`` it says nothing more."""
+
+    def __init__(self, process: MatcherProcess, number: int, state: Mapping[str, Any]) -> None:
+        self._process, self._number = process, number
+        self._note(state)
+
+    def _note(self, state: Mapping[str, Any]) -> None:
+        self.error: str = state.get("error", "")
+        self.is_accepting: bool = state.get("is_accepting", False)
+        self.is_stopped: bool = state.get("is_stopped", True)
+
+    def count(self, ids: Sequence[int]) -> int:
+        """How many of the tokens fit."""
+        return int(self._ask("count", 0, list(ids)))
+
+    def take(self, ids: Sequence[int]) -> int:
+        """Go on behind tokens that fit; returns how many were taken."""
+        taken = int(self._ask("take", 0, list(ids)))
+        self._process.allow(taken)
+        return taken
+
+    def forced(self) -> list[int]:
+        """The tokens that must come next."""
+        return list(self._ask("forced", ()))
+
+    def mask(self) -> bytes:
+        """Which tokens may come next, as bits, the first token in the lowest; empty after an error."""
+        return base64.b64decode(self._ask("mask", ""))
+
+    def _ask(self, name: str, otherwise: Any, *more: Any) -> Any:
+        state = self._process.ask(name, self._number, *more)
+        self._note(state)
+        return otherwise if self.error else state["value"]
+
+
+class MatcherProcess:
+    """A process, and what the present answer may still take of it.
+
+    Args:
+        vocabulary: the first line for it. encode: bytes to tokens.
+
+    Raises:
+        SafelightError: it cannot be started.
+    """
+
+    def __init__(self, vocabulary: bytes, encode: Encode, cancel: Cancel | None) -> None:
+        self._encode, self._cancel = encode, cancel
+        self._read = b""
+        self._seconds = 0.0  # of the processor, that it had taken when it last answered
+        self._left = START_SECONDS
+        self._owner = os.getpid()
+        try:
+            self._process = subprocess.Popen(
+                _program(),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                bufsize=0,
+                creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+            )
+        except OSError as error:
+            raise SafelightError(f"the process for formats cannot be started ({error.strerror}); try again") from None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._jobs, self._answers = self._process.stdin, self._process.stdout
+        self._is_ready = False
+        with self._whole():
+            self._line()
+            self._write(vocabulary)
+            self._answer()
+        self._is_ready = True
+        self._least_memory = self._memory()
+
+    # ---------------------------------------------------------------- answers
+
+    def begin(self, cancel: Cancel | None) -> None:
+        """Serve a new answer, until ``cancel`` is set."""
+        self._cancel, self._left = cancel, ANSWER_SECONDS
+
+    def allow(self, tokens: int) -> None:
+        """The answer has become longer, and may take more."""
+        self._left = min(ANSWER_SECONDS, self._left + tokens * TOKEN_SECONDS)
+
+    def make(self, kind: str, source: str, style: Mapping[str, Any] | None = None) -> Matcher:
+        """A matcher at the beginning of a text.
+
+        Args:
+            kind: of the source: "lark", or "json" for a schema. style: of the JSON.
+        """
+        state = self.ask("make", kind, source, style)
+        return Matcher(self, state["value"], state)
+
+    def ask(self, *job: Any) -> dict[str, Any]:
+        """What came of a job.
+
+        Raises:
+            MatchingEndedError: it takes too long or too much, or the answer is cancelled; the process is ended.
+        """
+        if self._left <= 0:
+            self._end()
+        with self._whole():
+            self._write(json.dumps(job).encode() + b"\n")
+            return self._answer()
+
+    def forget(self) -> bool:
+        """Let go of the answer's matchers; whether the process can serve another one."""
+        try:
+            self.begin(None)
+            self.ask("forget")
+            return self._memory() <= self._least_memory + KEPT_MEMORY
+        except MatchingEndedError:
+            return False
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it runs, and belongs to this process: one that was forked off has none of its own."""
+        return self._owner == os.getpid() and self._process.poll() is None
+
+    def close(self) -> None:
+        """End the process."""
+        if self._owner == os.getpid():
+            self._process.kill()
+            self._process.wait()
+        for stream in (self._jobs, self._answers):
+            with contextlib.suppress(OSError):
+                stream.close()
+
+    # ---------------------------------------------------------------- lines
+
+    @contextlib.contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Ends the process where something interrupts us: what it still answers would be taken for another answer."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
+    def _answer(self) -> dict[str, Any]:
+        while True:
+            said = json.loads(self._line())
+            if isinstance(said, dict):
+                break
+            self._write(json.dumps(self._encode(said.encode("latin-1"))).encode() + b"\n")
+        self._left -= said["seconds"] - self._seconds
+        self._seconds = said["seconds"]
+        return said
+
+    def _write(self, line: bytes) -> None:
+        try:
+            rest = memoryview(line)
+            while rest:
+                rest = rest[self._jobs.write(rest) :]
+        except (OSError, ValueError):
+            self._end()
+
+    def _line(self) -> bytes:
+        """The next line; waits for it, and watches the process meanwhile."""
+        ends = time.monotonic() + (JOB_SECONDS if self._is_ready else START_SECONDS)
+        while b"\n" not in self._read:
+            if not self._wait(ends):
+                self._end()
+            try:
+                part = os.read(self._answers.fileno(), 2**20)
+            except (OSError, ValueError):
+                part = b""
+            if not part:
+                self._end()
+            self._read += part
+        line, _, self._read = self._read.partition(b"\n")
+        return line
+
+    def _wait(self, ends: float) -> bool:
+        """Wait for something to read; False where the process must be ended."""
+        while not _has_come(self._answers, POLL_SECONDS):
+            if (self._cancel is not None and self._cancel.is_set()) or time.monotonic() > ends:
+                return False
+            try:
+                if self._memory() > MEMORY or self._taken() - self._seconds > self._left:
+                    return False
+            except psutil.Error:
+                return True  # it has ended, which reading tells
+        return True
+
+    def _memory(self) -> int:
+        """The bytes that it takes; 0 where it has ended."""
+        try:
+            return int(psutil.Process(self._process.pid).memory_info().rss)
+        except psutil.Error:
+            return 0
+
+    def _taken(self) -> float:
+        times = psutil.Process(self._process.pid).cpu_times()
+        return float(times.user + times.system)
+
+    def _end(self) -> None:
+        self.close()
+        raise MatchingEndedError(TOO_COMPLEX if self._is_ready else NOT_READY)
+
+
+class MatcherPool:
+    """Processes of one vocabulary. They end with it."""
+
+    def __init__(self, tokens: Sequence[bytes], special: Sequence[int], ends: Sequence[int], encode: Encode) -> None:
+        self._tokens, self._special, self._ends, self._encode = tokens, special, ends, encode
+        self._kept: list[MatcherProcess] = []
+        weakref.finalize(self, _close, self._kept)
+
+    def lend(self, cancel: Cancel | None) -> MatcherProcess:
+        """A process for an answer; from any thread.
+
+        Raises:
+            SafelightError: none can be started. MatchingEndedError: the answer was cancelled.
+        """
+        process = None
+        while process is None:
+            try:
+                process = self._kept.pop()
+            except IndexError:
+                process = MatcherProcess(self._vocabulary(), self._encode, cancel)
+            if not process.is_usable:
+                process.close()
+                process = None
+        process.begin(cancel)
+        return process
+
+    def give_back(self, process: MatcherProcess) -> None:
+        """An answer is over."""
+        if len(self._kept) < MOST_KEPT and process.is_usable and process.forget():
+            self._kept.append(process)
+        else:
+            process.close()
+
+    def _vocabulary(self) -> bytes:
+        said = {
+            "tokens": [written.decode("latin-1") for written in self._tokens],
+            "special": self._special,
+            "ends": self._ends,
+        }
+        return json.dumps(said).encode() + b"\n"
+
+
+def _close(kept: Sequence[MatcherProcess]) -> None:
+    for process in kept:
+        process.close()
+
+
+def _program() -> list[str]:
+    """The command of a process: Python, or in a bundle the program itself."""
+    if getattr(sys, "frozen", False):
+        return [sys.executable, OPTION]
+    # -P: nothing is imported from this folder
+    return [sys.executable, "-P", str(Path(__file__).with_name("matcher_process.py"))]
+
+
+def _has_come(stream: IO[bytes], seconds: float) -> bool:
+    """Whether there is something to read, or the end; waits for it."""
+    if sys.platform != "win32":
+        return bool(connection.wait([stream.fileno()], seconds))
+    import _winapi  # a pipe between processes cannot be waited for there
+    import msvcrt
+
+    ends = time.monotonic() + seconds
+    while True:
+        try:
+            if _winapi.PeekNamedPipe(msvcrt.get_osfhandle(stream.fileno()), 0)[0]:
+                return True
+        except OSError:
+            return True
+        if time.monotonic() >= ends:
+            return False
+        time.sleep(0.0005)

@@ -1,0 +1,44 @@
+"""Makes ``assets/examples``: the files that the commands of the README, the cards and ``--help`` are shown with."""
+
+from __future__ import annotations
+
+import csv
+import random
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from app.state.decisions.samples import sample_table
+from engine.tasks import drawings, sudoku
+from engine.tasks.decisions.question_file import QuestionFile, write_question_file
+from engine.tasks.sudoku_pictures.photograph import photograph
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "assets" / "examples"
+SEED, ROWS = 5, 40
+
+
+def main() -> None:
+    EXAMPLES.mkdir(exist_ok=True)
+    rng = random.Random(SEED)
+    (EXAMPLES / "drawing.png").write_bytes(drawings.picture_of(_scene(rng)).data)
+    board = sudoku.generate(rng, 36, 40, held_out=True).board
+    (EXAMPLES / "sudoku.png").write_bytes(photograph(rng, board, 256).picture().data)
+    questions, table = sample_table()
+    write_question_file(EXAMPLES / "questions.json", QuestionFile(questions))
+    with (EXAMPLES / "table.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([table.columns, *(row.cells for row in table.rows[:ROWS])])
+    (EXAMPLES / "note.txt").write_text("Zoe comes on Saturday.\n", encoding="utf-8")
+
+
+def _scene(rng: random.Random) -> drawings.Scene:
+    """Returns a drawing of four shapes or more, among them one red circle."""
+    while True:
+        scene = drawings.sample(rng, "test", 1, "count").scene
+        red = [shape for shape in scene.shapes if (shape.colour, shape.kind) == ("red", "circle")]
+        if len(scene.shapes) >= 4 and len(red) == 1:
+            return scene
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""Every command that README, cards, packaging and ``--help`` show is one that works, on files that ship.
+
+Commands run in a fresh folder with nothing but ``assets``, one document after the other, as somebody would who copies
+them. What stands behind an arrow is printed. What takes minutes, a card, a network or files of one's own is only
+parsed here; ``-m slow`` runs the long ones.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from app.cli import main as command_line
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = sorted(
+    path.relative_to(ROOT).as_posix()
+    for pattern in ("*.md", "packaging/**/*.md", "assets/**/README.md")
+    for path in ROOT.glob(pattern)
+)
+COMMAND = re.compile(r"(?:uv run )?(?:safelight|python -m) \S.*")
+THEIRS = ("~/", "HOST:PORT", "photo.jpg", "FILE", "FOLDER", "DST", "puzzles.csv")  # what nobody has but the reader
+LONG = re.compile(
+    r"safelight (train|doctor|bench|serve|skills(?! --only)|race --|sudoku --eval|sudoku --make 200|sudoku --file \d)"
+    r"|safelight sudoku --make \d+ --givens (25|30)|python -m"
+)
+
+NAMES = [module.__name__.rpartition(".")[2] for module in command_line.COMMANDS]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A command of a document, and what stands behind its arrow."""
+
+    document: str
+    text: str
+    printed: str = ""
+
+    @property
+    def is_run(self) -> bool:
+        if self.text.count(" ") == 1 and self.text.split()[1] in NAMES:
+            return False
+        return not LONG.search(self.text) and not any(name in self.text for name in THEIRS)
+
+
+def in_blocks(document: str) -> list[Shown]:
+    """The commands of a page: lines of its blocks, and what it has between backticks."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    found = []
+    for block in re.findall(r"^ *```\w*\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE):
+        found += [line.strip() for line in block.replace("\\\n", " ").splitlines()]
+    found += re.findall(r"`([^`\n]+)`", re.sub(r"^ *```.*?^ *```", "", text, flags=re.DOTALL | re.MULTILINE))
+    return [_shown(document, line) for line in found if COMMAND.fullmatch(line.partition("  #")[0].strip())]
+
+
+def in_help(capsys: pytest.CaptureFixture[str]) -> list[Shown]:
+    """The examples of every command's ``--help``."""
+    found = []
+    for name in ("", *NAMES):
+        assert command_line.main([*filter(None, [name]), "--help"]) == 0
+        examples = capsys.readouterr().out.partition("examples:")[2].splitlines()
+        lines = [line for line in examples if re.match(r"  (safelight|echo) \S", line)]
+        found += [_shown(f"{name} --help", re.sub(r"(?<=\S) {2,}\S.*", "", line)) for line in lines]
+    return found
+
+
+def _shown(document: str, line: str) -> Shown:
+    text, _, remark = line.partition("  #")
+    return Shown(document, text.strip().replace("uv run ", ""), remark.partition("→")[2].strip())
+
+
+def arguments_of(text: str) -> Iterator[tuple[list[str], str, str]]:
+    """Each command of a line: its arguments, what is piped into it, and the file that takes its output."""
+    for part in text.split(" && "):
+        piped, _, command = part.rpartition(" | ")
+        words = shlex.split(command)
+        target = words[words.index(">") + 1] if ">" in words else ""
+        words = words[: words.index(">")] if ">" in words else words
+        yield words[1:], f"{shlex.split(piped)[1]}\n" if piped else "", target
+
+
+def check_shown(shown: Shown) -> None:
+    """Parse a command that is not run here."""
+    if shown.text.startswith("python -m"):
+        module, *given = shlex.split(shown.text)[2:]
+        spec = find_spec(module)
+        assert spec is not None, shown
+        places = [Path(place) for place in spec.submodule_search_locations or ()] or [Path(str(spec.origin))]
+        source = "".join(
+            file.read_text() for place in places for file in ([place] if place.is_file() else place.glob("*.py"))
+        )
+        assert [flag for flag in given if flag.startswith("--") and f'"{flag}"' not in source] == [], shown
+        return
+    for arguments, _, _ in arguments_of(shown.text):
+        if len(arguments) == 1 and not arguments[0].startswith("-"):
+            assert arguments[0] in NAMES, shown  # the name of one
+        else:
+            command_line.parser().parse_args(arguments)
+
+
+def run_shown(shown: Shown, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, piped, target in arguments_of(shown.text):
+        monkeypatch.setattr("sys.stdin", io.StringIO(piped))
+        code = command_line.main(arguments)
+        out, err = capsys.readouterr()
+        assert code == 0, (shown, err)
+        if target:
+            Path(target).write_text(out, encoding="utf-8")
+        assert " ".join(shown.printed.split()) in " ".join((out + err).split()), (shown, out, err)
+
+
+@pytest.fixture
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with the assets and nothing else, to work in."""
+    (tmp_path / "assets").symlink_to(ROOT / "assets", target_is_directory=True)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_commands_of_documents(
+    document: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for shown in in_blocks(document):
+        (run_shown(shown, monkeypatch, capsys) if shown.is_run else check_shown(shown))
+
+
+@pytest.mark.usefixtures("fresh")
+def test_commands_of_help(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    found = in_help(capsys)
+    assert len(found) > 40
+    for shown in found:
+        (run_shown(shown, monkeypatch, capsys) if shown.is_run else check_shown(shown))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_modules_are_run_by_uv(document: str) -> None:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    assert re.findall(r"(?<!uv run )python -m (?:tests|engine|app)[\w.]*", text) == []
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_commands_that_take_long(
+    document: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for shown in in_blocks(document):
+        does_end = not re.search(r"safelight (train|serve)|--shape|python -m|safelight \w+$", shown.text)
+        if LONG.search(shown.text) and does_end and not any(name in shown.text for name in THEIRS):
+            run_shown(shown, monkeypatch, capsys)
