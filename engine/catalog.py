@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -27,7 +27,7 @@ class Traits:
     prompt_format: PromptFormat = "text"  # "sudoku": a puzzle of 81 cells, and nothing else
     taught: Taught = "anything"  # "skills": the tasks of ``engine.tasks.skills``, in their wording, and nothing else
     canvas_columns: int | None = None  # cells of a row of its canvas; None for as many as fit
-    introduction: str = "Answers begin as noise, and all of their places develop at once."
+    introduction: str = ""  # what it is for
     placeholder: str = "Ask something"  # of an empty composer
 
 
@@ -109,8 +109,6 @@ _SIGHT = Traits(
     introduction="A very small model that sees small drawings: shapes, their colours and places, and numbers.",
     placeholder="A drawing, and a question about it",
 )
-_WEDLM = replace(_SKILLS, introduction="A very small model for small text tasks, written several tokens at a time.")
-_MASKED = replace(_SKILLS, introduction="A very small model for small text tasks, whose text is drafted, then checked.")
 EMBEDDED = (
     EmbeddedModel("safelight-skills", "Safelight Skills", "small text tasks and small talk", _SKILLS),
     EmbeddedModel("safelight-sudoku", "Safelight Sudoku", "solves Sudoku puzzles", _PUZZLES),
@@ -123,8 +121,8 @@ EMBEDDED = (
     EmbeddedModel(
         "safelight-decisions", "Safelight Decisions", "small typed answers, read from one step", _DECISIONS, "texts"
     ),
-    EmbeddedModel("safelight-wedlm", "Safelight WeDLM", "text skills, several tokens a pass or one by one", _WEDLM),
-    EmbeddedModel("safelight-masked", "Safelight Masked", "text skills, a block at a time, or drafted", _MASKED),
+    EmbeddedModel("safelight-wedlm", "Safelight WeDLM", "text skills, several tokens a pass or one by one", _SKILLS),
+    EmbeddedModel("safelight-masked", "Safelight Masked", "text skills, a block at a time, or drafted", _SKILLS),
     EmbeddedModel("safelight-sight", "Safelight Sight", "answers questions about small drawings", _SIGHT),
 )
 ADAPTERS = (

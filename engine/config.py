@@ -25,10 +25,13 @@ MOST_TILE = 128  # pixels along a side of a soft token: 1120 of them are 18 mega
 MOST_THREADS = 256  # of a processor
 MOST_NAME = 64  # characters of a decoder's
 LARGEST_SEED = 2**63 - 1  # of a run; the least is 0
+MOST_PENALTY = 100  # of a repetition; checkpoints have 1.0 to 1.3
 MOST_REWRITES = 16  # of a block's doubtful spans
 IMAGE_TOKENS = (70, 140, 280, 560, 1120)  # budgets of an image that the published model was trained with
 MOST_REAL = 1e30  # what is a float on a graphics card, too
 BLOCK_DIFFUSION = "block_diffusion"  # the decoder whose blocks begin as uniform noise
+GROWING = frozenset({"autoregressive", "causal_parallel", "self_speculation"})
+"""Decoders whose text grows from left to right: a block is a part of its record, and none is to be filled."""
 DENSE_EXPERTS = 8  # up to this many experts, computing all of them is faster than sorting tokens
 _MOST = {
     "vocab_size": MOST_TOKENS,
@@ -230,6 +233,8 @@ class GenerationConfig:
             cannot be forked.
         sampling_temperature, sampling_top_k, sampling_top_p: how a token is drawn where decoding is not by uniform
             noise. Temperature 0 takes the likeliest; top_k 0 and top_p 1 leave the distribution as it is.
+        repetition_penalty: what a logit of a token that stands in the prompt or the text is divided by, where it is
+            above 0, or else multiplied by, before all else; 1 leaves it as it is. Not in blocks of uniform noise.
         window: masks ahead of the text in causal parallel decoding.
         entropy_threshold: nats under which one of them is written; the lowest always is.
         distance_penalty: nats that each position to its right adds to a mask's entropy.
@@ -265,6 +270,7 @@ class GenerationConfig:
     sampling_temperature: float = 0.0
     sampling_top_k: int = 0
     sampling_top_p: float = 1.0
+    repetition_penalty: float = 1.0
     window: int = 16
     entropy_threshold: float = 0.4
     distance_penalty: float = 0.02
@@ -300,11 +306,14 @@ class GenerationConfig:
         check_whole("window", self.window, 1, 1024)
         check_real("sampling_temperature", self.sampling_temperature, 0.0)
         check_real("sampling_top_p", self.sampling_top_p, 0.0, exclusive=True)
+        check_real("repetition_penalty", self.repetition_penalty, 0.0, exclusive=True)
         check_real("entropy_threshold", self.entropy_threshold, 0.0)
         check_real("distance_penalty", self.distance_penalty, 0.0)
         check_real("accept_probability", self.accept_probability, 0.0)
         if self.sampling_top_p > 1.0:
             raise SafelightError(f"sampling_top_p must be at most 1, not {self.sampling_top_p}")
+        if self.repetition_penalty > MOST_PENALTY:
+            raise SafelightError(f"repetition_penalty must be at most {MOST_PENALTY}, not {self.repetition_penalty}")
         if self.t_max < self.t_min:
             raise SafelightError(f"t_max ({self.t_max}) must not be below t_min ({self.t_min})")
         if self.canvas_length is not None:
@@ -339,6 +348,12 @@ class GenerationConfig:
         """Whether some blocks begin as uniform noise."""
         names = (self.thought_decoder, self.answer_decoder)
         return any((name or self.decoder) in ("", BLOCK_DIFFUSION) for name in names)
+
+    @property
+    def grows(self) -> bool:
+        """Whether some blocks do not begin as uniform noise, and all of those hold text that grows, see ``GROWING``."""
+        names = {self.thought_decoder or self.decoder, self.answer_decoder or self.decoder} - {"", BLOCK_DIFFUSION}
+        return bool(names) and names <= GROWING
 
     @property
     def rewrites(self) -> bool:
@@ -402,7 +417,8 @@ def _drawing(raw: dict[str, Any]) -> dict[str, Any]:
         known["sampling_temperature"] = 1.0 if raw.get("temperature") is None else raw["temperature"]
     elif known or not {"do_sample", "temperature"}.isdisjoint(raw):  # transformers samples where it is asked to
         known["sampling_temperature"] = 0.0
-    return known
+    penalty = raw.get("repetition_penalty")
+    return known if penalty is None else known | {"repetition_penalty": penalty}
 
 
 def _tokens(name: str, value: Any, most: int) -> None:

@@ -1,9 +1,10 @@
 """What a generation tells the world: frozen, picklable facts in plain Python and numpy, on the CPU.
 
 Order of a run: PrefillFinished (missing where a long prompt was cancelled while it was read), then for each block
-CanvasStarted, StepFinished ..., CanvasCommitted (missing where the run was cancelled inside the block), and
-GenerationFinished last, always. C is the canvas length. A backend that reports no steps has TextArrived in place of
-blocks, and PrefillFinished anywhere before the end, if it is told how long the prompt was.
+CanvasStarted, StepFinished ..., CanvasCommitted (missing where the run was cancelled inside a block whose tokens are
+not written one behind the other), and GenerationFinished last, always. C is the canvas length. A backend that reports
+no steps has TextArrived in place of blocks, and PrefillFinished anywhere before the end, if it is told how long the
+prompt was.
 
 Blocks of a run may be decoded in different ways; each tells its own, by whether its CanvasStarted has a filler. A
 *rescued* block begins with uniform noise, and goes on behind the steps that its cap allows with further StepFinished

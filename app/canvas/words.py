@@ -18,7 +18,7 @@ STATE_WORDS: dict[CellState, str] = {  # shown through ``tr``
     CellState.GIVEN: "given",
     CellState.PADDING: "padding",
     CellState.FITTING: "fits",
-    CellState.MASKED: "masked",
+    CellState.MASKED: "not written",
 }
 
 
@@ -59,6 +59,10 @@ def of_block(block: BlockState | None) -> str:
     if block is None:
         return tr("Empty canvas.")
     number = block.block_index + 1
+    if block.grows:
+        written = block.accepted_count if block.text_length is None else block.text_length
+        said = trn("{count} token of text", "{count} tokens of text", written)
+        return tr("Canvas block {block}, {steps} so far: {text}.", block=number, steps=_steps(block.steps), text=said)
     if block.committed:
         return tr(
             "Canvas block {block}, committed after {steps}: {text} of {length} are text, {remelts}.",
@@ -112,7 +116,7 @@ def of_cell(cell: Cell, text: str, row: int, column: int) -> str:
 
 
 def token_of(cell: Cell, text: str) -> str:
-    """A cell's token in words; of a masked one that nothing is written there."""
+    """A cell's token in words; "nothing yet" where none is written."""
     return tr("nothing yet") if cell.state == CellState.MASKED else token_words(text)
 
 

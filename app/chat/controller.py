@@ -24,6 +24,7 @@ from app.presets.picker import PresetPicker
 from app.presets.preset import Preset
 from app.presets.store import PresetStore
 from app.session.session import cannot_see, reserve, visible
+from app.settings.decoders import answers_in_words
 from app.state.chat.attachment import AttachedPicture, Attachment
 from app.state.chat.conversation import Turn, user_message
 from app.state.chat.counting import PromptCount
@@ -37,6 +38,7 @@ from app.state.chat.prompts import (
 )
 from app.system.i18n import tr
 from engine import SafelightError, catalog
+from engine.config import BLOCK_DIFFUSION
 from engine.service import AdapterChanged, ServiceReply
 from engine.text.message import Message
 
@@ -300,12 +302,9 @@ class ChatController(QObject):
     @Slot()
     def show_model(self) -> None:
         """Say what the model that is there or on its way is for, offer prompts for it, and count by it."""
-        model, loading, composer = self._context.model, self._context.loading, self.page.composer
+        model, composer = self._context.model, self.page.composer
         composer.say("")
-        if model is not None:
-            self._introduce(model.traits, only_text(model))
-        elif loading is not None:
-            self._introduce(catalog.traits(Path(loading.path_or_id).name))
+        self._introduce()
         if model is None:
             self._scenes = {}
             self.page.offer(())
@@ -336,12 +335,25 @@ class ChatController(QObject):
         if any(isinstance(reply, AdapterChanged) for reply in replies):
             self.show_model()
 
-    def _introduce(self, traits: catalog.Traits, instead: str = "") -> None:
-        self.page.introduce(instead or tr(traits.introduction), tr(traits.placeholder))
+    def _introduce(self) -> None:
+        """Say what the model that is there or loads is for, and how the present decoder writes its answers."""
+        model, loading, how = self._context.model, self._context.loading, ""
+        if model is not None:
+            traits, decoder = model.traits, self._context.values.present_decoding.decoder
+            is_usual = bool(traits.introduction) and decoder == BLOCK_DIFFUSION  # of which the page tells
+            how = "" if is_usual else answers_in_words(decoder)
+        elif loading is not None:
+            traits = catalog.traits(Path(loading.path_or_id).name)
+        else:
+            return
+        purpose = tr(traits.introduction) if traits.introduction else ""
+        plain = "" if model is None else only_text(model)
+        self.page.introduce(plain or " ".join(filter(None, (purpose, how))), tr(traits.placeholder))
 
     @Slot()
     def show_settings(self) -> None:
         """Draw by the settings, count by them, and say whether they are still the preset's."""
+        self._introduce()
         self._dress()
         self._hold_back()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.state.chat.conversation import Answer
-from app.state.run.canvas import BlockState
+from app.state.run.canvas import BlockState, CanvasState
 from app.state.run.figures import rate_text
 from app.system.i18n import tr, trn
 
@@ -47,6 +47,8 @@ def _progress(answer: Answer, share: float) -> str:
     most = answer.config.max_denoising_steps
     if block is None and not answer.config.is_block_diffusion:
         return tr("Writing")
+    if block is not None and block.grows:
+        return _growing(answer.canvas, block, share)
     if block is not None and (block.has_masks or block.is_rescued):
         return _passes(block, share)
     if block is None or not block.steps:
@@ -61,8 +63,18 @@ def _progress(answer: Answer, share: float) -> str:
     return " · ".join(filter(None, parts))
 
 
+def _growing(canvas: CanvasState, block: BlockState, share: float) -> str:
+    """How far text has grown that has no blocks to fill."""
+    count = canvas.written - block.accepted_count + block.partly(share).accepted_count
+    steps = sum(one.steps for one in canvas.blocks)
+    said = trn("{count} token written", "{count} tokens written", count)
+    if steps in (0, canvas.written):
+        return said
+    return tr("{written} in {steps}", written=said, steps=trn("{count} step", "{count} steps", steps))
+
+
 def _passes(block: BlockState, share: float) -> str:
-    """The same of a block that is written a few tokens a pass."""
+    """How far a block is that is written a few tokens a pass."""
     counts = {
         "number": block.block_index + 1,
         "step": block.steps,
@@ -93,7 +105,7 @@ def _result(answer: Answer) -> str:
     if not figures.steps:  # they are not known, as of an answer from elsewhere
         return ""
     steps = trn("{count} step", "{count} steps", figures.steps)
-    if figures.blocks > 1:
+    if figures.blocks > 1 and not answer.config.grows:
         blocks = trn("{count} block", "{count} blocks", figures.blocks)
         steps = tr("{steps} over {blocks}", steps=steps, blocks=blocks)
     parts = [tr(ended_with, steps=steps)]
@@ -127,7 +139,7 @@ def _of_block(answer: Answer) -> list[str]:
 
 def _of_run(answer: Answer) -> list[str]:
     figures, parts = answer.figures, []
-    if figures.blocks > 1 and figures.seconds is not None:
+    if figures.blocks > 1 and figures.seconds is not None and not answer.config.grows:
         parts.append(tr("{time} per block", time=_seconds(figures.seconds / figures.blocks)))
     if answer.status == "done" and figures.tokens_per_forward is not None:
         parts.append(tr("{tokens} tokens per forward", tokens=rate_text(figures.tokens_per_forward)))

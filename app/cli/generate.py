@@ -94,7 +94,8 @@ def run(args: argparse.Namespace) -> int:
     elif outcome.text:
         print(terminal.printable(outcome.text) if sys.stdout.isatty() else outcome.text, flush=True)
     if outcome.stopped:
-        terminal.say("stopped; the last canvas is an unfinished draft" if outcome.text else "stopped")
+        draft = "stopped; the last canvas is an unfinished draft"
+        terminal.say(draft if outcome.text and not config.grows else "stopped")
         return 130
     known = [share for share in outcome.causal if share is not None]
     if known and not args.json:
@@ -127,11 +128,12 @@ def _here(
     if wanted is not None:
         ids = closed_thought(ids, model.tokenizer)
     given = model.with_images(ids, messages, pictures, config.image_tokens)
-    with watcher(args, model.tokenizer, config) as watch:
+    named = config.replace(decoder=config.decoder or model.family.default_decoder)
+    with watcher(args, model.tokenizer, named) as watch:
         outcome = running.run(model, given, config, running.seed(args), watch, wanted)
     return AnsweredPrompt(
         outcome,
-        config,
+        named,
         model.family.default_decoder,
         model.load_seconds,
         model.image_sizes(messages, config.image_tokens) if pictures else [],

@@ -108,6 +108,12 @@ DECODING = (
     Knob("--temperature", "sampling_temperature", float, "how freely tokens are drawn; 0 takes the likeliest"),
     Knob("--top-k", "sampling_top_k", int, "draw among so many of the likeliest tokens; 0 allows all"),
     Knob("--top-p", "sampling_top_p", float, "draw among the likeliest tokens that come to this probability"),
+    Knob(
+        "--repetition-penalty",
+        "repetition_penalty",
+        float,
+        "above 1 makes tokens of prompt and text less likely to be drawn again",
+    ),
     Knob("--window", "window", int, "masks ahead of the text (causal parallel)"),
     Knob("--entropy-threshold", "entropy_threshold", float, "under which a mask is written, in nats (causal parallel)"),
     Knob(

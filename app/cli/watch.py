@@ -17,7 +17,7 @@ from rich.live import Live
 from rich.text import Text
 
 from app.cli import terminal
-from app.state.run.canvas import BlockState, CanvasState, CellState, rescue_cap
+from app.state.run.canvas import BlockState, CanvasState, CellState
 from app.state.run.lines import line_ends
 from engine import CanvasCommitted, CanvasStarted, Event, GenerationConfig, PrefixPinned, StepFinished
 
@@ -51,7 +51,7 @@ class Watcher:
     def __init__(
         self, pieces: PieceTexts, config: GenerationConfig, columns: int | None, pace: float, *, raw: bool
     ) -> None:
-        self.state = CanvasState(rescue_cap(config))
+        self.state = CanvasState.under(config)
         self.pieces, self.config, self.columns, self.pace, self.raw = pieces, config, columns, pace, raw
         only_stdout = sys.stdout.isatty() and not sys.stderr.isatty()
         self.console = terminal.console(sys.stdout if only_stdout else sys.stderr)
@@ -113,7 +113,8 @@ def status(block: BlockState, config: GenerationConfig, blocks: int) -> Text:
         parts.append("no step yet" if block.has_masks else "noise, no step yet")
     else:
         parts.append(f"steps {block.steps}" + ("" if is_written else f"/{config.max_denoising_steps}"))
-        parts.append(f"{'written' if block.has_masks else 'accepted'} {block.accepted_count}/{block.length}")
+        of_all = "" if block.grows else f"/{block.length}"
+        parts.append(f"{'written' if block.has_masks else 'accepted'} {block.accepted_count}{of_all}")
         if block.mean_entropy is not None:
             parts.append(f"mean entropy {block.mean_entropy:.3f} nats")
         parts.append(f"temperature {block.temperature:.2f}")
@@ -124,13 +125,13 @@ def status(block: BlockState, config: GenerationConfig, blocks: int) -> Text:
 
 
 def legend(block: BlockState, *, calm: bool) -> Text:
-    """The number of positions in each state, each in the state's style."""
+    """The number of positions in each state, each in the state's style; of text that grows, of those up to its end."""
     text = Text()
-    counts = np.bincount(block.states(calm=calm), minlength=len(CellState))
+    counts = np.bincount(block.states(calm=calm)[: _shown(block, calm)], minlength=len(CellState))
     for state in CellState:
         if counts[state]:
             text.append("  " if text else "")
-            text.append(state.name.lower(), style=STYLES[state])
+            text.append("not written" if state is CellState.MASKED else state.name.lower(), style=STYLES[state])
             text.append(f" {counts[state]}")
     return text
 
@@ -143,7 +144,7 @@ def canvas(block: BlockState, pieces: PieceTexts, width: int, columns: int | Non
     text = Text()
     used = 0
     ends = set(line_ends(block, pieces.piece))
-    for position in range(block.length):
+    for position in range(_shown(block, calm)):
         cell = block.cell(position, calm)
         shown = glyph(cell.token, cell.state, pieces)
         if columns is not None and cell_len(shown) != 1:
@@ -155,6 +156,14 @@ def canvas(block: BlockState, pieces: PieceTexts, width: int, columns: int | Non
         text.append(shown, style=STYLES[cell.state])
         used += cell_len(shown)
     return text
+
+
+def _shown(block: BlockState, calm: bool) -> int:
+    """How many of its positions are shown: all, or of text that grows those up to its last token."""
+    if not block.grows:
+        return block.length
+    empty = np.isin(block.states(calm=calm), (CellState.MASKED, CellState.PADDING))
+    return int(np.max(np.flatnonzero(~empty), initial=-1)) + 1
 
 
 def glyph(token: int, state: CellState, pieces: PieceTexts) -> str:

@@ -43,7 +43,7 @@ def button(text: str, name: str = "", *, role: Role = "link", tip: str = "") -> 
 
 def show_stop(made: QPushButton, text: str, name: str, *, skips: bool) -> None:
     """Let a button say that it stops a run, or, where that is computed and only shown, that it skips to its end."""
-    tip = tr("Shows the rest at once (Esc)") if skips else tr("Within one denoising step (Esc)")
+    tip = tr("Shows the rest at once (Esc)") if skips else tr("Within one step (Esc)")
     made.setText(tr("Skip") if skips else text)
     made.setAccessibleName(tr("Skip to the end") if skips else name)
     made.setToolTip(tip)

@@ -289,6 +289,8 @@ class _Glyphs(CellGlyphs):
 def _caption_words(block: BlockState) -> list[str]:
     if block.committed:
         text = tr("{text} of {length} are text", text=block.text_length, length=block.length)
+        if block.grows:
+            text = trn("{count} token of text", "{count} tokens of text", block.text_length or 0)
         ended = tr("rescued") if block.is_rescued else tr("committed")
         return [ended, trn("{count} step", "{count} steps", block.steps), text]
     if block.step < 0:
@@ -296,7 +298,9 @@ def _caption_words(block: BlockState) -> list[str]:
     count = {"accepted": block.accepted_count, "length": block.length}
     words = [
         tr("step {step}", step=step_number(block.step)),
-        tr("written {accepted} of {length}", **count)
+        tr("written {accepted}", **count)
+        if block.grows
+        else tr("written {accepted} of {length}", **count)
         if block.has_masks or block.is_rescued
         else tr("accepted {accepted} of {length}", **count),
     ]

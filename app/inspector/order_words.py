@@ -83,19 +83,19 @@ def end_in_words(result: GenerationFinished | None) -> str:
     return tr("The turn did not close: it was cut at the limit of its length.")
 
 
-def doubts_in_words(doubts: list[Doubt], piece: Piece) -> str:
-    """What was left in doubt: how many positions, and the first of them."""
+def doubts_in_words(order: RunOrder, piece: Piece) -> str:
+    """What was left in doubt, or written in it: how many positions, and the first of them."""
+    doubts = order.doubts
     if not doubts:
-        return tr("Nothing was left in doubt.")
+        return tr("The model was sure of each token.") if order.is_written else tr("Nothing was left in doubt.")
     named = [_doubt(doubt, piece) for doubt in doubts[:MOST_DOUBTS]]
     if len(doubts) > MOST_DOUBTS:
         named.append("…")
-    return trn(
-        "{count} position was left in doubt: {list}.",
-        "{count} positions were left in doubt: {list}.",
-        len(doubts),
-        list=tr(", ").join(named),
-    )
+    one, many = "{count} position was left in doubt: {list}.", "{count} positions were left in doubt: {list}."
+    if order.is_written:
+        one = "The model was unsure of {count} token as it wrote it: {list}."
+        many = "The model was unsure of {count} tokens as it wrote them: {list}."
+    return trn(one, many, len(doubts), list=tr(", ").join(named))
 
 
 def _doubt(doubt: Doubt, piece: Piece) -> str:
@@ -107,10 +107,13 @@ def _doubt(doubt: Doubt, piece: Piece) -> str:
     )
 
 
-def end_in_short(result: GenerationFinished | None, doubts: int) -> list[str]:
-    """The same for a line of facts."""
+def end_in_short(result: GenerationFinished | None, order: RunOrder) -> list[str]:
+    """How the turn ended, and what was in doubt, for a line of facts."""
     if result is None:
         return []
     ends = {"eos": tr("turn closed"), "cancelled": tr("turn stopped"), "length": tr("turn cut at the limit")}
-    left = trn("{count} position in doubt", "{count} positions in doubt", doubts) if doubts else tr("nothing in doubt")
-    return [ends[result.reason], left]
+    count = len(order.doubts)
+    none, one, many = tr("nothing in doubt"), "{count} position in doubt", "{count} positions in doubt"
+    if order.is_written:
+        none, one, many = tr("sure of each token"), "unsure of {count} token", "unsure of {count} tokens"
+    return [ends[result.reason], trn(one, many, count) if count else none]

@@ -397,7 +397,7 @@ class InspectorPage(QWidget):
         if self._live:
             parts.append(tr("under way"))
         elif self.overview.order is not None and trace.header.decision is None:
-            parts += end_in_short(trace.result, len(self.overview.order.doubts))
+            parts += end_in_short(trace.result, self.overview.order)
         self.title.set_whole(title)
         self.facts.set_whole(" · ".join(part for part in parts if part))
         self._show_problem()

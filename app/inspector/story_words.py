@@ -54,13 +54,12 @@ def _written_caption(record: BlockRecord, frame: Frame, trace: Recording) -> Cap
     if frame.step == NOISE or not record.steps:
         before = int(record.begun.sum())
         if not before:
-            return Caption(tr("Block {block} begins: {count} cells, all masked.", block=block, count=record.length))
+            return Caption(tr("Block {block} begins: nothing is written yet.", block=block))
         said = trn(
-            "Block {block} begins: {count} cell is written already, the other {others} are masked.",
-            "Block {block} begins: {count} cells are written already, the other {others} are masked.",
+            "Block {block} begins: {count} cell is written already.",
+            "Block {block} begins: {count} cells are written already.",
             before,
             block=block,
-            others=record.length - before,
         )
         return Caption(said)
     if frame.step >= record.steps:

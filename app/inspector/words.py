@@ -124,7 +124,7 @@ def facts(frame: Frame, steps: int, figures: BlockFigures | None, reads: int = 0
         return [frame_words(frame, steps, None, reads)]
     if frame.step == NOISE:
         if figures is not None and figures.has_masks:
-            return [tr("Block {block}, masked", block=frame.block + 1)]
+            return [tr("Block {block}, nothing written yet", block=frame.block + 1)]
         return [tr("Block {block}, noise", block=frame.block + 1)]
     if frame.step >= steps:
         lines = [tr("Block {block}, committed", block=frame.block + 1), trn("{count} step", "{count} steps", steps)]
@@ -145,6 +145,13 @@ def facts(frame: Frame, steps: int, figures: BlockFigures | None, reads: int = 0
     lines += [
         tr("Temperature {temperature}", temperature=f"{figures.temperature[step]:.2f}"),
         tr("Mean entropy {entropy} nats", entropy=f"{figures.mean_entropy[step]:.3f}"),
+    ]
+    if figures.has_masks:  # what is written stays, and a guess is made once
+        written = int(figures.accepted[step])
+        if figures.grows:
+            return [*lines, trn("{count} token written", "{count} tokens written", written)]
+        return [*lines, tr("{accepted} of {count} written", accepted=written, count=figures.counted)]
+    lines += [
         tr("{accepted} of {count} accepted", accepted=int(figures.accepted[step]), count=figures.counted),
         trn("{count} remelt", "{count} remelts", int(figures.remelts[step])),
         trn("{count} change of the best guess", "{count} changes of the best guess", int(figures.changes[step])),

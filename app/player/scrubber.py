@@ -313,9 +313,11 @@ def short_words(player: Player) -> str:
     is_alone = replay.blocks == 1
     snapshot = player.snapshot
     if frame.step == NOISE and snapshot is not None and snapshot.has_masks:
-        return tr("Masked") if is_alone else tr("Block {block}, masked", block=block)
+        return tr("Nothing written") if is_alone else tr("Block {block}, nothing written", block=block)
     if frame.step == NOISE:
         return tr("Noise") if is_alone else tr("Block {block}, noise", block=block)
+    if frame.step == steps and snapshot is not None and snapshot.has_masks:
+        return tr("Written") if is_alone else tr("Block {block}, written", block=block)
     if frame.step == steps:
         return tr("Settled") if is_alone else tr("Block {block}, settled", block=block)
     if is_alone:

@@ -75,17 +75,20 @@ def can_mix(decoders: Sequence[str]) -> bool:
 
 @dataclass(frozen=True)
 class DecoderWords:
-    """Both untranslated; ``settings`` are names in ``SAMPLER``."""
+    """All untranslated; ``settings`` are names in ``SAMPLER``."""
 
     title: str
     explanation: str
+    answers: str  # how they come about
     settings: tuple[str, ...]
+    beside_diffusion: str = ""  # to be known of it where a model has block diffusion, too
 
 
 _WORDS = {
     BLOCK_DIFFUSION: DecoderWords(
         "Block diffusion",
         "A block begins as noise, and all of its places are denoised together until they are sure.",
+        "Answers begin as noise, and all of their places develop at once.",
         (
             "entropy_bound",
             "t_max",
@@ -97,24 +100,28 @@ _WORDS = {
     ),
     "autoregressive": DecoderWords(
         "Autoregressive",
-        "One token after the other, from left to right, a pass each. The embedded DiffusionGemmas were not trained to "
-        "write so.",
-        ("sampling_temperature", "sampling_top_k", "sampling_top_p"),
+        "One token after the other, from left to right, a pass each.",
+        "Answers are written from left to right, one token after the other.",
+        ("sampling_temperature", "sampling_top_k", "sampling_top_p", "repetition_penalty"),
+        "The embedded DiffusionGemmas were not trained to write so.",
     ),
     "causal_parallel": DecoderWords(
         "Causal parallel (WeDLM)",
         "Masks ahead of the text are predicted together, and each pass writes those it is sure of.",
-        ("window", "entropy_threshold", "distance_penalty", "sampling_temperature"),
+        "Answers are written from left to right, several tokens at a time.",
+        ("window", "entropy_threshold", "distance_penalty", "sampling_temperature", "repetition_penalty"),
     ),
     "masked_diffusion": DecoderWords(
         "Masked block diffusion",
         "A block begins as masks, and each pass writes the places it is sure of.",
-        ("accept_probability", "sampling_temperature"),
+        "Answers are written a block at a time, the surest places first.",
+        ("accept_probability", "sampling_temperature", "repetition_penalty"),
     ),
     "self_speculation": DecoderWords(
         "Self-speculation",
         "A draft of several tokens is checked from left to right, and written as far as it holds.",
-        (),
+        "Answers are drafted several tokens at a time, and written as far as the draft holds.",
+        ("repetition_penalty",),
     ),
 }
 _RESCUE = "rescue_probability"
@@ -128,10 +135,19 @@ def decoder_title(name: str) -> str:
     return name.replace("_", " ").capitalize() if words is None else tr(words.title)
 
 
-def decoder_explanation(name: str) -> str:
-    """What it does in a sentence, empty for one that is not known here."""
+def decoder_explanation(name: str, decoders: Sequence[str] = ()) -> str:
+    """What a decoder does, beside the others that a model has; empty for one that is not known here."""
     words = _WORDS.get(name)
-    return "" if words is None else tr(words.explanation)
+    if words is None:
+        return ""
+    more = tr(words.beside_diffusion) if words.beside_diffusion and BLOCK_DIFFUSION in decoders else ""
+    return " ".join(filter(None, (tr(words.explanation), more)))
+
+
+def answers_in_words(name: str) -> str:
+    """How answers come about by a decoder, in a sentence; empty for one that is not known here."""
+    words = _WORDS.get(name)
+    return "" if words is None else tr(words.answers)
 
 
 def settings_of(name: str) -> frozenset[str]:

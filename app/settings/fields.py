@@ -142,9 +142,9 @@ def show_decoders(box: ChoiceBox, decoders: Sequence[str], chosen: str, none: st
         box.clear()
         for name in decoders:
             box.addItem(decoder_title(name) if name else none, name)
-            box.setItemData(box.count() - 1, decoder_explanation(name), Qt.ItemDataRole.ToolTipRole)
+            box.setItemData(box.count() - 1, decoder_explanation(name, decoders), Qt.ItemDataRole.ToolTipRole)
     box.setCurrentIndex(box.findData(chosen))
-    explanation = decoder_explanation(chosen) or tr(DECODER.explanation)
+    explanation = decoder_explanation(chosen, decoders) or tr(DECODER.explanation)
     box.setToolTip(explanation)
     box.setAccessibleDescription(explanation)
 

@@ -114,6 +114,16 @@ SAMPLER = (
         2,
     ),
     Setting(
+        "repetition_penalty",
+        "Repetition penalty",
+        "",
+        "Tokens that the prompt or the text has already are less likely to be drawn; 1 leaves them as they are.",
+        0.5,
+        2.0,
+        0.05,
+        2,
+    ),
+    Setting(
         "window",
         "Window",
         "masks",

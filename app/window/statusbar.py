@@ -47,9 +47,9 @@ FIELDS = (
     Field("device_memory", "Graphics memory", "Memory in use on the graphics card, of all it has.", 3),
     Field("model", "Model", "The model that answers.", 1),
     Field("server", "Local server", "Other programs can use the model. Opens the server's page.", 6),
-    Field("steps", "Steps", "Denoising steps of this answer so far, over all its blocks.", 6),
+    Field("steps", "Steps", "Steps of this answer so far, over all its blocks.", 6),
     Field("pace", "Time per block", "Seconds that a block of the canvas takes, however much text it holds.", 7),
-    Field("forward", "Tokens per forward", "Tokens of text that each denoising step came to, on average.", 8),
+    Field("forward", "Tokens per forward", "Tokens of text that each step came to, on average.", 8),
     Field("speed", "Effective speed", "Tokens of text a second, without reading the prompt.", 5),
 )
 
@@ -181,8 +181,9 @@ class StatusBar(QWidget):
         if stats is None:
             self.show_figures(0, 0, None, None, None)
         else:
+            blocks = 0 if stats.canvases.grows else stats.blocks  # of which none is a measure of time then
             self.show_figures(
-                stats.total_steps, stats.blocks, stats.seconds, stats.tokens_per_forward, stats.tokens_per_second
+                stats.total_steps, blocks, stats.seconds, stats.tokens_per_forward, stats.tokens_per_second
             )
 
     def show_figures(

@@ -42,7 +42,8 @@ def autoregressive(
     """
     limit = min(config.max_new_tokens, room_behind(model.config, len(prompt)))
     drawing = Drawing(config, model.config.vocab_size, model.device, seed)
-    writer = Writer(cache, drawing, blocks_of(model.config, config), prompt[-1:].tolist())
+    drawing.see(prompt.tolist())
+    writer = Writer(cache, drawing, blocks_of(model.config, config, in_order=True), prompt[-1:].tolist())
     if not (yield from read_prompt(cache, prompt, limit, cancel, unread=1)):
         yield from writer.blocks.finish("cancelled", 0)
         return
@@ -92,6 +93,7 @@ class Writer:
         for token in tokens:
             if self.has_ended:
                 break
+            self.drawing.see((token,))
             self.pending.append(token)
             self.has_ended = token in self.blocks.ends
             self.length += not self.has_ended

@@ -46,6 +46,7 @@ def causal_parallel(
     """
     mask, room = required_mask(model.config, config), room_behind(model.config, len(prompt))
     drawing = Drawing(config, model.config.vocab_size, model.device, seed)
+    drawing.see(prompt.tolist())
     rule = EntropyRule(config.entropy_threshold, config.distance_penalty)
     blocks = blocks_of(model.config, config)
     window = StreamingWindow.of(config.window, room)
@@ -90,6 +91,7 @@ def causal_parallel(
             for index in rule.chosen([one.entropy for one in predictions], places)
         }
         window.write(found)
+        drawing.see(list(found.values()))
         predicted = dict(zip(places, predictions, strict=True))
         seconds = time.perf_counter() - clock
         yield from blocks.step(found, predicted, seconds, config.sampling_temperature, len(window.text))

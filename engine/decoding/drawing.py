@@ -1,6 +1,8 @@
-"""How tokens are drawn where text is written a few tokens at a time, and what is told of each prediction."""
+"""How tokens are drawn where text is written a few tokens at a time, and what is known of each prediction."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -16,7 +18,8 @@ class Drawing:
     """Draws tokens by a run's settings, with a generator of its own.
 
     The likeliest at temperature 0; else from the ``sampling_top_k`` likeliest, of those the fewest that come to
-    ``sampling_top_p`` (both before the temperature), at the temperature.
+    ``sampling_top_p`` (both before the temperature), at the temperature. Tokens that were ``seen`` are made less likely
+    before that, as by transformers' ``RepetitionPenaltyLogitsProcessor``.
 
     Raises:
         SafelightError: a token that is allowed or banned is outside the vocabulary, or none is left.
@@ -25,6 +28,7 @@ class Drawing:
     def __init__(self, config: GenerationConfig, vocab_size: int, device: torch.device, seed: int) -> None:
         self.config = config
         self.generator = torch.Generator(device).manual_seed(seed)
+        self._seen = torch.zeros(vocab_size, dtype=torch.bool, device=device)
         self.forbidden: Tensor | None = None
         for name, ids in (("allowed_tokens", config.allowed_tokens or ()), ("banned_tokens", config.banned_tokens)):
             if ids and max(ids) >= vocab_size:
@@ -37,14 +41,29 @@ class Drawing:
                 raise SafelightError("every token is banned; leave at least one")
             self.forbidden = forbidden
 
-    def allowed(self, logits: Tensor) -> Tensor:
-        """Logits (R, V) with those of forbidden tokens at minus infinity.
+    def see(self, tokens: Sequence[int]) -> None:
+        """Count tokens as of the prompt or the text, for the penalty on their repetition."""
+        if self.config.repetition_penalty != 1.0:
+            self._seen[list(tokens)] = True
+
+    def allowed(self, logits: Tensor, read: Sequence[int] = ()) -> Tensor:
+        """Logits (R, V) with the penalty on repetition, and those of forbidden tokens at minus infinity.
+
+        Args:
+            read: the tokens with which R rows were read causally, where they are not all seen: to each row those up to
+                its own are.
 
         Raises:
-            SafelightError: one is not finite.
+            SafelightError: a logit is not finite.
         """
         if not bool(torch.isfinite(logits).all()):
             raise SafelightError("the model gave numbers that are not finite; its files may be damaged")
+        penalty = self.config.repetition_penalty
+        if penalty != 1.0:
+            seen = self._seen.repeat(len(logits), 1)
+            for row, token in enumerate(read):
+                seen[row:, token] = True
+            logits = torch.where(seen, torch.where(logits < 0, logits * penalty, logits / penalty), logits)
         return logits if self.forbidden is None else logits.masked_fill(self.forbidden, -torch.inf)
 
     def draw(self, logits: Tensor) -> Tensor:
@@ -64,7 +83,7 @@ class Drawing:
         return torch.multinomial(shares, 1, generator=self.generator)[:, 0]
 
     def predicted(self, logits: Tensor, drawn: Tensor) -> list[Predicted]:
-        """What is told of each row, of the distribution as the model gave it: (R, V) and (R,) -> R."""
+        """What is known of each row, of logits as ``allowed`` gives them: (R, V) and the tokens drawn (R,) -> R."""
         entropy, count = token_entropy(logits).tolist(), self.config.top_k
         argmax, tokens = logits.argmax(dim=-1).tolist(), drawn.tolist()
         if not count:

@@ -22,7 +22,10 @@ from engine.types import Cancel
 
 
 class MaskedRun:
-    """A run under way. Places count the generated text from 0; the cache holds the prompt and a part of it.
+    """A run in progress. Places count the generated text from 0; the cache holds the prompt and a part of it.
+
+    Args:
+        in_order: see ``WrittenBlocks``.
 
     Raises:
         SafelightError: the model has no mask token, the prompt fills all its positions, settings of a canvas of noise.
@@ -36,6 +39,8 @@ class MaskedRun:
         seed: int,
         cancel: Cancel | None,
         cache: KVCache,
+        *,
+        in_order: bool = False,
     ) -> None:
         shape = model.config
         self.mask = required_mask(shape, config)
@@ -43,7 +48,8 @@ class MaskedRun:
         self.limit = min(config.max_new_tokens, room_behind(shape, len(prompt)))  # tokens
         self.length = 0  # tokens of the text up to the first place where nothing is written, or up to its end
         self.drawing = Drawing(config, shape.vocab_size, model.device, seed)
-        self._blocks = blocks_of(shape, config)
+        self.drawing.see(prompt.tolist())
+        self._blocks = blocks_of(shape, config, in_order=in_order)
         self.size = self._blocks.length  # of a block
         self._end: Literal["eos", "length", "cancelled"] | None = None
 
@@ -91,7 +97,7 @@ class MaskedRun:
         wanted = Decode(torch.tensor(ids), self.cache, commit, first_logits, None, is_causal, draft)
         yield wanted
         self.cache.record_ids(ids[:commit])
-        return self.drawing.allowed(wanted.take())
+        return self.drawing.allowed(wanted.take(), ids[first_logits:] if is_causal else ())
 
     def predicted(self, places: Sequence[int], logits: Tensor, drawn: Tensor) -> dict[int, Predicted]:
         """What is told of predictions (R, V) at R places, by place."""
@@ -99,6 +105,7 @@ class MaskedRun:
 
     def write(self, written: Mapping[int, int], predicted: Mapping[int, Predicted], seconds: float) -> Iterator[Event]:
         """Take up what one pass wrote and predicted, by place."""
+        self.drawing.see(list(written.values()))
         while self._end is None and (token := written.get(self.length, self.text.get(self.length))) is not None:
             if token in self.config.eos_token_ids:
                 self._end = "eos"

@@ -135,7 +135,8 @@ class _Run:
         self.reader = CausalReader(cache)
         self.verifier = Verifier(self.schedule, self.reader, config, cancel)
         self.drawing = Drawing(config, model.config.vocab_size, model.device, seed)
-        self.blocks = blocks_of(model.config, config)
+        self.drawing.see(prompt.tolist())
+        self.blocks = blocks_of(model.config, config, in_order=True)
         self.writer = Writer(cache, self.drawing, self.blocks, [])
         self.newest = int(prompt[-1])  # token of the text
 
@@ -185,7 +186,7 @@ class _Run:
         wanted = Decode(torch.tensor(ids), cache, length)
         yield wanted
         cache.record_ids(ids)
-        logits = self.drawing.allowed(wanted.take())
+        logits = self.drawing.allowed(wanted.take(), ids)
         kept, end = self._kept(block, canvas, logits), (block + 1) * length
         tokens = torch.from_numpy(argmax[:kept]).long().to(logits.device)
         if kept < length and not (kept and argmax[kept - 1] in self.blocks.ends):

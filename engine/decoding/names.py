@@ -18,7 +18,8 @@ def names_of(config: GenerationConfig, decoders: Sequence[str], own: str) -> tup
         decoders: that the model's family has. own: the one that it takes by itself.
 
     Raises:
-        SafelightError: the family does not have one that is asked for, or a run cannot change between the two.
+        SafelightError: the family does not have one that is asked for, a run cannot change between the two, or blocks
+            of block diffusion are to be rescued or verified where there are none.
     """
     for name in (config.decoder, config.thought_decoder, config.answer_decoder):
         if name and name not in decoders:
@@ -29,6 +30,12 @@ def names_of(config: GenerationConfig, decoders: Sequence[str], own: str) -> tup
         raise SafelightError(
             f"a run cannot change between the decoders {thought} and {answer}; only between {' and '.join(MIXABLE)}"
         )
+    for flag in ("rescue", "verify"):
+        if getattr(config, flag) and BLOCK_DIFFUSION not in (thought, answer):
+            raise SafelightError(
+                f"{flag} is for blocks of the decoder {BLOCK_DIFFUSION}, and this run is decoded by {answer}; "
+                "leave it out"
+            )
     return thought, answer
 
 

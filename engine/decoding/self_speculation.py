@@ -48,7 +48,7 @@ def self_speculation(
         raise SafelightError("self-speculation is greedy; set the sampling temperature to 0, or take another decoder")
     if draft is None and isinstance(model, Model):
         draft = model.draft
-    run = MaskedRun(model, prompt, config, seed, cancel, cache)
+    run = MaskedRun(model, prompt, config, seed, cancel, cache, in_order=True)
     most = min(MOST_WINDOW, run.size)
     window = least = min(LEAST_WINDOW, most)
     yield from run.begin()

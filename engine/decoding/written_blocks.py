@@ -1,4 +1,4 @@
-"""The blocks of text that is written a few tokens at a time: what autoregressive and masked decoding tell of it.
+"""The blocks of text that is written a few tokens at a time: the events of autoregressive and masked decoding.
 
 A block is a canvas of C positions with a filler where nothing is written yet. The decoder counts the text it has
 generated from 0, wherever blocks begin, and may write ahead of the open block: what lies there shows when that begins.
@@ -49,8 +49,9 @@ class WrittenBlocks:
 
     Args:
         length: C. filler: the token id that stands where nothing is written. padding: what follows the text's end.
-        ends: tokens that end the text; a block with one is committed by ``finish``, which is told where the text ends.
+        ends: tokens that end the text; a block with one is committed by ``finish``, which is given where the text ends.
         pinned: place -> token of those in the first block that are given; they count as written from its beginning.
+        in_order: whether each token is written behind the one before it, so that there are no gaps.
     """
 
     length: int
@@ -59,6 +60,7 @@ class WrittenBlocks:
     top_k: int = 0
     ends: frozenset[int] = frozenset()
     pinned: Mapping[int, int] = field(default_factory=dict)
+    in_order: bool = False
     text: dict[int, int] = field(default_factory=dict)  # all that is written, by its place in the generated text
     passes: int = 0
     seconds: float = 0.0
@@ -119,17 +121,19 @@ class WrittenBlocks:
             yield from self._end(settled, settled)
 
     def finish(self, reason: Literal["eos", "length", "cancelled"], length: int) -> Iterator[Event]:
-        """The end of the run.
+        """Commit what is not committed yet, and end the run.
 
         Args:
-            length: tokens of the text, without an end token; what was written behind them is dropped.
+            length: tokens of the text, without an end token; what was written behind them is dropped. Of a run that is
+                cancelled an open block is committed only where all that it shows is text.
         """
-        end = length + (reason == "eos" and length in self.text)
-        if reason == "cancelled":
+        if reason == "cancelled" and (not self.in_order or self._draft is not None or not self._steps):
             length = min(length, self._committed * self.length)
-        else:
-            while self._start < end or (self._is_open and self._committed == 0):
-                yield from self._end(length, end)
+        end = length + (reason == "eos" and length in self.text)
+        is_empty = reason != "cancelled" and self._is_open and self._committed == 0
+        while self._start < end or is_empty:
+            yield from self._end(length, end)
+            is_empty = False
         tokens = np.array([self.text[place] for place in range(length)], dtype=np.int32)
         yield GenerationFinished(reason, tokens, self._committed, self.passes, self.seconds)
 

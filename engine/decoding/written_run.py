@@ -38,8 +38,11 @@ def required_mask(shape: ModelConfig, config: GenerationConfig) -> int:
     return mask
 
 
-def blocks_of(shape: ModelConfig, config: GenerationConfig) -> WrittenBlocks:
+def blocks_of(shape: ModelConfig, config: GenerationConfig, *, in_order: bool = False) -> WrittenBlocks:
     """The blocks of a run, none of them begun. Where nothing is written they have the mask, or else padding.
+
+    Args:
+        in_order: see ``WrittenBlocks``.
 
     Raises:
         SafelightError: a pinned position outside the canvas, or a pinned token outside the vocabulary.
@@ -48,7 +51,7 @@ def blocks_of(shape: ModelConfig, config: GenerationConfig) -> WrittenBlocks:
     check_cells("pinned", config.pinned, length, shape.vocab_size)
     filler = config.pad_token_id if mask is None else mask
     top_k, ends = min(config.top_k, shape.vocab_size), frozenset(config.eos_token_ids)
-    return WrittenBlocks(length, filler, config.pad_token_id, top_k, ends, dict(config.pinned))
+    return WrittenBlocks(length, filler, config.pad_token_id, top_k, ends, dict(config.pinned), in_order)
 
 
 def _mask(shape: ModelConfig) -> int | None:

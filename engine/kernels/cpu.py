@@ -3,7 +3,7 @@
 Plain torch, any processor. With bf16 units bf16 is multiplied in bf16, otherwise in fp32. Decoding depends on the
 scheme, see ``cpu_decode``. int4 codes in blocks go through torch's own kernel where there are few tokens: measured on a
 core with AVX-512 and AMX, 4096 inputs, it takes 13 billion weights a second for a token, 8 for four and 2 for 16;
-decoding them 0.5, whatever the number of tokens.
+decoding them 0.5, whatever the number of tokens. int8 rows go through its kernel for a few tokens, see ``cpu_int8``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from engine.kernels import cpu_int4
+from engine.kernels import cpu_int4, cpu_int8
 from engine.kernels.cpu_decode import decoder
 from engine.kernels.cpu_threads import even, give_back, share
 from engine.quant import Packed
@@ -22,6 +22,8 @@ from engine.quant import Packed
 AT_ONCE = 1 << 22  # weights of a piece in the buffer: 8 MB in bf16, one expert matrix of the 26B
 LEAST_WORK = 1 << 28  # multiplications from which rows are divided among threads
 LEAST_PAIRS = 512  # token-expert pairs from which experts are divided among threads
+FEW_QUERIES = 8  # rows up to which attention is written out in 16 bits
+KEYS_AT_ONCE = 1 << 20  # numbers of a piece of the keys in fp32: 4 MB, which stay in a processor's cache
 
 
 @functools.cache
@@ -41,14 +43,17 @@ def linear(x: Tensor, weight: Packed) -> Tensor:
     tokens, rows = x[..., 0].numel(), weight.shape[0]
     flat = x.reshape(tokens, -1)
     by_int4 = weight.block > 0 and x.dtype == torch.bfloat16 and tokens <= cpu_int4.FEW
-    arranged = flat.contiguous() if by_int4 else decoder(weight).arrange(flat.to(kind))
+    by_int8 = cpu_int8.takes(flat, weight)
+    arranged = flat.contiguous() if by_int4 or by_int8 else decoder(weight).arrange(flat.to(kind))
     out = x.new_empty(tokens, rows)
 
     def take(part: range) -> None:
         own = weight.rows(part.start, part.stop) if len(part) < rows else weight
         into = out[:, part.start : part.stop]
         if by_int4:
-            into.copy_(cpu_int4.multiply(arranged, own, cpu_int4.scratch(own)))
+            into.copy_(cpu_int4.multiply(arranged, own, cpu_int4.pairs(own)))
+        elif by_int8:
+            into.copy_(cpu_int8.multiply(arranged, own))
         else:
             _multiply(arranged, own, _buffer(kind, own), into)
 
@@ -103,7 +108,7 @@ class _Experts:
     def __init__(self, dtype: torch.dtype, stack: Packed) -> None:
         self.stack, self.in_blocks = stack, stack.block > 0 and dtype == torch.bfloat16
         self.kind = dtype if self.in_blocks else number(dtype)
-        self.room = cpu_int4.scratch(stack[0]) if self.in_blocks else _buffer(self.kind, stack[0])
+        self.room = cpu_int4.spread(stack[0].scales) if self.in_blocks else _buffer(self.kind, stack[0])
 
     def arranged(self, x: Tensor) -> Tensor:
         """x (N, in) as ``multiply`` takes it."""
@@ -112,7 +117,9 @@ class _Experts:
     def multiply(self, x: Tensor, expert: int) -> Tensor:
         """Arranged x (N, in) by one of the matrices -> (N, out)."""
         if self.in_blocks:
-            return cpu_int4.multiply(x, self.stack[expert], self.room)
+            own = self.stack[expert]
+            self.room[..., 0] = own.scales
+            return cpu_int4.multiply(x, own, self.room)
         out = x.new_empty(x.shape[0], self.stack.shape[1])
         _multiply(x, self.stack[expert], self.room, out)
         return out
@@ -128,6 +135,30 @@ def expectation(probabilities: Tensor, table: Packed) -> Tensor:
     return total.to(probabilities.dtype)
 
 
+def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+    """softmax(q k^T) v over (B, heads, T, D), unscaled; keys and values may have fewer heads, which are not copied.
+
+    Few queries of 16 bits are multiplied in fp32, written out: torch's kernel reorders all keys and values first, and
+    for one query takes ten times as long. What is rounded is the same in both, the result.
+
+    Args:
+        mask: True where allowed, broadcastable to (B, heads, T, S); None allows all.
+    """
+    grouped = queries.shape[1] > keys.shape[1]
+    if queries.shape[2] > FEW_QUERIES or queries.dtype != torch.bfloat16 or (mask is not None and mask.dim() > 2):
+        return F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=1.0, enable_gqa=grouped)
+    rows = queries.view(queries.shape[0], keys.shape[1], -1, *queries.shape[2:])  # (B, key heads, heads of each, T, D)
+    out = torch.empty_like(rows)
+    count = max(1, KEYS_AT_ONCE // max(1, keys.shape[2] * keys.shape[3]))  # key heads of a piece
+    for start in range(0, keys.shape[1], count):
+        some = slice(start, start + count)
+        scores = rows[:, some].float().flatten(2, 3) @ keys[:, some].float().transpose(-1, -2)
+        if mask is not None:
+            scores.view(*rows[:, some].shape[:-1], -1).masked_fill_(~mask, -torch.inf)
+        out[:, some] = (scores.softmax(dim=-1) @ values[:, some].float()).view_as(out[:, some])
+    return out.flatten(1, 2)
+
+
 def attention(
     queries: Tensor, keys: Tensor, values: Tensor, span: Tensor, text_rows: int = 0, window: int | None = None
 ) -> Tensor:
@@ -136,8 +167,7 @@ def attention(
     begin = end - queries.shape[1]  # position of the first query
 
     def look(rows: Tensor, start: int, stop: int, mask: Tensor | None) -> Tensor:
-        seen = keys[None, :, start:stop], values[None, :, start:stop]
-        return F.scaled_dot_product_attention(rows[None], *seen, attn_mask=mask, scale=1.0, enable_gqa=True)[0]
+        return attend(rows[None], keys[None, :, start:stop], values[None, :, start:stop], mask)[0]
 
     out = look(queries[:, text_rows:], first, end, None)
     if text_rows:

@@ -30,7 +30,7 @@ def block() -> int:
     expected = unpack(probe)
     to_blocks(codes, rows)
     try:
-        found = multiply(torch.eye(TILE, dtype=torch.bfloat16), probe, scratch(probe))
+        found = multiply(torch.eye(TILE, dtype=torch.bfloat16), probe, pairs(probe))
     except RuntimeError:  # a build without it
         return 0
     return rows if torch.allclose(found.T.float(), expected, rtol=0.01) else 0
@@ -42,13 +42,22 @@ def block_for(weight: Packed) -> int:
     return rows if rows and weight.shape[-2] % rows == 0 else 0
 
 
-def scratch(weight: Packed) -> Tensor:
-    """A buffer for the scales of a packed (out, in) in the kernel's format: pairs of scale and zero point 0."""
-    return torch.zeros(weight.shape[-1] // weight.scheme.group_size, weight.shape[0], 2, dtype=torch.bfloat16)
+def spread(scales: Tensor) -> Tensor:
+    """Scales (groups, out) as the kernel reads them: bf16 pairs (groups, out, 2) with a zero point of 0."""
+    made = scales.new_zeros(*scales.shape, 2)
+    made[..., 0] = scales
+    return made
 
 
-def multiply(x: Tensor, weight: Packed, room: Tensor) -> Tensor:
-    """x (N, in) in bf16 times a packed (out, in) in blocks -> (N, out)."""
-    room.view(torch.int32)[..., 0].copy_(weight.scales.view(torch.uint16))  # the scale in the lower half
-    out: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(x, weight.codes, weight.scheme.group_size, room)
+def pairs(weight: Packed) -> Tensor:
+    """The scales of a packed (out, in) as ``spread`` makes them; not copied where they are a view of that."""
+    groups, rows = weight.scales.shape
+    if weight.scales.stride() == (2 * rows, 2):
+        return weight.scales.as_strided((groups, rows, 2), (2 * rows, 2, 1))
+    return spread(weight.scales)
+
+
+def multiply(x: Tensor, weight: Packed, scales: Tensor) -> Tensor:
+    """x (N, in) in bf16 times a packed (out, in) in blocks, with its ``pairs`` of scales -> (N, out)."""
+    out: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(x, weight.codes, weight.scheme.group_size, scales)
     return out

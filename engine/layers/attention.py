@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from engine import kernels
 from engine.config import LayerConfig, ModelConfig
+from engine.kernels import cpu
 from engine.kernels.rope import rotate
 from engine.layers.adapted import linear
 from engine.layers.norm import RMSNorm
@@ -75,8 +76,8 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -
     """
     training = torch.is_grad_enabled() and queries.requires_grad
     groups = queries.shape[1] // keys.shape[1]
-    if not training and queries.device.type == "cpu":  # shares key heads without copying them
-        return F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=1.0, enable_gqa=groups > 1)
+    if not training and queries.device.type == "cpu":
+        return cpu.attend(queries, keys, values, mask)
     if groups > 1:
         keys, values = keys.repeat_interleave(groups, dim=1), values.repeat_interleave(groups, dim=1)
     if not training:

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from engine import kernels
-from engine.kernels import cpu_int4
+from engine.kernels import cpu_int4, cpu_int8
 from engine.kernels.table import schemes
 from engine.layers.embedding import TokenTable
 from engine.layers.moe import Experts
-from engine.quant import BF16, Activations, Packed, Precision, Scheme, to_blocks
+from engine.quant import BF16, INT8, Activations, Packed, Precision, Scheme, to_blocks
 
 
 class PackedWeight(nn.Module):
@@ -129,19 +129,30 @@ def joined(weights: Sequence[PackedWeight]) -> Packed:
 
 
 def for_processor(part: nn.Module, dtype: torch.dtype) -> None:
-    """Reorder the codes of loaded experts and linear layers, in place, for a CPU's int4 kernel.
+    """Lay loaded weights out as a CPU's kernels read them. Does nothing on other devices, or where there are none.
 
-    A token table, whose rows are looked up, stays as it is. Does nothing on other devices, or if there is no such
-    kernel for the processor, the scheme or the number type.
+    int4: the codes of experts and linear layers are reordered in place; a token table, whose rows are looked up, stays
+    as it is. The scales of linear layers become a view of what the kernel reads, which takes twice their bytes; those
+    of experts, of which there are many, are put into that form one expert at a time.
+
+    int8: codes that lie in a mapped file are copied where the kernel could not read them there.
     """
+    if dtype != torch.bfloat16:
+        return
+    for weight in packed_weights(part):
+        is_int8 = weight.scheme == INT8 and weight.codes.device.type == "cpu"
+        if is_int8 and cpu_int8.is_fast() and not cpu_int8.is_aligned(weight.codes):
+            weight.codes = weight.codes.clone()
     layers = [module for module in part.modules() if isinstance(module, PackedExperts | PackedLinear)]
-    for weight in (weight for layer in layers for weight in packed_weights(layer) if dtype == torch.bfloat16):
+    for weight in (weight for layer in layers for weight in packed_weights(layer)):
         on_cpu = weight.codes.device.type == "cpu"
         block = cpu_int4.block_for(weight.packed) if on_cpu and not weight.block else 0
         if block:
             for codes in weight.codes.view(-1, *weight.codes.shape[-2:]):
                 to_blocks(codes, block)
             weight.block = block
+            if weight.codes.dim() == 2:
+                weight.scales = cpu_int4.spread(weight.scales)[..., 0]
 
 
 def precision_in(network: nn.Module, precision: Precision) -> Precision:

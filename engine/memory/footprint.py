@@ -22,11 +22,11 @@ from torch import nn
 
 from engine import kernels
 from engine.config import LayerConfig, ModelConfig, VisionConfig
-from engine.kernels import cpu, cpu_decode, cpu_vocabulary
+from engine.kernels import cpu, cpu_decode, cpu_int4, cpu_vocabulary
 from engine.kernels.table import schemes
 from engine.layers.embedding import TOP_PIECE
 from engine.layers.kv_cache import KERNEL_PIECE, PIECE, cache_bytes, capacity
-from engine.layers.packed_linear import install
+from engine.layers.packed_linear import PackedLinear, install
 from engine.quant import AT_ONCE, Precision, Scheme
 from engine.threads import available_threads
 
@@ -74,8 +74,10 @@ class Mode:
 
 
 @lru_cache(maxsize=32)
-def weights(build: Build, config: ModelConfig, precision: Precision, dtype: torch.dtype) -> dict[str, int]:
-    """Bytes of the weights by part.
+def weights(
+    build: Build, config: ModelConfig, precision: Precision, dtype: torch.dtype, on_cpu: bool = False
+) -> dict[str, int]:
+    """Bytes of the weights by part, as they are stored; ``on_cpu`` as this processor's kernels read them.
 
     Raises:
         SafelightError: the precision does not suit the shape.
@@ -89,6 +91,14 @@ def weights(build: Build, config: ModelConfig, precision: Precision, dtype: torc
         parts[_part(name)] += parameter.numel() * dtype.itemsize
     for name, buffer in network.named_buffers():
         parts[_part(name)] += buffer.nbytes
+    for name, module in network.named_modules():
+        if (
+            on_cpu
+            and dtype == torch.bfloat16
+            and isinstance(module, PackedLinear)
+            and cpu_int4.block_for(module.weight.packed)
+        ):
+            parts[_part(f"{name}.")] += module.weight.scales.nbytes  # of zero points
     return parts
 
 
@@ -112,7 +122,7 @@ def parts(build: Build, config: ModelConfig, mode: Mode, context: int, draft: in
     its own, which its graph keeps; models without denoising steps have neither. reserve: what allocators take besides.
     On a CPU alone: process, the program itself. On CUDA alone: cuda_context.
     """
-    counted = weights(build, config, mode.precision, mode.dtype)
+    counted = weights(build, config, mode.precision, mode.dtype, mode.on_cpu)
     counted = counted | {"other": counted["other"] + draft * mode.dtype.itemsize}
     if not mode.on_cpu:
         counted = counted | {"vision": 0}  # parked on the host

@@ -15,10 +15,12 @@ import torch
 from engine import kernels, windows
 from engine.config import IMAGE_TOKENS, GenerationConfig, ModelConfig, VisionConfig
 from engine.errors import SafelightError, quoted
+from engine.kernels.cpu import has_bf16_units
 from engine.memory import footprint
 from engine.memory.device import Placement
 from engine.quant import DEFAULT, PRECISIONS, Precision
 
+LEAST_IN_BF16 = 2**24  # numbers from which products in bf16 gain more on a CPU than they cost in further operations
 DESKTOP = 2_000_000_000  # bytes of a card that Windows' desktop and a browser take sooner or later
 CONTEXT = 32_768  # tokens planned for where nothing else is asked, or fewer where the model has fewer positions
 
@@ -88,6 +90,7 @@ class Subject:
     config: ModelConfig
     build: footprint.Build
     stored: Precision | None  # how its weights are packed already; None: they are not
+    is_bf16: bool = False  # what is not packed is stored so
     notes: tuple[str, ...] = ()  # what is to be said of its checkpoint
     draft: int = 0  # numbers of the adapter that it drafts with
 
@@ -99,7 +102,8 @@ def count(model: Subject, place: Placement, context: int | None, quantization: s
         context: tokens of committed text, 1 or more; None takes 32 768, or what the model has.
         quantization: "auto" keeps packed weights as they are, and others unpacked if they fit and else in the default
             precision; or a name of ``PRECISIONS``.
-        dtype: as it was asked for; "auto" is bf16 for packed weights, else the place's.
+        dtype: as it was asked for; "auto" is bf16 for packed weights, and for large models that are stored so on a CPU
+            that multiplies it fast; else the place's.
 
     Raises:
         SafelightError: the context is out of range, or the precision does not suit the shape.
@@ -112,9 +116,10 @@ def count(model: Subject, place: Placement, context: int | None, quantization: s
         raise SafelightError(f"the context must be from 1 to {most} tokens, this model's positions, not {asked}")
 
     is_cpu, plain = place.device.type == "cpu", kernels.why_plain(place.device)
+    by_halves = is_cpu and model.is_bf16 and has_bf16_units() and _numbers(model) >= LEAST_IN_BF16
 
     def mode(precision: Precision) -> footprint.Mode:
-        number = torch.bfloat16 if dtype == "auto" and precision.is_packed else place.dtype
+        number = torch.bfloat16 if dtype == "auto" and (precision.is_packed or by_halves) else place.dtype
         return footprint.Mode.of(place.device, number, precision)
 
     def parts(precision: Precision, tokens: int) -> dict[str, int]:
@@ -221,6 +226,11 @@ def device_memory(device: torch.device) -> tuple[int, int] | None:
         return None
     free, total = torch.cuda.mem_get_info(device)
     return total - free, total
+
+
+def _numbers(model: Subject) -> int:
+    """Numbers in a model's weights."""
+    return sum(footprint.weights(model.build, model.config, Precision(), torch.bfloat16).values()) // 2
 
 
 def _packable(model: Subject, dtype: torch.dtype) -> dict[str, Precision]:

@@ -122,29 +122,29 @@ class ModelFolder:
         """Count what it would take; see ``plan``."""
         check_quantization(quantization)
         place = choose(device, dtype)
-        config, stored, notes = self._described(quantization)
-        draft = draft_numbers(self.path) if self.drafts else 0
-        model = Subject(self.path.name, config, self.family.build, stored, tuple(notes), draft)
-        return count(model, place, context, quantization, dtype)
+        return count(self._subject(quantization), place, context, quantization, dtype)
 
-    def _described(self, quantization: str) -> tuple[ModelConfig, Precision | None, list[str]]:
-        """What there is of it, how the weights are packed already (None: they are not), and what to say of it."""
+    def _subject(self, quantization: str) -> Subject:
+        """What is planned for, by its headers, or by its config where the weights are not here."""
+        build, name, draft = self.family.build, self.path.name, draft_numbers(self.path) if self.drafts else 0
         is_store = packed_store.is_store(self.path) or (self.path / store_files.PARTIAL).exists()
         if is_store or any(self.path.glob("*.safetensors")):
             # On the meta device: headers are checked, and nothing is allocated.
             found = self.weights(quantization, torch.device("meta"), None)
             skipped = ["its part for images is of a kind that is not supported: it is skipped and counts 0"]
             notes = self._cache_notes(self.stored.published) + (skipped if found.skipped else [])
-            return self.stored_config, self.stored.precision, notes
+            is_bf16 = self.stored.number == "BF16"
+            return Subject(name, self.stored_config, build, self.stored.precision, is_bf16, tuple(notes), draft)
         notes = ["counted from config.json; the weights are not here yet"]
         if self.published is None:
-            return self.config, None, notes
+            is_bf16 = "bfloat16" in (self.raw.get("dtype"), self.raw.get("torch_dtype"))
+            return Subject(name, self.config, build, None, is_bf16, tuple(notes), draft)
         scheme = self.published.scheme
         if quantization != "auto" and PRECISIONS[quantization].experts != scheme:
             raise SafelightError(f"{self.path} is packed as {scheme}; use quantization auto, or a checkpoint in bf16")
         packed = "experts are" if scheme == NVFP4 else "experts and attention are"
         notes += [f"{packed} taken to be {scheme}, the rest 8-bit", *self._cache_notes(self.published)]
-        return self.config, self.published.expected, notes
+        return Subject(name, self.config, build, self.published.expected, notes=tuple(notes), draft=draft)
 
     @staticmethod
     def _cache_notes(published: Published | None) -> list[str]:
@@ -168,8 +168,7 @@ def plan(
         context: tokens of committed text, 1 or more; None takes 32 768, or what the model has.
         quantization: "auto" keeps packed weights as they are, and others unpacked if they fit and else in the default
             precision; or a name of ``PRECISIONS``.
-        device, dtype: as ``load_model`` takes them; the number type "auto" is bf16 on CUDA and for packed weights. Of a
-            ``AbsentCard`` that is not here all memory counts as free.
+        device, dtype: as ``load_model`` takes them. Of an ``AbsentCard`` all memory counts as free.
 
     Raises:
         SafelightError: there is no such model or device, the checkpoint is damaged, or an argument is out of range.

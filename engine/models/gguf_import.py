@@ -16,15 +16,15 @@ from pathlib import Path
 
 import torch
 
-from engine.config import MOST_HEAD_DIM, GenerationConfig, ModelConfig
+from engine.config import MOST_HEAD_DIM, GenerationConfig
 from engine.errors import SafelightError, quoted
 from engine.memory.card import AbsentCard
-from engine.memory.plan import Plan
+from engine.memory.plan import Plan, Subject
 from engine.models.diffusion_gemma import gguf
 from engine.models.diffusion_gemma.writing import config_dict, generation_dict
 from engine.models.folder import ModelFolder, check_packs, convert
 from engine.models.registry import FAMILIES
-from engine.quant import DEFAULT, Precision
+from engine.quant import DEFAULT
 from engine.text.gguf_tokenizer import tokenizer_files
 from engine.text.template_compiling import compile_template
 from engine.text.tokenizer import Tokenizer
@@ -86,8 +86,9 @@ class GGUFModel(ModelFolder):
         made = {"config.json": self.raw, "generation_config.json": generation_dict(self.defaults, ends)}
         return {name: json.dumps(raw, indent=2).encode() for name, raw in made.items()} | self.tokenizer
 
-    def _described(self, _quantization: str) -> tuple[ModelConfig, Precision | None, list[str]]:
-        return self.config, None, ["text only: images need the original checkpoint"]
+    def _subject(self, _quantization: str) -> Subject:
+        notes = ("text only: images need the original checkpoint",)
+        return Subject(self.path.name, self.config, self.family.build, None, notes=notes)
 
 
 def plan_import(

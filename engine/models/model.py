@@ -276,7 +276,8 @@ def load_model(
     Args:
         path_or_id: a folder with config.json, tokenizer.json and safetensors, or an embedded model's id.
         device: "auto", "cpu", "cuda" or "cuda:N".
-        dtype: "auto" (bfloat16 on CUDA and with packed weights, else float32), "float32" or "bfloat16".
+        dtype: "float32", "bfloat16" or "auto": bfloat16 on CUDA, with packed weights, and of a large model that is
+            stored so on a CPU that multiplies it fast; else float32.
         quantization: "auto" (packed weights stay as they are, others are packed only if they would not fit), or a name
             of ``engine.quant.PRECISIONS``.
         progress: called with the share loaded, 0 to 1.

@@ -104,13 +104,19 @@ def _warmed(body: SampledRequest, config: GenerationConfig) -> GenerationConfig:
 
 def _sampled(body: SampledRequest, config: GenerationConfig) -> GenerationConfig:
     """The settings of a decoder that draws tokens as OpenAI's fields have it."""
-    asked = {"temperature": body.temperature, "top_p": body.top_p, "top_k": body.top_k}
-    for name, value in asked.items():
+    fields = {
+        "sampling_temperature": body.temperature,
+        "sampling_top_p": body.top_p,
+        "sampling_top_k": 0 if body.top_k == -1 else body.top_k,
+        "repetition_penalty": body.repetition_penalty,
+    }
+    for field, value in fields.items():
         if value is None:
             continue
         try:
-            config = config.replace(**{f"sampling_{name}": 0 if name == "top_k" and value == -1 else value})
+            config = config.replace(**{field: value})
         except SafelightError as error:
+            name = field.removeprefix("sampling_")
             raise ApiError(400, f"{str(error).removeprefix('sampling_')}.", param=name) from None
     return config
 

@@ -7,6 +7,8 @@ declares itself in its config.json, anything else is read as released. The heade
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,6 +58,14 @@ class StoredWeights:
         checkpoint = Checkpoint(folder)
         precision = None if published is None else published.precision(checkpoint)
         return StoredWeights(checkpoint, precision, None, published=published)
+
+    @property
+    def number(self) -> str:
+        """The type of most of its numbers, as safetensors writes it."""
+        counts = Counter[str]()
+        for header in self.checkpoint.headers.values():
+            counts[header.dtype] += math.prod(header.shape)
+        return counts.most_common(1)[0][0]
 
     def precision_for(self, quantization: str, unpacked: Precision | None = None) -> Precision:
         """How the weights will be packed once they are loaded, in whatever network; ``fit`` knows which.

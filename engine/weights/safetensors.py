@@ -14,6 +14,9 @@ from engine.errors import SafelightError, quoted
 from engine.files import is_bare_name, open_regular, read_json
 
 FLOATING = ("F32", "BF16", "F16")
+MAPPED = (
+    2**26
+)  # bytes that are read of a file before it is mapped anew, so that what was copied does not stay in memory
 MOST_FILES = 1_000
 MOST_TENSORS = 100_000  # the published int4 checkpoint has 35 000: each expert's matrices apart
 HEADER_BYTES = 16 * 2**20  # of one file; 40 000 tensors take about 7 MB
@@ -67,6 +70,7 @@ class Checkpoint:
         self.headers: dict[str, Header] = {}
         self._file: Path | None = None
         self._opened: Any = None
+        self._read = 0  # bytes of the open file
         for file in shards(folder) if files is None else files:
             opened = self._open(file)
             for name in opened.keys():  # noqa: SIM118 (not a dict)
@@ -80,10 +84,13 @@ class Checkpoint:
     def read(self, name: str) -> Tensor:
         """One tensor, on the CPU; its memory is the mapped file's until it is copied."""
         file = self.headers[name].file
+        if self._read >= MAPPED:
+            self._file = self._opened = None
         try:
             tensor: Tensor = self._open(file).get_tensor(name)
         except (SafetensorError, OSError, RuntimeError) as error:  # torch's: numbers that begin at an odd byte
             raise _damaged(file, error) from error
+        self._read += tensor.nbytes
         return tensor
 
     def metadata(self, file: Path) -> dict[str, str]:
@@ -94,7 +101,7 @@ class Checkpoint:
         if file != self._file:
             _check_header(file)
             try:
-                self._file, self._opened = file, safe_open(file, framework="pt")
+                self._file, self._opened, self._read = file, safe_open(file, framework="pt"), 0
             except (SafetensorError, OSError) as error:
                 raise _damaged(file, error) from error
         return self._opened

@@ -11,9 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.chat.words import status_line
+from app.canvas.words import of_block
+from app.chat.words import figures_line, status_line
+from app.cli.watch import MASK
+from app.cli.watch import canvas as drawn
+from app.cli.watch import status as watched
 from app.export import json as run_json
 from app.export.options import Options
+from app.inspector.order_words import doubts_in_words, end_in_short
 from app.inspector.story_words import caption
 from app.inspector.timeline.overview import figures_of
 from app.inspector.words import facts, frame_words, moment_in_words
@@ -21,6 +26,7 @@ from app.state.chat.conversation import Answer
 from app.state.run.canvas import BlockState, CanvasState, CellState
 from app.state.run.cell_history import history_of
 from app.state.run.replay import Frame, Replay
+from app.state.run.settling import RunOrder, block_order
 from app.state.run.stats import RunStats
 from app.state.sudoku.solve_frame import frame as board_frame
 from engine import (
@@ -145,17 +151,46 @@ def test_figures_and_words_say_what_passes_wrote() -> None:
     assert not figures_of(record).stopped_early
     assert record.kl_to_previous is None
     said = [caption(record, Frame(0, step), trace).text for step in range(-1, record.steps + 1)]
-    assert said[0] == "Block 1 begins: 8 cells, all masked."
+    assert said[0] == "Block 1 begins: nothing is written yet."
     assert said[1] == "Step 1: 4 cells are written, “kk”, “m” and “ooo” among them."
     assert said[-1] == f"Block 1 is written, after {record.steps} passes."
     assert "noise" not in " ".join(said)
-    assert caption(replay.record(1), Frame(1, -1), trace).text.startswith("Block 2 begins: 3 cells are written already")
+    assert caption(replay.record(1), Frame(1, -1), trace).text == "Block 2 begins: 3 cells are written already."
     assert frame_words(Frame(0, -1), record.steps, replay.snapshot(0)) == "Block 1, before the first step"
     late = history_of(record, 7)
     assert late.top(0) == []
     assert moment_in_words(late, 0, piece) == "Step 1: nothing was predicted here yet."
     board = board_frame("0" * 81, replay.snapshot(0), piece)
     assert {cell.text for cell in board.cells} == {""}
+
+
+def test_text_that_grows_has_no_block_to_fill() -> None:
+    """Its words count tokens, and what was written for good is not left in doubt."""
+    events = RUNS["one by one"]
+    for decoder, grows in (("autoregressive", True), ("masked_diffusion", False)):
+        trace = written_trace(events, decoder)
+        answer, seen = Answer("made up", 0, trace.config), CanvasState.under(trace.config)
+        for event in events:
+            answer.fold(event, lambda _tokens: Reply("text"))
+            seen.fold(event)
+            block = seen.current
+            if isinstance(event, StepFinished) and (event.block_index, event.step) == (1, 2) and block is not None:
+                assert status_line(answer) == ("11 tokens written" if grows else "Block 2, step 3 · 3 of 8 written")
+                assert ("of 8" in of_block(block)) == (not grows)
+                assert ("written 3/8" in str(watched(block, trace.config, 2))) == (not grows)
+                assert (MASK in str(drawn(block, trace, 80, None, calm=True))) == (not grows)
+        assert ("over 3 blocks" in status_line(answer)) == (not grows)
+        assert ("per block" in figures_line(answer)) == (not grows)
+        said = facts(Frame(1, 2), 8, figures_of(Replay(trace).record(1)))
+        assert ("3 tokens written" in said, "3 of 8 written" in said) == (grows, not grows)
+        assert not any("remelt" in line or "accepted" in line for line in said)
+    trace = written_trace(events)
+    replay = Replay(trace)
+    order = RunOrder([block_order(replay.record(block)) for block in range(replay.blocks)], piece)
+    count = len(order.doubts)
+    assert 0 < count < len(TEXT)
+    assert end_in_short(trace.result, order) == ["turn closed", f"unsure of {count} tokens"]
+    assert doubts_in_words(order, piece).startswith(f"The model was unsure of {count} tokens as it wrote them: ")
 
 
 def test_a_stopped_run_reads_as_what_was_written() -> None:
@@ -172,7 +207,7 @@ def test_a_page_of_it_has_its_masks(tmp_path: Path) -> None:
         pass
     page = (tmp_path / "run.html").read_text(encoding="utf-8")
     data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
-    assert data["states"][CellState.MASKED] == "masked"
+    assert data["states"][CellState.MASKED] == "not written"
     assert [data["pieces"][block["filler"]] for block in data["blocks"]] == ["<mask>"] * len(data["blocks"])
 
 

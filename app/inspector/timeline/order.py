@@ -65,7 +65,7 @@ class OrderView(QWidget):
             words = tr("The order is worked out…")
         elif trace is not None and order is not None and order.blocks:
             words = " ".join(order_in_words(order))
-            said = [end_in_words(trace.result), doubts_in_words(order.doubts, trace.piece)]
+            said = [end_in_words(trace.result), doubts_in_words(order, trace.piece)]
             end = " ".join(said if said[0] else ())
         elif trace is not None:
             words = tr("No step was taken yet.")

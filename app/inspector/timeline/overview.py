@@ -46,6 +46,7 @@ class BlockFigures:
     order: BlockOrder
     rounds: tuple[PinnedRound, ...] = ()  # of a run that fits a format
     has_masks: bool = False  # see ``BlockRecord``
+    grows: bool = False  # see ``BlockState``
     is_rescued: bool = False  # see ``BlockState``
 
     @property
@@ -80,6 +81,7 @@ def figures_of(record: BlockRecord) -> BlockFigures:
         order=block_order(record),
         rounds=record.rounds,
         has_masks=record.has_masks,
+        grows=last.grows,
         is_rescued=last.is_rescued,
     )
 

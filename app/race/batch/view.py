@@ -65,7 +65,7 @@ class BatchView(QWidget):
     def _make_controls(self) -> None:
         self.source = PromptSource()
         self.run = button(tr("Run"), tr("Run the batch"), role="primary")
-        self.stop = button(tr("Stop"), tr("Stop the batch"), role="plain", tip=tr("Within one denoising step (Esc)"))
+        self.stop = button(tr("Stop"), tr("Stop the batch"), role="plain", tip=tr("Within one step (Esc)"))
         self._buttons = FocusGroup(self.run, self.stop)
         self.progress = QProgressBar()
         self.progress.setTextVisible(False)

@@ -53,7 +53,7 @@ class PromptBar(QWidget):
         self.frame = PictureFrame(self.field)
         self.pictures = self.frame.pictures
         self.race = button(tr("Race"), tr("Start the race"), role="primary", tip=tr("All lanes answer (Enter)"))
-        self.stop = button(tr("Stop"), tr("Stop the race"), role="plain", tip=tr("Within one denoising step (Esc)"))
+        self.stop = button(tr("Stop"), tr("Stop the race"), role="plain", tip=tr("Within one step (Esc)"))
         self.suggestions = SuggestionBar(one_row=True)
         self.history = ChoiceBox()
         self.history.setAccessibleName(tr("Races of this session"))

@@ -12,7 +12,7 @@ from typing import Literal
 
 from app.state.chat.attachment import AttachedPicture, Attachment, with_attachments
 from app.state.chat.versions import Versions
-from app.state.run.canvas import CanvasState, rescue_cap
+from app.state.run.canvas import CanvasState
 from app.state.run.stats import RunFigures, RunStats
 from app.system.i18n import tr, trn
 from engine import (
@@ -55,7 +55,7 @@ class Answer:
     id: int | None = None  # in the library
 
     def __post_init__(self) -> None:
-        self.stats = RunStats(self.config.max_denoising_steps, CanvasState(rescue_cap(self.config)))
+        self.stats = RunStats(self.config.max_denoising_steps, CanvasState.under(self.config))
         self._draft = Draft(self.config.eos_token_ids)
 
     @property

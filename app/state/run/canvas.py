@@ -61,11 +61,6 @@ def predicted_by(argmax: Tokens, written: Mask, filler: int) -> Mask:
     return found
 
 
-def rescue_cap(config: GenerationConfig) -> int | None:
-    """The denoising steps after which a run rescues a block; None where it never does."""
-    return config.max_denoising_steps if config.rescue else None
-
-
 @dataclass(frozen=True)
 class Cell:
     """One position as shown."""
@@ -139,6 +134,7 @@ class BlockState:
     kept_rewrites: int = 0  # of these, those that stand
     predicted: Mask | None = None  # (C,) by the latest pass; None where a step predicts all
     rescue_after: int | None = None  # steps that it takes at most before it is rescued; None: it never is
+    grows: bool = False  # see ``CanvasState``
 
     def __post_init__(self) -> None:
         nothing = np.zeros(self.length, dtype=np.bool_)
@@ -362,13 +358,20 @@ class BlockState:
 class CanvasState:
     """All canvases of one run. Folding its events one by one or in any portions gives the same state.
 
-    ``rescue_after`` is the run's, see ``rescue_cap``; events do not tell it.
+    Its events do not say after how many steps a block is rescued, None where none is, nor whether text that is written
+    over masks grows from left to right, so that no block is to be filled.
     """
 
     rescue_after: int | None = None
+    grows: bool = False
     blocks: list[BlockState] = field(default_factory=list)
     finished: GenerationFinished | None = None
     prompt_tokens: int | None = None
+
+    @staticmethod
+    def under(config: GenerationConfig) -> CanvasState:
+        """The state before a run with these settings."""
+        return CanvasState(config.max_denoising_steps if config.rescue else None, config.grows)
 
     @staticmethod
     def of(events: Iterable[Event], rescue_after: int | None = None) -> CanvasState:
@@ -395,6 +398,7 @@ class CanvasState:
                         event.pinned_mask,
                         filler=event.filler,
                         rescue_after=self.rescue_after,
+                        grows=self.grows and event.filler is not None,
                     )
                 )
             case StepFinished():
@@ -409,6 +413,11 @@ class CanvasState:
                 self._developing(event.block_index).fold_commit(event)
             case GenerationFinished():
                 self.finished = event
+
+    @property
+    def written(self) -> int:
+        """Tokens of text so far, where blocks are written a few tokens at a time."""
+        return sum(block.accepted_count if block.text_length is None else block.text_length for block in self.blocks)
 
     @property
     def current(self) -> BlockState | None:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.state.run.canvas import BlockState, CanvasState, Mask, PinnedRound, Tokens, predicted_by, rescue_cap
+from app.state.run.canvas import BlockState, CanvasState, Mask, PinnedRound, Tokens, predicted_by
 from app.system.i18n import tr
 from engine import (
     CanvasCommitted,
@@ -472,7 +472,7 @@ def _record(index: int, events: list[Event], header: TraceHeader) -> BlockRecord
     held = _held(
         started, len(steps), [change for change in header.changes if change.block == started.block_index], pins
     )
-    snapshots = _snapshots(events, arrays, held, rescue_cap(header.config))
+    snapshots = _snapshots(events, arrays, held, CanvasState.under(header.config))
     return BlockRecord(
         index=index,
         noise=started.canvas,
@@ -530,10 +530,12 @@ def _held(started: CanvasStarted, steps: int, changes: Sequence[Fork], pins: Seq
 
 
 def _snapshots(
-    events: list[Event], arrays: dict[str, NDArray[Any]], held: Mask, rescue_after: int | None
+    events: list[Event], arrays: dict[str, NDArray[Any]], held: Mask, canvases: CanvasState
 ) -> tuple[BlockState, ...]:
-    """What the reducer shows at each frame. The rows of ``arrays`` (S, ...) stand for the steps' own, held once."""
-    canvases = CanvasState(rescue_after)
+    """What the reducer shows at each frame, from ``canvases`` before the block on.
+
+    The rows of ``arrays`` (S, ...) stand for the steps' own, held once.
+    """
     found: list[BlockState] = []
     step = 0
     for event in events:

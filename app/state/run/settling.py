@@ -36,6 +36,7 @@ class BlockOrder:
     entropy: Floats  # (T,) nats at the last step
     runners: Tokens | None  # (T,) the second likeliest token at the last step; None where that was not recorded
     shares: Floats | None  # (T,) and its probability
+    is_written: bool = False  # a few tokens at a time, each for good
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
@@ -55,7 +56,7 @@ class BlockOrder:
 
 
 class Doubt(NamedTuple):
-    """A position that the model was still unsure of when its block ended."""
+    """A position that the model was still unsure of when its block ended, or as it was written."""
 
     block: int
     position: int
@@ -83,6 +84,7 @@ def block_order(record: BlockRecord) -> BlockOrder:
         entropy=record.entropy[last, text].copy() if record.steps else np.zeros(len(tokens[text]), dtype=np.float32),
         runners=None if runners is None else runners.copy(),
         shares=None if shares is None else shares.copy(),
+        is_written=record.has_masks,
     )
 
 
@@ -142,8 +144,13 @@ class RunOrder:
         return products / float(np.sqrt(squares * others)) if squares > 0 and others > 0 else None
 
     @property
+    def is_written(self) -> bool:
+        """Whether each token of the run was written for good, so that none was left in doubt."""
+        return bool(self.blocks) and all(block.is_written for block in self.blocks)
+
+    @property
     def doubts(self) -> list[Doubt]:
-        """What the finished blocks left in doubt, in reading order."""
+        """What the model was unsure of in the finished blocks, in reading order."""
         return [doubt for block in self.blocks if block.committed for doubt in _doubts(block)]
 
 

@@ -4,7 +4,7 @@
 const byId = (name) => document.getElementById(name);
 const view = Object.fromEntries(
   ["model", "access", "key", "ask", "prompt", "noise", "send", "stop", "problem", "development", "place", "count",
-    "canvas", "blocks", "reply", "thinking", "thought", "answer", "end"].map((name) => [name, byId(name)]),
+    "canvas", "legend", "blocks", "reply", "thinking", "thought", "answer", "end"].map((name) => [name, byId(name)]),
 );
 const CHARACTERS = 1000; // tokens of a vocabulary whose pieces are about one character long
 const PACE = 60; // milliseconds that a step is shown at least, so that it is seen
@@ -123,11 +123,15 @@ function paint() {
       cell.className = isFresh ? `${state} fresh` : state;
     }
   });
-  const steps = frame.step === 0 ? (frame.filler === null ? "noise" : "nothing is written yet") : `step ${frame.step} of at most ${frame.total}`;
+  const isNoise = frame.filler === null;
+  const begun = isNoise ? `step ${frame.step} of at most ${frame.total}` : `step ${frame.step}`;
+  const steps = frame.step > 0 ? begun : isNoise ? "noise" : "nothing is written yet";
   view.place.textContent = isCommitted
     ? `Block ${frame.block} · committed after ${counted(frame.step, "step")}`
     : `Block ${frame.block} · ${steps}`;
-  view.count.textContent = isCommitted ? "" : `${accepted.size} of ${frame.ids.length} accepted`;
+  const count = isNoise ? `${accepted.size} of ${frame.ids.length} accepted` : `${accepted.size} written`;
+  view.count.textContent = isCommitted ? "" : count;
+  view.legend.classList.toggle("written", !isNoise);
   view.canvas.setAttribute("aria-label", `Canvas. ${view.place.textContent}. ${view.count.textContent}`.trim());
 }
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QDialog, QPlainTextEdit, QPushButton
+from PySide6.QtWidgets import QDialog, QLabel, QPlainTextEdit, QPushButton
 from pytestqt.qtbot import QtBot
 
 from app.chat.controller import ChatController, build
@@ -17,8 +17,9 @@ from app.chat.page import ChatPage
 from app.context import AppContext
 from app.design.notice import DetailsDialog
 from app.session.session import Session
+from app.settings.decoders import DecodingChoice
 from app.state.run.pace import FULL_SPEED
-from engine import SKILLS, SUDOKU
+from engine import SKILLS, SUDOKU, WEDLM
 from engine.tasks import skills, sudoku
 
 
@@ -93,6 +94,34 @@ def test_an_answer_is_the_canvas_and_settles_into_text(qtbot: QtBot, open_chat: 
     assert view.text.isVisible()
     view.copy.click()
     assert QGuiApplication.clipboard().text() == answer.text
+
+
+@pytest.mark.parametrize(
+    ("model", "decoders", "expected"),
+    [
+        (SKILLS, ("block_diffusion",), "A very small model for small text tasks."),
+        ("other", ("block_diffusion",), "Answers begin as noise, and all of their places develop at once."),
+        ("other", ("autoregressive",), "Answers are written from left to right, one token after the other."),
+        (
+            WEDLM,
+            ("autoregressive", "causal_parallel"),
+            "A very small model for small text tasks. "
+            "Answers are written from left to right, several tokens at a time.",
+        ),
+    ],
+)
+def test_an_introduction_says_how_the_decoder_writes(
+    open_chat: Open, fake: Any, model: str, decoders: tuple[str, ...], expected: str
+) -> None:
+    fake.name, fake.decoders = model, decoders
+    chat = open_chat(model)
+    introduction = chat.page.introduction
+    assert isinstance(introduction, QLabel)
+    assert introduction.text() == expected
+    if len(decoders) > 1:
+        chat.context.values.decoding = DecodingChoice(decoders[0])
+        chat.context.settings_changed.emit()
+        assert introduction.text().endswith("Answers are written from left to right, one token after the other.")
 
 
 def test_stop_is_skip_while_a_computed_answer_is_shown(qtbot: QtBot, open_chat: Open, fake: Any) -> None:

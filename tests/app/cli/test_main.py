@@ -522,6 +522,10 @@ BAD_INPUT = {
     "no tokens": (["generate", "x", "--max-new-tokens", "0"], "--max-new-tokens must be a whole number between 1 and"),
     "negative bound": (["sudoku", PUZZLE, "--entropy-bound", "-1"], "--entropy-bound must be at least 0"),
     "no such decoder": (["generate", "x", "--decoder", "other"], "unknown decoder 'other'; this model has block_"),
+    "nothing to verify": (
+        ["generate", "x", "--model", engine.WEDLM, "--verify"],
+        "verify is for blocks of the decoder block_diffusion, and this run is decoded by causal_parallel",
+    ),
     "a decoder that is no name": (["generate", "x", "--decoder", "A b"], "--decoder must be a name of at most 64"),
     "more than all": (["generate", "x", "--top-p", "2"], "--top-p must be at most 1, not 2"),
     "bound is no number": (["generate", "x", "--entropy-bound", "nan"], "--entropy-bound: must be a finite number"),

@@ -74,7 +74,7 @@ def test_a_gguf_file_is_planned_as_what_its_import_gives(tmp_path: Path, capsys:
 
 
 def test_the_table_names_every_part_and_what_to_change(capsys: Capture) -> None:
-    code, out, _ = run(capsys, "26b-a4b", "--quantization", "none")
+    code, out, _ = run(capsys, "26b-a4b", "--quantization", "none", "--dtype", "float32")
     assert code == 0  # the answer is no, and that is an answer
     assert all(any(line.startswith(part) for line in out.splitlines()) for part in [*PARTS, "process", "reserve"])
     assert not any(line.startswith("cuda_context") for line in out.splitlines())

@@ -10,6 +10,7 @@ from app.design.tokens import PAPER
 from app.inspector.order_words import doubts_in_words, end_in_words
 from app.inspector.page import InspectorPage
 from app.inspector.timeline.order import OrderView
+from app.state.run.settling import RunOrder
 from engine import GenerationFinished
 from tests.app.inspector.made_up import THOUGHT_PIECES, Recorded, run, thought_run
 
@@ -80,4 +81,4 @@ def test_ends_in_words():
     assert end_in_words(cut) == "The turn did not close: it can no longer be held to its format."
     assert "stopped" in end_in_words(GenerationFinished("cancelled", (), 1, 1, 1.0))
     assert end_in_words(None) == ""
-    assert doubts_in_words([], str) == "Nothing was left in doubt."
+    assert doubts_in_words(RunOrder([], str), str) == "Nothing was left in doubt."

@@ -255,10 +255,17 @@ def test_the_strip_shows_what_the_chosen_decoder_goes_by(qtbot: QtBot, settings:
         *("Causal parallel (WeDLM)", "Autoregressive", "Block diffusion", "Of a newer engine")
     ]
     assert not strip.decoding.isHidden()
-    assert shown() == {*("sampling_temperature", "window", "entropy_threshold", "distance_penalty", "max_new_tokens")}
+    of_window = {"window", "entropy_threshold", "distance_penalty"}
+    assert shown() == of_window | {"sampling_temperature", "repetition_penalty", "max_new_tokens"}
     strip.boxes["window"].setValue(4)
     strip.decoding.decoder.setCurrentIndex(1)
-    assert shown() == {"sampling_temperature", "sampling_top_k", "sampling_top_p", "max_new_tokens"}
+    assert shown() == {
+        "sampling_temperature",
+        "sampling_top_k",
+        "sampling_top_p",
+        "repetition_penalty",
+        "max_new_tokens",
+    }
     assert strip.decoding.about_decoder.text().startswith("One token after the other")
     strip.boxes["sampling_temperature"].setValue(0.7)
     assert values.config(defaults) == defaults.replace(decoder="autoregressive", sampling_temperature=0.7)
@@ -279,7 +286,10 @@ def test_the_strip_mixes_decoders_where_the_model_has_both(qtbot: QtBot, setting
     values, defaults = SettingsValues(decoders=("block_diffusion", "autoregressive")), GenerationConfig()
     strip = SettingsStrip(values)
     qtbot.addWidget(strip)
-    fields, drawing = strip.decoding, {"sampling_temperature", "sampling_top_k", "sampling_top_p"}
+    fields, drawing = (
+        strip.decoding,
+        {"sampling_temperature", "sampling_top_k", "sampling_top_p", "repetition_penalty"},
+    )
     denoising = settings_of("block_diffusion")
 
     def shown() -> set[str]:

@@ -171,8 +171,11 @@ def test_cancel_takes_effect_within_one_pass(made: Any) -> None:
                 flag.set()
         last = seen[-1]
         assert isinstance(last, GenerationFinished)
-        assert (last.reason, last.steps, last.blocks) == ("cancelled", after, after // CANVAS)
-        assert last.tokens.tolist() == [token for event in told(seen, CanvasCommitted) for token in event.tokens]
+        assert (last.reason, last.steps, last.blocks) == ("cancelled", after, -(-after // CANVAS))
+        done = told(seen, CanvasCommitted)
+        assert last.tokens.tolist() == [token for event in done for token in event.tokens[: event.text_length]]
+        shown = [int(step.next_canvas[place % CANVAS]) for place, step in enumerate(told(seen, StepFinished))]
+        assert last.tokens.tolist() == shown
 
 
 RUNS = [
@@ -227,6 +230,8 @@ def _read(model: Any, config: GenerationConfig) -> Any:
         ),
         (lambda m, c: infill(m, [1], c, 0, [tokens(CANVAS)], []), "an infill takes the decoder block_diffusion"),
         (_read, "a decision takes the decoder block_diffusion"),
+        (lambda m, c: generate(m, [1], c.replace(verify=True)), "verify is for blocks of the decoder block_diffusion"),
+        (lambda m, c: generate(m, [1], c.replace(rescue=True)), "rescue is .*, and this run is decoded by autoregress"),
         (lambda m, c: generate(m, [1], c.replace(pinned=((CANVAS, 1),))), "position 10 is outside the canvas"),
         (lambda m, c: generate(m, [1], c.replace(banned_tokens=(500,))), "banned_tokens has token id 500"),
         (lambda m, c: generate(m, [1], c.replace(allowed_tokens=(3,), banned_tokens=(3,))), "every token is banned"),

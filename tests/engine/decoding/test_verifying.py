@@ -177,7 +177,8 @@ def test_beside_other_decoders_and_rescue(model: DiffusionGemma) -> None:
     shares = causal(model, text, seen[0].canvas.tolist())
     np.testing.assert_allclose(seen[0].probabilities, shares, atol=1e-6)
     assert not told(generate(model, prompt, LOOK.replace(rescue=True), 3), CanvasVerified)  # none converges
-    assert not told(generate(model, prompt, LOOK.replace(decoder="autoregressive"), 3), CanvasVerified)
+    with pytest.raises(SafelightError, match="verify is for blocks"):
+        list(generate(model, prompt, LOOK.replace(decoder="autoregressive"), 3))
 
 
 def test_a_score_among_passes_of_other_runs_is_what_it_is_alone(model: DiffusionGemma) -> None:

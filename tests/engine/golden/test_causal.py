@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,9 +10,16 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import Ministral3Config, Ministral3ForCausalLM, Qwen3Config, Qwen3ForCausalLM
+from transformers import (
+    Ministral3Config,
+    Ministral3ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+    RepetitionPenaltyLogitsProcessor,
+)
 
-from engine import EMBEDDED, MASKED, WEDLM, GenerationFinished, SafelightError, generate, load_model
+from engine import EMBEDDED, MASKED, WEDLM, GenerationConfig, GenerationFinished, SafelightError, generate, load_model
+from engine.decoding.drawing import Drawing
 from engine.decoding.generate import fork
 from engine.files import read_json
 from engine.models.causal.config import CausalConfig
@@ -196,6 +204,43 @@ def test_greedy_text_is_that_of_transformers(tmp_path: Path) -> None:
     assert isinstance(last, GenerationFinished)
     expected = theirs.generate(ids[None], max_new_tokens=40, do_sample=False, eos_token_id=None, pad_token_id=0)
     assert last.tokens.tolist() == expected[0, len(ids) :].tolist()
+
+
+@pytest.mark.parametrize("decoder", ["autoregressive", "self_speculation"])
+def test_repetition_is_penalised_as_by_transformers(decoder: str, tmp_path: Path) -> None:
+    """By the checkpoint's settings, on prompt and text; a drafted token that is verified counts for those behind it."""
+    texts = list[list[int]]()
+    for penalty in (1.0, 1.3, 0.8):
+        theirs = build("ministral3", rope_parameters=QUERIES, max_position_embeddings=256)
+        folder = save(theirs, tmp_path / str(penalty), "nemotron_labs_diffusion", mask_token_id=VOCABULARY - 1)
+        settings = {"do_sample": False, "repetition_penalty": penalty, "eos_token_id": [], "pad_token_id": 0}
+        (folder / "generation_config.json").write_text(json.dumps(settings))
+        model = load_model(folder, device="cpu")
+        ids = torch.arange(7, 19)
+        config = model.generation_defaults.replace(decoder=decoder, max_new_tokens=40)
+        assert config.repetition_penalty == penalty
+        *_, last = generate(model, ids, config)
+        assert isinstance(last, GenerationFinished)
+        expected = theirs.generate(
+            ids[None], max_new_tokens=40, do_sample=False, repetition_penalty=penalty, eos_token_id=None, pad_token_id=0
+        )
+        texts.append(last.tokens.tolist())
+        assert texts[-1] == expected[0, len(ids) :].tolist()
+    assert len(set(map(tuple, texts))) == 3
+
+
+def test_logits_are_penalised_as_by_transformers() -> None:
+    """Of both signs, in several rows: each has seen the prompt, and what was read up to its own token."""
+    draws = torch.Generator().manual_seed(0)
+    logits = torch.randn(4, VOCABULARY, generator=draws)
+    prompt, read = [3, 5, 5, 8], [11, 3, 20, 21]
+    drawing = Drawing(GenerationConfig(repetition_penalty=1.7), VOCABULARY, torch.device("cpu"), 0)
+    drawing.see(prompt)
+    found = drawing.allowed(logits, read)
+    processor = RepetitionPenaltyLogitsProcessor(1.7)
+    for row in range(4):
+        ids = torch.tensor([[*prompt, *read[: row + 1]]])
+        torch.testing.assert_close(found[row : row + 1], processor(ids, logits[row : row + 1].clone()))
 
 
 def test_a_packed_model_is_near_the_plain_one(tmp_path: Path) -> None:

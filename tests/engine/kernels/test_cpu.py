@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from engine import GenerationFinished, generate, load_model
-from engine.kernels import cpu, cpu_decode, cpu_int4, cpu_threads, cpu_vocabulary, reference, reference_step
+from engine.kernels import cpu, cpu_decode, cpu_int4, cpu_int8, cpu_threads, cpu_vocabulary, reference, reference_step
+from engine.layers.attention import attend
 from engine.layers.packed_linear import PackedExperts
 from engine.models.folder import quantize
 from engine.quant import INT4, INT4_G64, INT8, NF4, NVFP4, Packed, Scheme, pack, to_blocks, unpack
@@ -84,6 +86,47 @@ def test_attention_agrees_with_the_oracle(text_rows: int, window: int | None) ->
     found = cpu.attention(queries, keys, values, span, text_rows, window)
     expected = reference_step.attention(queries, keys, values, span, text_rows, window)
     torch.testing.assert_close(found, expected)
+
+
+class Operations(TorchDispatchMode):
+    """The names of all operations that torch performs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names = set[str]()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.add(func.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(("heads", "key_heads"), [(6, 2), (4, 4), (3, 1)])
+@pytest.mark.parametrize("rows", [1, 3, cpu.FEW_QUERIES])
+def test_few_bf16_queries_are_written_out_as_exactly(
+    rows: int, heads: int, key_heads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """torch's kernel reorders all keys first; for one query that takes ten times as long as the product."""
+    monkeypatch.setattr(cpu, "KEYS_AT_ONCE", 50 * 16)  # one head of keys at a time
+    queries = random(2, rows, heads, 16).bfloat16().transpose(1, 2)
+    room = random(2, 2, key_heads, 60, 16).bfloat16()
+    keys, values = room[0, ..., 4:54, :], room[1, ..., 4:54, :]  # as a cache has them
+    mask = None if rows == 1 else torch.ones(rows, 50, dtype=torch.bool).tril(50 - rows)
+    seen = Operations()
+    with torch.inference_mode(), seen:
+        found = attend(queries, keys, values, mask)
+    assert not any("scaled_dot_product" in name for name in seen.names)
+    assert found.dtype == torch.bfloat16
+    exact = F.scaled_dot_product_attention(
+        queries.double(), keys.double(), values.double(), attn_mask=mask, scale=1.0, enable_gqa=True
+    )
+    torch.testing.assert_close(found.double(), exact, rtol=2**-8, atol=1e-5)  # one rounding to bf16
+
+
+def test_many_queries_and_fp32_are_left_to_torch() -> None:
+    for rows, dtype in ((cpu.FEW_QUERIES + 1, torch.bfloat16), (1, torch.float32)):
+        queries, keys, values = (random(1, 2, count, 16).to(dtype) for count in (rows, 50, 50))
+        expected = F.scaled_dot_product_attention(queries, keys, values, scale=1.0)
+        assert torch.equal(attend(queries, keys, values, None), expected)
 
 
 @pytest.mark.parametrize("case", ["plain", "banned", "pinned", "several runs"])
@@ -258,6 +301,29 @@ def test_linear_in_blocks_agrees_with_the_oracle(
         found = cpu.linear(x, weight)
     assert relative(found, reference.linear(x.float(), tiles)) < BOUNDS[dtype]
     assert seen.most <= 4 * 100 * 512
+
+
+needs_int8 = pytest.mark.skipif(not cpu_int8.is_fast(), reason="this processor has no int8 kernel in torch")
+
+
+@needs_int8
+@pytest.mark.parametrize(
+    ("tokens", "inputs", "offset", "is_decoded"),
+    [(1, 192, 0, False), (4, 192, 0, False), (5, 192, 0, True), (1, 200, 0, True), (1, 192, 8, True)],
+)
+def test_a_few_tokens_by_8_bit_rows_decode_none(
+    tokens: int, inputs: int, offset: int, is_decoded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor are scales rounded. The kernel reads 16 inputs at a time, from an address that is a multiple of that."""
+    decoded = list[Packed]()
+    fill = cpu_decode.Int8Rows.fill
+    monkeypatch.setattr(cpu_decode.Int8Rows, "fill", lambda self, *args: (decoded.append(args[0]), fill(self, *args)))
+    monkeypatch.setattr(cpu, "LEAST_WORK", 1 << 14)  # rows are shared by two threads
+    weight, x = pack(random(75, inputs), INT8), random(tokens, inputs).bfloat16()
+    room = torch.empty(75 * inputs + offset, dtype=torch.int8)[offset:].view(75, inputs).copy_(weight.codes)
+    found = cpu.linear(x, Packed(room, weight.scales, INT8))
+    assert bool(decoded) == is_decoded
+    torch.testing.assert_close(found.float(), reference.linear(x.float(), weight), rtol=2**-7, atol=1e-3)
 
 
 @pytest.mark.parametrize("threads", [2, 3])

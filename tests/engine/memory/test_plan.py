@@ -11,15 +11,17 @@ from typing import Any
 import pytest
 import torch
 from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 from torch.profiler import ProfilerActivity, profile
 
-from engine import GenerationConfig, SafelightError, catalog, kernels
+from engine import GenerationConfig, SafelightError, catalog, kernels, load_model
 from engine.config import LayerConfig, ModelConfig
 from engine.decoding.generate import generate
 from engine.decoding.protocols import LaunchStep
 from engine.decoding.step_batch import launch_together
 from engine.decoding.step_program import StepProgram
 from engine.files import read_json
+from engine.kernels import cpu_int4
 from engine.layers.kv_cache import cache_bytes
 from engine.layers.packed_linear import install
 from engine.memory import footprint
@@ -234,9 +236,14 @@ def test_a_published_int4_checkpoint_is_counted_as_it_is_loaded(tmp_path: Path, 
     found = plan(tmp_path / "int4", 50)
     assert found.precision == Precision(INT4, INT4, INT8, INT8, INT8)
     config = packing.packable().config
-    assert {part: found.parts[part] for part in WEIGHTS} == footprint.weights(
-        DiffusionGemma, config, found.precision, torch.bfloat16
-    )
+    stored = footprint.weights(DiffusionGemma, config, found.precision, torch.bfloat16)
+    assert all(found.parts[part] == stored[part] for part in WEIGHTS if part != "attention")
+    network = load_model(tmp_path / "int4", device="cpu").network
+    kept = {
+        tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes()
+        for name, tensor in (*network.named_parameters(), *network.named_buffers())
+    }
+    assert sum(found.parts[part] for part in WEIGHTS) == sum(kept.values())
     (tmp_path / "int4" / "model.safetensors").unlink()
     assert plan(tmp_path / "int4", 50).parts == found.parts
 
@@ -378,12 +385,49 @@ def test_what_a_further_run_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert caches[0].nbytes + held <= further[0] <= further[1]
 
 
+@pytest.mark.parametrize(
+    ("stored", "asked", "has_units", "is_large", "expected"),
+    [
+        ("bfloat16", "auto", True, True, "bfloat16"),
+        ("bfloat16", "auto", False, True, "float32"),
+        ("bfloat16", "auto", True, False, "float32"),
+        ("float32", "auto", True, True, "float32"),
+        ("float16", "auto", True, True, "float32"),  # which bf16 would round
+        ("bfloat16", "float32", True, True, "float32"),
+    ],
+)
+def test_the_number_type_of_unpacked_weights_on_a_cpu(
+    stored: str, asked: str, has_units: bool, is_large: bool, expected: str, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """By their headers, by their config where they are not here, and as they are then loaded."""
+    monkeypatch.setattr(planning, "has_bf16_units", lambda: has_units)
+    monkeypatch.setattr(planning, "LEAST_IN_BF16", 1000 if is_large else 10**9)
+    folder = packing.released(tmp_path)
+    weights = load_file(folder / "model.safetensors")
+    save_file({name: one.to(getattr(torch, stored)) for name, one in weights.items()}, folder / "model.safetensors")
+    assert plan(folder, 50, "none", "cpu", asked).dtype == expected
+    loaded = load_model(folder, device="cpu", dtype=asked)
+    assert (str(loaded.dtype), loaded.network.dtype) == (f"torch.{expected}", getattr(torch, expected))
+    config = read_json(folder / "config.json") | {"dtype": stored}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "model.safetensors").unlink()
+    assert plan(folder, 50, "none", "cpu", asked).dtype == expected
+
+
+def test_embedded_models_compute_in_fp32_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "has_bf16_units", lambda: True)
+    assert {plan(model.id, device="cpu").dtype for model in catalog.EMBEDDED} == {"float32"}
+
+
 # --- choosing and advising -----------------------------------------------------------------------------------------
 
 
-def test_auto_packs_only_what_would_not_fit_otherwise(free: Any) -> None:
+def test_auto_packs_only_what_would_not_fit_otherwise(free: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert plan(REAL, 4096).quantization == "none"
-    free(60 * GB)  # on the CPU, unpacked is fp32
+    free(60 * GB)
+    monkeypatch.setattr(planning, "has_bf16_units", lambda: True)
+    assert (plan(REAL, 4096).quantization, plan(REAL, 4096).dtype) == ("none", "bfloat16")
+    monkeypatch.setattr(planning, "has_bf16_units", lambda: False)  # unpacked is fp32
     found = plan(REAL, 4096)
     assert (found.quantization, found.fits, found.dtype) == ("int4", True, "bfloat16")
     assert plan(REAL, 4096, "none", dtype="bfloat16").fits
@@ -451,7 +495,7 @@ def test_a_config_of_a_packed_checkpoint_alone(tmp_path: Path, free: Any) -> Non
     found = plan(tmp_path, 4096)
     assert found.quantization == "as stored"
     assert found.precision.experts == found.precision.attention == INT4
-    assert found.parts["attention"] == pytest.approx(1.11e9 * 0.5625, rel=0.01)
+    assert found.parts["attention"] == pytest.approx(1.11e9 * (0.625 if cpu_int4.block() else 0.5625), rel=0.01)
     with pytest.raises(SafelightError, match="is packed as int4-g32; use quantization auto"):
         plan(tmp_path, 4096, "nf4")
 

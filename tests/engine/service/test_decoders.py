@@ -83,8 +83,9 @@ def asked(model: LoadedModel, **fields: object) -> GenerationConfig:
 
 def test_openai_s_sampling_is_honoured_where_tokens_are_drawn() -> None:
     _, model = backend("autoregressive", "block_diffusion")
-    config = asked(model, decoder="autoregressive", temperature=0.5, top_p=0.9, top_k=-1)
+    config = asked(model, decoder="autoregressive", temperature=0.5, top_p=0.9, top_k=-1, repetition_penalty=1.2)
     assert (config.sampling_temperature, config.sampling_top_p, config.sampling_top_k) == (0.5, 0.9, 0)
+    assert config.repetition_penalty == 1.2
     assert (config.t_max, config.t_min) == (model.defaults.t_max, model.defaults.t_min)
     plain = asked(model, temperature=0)
     assert (plain.decoder, plain.sampling_temperature, plain.t_max) == ("", 0.0, model.defaults.t_max / 2)
@@ -101,6 +102,8 @@ def test_openai_s_sampling_is_honoured_where_tokens_are_drawn() -> None:
         ({"decoder": "autoregressive", "top_p": 0.0}, "top_p"),
         ({"decoder": "autoregressive", "top_p": 2.0}, "top_p"),
         ({"decoder": "autoregressive", "top_k": -2}, "top_k"),
+        ({"decoder": "autoregressive", "repetition_penalty": 0}, "repetition_penalty"),
+        ({"decoder": "block_diffusion", "repetition_penalty": 1.2}, "repetition_penalty"),
         ({"decoder": "autoregressive", "vllm_xargs": {"diffusion_max_steps": 3}}, "vllm_xargs"),
         ({"decoder": "autoregressive", "logprob_token_ids": [3]}, "logprob_token_ids"),
     ],

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
 from engine import SafelightError, load_model
+from engine.weights import safetensors
 from tests.engine.tiny import CONFIG, change_weights, checkpoint, network
 
 Q_PROJ = "model.decoder.layers.1.self_attn.q_proj.weight"
@@ -258,3 +261,21 @@ def test_weights_are_read_from_any_float_type(dtype: torch.dtype, folder: Path) 
 
 def test_an_error_message_is_one_line_whatever_it_quotes() -> None:
     assert str(SafelightError("first\nsecond")) == "first second"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="which pages of a mapped file are in memory is asked of Linux")
+def test_what_was_copied_out_of_a_file_does_not_stay_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(safetensors, "MAPPED", 4 * 2**20)
+    path = tmp_path / "model.safetensors"
+    save_file({f"part{index}": torch.full((2**18,), float(index)) for index in range(40)}, path)  # 1 MB each
+
+    def held() -> int:
+        maps = psutil.Process().memory_maps(grouped=True)  # type: ignore[no-untyped-call, unused-ignore]
+        return sum(one.rss for one in maps if one.path == str(path))
+
+    read, most, copies = safetensors.Checkpoint(tmp_path), 0, dict[str, torch.Tensor]()
+    for name in read.headers:
+        copies[name] = read.read(name).clone()
+        most = max(most, held())
+    assert 0 < most <= 6 * 2**20
+    assert all(bool((copies[f"part{index}"] == index).all()) for index in range(40))
