@@ -47,6 +47,7 @@ class SettingsStrip(QWidget):
         self._values = values
         self._defaults = GenerationConfig()
         self._filling = False
+        self._allowed: frozenset[str] | None = None  # the settings that the model follows; None: all
         self.boxes: dict[str, NumberBox] = {}
         inside = QWidget()
         self._column = QVBoxLayout(inside)
@@ -175,14 +176,14 @@ class SettingsStrip(QWidget):
     def allow(self, names: frozenset[str] | None, reason: str = "") -> None:
         """Offer these settings of the sampler alone, and "seed", None for all; ``reason`` says why not the others.
 
-        Of those, what counts by the present decoding is shown.
+        Those that count by the present decoding are shown.
         """
-        for name, box in self.boxes.items():
-            box.setEnabled(names is None or name in names)
+        self._allowed = names
         for field in (self.seed, self.random_seed):
             field.setEnabled(names is None or SEED.name in names)
         self.refusal.setText(reason)
         self.refusal.setVisible(bool(reason))
+        self._show_state()
 
     @Slot()
     def refresh(self) -> None:
@@ -194,7 +195,7 @@ class SettingsStrip(QWidget):
         self.seed.setVisible(not self.random_seed.isChecked())
         own = self._values.present_decoding.settings
         for name, row in self._rows.items():
-            row.setVisible(name in own)
+            row.setVisible(name in own and (self._allowed is None or name in self._allowed))
         problem = self._values.problem(self._defaults)
         self.problem.setText(problem)
         self.problem.setVisible(bool(problem))
