@@ -163,6 +163,7 @@ class AppContext(QObject):
         self.model: LoadedModel | None = None
         self.loading: Loading | None = None
         # While another is being loaded: what the engine still has, as far as told.
+        self._lender: ModelChoice | None = None  # the model before a page borrowed another
         self._held: LoadedModel | None = None
         self._unloads = 0  # asked for and not yet done
         self.models: Sequence[tuple[str, str]] = ()  # what can be loaded: paths or ids, and titles
@@ -246,10 +247,34 @@ class AppContext(QObject):
             adapter: to be put on it, a folder or an embedded one's id.
             otherwise: loaded if it fails and there is none before.
         """
+        self._lender = None
         if self.server.is_own(path_or_id):
             self.say(tr("This is the address of this window's own server. Load its model itself."))
             return
         self.backend.load(path_or_id, self.expect(path_or_id, otherwise).title, adapter)
+
+    def borrow(self, path_or_id: str, adapter: str | None = None) -> None:
+        """Load a model that a page needs for its own work; ``give_back`` loads the one before again."""
+        lender = self._lender or self.choice
+        if self.model is not None and self.model.path_or_id == path_or_id:
+            self.backend.set_adapter(adapter)
+        else:
+            self.load(path_or_id, adapter)
+        self._lender = lender
+
+    @property
+    def own_choice(self) -> ModelChoice | None:
+        """The loaded model with its adapter; while a page borrows another, the one that comes back."""
+        return self._lender or self.choice
+
+    def give_back(self) -> None:
+        """Load the model that was there before a page borrowed another, unless something is running or loading."""
+        lender = self._lender
+        if lender is None or self.loading is not None or self.reason_to_wait():
+            return
+        self._lender = None
+        if self.choice is not None and lender != self.choice:
+            self.load(lender.path_or_id, lender.adapter)
 
     def expect(self, path_or_id: str, otherwise: ModelChoice | None = None) -> Loading:
         """Announce that a model is going to be loaded."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, Slot
+from PySide6.QtCore import QObject, QTimer, Slot
 from PySide6.QtWidgets import QApplication
 
 from app.bridge.remote_access import only_text
@@ -97,8 +97,9 @@ class ChatController(QObject):
         return self.page.notice
 
     def enter(self) -> None:
-        """The composer has the keyboard."""
+        """Give the composer the keyboard, and the chat the model that another page had in its place."""
         self.page.composer.edit.setFocus()
+        self._context.give_back()
 
     def say(self, reason: str) -> None:
         """Say under the composer why something cannot be done now; why nothing can be asked stands there by itself."""
@@ -271,7 +272,14 @@ class ChatController(QObject):
         reason = self._context.reason_to_wait()
         self.page.composer.block(reason, can_wait=self._context.loading is not None)
         self.page.set_can_repeat(not reason)
+        if not reason and self._context.own_choice != self._context.choice:
+            QTimer.singleShot(0, self._give_model_back)  # once a run that waited for the model has begun
         self.page.set_skips(self._context.backend.pacing.is_computed)
+
+    @Slot()
+    def _give_model_back(self) -> None:
+        if self.page.isVisible():
+            self._context.give_back()
 
     @Slot()
     def show_path(self) -> None:

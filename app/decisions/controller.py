@@ -322,7 +322,7 @@ class DecisionsController(QObject):
 
     @Slot()
     def _load(self) -> None:
-        self._context.load(self._suited)
+        self._context.borrow(self._suited)
 
     def _cost(self, model: LoadedModel | None) -> Cost | None:
         """The tokens of a picture; None where none is seen."""

@@ -165,7 +165,7 @@ class GoingOn(QObject):
         if needed is None:
             return False
         self._waiting = then
-        self._context.load(needed.path_or_id, needed.adapter)
+        self._context.borrow(needed.path_or_id, needed.adapter)
         return True
 
     # ---------------------------------------------------------------- forks and spans

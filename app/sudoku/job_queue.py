@@ -138,17 +138,28 @@ class JobQueue(QObject):
                 self._abandon("")
                 return
             self._awaited = _Load(want.model)
-            self._context.load(want.model)
+            self._make_ready(want, bool(job.puzzle))
         elif want is not None and model is not None and model.adapter != want.adapter:
             if isinstance(asked, _Adapt):
                 self._abandon("")
                 return
             self._awaited = _Adapt(want.adapter)
-            self._context.backend.set_adapter(want.adapter)
+            self._make_ready(want, bool(job.puzzle))
         elif job.puzzle:
             self._run(job)
         else:
             self._next()
+
+    def _make_ready(self, want: Contender, is_for_puzzle: bool) -> None:
+        """Ask for a model, or for the adapter on it. What is only wanted for a puzzle is borrowed, and else stays."""
+        context, model = self._context, self._context.model
+        is_there = model is not None and model.path_or_id == want.model
+        if is_for_puzzle:
+            context.borrow(want.model, want.adapter if is_there else None)
+        elif is_there:
+            context.backend.set_adapter(want.adapter)
+        else:
+            context.load(want.model)
 
     def _run(self, job: PuzzleJob) -> None:
         context, model = self._context, self._context.model

@@ -72,8 +72,8 @@ class Reopening(QObject):
 
     @Slot()
     def _note_model(self) -> None:
-        choice = self._context.choice
-        if choice is None or choice == self._noted:
+        choice = self._context.own_choice
+        if self._context.choice is None or choice is None or choice == self._noted:
             return
         self._noted = choice
         store.write_model(self._settings, choice.path_or_id, choice.adapter)

@@ -16,7 +16,7 @@ from app.context import AppContext, Lazy, ModelChoice
 from app.race.page import RacePage
 from app.settings import store
 from app.window.pages import PAGES
-from engine import SKILLS, SUDOKU
+from engine import BASE, SKILLS, SUDOKU
 from engine.service import LoadFailed, ModelLoaded, ModelUnloaded
 
 Open = Callable[..., AppContext]
@@ -289,3 +289,26 @@ def test_pages_that_are_gone_are_told_nothing_more(open_context: Open) -> None:
         signal.emit()
     assert not any(map(shiboken6.isValid, pages))
     assert not shiboken6.isValid(next(page for page in pages if page.widget.__class__ is RacePage).facts)
+
+
+def test_a_borrowed_model_is_given_back_once_and_only_when_nothing_runs(qtbot: QtBot, open_context: Open) -> None:
+    context = open_context()
+    context.borrow(SUDOKU)
+    qtbot.waitUntil(lambda: context.model is not None and context.model.path_or_id == SUDOKU)
+    context.borrow(BASE)  # another page, before the first has given it back
+    qtbot.waitUntil(lambda: context.model is not None and context.model.path_or_id == BASE)
+    assert context.own_choice == ModelChoice(SKILLS)
+    busy = Task("Something is being done")
+    context.register_busy(busy)
+    context.give_back()
+    assert context.loading is None
+    busy.reason = ""
+    context.give_back()
+    qtbot.waitUntil(lambda: context.choice == ModelChoice(SKILLS))
+    context.give_back()
+    assert context.loading is None
+    context.borrow(SUDOKU)
+    context.load(SUDOKU)  # chosen by hand meanwhile: it stays
+    qtbot.waitUntil(lambda: context.choice == ModelChoice(SUDOKU))
+    context.give_back()
+    assert (context.loading, context.choice) == (None, ModelChoice(SUDOKU))
