@@ -106,7 +106,7 @@ class ChatController(QObject):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a prompt waits for its model."""
+        """Returns whether a prompt waits for its model."""
         return self._waiting.is_on
 
     def stop(self) -> None:

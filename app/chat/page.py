@@ -149,7 +149,7 @@ class ChatPage(QWidget):
         return cast("TurnView | None", view)
 
     def shows_other(self, chat: ChatState) -> bool:
-        """Whether another conversation is shown."""
+        """Returns whether another conversation is shown."""
         return chat is not self._chat
 
     def show_chat(self, chat: ChatState, model: LoadedModel | None) -> None:

@@ -31,7 +31,7 @@ class Waiting(QObject):
 
     @property
     def is_on(self) -> bool:
-        """Whether a prompt waits."""
+        """Returns whether a prompt waits."""
         return bool(self._model)
 
     def begin(self, model: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import random
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Slot
@@ -20,6 +20,7 @@ from app.decisions.table.deciding import TableDecider
 from app.pictures.bar import Cost
 from app.pictures.files import drawing_of
 from app.pictures.source import PictureSource
+from app.state.chat.attachment import AttachedPicture
 from app.state.decisions.board import RowBoard
 from app.state.decisions.drafts import QuestionDraft
 from app.state.decisions.reading import DecisionReading
@@ -36,6 +37,17 @@ if TYPE_CHECKING:
     from engine.tasks.drawings import Scene
 
 
+NO_QUESTIONS = QuestionSheet()
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Questions, and the state that they are about: a text and pictures."""
+
+    sheet: QuestionSheet = NO_QUESTIONS
+    state: tuple[str, tuple[AttachedPicture, ...]] = ("", ())
+
+
 class DecisionsController(QObject):
     """One thing at a time goes to the engine: a state, or the rows of a table."""
 
@@ -49,7 +61,9 @@ class DecisionsController(QObject):
         self.decider = StateDecider(context, self)
         self.rows = TableDecider(context, page.table, self)
         self.fitter = TrustFitter(page.calibration, self)
-        self.keeper = QuestionKeeper(context, page.one.questions, self)
+        self.keeper = QuestionKeeper(context, page.one.questions, page.one.column.state.toPlainText, self)
+        self._example = _Asked()  # that was shown last; all else is the person's own,
+        self._own = _Asked()  # which was there last
         self._problem = ""  # of the last decision
         self._fitted: RowBoard | None = None  # that the calibration was fitted to
         one = page.one
@@ -108,14 +122,17 @@ class DecisionsController(QObject):
     # ---------------------------------------------------------------- questions
 
     def _recall(self) -> None:
-        """What was asked last; the first sample where nothing was."""
-        sheet = self.keeper.recall()
-        if sheet is None:
-            self.page.one.questions.sheet = QuestionSheet(is_joint=True)
+        """Show the questions and the text of the last start; the first sample if there were none."""
+        found, one = self.keeper.recall(), self.page.one
+        if found is None:
+            one.questions.sheet = QuestionSheet(is_joint=True)
+            self._example = self._asked
             self._show_sample(0)
             return
-        self.page.one.questions.show_sheet(sheet)
-        self.page.one.column.show_sheet(sheet)
+        sheet, state = found
+        one.column.state.setPlainText(state)
+        one.questions.show_sheet(sheet)
+        one.column.show_sheet(sheet)
         self._tell_at(sheet.temperature)
 
     @Slot()
@@ -156,10 +173,13 @@ class DecisionsController(QObject):
         self._show_sheet(replace(before, questions=drafts, instructions="", is_joint=False), scene=scene)
 
     def _show_sheet(self, sheet: QuestionSheet, state: str = "", scene: Scene | None = None) -> None:
-        """Other questions, and another state where there is one, a text or a drawing."""
-        one = self.page.one
+        """Show other questions, and another state if there is one, a text or a drawing.
+
+        The person's own questions and text can be had back.
+        """
+        one, before, shows_state = self.page.one, self._asked, bool(state) or scene is not None
         one.begin_nothing()
-        if state or scene is not None:
+        if shows_state:
             one.column.state.setPlainText(state)
             one.column.frame.pictures.set_pictures(())
         if scene is not None:
@@ -168,6 +188,29 @@ class DecisionsController(QObject):
         one.column.show_sheet(sheet)
         self._tell_at(sheet.temperature)
         self._changed()
+        own_sheet, own_state = before.sheet != self._example.sheet, before.state != self._example.state
+        self._own = _Asked(
+            before.sheet if own_sheet else self._own.sheet, before.state if own_state else self._own.state
+        )
+        self._example = _Asked(sheet, self._asked.state if shows_state else self._example.state)
+        if own_sheet or (shows_state and own_state):
+            said = tr("These questions took the place of yours.")
+            self._context.done.emit(said, tr("Put mine back"), functools.partial(self._put_back, self._own))
+
+    @property
+    def _asked(self) -> _Asked:
+        column = self.page.one.column
+        return _Asked(self.page.one.questions.sheet, (column.state.toPlainText(), column.frame.pictures.pictures))
+
+    def _put_back(self, own: _Asked) -> None:
+        """Show the person's own questions and text again, each as far as there were any."""
+        column = self.page.one.column
+        if own.state != _Asked().state:
+            column.state.setPlainText(own.state[0])
+            column.frame.pictures.set_pictures(own.state[1])
+        example, self._example = self._example, self._asked
+        self._show_sheet(own.sheet if len(own.sheet) else self._asked.sheet)
+        self._example = example
 
     def _tell_at(self, temperature: float) -> None:
         """Tell what there is at another temperature; nothing is read again."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QStandardPaths, QTimer, Signal, Slot
@@ -20,13 +21,15 @@ JSON = "JSON (*.json)"
 
 
 class QuestionKeeper(QObject):
-    """Reads and writes what ``questions`` holds."""
+    """Reads and writes the questions in ``questions`` and the text that ``state`` returns."""
 
     opened = Signal(object, str)  # a QuestionSheet, and the state that came with it or an empty text
 
-    def __init__(self, context: AppContext, questions: QuestionList, parent: QObject | None = None) -> None:
+    def __init__(
+        self, context: AppContext, questions: QuestionList, state: Callable[[], str], parent: QObject | None = None
+    ) -> None:
         super().__init__(parent)
-        self._context, self._questions = context, questions
+        self._context, self._questions, self._state = context, questions, state
         self._folder = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)
         self._is_written = True
         self._saving = QTimer(self)
@@ -39,8 +42,8 @@ class QuestionKeeper(QObject):
 
     # ---------------------------------------------------------------- between two starts
 
-    def recall(self) -> QuestionSheet | None:
-        """What was asked last; None where nothing was."""
+    def recall(self) -> tuple[QuestionSheet, str] | None:
+        """Returns the questions that were asked last, and the text; None if there were none."""
         return read_sheet(self._context.folders.data)
 
     @Slot()
@@ -57,7 +60,7 @@ class QuestionKeeper(QObject):
             return
         self._is_written = True
         try:
-            write_sheet(self._context.folders.data, self._questions.sheet)
+            write_sheet(self._context.folders.data, self._questions.sheet, self._state())
         except SafelightError as error:
             self._context.say(tr(str(error)))
 

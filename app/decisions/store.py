@@ -1,4 +1,4 @@
-"""Remembers the questions between two starts, as a file in the data folder."""
+"""Remembers the questions and the text that they are about between two starts, as a file in the data folder."""
 
 from __future__ import annotations
 
@@ -10,24 +10,28 @@ from engine import SafelightError
 from engine.files import read_json, write_json
 
 NAME = "questions.json"
-FILE_BYTES = 8 * 2**20
+FILE_BYTES = 32 * 2**20  # a text has at most some millions of characters
+STATE = "state"
 
 
-def read_sheet(folder: Path) -> QuestionSheet | None:
-    """What was written last; None where there is nothing that can be read."""
+def read_sheet(folder: Path) -> tuple[QuestionSheet, str] | None:
+    """Returns the questions and the text that were written last; None if nothing can be read."""
     path = folder / NAME
     if not path.is_file():
         return None
     try:
-        return QuestionSheet.from_json(read_json(path, most=FILE_BYTES))
+        raw = read_json(path, most=FILE_BYTES)
     except SafelightError:
         return None
+    sheet = QuestionSheet.from_json(raw)
+    state = raw.get(STATE) if isinstance(raw, dict) else None
+    return None if sheet is None else (sheet, state if isinstance(state, str) else "")
 
 
-def write_sheet(folder: Path, sheet: QuestionSheet) -> None:
-    """Write the questions in place of those before.
+def write_sheet(folder: Path, sheet: QuestionSheet, state: str) -> None:
+    """Write the questions and the text in place of those before.
 
     Raises:
         SafelightError: the folder or the file cannot be written.
     """
-    write_json(ensure(folder) / NAME, sheet.to_json())
+    write_json(ensure(folder) / NAME, {**sheet.to_json(), STATE: state})

@@ -106,7 +106,7 @@ class Notice(QFrame):
         self._leaving.start()
 
     def leave_undo(self) -> None:
-        """Nothing can be undone any more: hide an offer to."""
+        """Hide an offer to undo, as nothing can be undone any more."""
         if self._undo is not None:
             self.hide()
 

@@ -92,10 +92,10 @@ class PictureStore:
                 data = read_bytes(self._folder / digest, MOST_BYTES, follow_links=False)
                 if hashlib.sha256(data).hexdigest() == digest:
                     found = Picture(digest, data, width, height)
-        if found is not None:
-            with self._lock:
-                self._remember(found)
-        return found
+        if found is None:
+            return None
+        with self._lock:
+            return self._remember(found)
 
     def all_of(self, shown: Iterable[AttachedPicture]) -> tuple[Picture, ...]:
         """The pictures that are shown, in their order.
@@ -133,9 +133,14 @@ class PictureStore:
         except OSError:
             return True
 
-    def _remember(self, picture: Picture) -> None:
-        self._in_use[picture.digest] = self._recent[picture.digest] = picture
+    def _remember(self, picture: Picture) -> Picture:
+        """Keep a picture; returns the one in use of the same content, if two threads have read its file at once.
+
+        Two objects of one content would let the store forget the one that is still in use with the other's end.
+        """
+        picture = self._recent[picture.digest] = self._in_use.setdefault(picture.digest, picture)
         self._recent.move_to_end(picture.digest)
         size = sum(len(one.data) for one in self._recent.values())
         while self._folder is not None and size > RECENT_BYTES and len(self._recent) > 1:
             size -= len(self._recent.popitem(last=False)[1].data)
+        return picture

@@ -117,7 +117,7 @@ class _Run:
         return self._committed(block, held, length, last)
 
     def _is_whole(self, held: Sequence[int], length: int) -> bool:
-        """Whether nothing more is written on a canvas whose prefix is ``held``."""
+        """Returns whether nothing more is written on a canvas whose prefix is ``held``."""
         return self.answer.has_ended or bool(self.answer.failure) or len(held) == length
 
     def _choice(self, argmax: Tokens, position: int) -> Passes[list[int]]:

@@ -21,14 +21,14 @@ _SIZE = re.compile(r"(\d{1,4}(?:\.\d{1,3})?) ?GB", re.I)
 
 
 @dataclass(frozen=True)
-class Card:
+class AbsentCard:
     """A card by its name, or by its size where it has none here, and the bytes that CUDA has of it."""
 
     name: str
     total_bytes: int
 
 
-def card_of(text: str) -> Card:
+def card_of(text: str) -> AbsentCard:
     """Read a card's name among ``CARDS``, or its memory in decimal gigabytes, such as "24GB".
 
     Raises:
@@ -36,10 +36,10 @@ def card_of(text: str) -> Card:
     """
     name = text.strip().lower()
     if name in CARDS:
-        return Card(name, CARDS[name])
+        return AbsentCard(name, CARDS[name])
     size = _SIZE.fullmatch(name)
     if size is None or not 0.1 <= float(size[1]) <= 9999:
         raise SafelightError(
             f"{quoted(text)} is no card that is known here; give {', '.join(CARDS)}, or a size as 24GB"
         )
-    return Card(f"a card of {float(size[1]):g} GB", round(float(size[1]) * 1e9))
+    return AbsentCard(f"a card of {float(size[1]):g} GB", round(float(size[1]) * 1e9))

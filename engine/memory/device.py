@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from engine.errors import SafelightError, Sentence
-from engine.memory.card import Card
+from engine.memory.card import AbsentCard
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -19,17 +19,17 @@ class Placement:
     device: torch.device
     dtype: torch.dtype
     reason: str
-    card: Card | None = None
+    card: AbsentCard | None = None
 
 
-def choose(device: str | Card = "auto", dtype: str = "auto") -> Placement:
+def choose(device: str | AbsentCard = "auto", dtype: str = "auto") -> Placement:
     """Resolve ``device`` ("auto", "cpu", "cuda", "cuda:N", or a card) and ``dtype`` ("auto", "float32", "bfloat16").
 
     Raises:
         SafelightError: an unknown name, or a device that this machine does not have.
     """
-    card = device if isinstance(device, Card) else None
-    if isinstance(device, Card):
+    card = device if isinstance(device, AbsentCard) else None
+    if isinstance(device, AbsentCard):
         chosen, reason = torch.device("meta"), Sentence("asked for")
     elif device == "auto":
         if torch.cuda.is_available():

@@ -14,7 +14,7 @@ from engine.adapters.draft import draft_numbers
 from engine.config import ModelConfig
 from engine.errors import SafelightError
 from engine.files import read_json
-from engine.memory.card import Card
+from engine.memory.card import AbsentCard
 from engine.memory.device import choose
 from engine.memory.plan import Plan, Subject, count
 from engine.models.network import Network
@@ -113,7 +113,11 @@ class ModelFolder:
         return packed_store.companions_of(self.path)
 
     def plan(
-        self, context: int | None = None, quantization: str = "auto", device: str | Card = "auto", dtype: str = "auto"
+        self,
+        context: int | None = None,
+        quantization: str = "auto",
+        device: str | AbsentCard = "auto",
+        dtype: str = "auto",
     ) -> Plan:
         """Count what it would take; see ``plan``."""
         check_quantization(quantization)
@@ -153,7 +157,7 @@ def plan(
     path_or_id: str | Path,
     context: int | None = None,
     quantization: str = "auto",
-    device: str | Card = "auto",
+    device: str | AbsentCard = "auto",
     dtype: str = "auto",
 ) -> Plan:
     """Count what a model would take, from its headers and config.json alone.
@@ -164,7 +168,7 @@ def plan(
         context: tokens of committed text, 1 or more; None takes 32 768, or what the model has.
         quantization: "auto" keeps packed weights as they are, and others unpacked if they fit and else in the default
             precision; or a name of ``PRECISIONS``.
-        device, dtype: as ``load_model`` takes them. Of a ``Card`` that is not here all memory counts as free.
+        device, dtype: as ``load_model`` takes them. Of an ``AbsentCard`` all memory counts as free.
 
     Raises:
         SafelightError: there is no such model or device, the checkpoint is damaged, or an argument is out of range.

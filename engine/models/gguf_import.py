@@ -18,7 +18,7 @@ import torch
 
 from engine.config import MOST_HEAD_DIM, GenerationConfig
 from engine.errors import SafelightError, quoted
-from engine.memory.card import Card
+from engine.memory.card import AbsentCard
 from engine.memory.plan import Plan, Subject
 from engine.models.diffusion_gemma import gguf
 from engine.models.diffusion_gemma.writing import config_dict, generation_dict
@@ -92,7 +92,11 @@ class GGUFModel(ModelFolder):
 
 
 def plan_import(
-    path: Path, context: int | None = None, quantization: str = "auto", device: str | Card = "auto", dtype: str = "auto"
+    path: Path,
+    context: int | None = None,
+    quantization: str = "auto",
+    device: str | AbsentCard = "auto",
+    dtype: str = "auto",
 ) -> Plan:
     """Count what the imported model would take, in memory and on disk, from the header alone.
 

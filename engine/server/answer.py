@@ -76,7 +76,7 @@ class ServedAnswer:
 
     @property
     def ending(self) -> dict[str, str]:
-        """What a choice says of its end; ``stop_reason`` is vLLM's."""
+        """Returns a choice's fields about its end; ``stop_reason`` is vLLM's."""
         return {"finish_reason": self.finish_reason} | ({"stop_reason": self.why} if self.why else {})
 
     def fold(self, event: Event) -> list[OutputPart]:

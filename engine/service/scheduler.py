@@ -280,7 +280,7 @@ class Scheduler:
 
     @property
     def _places(self) -> int:
-        """How many runs are taken further at a time."""
+        """Returns how many runs advance at a time."""
         return max(1, self._backend.capabilities.parallel_runs)
 
     def _going(self) -> list[_Run]:

@@ -16,7 +16,7 @@ from engine.types import Cancel
 
 
 class FormattedAnswer:
-    """How far a run has come. Closing it lets go of what it takes.
+    """The progress of a run under its format. ``close`` frees what it holds.
 
     A thought is opened and closed by tags that are one token each. It is free but for its end: an end token in it
     closes the thought and not the text. The format begins behind it, or at once where there is none.
@@ -70,7 +70,7 @@ class FormattedAnswer:
         return FormattedAnswer(state, opens, closes, tokens.ends, in_thought=in_thought, may_think=may_think)
 
     def close(self) -> None:
-        """Nothing more is asked; see ``GrammarState.close``."""
+        """Free what it holds; see ``GrammarState.close``."""
         self._state.close()
 
     def take(self, ids: Sequence[int]) -> int:

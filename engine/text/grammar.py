@@ -1,4 +1,4 @@
-"""How far an answer has come under its format: what the format takes, forces and allows next.
+"""The progress of an answer under its format: the tokens that the format takes, forces and allows next.
 
 Where an answer can no longer be held to its format, ``failure`` says why, and nothing more is taken, forced or allowed.
 """
@@ -66,7 +66,7 @@ class GrammarState:
             raise
 
     def close(self) -> None:
-        """Nothing more is asked; may be called again, and is done at the latest when nobody knows this any more."""
+        """Free what it holds. May be called twice; the garbage collector calls it at the latest."""
         self._matchers = []
         self._give_back()
 

@@ -125,7 +125,7 @@ def _in_lark(pattern: str) -> str:
 
 
 def allowed_by(matcher: Matcher, tokens: GrammarTokens) -> NDArray[np.bool_]:
-    """Which tokens may come next: (V,)."""
+    """Returns a mask (V,) of the tokens that may come next."""
     bits = np.unpackbits(np.frombuffer(matcher.mask(), dtype=np.uint8), bitorder="little")
     found = np.zeros(tokens.size, dtype=np.bool_)
     if not matcher.error:

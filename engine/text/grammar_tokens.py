@@ -52,7 +52,7 @@ class GrammarTokens:
 
     @cached_property
     def json_signs(self) -> JsonSigns:
-        """What tokens write in JSON."""
+        """Returns the masks of what tokens write in JSON."""
         return JsonSigns(self.written.tokens)
 
     @property
@@ -67,7 +67,7 @@ _LOCK = threading.Lock()
 
 
 class JsonSigns:
-    """What tokens write in JSON, as masks over them (V,)."""
+    """Masks (V,) of the tokens by what they write in JSON."""
 
     def __init__(self, written: Sequence[bytes]) -> None:
         def begin_with(signs: bytes) -> NDArray[np.bool_]:

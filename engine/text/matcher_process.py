@@ -52,7 +52,7 @@ class _Vocabulary:
 
 
 class _Matchers:
-    """Those of one answer."""
+    """The matchers of one answer."""
 
     def __init__(self, library: LLTokenizer) -> None:
         self._library = library

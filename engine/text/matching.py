@@ -46,7 +46,7 @@ class MatchingEndedError(SafelightError):
 
 
 class Matcher:
-    """How far a text has come under a grammar; after ``error`` it says nothing more."""
+    """The progress of a text under a grammar; after an ``error`` nothing more is matched."""
 
     def __init__(self, process: MatcherProcess, number: int, state: Mapping[str, Any]) -> None:
         self._process, self._number = process, number
@@ -58,7 +58,7 @@ class Matcher:
         self.is_stopped: bool = state.get("is_stopped", True)
 
     def count(self, ids: Sequence[int]) -> int:
-        """How many of the tokens fit."""
+        """Returns how many of the tokens fit."""
         return int(self._ask("count", 0, list(ids)))
 
     def take(self, ids: Sequence[int]) -> int:
@@ -72,7 +72,7 @@ class Matcher:
         return list(self._ask("forced", ()))
 
     def mask(self) -> bytes:
-        """Which tokens may come next, as bits, the first token in the lowest; empty after an error."""
+        """Returns the tokens that may come next as bits, the first token in the lowest; empty after an error."""
         return base64.b64decode(self._ask("mask", ""))
 
     def _ask(self, name: str, otherwise: Any, *more: Any) -> Any:
@@ -139,7 +139,7 @@ class MatcherProcess:
         return Matcher(self, state["value"], state)
 
     def ask(self, *job: Any) -> dict[str, Any]:
-        """What came of a job.
+        """Send a job and return its answer.
 
         Raises:
             MatchingEndedError: it takes too long or too much, or the answer is cancelled; the process is ended.
@@ -161,7 +161,7 @@ class MatcherProcess:
 
     @property
     def is_usable(self) -> bool:
-        """Whether it runs, and belongs to this process: one that was forked off has none of its own."""
+        """Returns whether it runs and belongs to this process: one that was forked off has none of its own."""
         return self._owner == os.getpid() and self._process.poll() is None
 
     def close(self) -> None:
@@ -302,7 +302,7 @@ def _program() -> list[str]:
 
 
 def _has_come(stream: IO[bytes], seconds: float) -> bool:
-    """Whether there is something to read, or the end; waits for it."""
+    """Wait for something to read, or the end; returns whether it came."""
     if sys.platform != "win32":
         return bool(connection.wait([stream.fileno()], seconds))
     import _winapi  # a pipe between processes cannot be waited for there

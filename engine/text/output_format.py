@@ -57,7 +57,7 @@ class OutputFormat:
 
     @property
     def is_json(self) -> bool:
-        """Whether the answer is JSON."""
+        """Returns whether the answer is JSON."""
         return self.kind in ("json_schema", "json_object")
 
     def to_json(self) -> dict[str, Any]:

@@ -220,7 +220,7 @@ def _inner(schema: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
 
 
 def found_at(root: Any, reference: str) -> Any:
-    """What stands at a reference that was checked."""
+    """Returns the schema at a reference that was checked."""
     found: Any = root
     for name in reference.split("/")[1:]:
         found = found[int(name)] if isinstance(found, list) else found[name.replace("~1", "/").replace("~0", "~")]

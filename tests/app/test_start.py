@@ -26,6 +26,7 @@ from app.system import i18n, logs
 from app.system.folders import default_data_folder
 from app.window.main_window import MainWindow
 from engine import SafelightError
+from engine.errors import spoken
 
 Open = Callable[..., MainWindow]
 posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has other files and other rights")
@@ -76,7 +77,7 @@ def test_what_a_part_comes_upon_costs_that_part_and_is_said(
     (default_data_folder() / "presets.json").mkdir(parents=True)
     window = open_window(None)
     window.reopening.reopen()
-    assert str(error) in said(window)
+    assert spoken(error) in said(window)
     assert "presets were damaged" in said(window)
     qtbot.waitUntil(lambda: "models could not be listed" in said(window))
     monkeypatch.undo()

@@ -223,7 +223,10 @@ def test_a_rescue_is_told_wherever_its_run_is_shown() -> None:
             kept = f"{int(event.accepted_mask.sum())} of 6"
             said = ["Step 3 of 3", "sure"] if event.step == 2 else ["Block 1, rescued, step 4", f"{kept} written"]
             assert all(part in status_line(answer) for part in said)
-    assert answer.notices()[-1] == "1 block did not converge and was written on token by token."
+    assert answer.notices() == [
+        "The answer is cut off at the limit of new tokens. Allow more of them, and regenerate.",
+        "1 block did not converge and was written on token by token.",
+    ]
     replay = Replay(trace)
     record, figures = replay.record(0), figures_of(replay.record(0))
     assert (record.reason, figures.is_rescued, figures.stopped_early) == ("step_cap", True, False)

@@ -106,7 +106,7 @@ class Composer(QWidget):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing in it that would be lost."""
+        """Returns whether nothing in it would be lost."""
         return not (self.text or self.attachments or self.pictures.pictures or self.pictures.is_reading)
 
     def set_text(self, text: str) -> None:

@@ -97,7 +97,7 @@ class PromptEditor(QWidget):
         self.field.setFocus()
 
     def set_can_send(self, can_send: bool) -> None:
-        """Whether anything can be sent now; what is written waits until it can."""
+        """Set whether anything can be sent now; the text waits until it can."""
         self._can_send = can_send
         self._allow()
 

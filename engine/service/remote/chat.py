@@ -59,7 +59,7 @@ def settings_of(model: RemoteModel) -> frozenset[str]:
 
 
 def denoises(calls: Calls, check: Check = no_check) -> bool | None:
-    """Whether a model of vLLM's is a diffusion model, which refuses a seed; None where the server does not say.
+    """Returns whether a vLLM model is a diffusion model, which refuses a seed; None where the server does not say.
 
     Asks the network; another model writes one token.
     """
@@ -330,7 +330,7 @@ class ChatReader:
 
 
 def _is_object(arguments: str) -> bool:
-    """Whether a call's arguments are a JSON object; none at all stand for an empty one."""
+    """Returns whether a call's arguments are a JSON object; none at all stand for an empty one."""
     try:
         return not arguments.strip() or isinstance(parse_json(arguments, "the arguments", surrogates=True), dict)
     except SafelightError:

@@ -166,7 +166,7 @@ def said_by(error: Any) -> str:
 
 
 def _is_crash(said: str) -> bool:
-    """Whether a server says that its engine ended, as vLLM words it."""
+    """Returns whether a server says that its engine ended, as vLLM words it."""
     return "EngineCore" in said or "EngineDeadError" in said or "stack trace" in said.lower()
 
 

@@ -68,8 +68,8 @@ class RemoteRun:
         rows = [event.tokens[: event.text_length] for event in committed]
         tokens = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int32)
         steps = trace.steps
-        spent = time.monotonic() - self._begun if self._begun is not None else sum(step.seconds for step in steps)
-        return GenerationFinished("cancelled", tokens, len(committed), len(steps), spent)
+        seconds = time.monotonic() - self._begun if self._begun is not None else sum(step.seconds for step in steps)
+        return GenerationFinished("cancelled", tokens, len(committed), len(steps), seconds)
 
     def end(self, failure: str) -> None:
         """Close the stream and the record."""

@@ -32,7 +32,7 @@ SLACK = 0.02  # by which probabilities may miss 1: they are rounded
 
 @dataclass(frozen=True)
 class DecisionOffer:
-    """Whether a server decides with a model, and whether it reads questions jointly where it is asked to."""
+    """A server's offer for a model: to decide, and to read questions jointly where it is asked to."""
 
     decides: bool = False
     joint: bool = False

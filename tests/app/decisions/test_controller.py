@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,10 @@ from app.context import AppContext
 from app.decisions.controller import DecisionsController
 from app.decisions.store import NAME, read_sheet
 from app.decisions.table.view import DecisionTable
+from app.state.decisions.drafts import QuestionDraft
 from app.state.decisions.samples import samples
 from engine import SKILLS, SUDOKU
+from engine.tasks.decisions.questions import YesNo
 from engine.tasks.decisions.table import CsvTable, TableRow
 from tests.app.decisions.far_engine import FarEngine
 
@@ -165,14 +168,41 @@ def test_questions_are_remembered_between_starts(opened: Callable[..., Decisions
     one.column.example_chosen.emit(len(samples()) - 1)
     one.column.repeats.setValue(5)
     one.questions.adders[2].click()  # not complete
+    one.column.state.setPlainText("The mail of this morning.")
     page.keeper.remember()
     folder = page._context.folders.data
-    assert read_sheet(folder) == one.questions.sheet
+    assert read_sheet(folder) == (one.questions.sheet, "The mail of this morning.")
     again = opened(model=None)
     assert again.page.one.questions.sheet == one.questions.sheet
+    assert again.page.one.column.state.toPlainText() == "The mail of this morning."
     assert again.page.one.column.repeats.value() == 5
     (folder / NAME).write_text("[1, 2]", encoding="utf-8")
     assert read_sheet(folder) is None
+
+
+def test_an_example_never_costs_one_s_own_questions(opened: Callable[..., DecisionsController]) -> None:
+    page, done = opened(), list[tuple[str, str, Callable[[], object]]]()
+    page._context.done.connect(lambda *said: done.append(said))
+    page.page.table.sample.click()  # in place of the first example
+    assert done == []
+    own = (QuestionDraft.of(YesNo("Is this mail urgent?", name="urgent")),)
+    page.page.one.questions.show_sheet(replace(page.page.one.questions.sheet, questions=own))
+    page.page.one.column.state.setPlainText("Please call back today.")
+    page.page.table.sample.click()
+    assert page.page.one.questions.sheet.questions != own
+    [(said, title, _)] = done
+    assert (said, title) == ("These questions took the place of yours.", "Put mine back")
+    page.page.one.column.example_chosen.emit(1)  # takes the place of the text, too
+    assert len(done) == 2
+    done[1][2]()
+    assert page.page.one.questions.sheet.questions == own
+    assert page.page.one.column.state.toPlainText() == "Please call back today."
+    assert [card.draft for card in page.page.one.questions.cards] == list(own)
+    assert len(done) == 2
+    page.page.one.column.example_chosen.emit(1)
+    assert len(done) == 3  # what was put back is one's own
+    page.page.one.column.example_chosen.emit(0)
+    assert len(done) == 3
 
 
 def test_a_table_ends_with_its_model_and_with_the_window(
