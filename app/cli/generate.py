@@ -10,7 +10,7 @@ from app.cli import formats, options, running, terminal
 from app.cli.generate_remotely import AnsweredPrompt, remotely
 from app.cli.watch import watcher
 from engine import SKILLS, SafelightError
-from engine.config import BLOCK_DIFFUSION
+from engine.decoding.names import formatting
 from engine.pictures import Picture, read_picture
 from engine.service import is_remote
 from engine.text.message import message_of
@@ -77,14 +77,15 @@ def run(args: argparse.Namespace) -> int:
                 "blocks": outcome.blocks,
                 "steps": outcome.steps,
                 "tokens": outcome.length,
-                "decoder": (config.decoder or answered.own_decoder) if wanted is None else BLOCK_DIFFUSION,
+                "decoder": config.decoder or answered.own_decoder,
                 "tokens_per_forward": outcome.tokens_per_forward,
                 "seconds": outcome.seconds,
                 "prefill_seconds": outcome.prefill_seconds,
                 "load_seconds": answered.load_seconds,
                 "seed": answered.seed,
                 **({"images": answered.image_sizes} if pictures else {}),
-                **({} if wanted is None else {"format": wanted.kind, "rounds": outcome.rounds}),
+                **({} if wanted is None else {"format": wanted.kind}),
+                **({"rounds": outcome.rounds} if wanted is not None and not config.grows else {}),
                 **({"why": outcome.why} if outcome.why else {}),
                 **(_verified(outcome) if config.verify and wanted is None else {}),
                 **answered.names,
@@ -128,13 +129,15 @@ def _here(
     if wanted is not None:
         ids = closed_thought(ids, model.tokenizer)
     given = model.with_images(ids, messages, pictures, config.image_tokens)
-    named = config.replace(decoder=config.decoder or model.family.default_decoder)
+    known, own = model.family.decoders, model.family.default_decoder
+    decoder = (config.decoder or own) if wanted is None else formatting(config, known, own)
+    named = config.replace(decoder=decoder)
     with watcher(args, model.tokenizer, named) as watch:
         outcome = running.run(model, given, config, running.seed(args), watch, wanted)
     return AnsweredPrompt(
         outcome,
         named,
-        model.family.default_decoder,
+        own,
         model.load_seconds,
         model.image_sizes(messages, config.image_tokens) if pictures else [],
         running.model_names(model),

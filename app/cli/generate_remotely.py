@@ -88,6 +88,7 @@ def remotely(
     names = {"model": model.name} | ({"adapter": model.adapter} if model.adapter else {})
     own = next(iter(model.decoders), "")
     followed = seed if trace is None else trace.seed
+    config = config if trace is None else config.replace(decoder=trace.config.decoder or config.decoder)
     return AnsweredPrompt(outcome, config, own, model.load_seconds, sizes, names, str(model.device_reason), followed)
 
 

@@ -2,6 +2,9 @@
 
 Every network does it: a causal one by itself, DiffusionGemma in the mode in which it reads text. Pinned tokens of the
 first canvas are taken as they are; those behind a drawn token are read in its pass.
+
+An answer is held to a format by a mask on the next token: the distribution is cut to what the format allows, and what
+it forces is written without a choice, and read in the pass of the next one.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from torch import Tensor
 
 from engine.config import GenerationConfig
 from engine.decoding.drawing import Drawing
+from engine.decoding.held_answer import AnswerReader, allowed_next, take_chosen, take_forced
 from engine.decoding.prefill import commit, read_prompt
 from engine.decoding.protocols import BlockDenoiser, Decode, Decoding
 from engine.decoding.written_blocks import WrittenBlocks
@@ -34,22 +38,27 @@ def autoregressive(
     seed: int,
     cancel: Cancel | None,
     cache: KVCache,
+    answer: AnswerReader | None = None,
 ) -> Decoding[None]:
-    """Generate text after ``prompt`` (T,). Cancelling takes effect within one pass.
+    """Generate text after ``prompt`` (T,), which fits ``answer`` where there is one.
+
+    Cancelling takes effect within one pass.
 
     The prompt's last token is read in the first pass that predicts. In the end the cache holds the prompt and all
-    tokens but the last.
+    tokens but the last. Under a format the run's end is "eos" where the answer is whole, and "length" where it was cut,
+    or can no longer be held to its format, which the end says then.
     """
     limit = min(config.max_new_tokens, room_behind(model.config, len(prompt)))
     drawing = Drawing(config, model.config.vocab_size, model.device, seed)
     drawing.see(prompt.tolist())
-    writer = Writer(cache, drawing, blocks_of(model.config, config, in_order=True), prompt[-1:].tolist())
+    blocks = blocks_of(model.config, config, in_order=True)
+    writer = Writer(cache, drawing, blocks, prompt[-1:].tolist(), answer)
     if not (yield from read_prompt(cache, prompt, limit, cancel, unread=1)):
         yield from writer.blocks.finish("cancelled", 0)
         return
     yield from writer.blocks.begin()
     reason = yield from writer.write(limit, cancel)
-    yield from writer.blocks.finish(reason or "length", writer.length)
+    yield from blocks.finish(reason or "length", writer.length, "" if answer is None else answer.failure)
 
 
 class Writer:
@@ -58,10 +67,19 @@ class Writer:
     Args:
         blocks: tell what is written; their pinned tokens are taken as they are.
         pending: the newest tokens of the text, which the cache does not hold yet; at least one where it is to write.
+        answer: that the text must fit; it has not begun.
     """
 
-    def __init__(self, cache: KVCache, drawing: Drawing, blocks: WrittenBlocks, pending: Sequence[int]) -> None:
+    def __init__(
+        self,
+        cache: KVCache,
+        drawing: Drawing,
+        blocks: WrittenBlocks,
+        pending: Sequence[int],
+        answer: AnswerReader | None = None,
+    ) -> None:
         self.cache, self.drawing, self.blocks, self.pending = cache, drawing, blocks, list(pending)
+        self.answer = answer
         self.length = 0  # tokens generated, without an end token
         self.has_ended = False  # by an end token
 
@@ -84,8 +102,13 @@ class Writer:
             yield wanted
             self.cache.record_ids(self.pending)
             self.pending = []
-            logits = self.drawing.allowed(wanted.take())
-            yield from self.put(self.drawing.draw(logits), logits, until, clock)
+            logits, answer = self.drawing.allowed(wanted.take()), self.answer
+            if answer is None:
+                yield from self.put(self.drawing.draw(logits), logits, until, clock)
+                continue
+            yield from self.put(self._fitting(answer, logits, until - self.length), logits, until, clock)
+            if answer.must_end or answer.failure:
+                return None if answer.failure else "eos"
         return "eos" if self.has_ended else None
 
     def take(self, tokens: Sequence[int]) -> None:
@@ -99,17 +122,43 @@ class Writer:
             self.length += not self.has_ended
 
     def put(self, tokens: Tensor, logits: Tensor, until: int, clock: float) -> Iterator[Event]:
-        """Add what one pass has written: tokens (R,) by its logits (R, V); ``clock`` is when it began."""
-        found = self.drawing.predicted(logits, tokens)
-        given = dict(enumerate(zip(tokens.tolist(), found, strict=True), self.length))
+        """Add what one pass has written: tokens (R,), the first P of them by its logits (P, V).
+
+        Under a format R may be more than P, where it forces what comes behind, and less, where the answer has failed.
+
+        Args:
+            clock: when the pass began.
+        """
+        given = dict(enumerate(tokens.tolist(), self.length))
+        count = min(len(given), len(logits))
+        found = dict(zip(given, self.drawing.predicted(logits[:count], tokens[:count]), strict=False))
         self.take(tokens.tolist())
         self._follow(self.blocks.pinned, until)
         yield from self.blocks.step(
-            {place: token for place, (token, _) in given.items()},
-            {place: row for place, (_, row) in given.items() if place not in self.blocks.pinned},
+            given,
+            {place: row for place, row in found.items() if place not in self.blocks.pinned},
             time.perf_counter() - clock,
             self.drawing.config.sampling_temperature,
         )
+
+    def _fitting(self, answer: AnswerReader, logits: Tensor, room: int) -> Tensor:
+        """What a format forces next, or a token that it allows by logits (1, V) and what it forces behind: (R,).
+
+        At most ``room`` tokens; none where the answer has failed.
+
+        Raises:
+            SafelightError: the answer cannot go on in its format.
+        """
+        chosen = take_forced(answer, room)
+        if not chosen and not answer.failure:
+            if not answer.is_free:
+                ends = self.drawing.config.pad_token_id, *self.blocks.ends
+                mask = allowed_next(answer, self.drawing.forbidden, ends_here=int(logits.argmax()) in ends)
+                logits = logits.masked_fill(torch.from_numpy(~mask).to(logits.device), -torch.inf)
+            if not answer.failure:
+                chosen = take_chosen(answer, int(self.drawing.draw(logits)))
+                chosen += take_forced(answer, room - len(chosen))
+        return torch.tensor(chosen, dtype=torch.long, device=logits.device)
 
     def _follow(self, pinned: Mapping[int, int], until: int) -> None:
         """Add the pinned tokens that come next."""

@@ -18,7 +18,7 @@ from engine.decoding.causal_parallel import causal_parallel
 from engine.decoding.infilling import infilling
 from engine.decoding.masked_diffusion import masked_diffusion
 from engine.decoding.mixed import ThoughtTokens, mixed
-from engine.decoding.names import names_of, require_diffusion
+from engine.decoding.names import formatting, names_of, require_diffusion
 from engine.decoding.protocols import (
     BlockDenoiser,
     Decode,
@@ -55,8 +55,8 @@ DECODERS: dict[str, Decoder] = {
     "masked_diffusion": masked_diffusion,
     "self_speculation": self_speculation,
 }
-"""By the names that families of models have for them: to add one, add a row. Formats, forks, infills and decisions are
-block diffusion."""
+"""By the names that families of models have for them: to add one, add a row. Forks, infills and decisions are block
+diffusion, formats that or autoregressive."""
 
 
 def generate(
@@ -81,7 +81,7 @@ def generate(
             not read again, and the rest of it is forgotten. In the end it holds the prompt and all committed canvases
             but the last; of an autoregressive run, all tokens but the last. Text that was read in other pieces may
             round differently in its last digits.
-        output_format: what the answer must fit; takes block diffusion. The run ends with "eos" where the answer is
+        output_format: what the answer must fit; see ``names.formatting``. The run ends with "eos" where the answer is
             whole, and with "length" where it was cut, or can no longer be held to it.
 
     Yields:
@@ -180,7 +180,7 @@ def generating(
 ) -> Decoding[None]:
     """As ``generate``; whoever takes the items performs the passes among them."""
     if output_format is not None:
-        require_block_diffusion(model, config, "an answer in a format")
+        formatting(config, *_decoders_of(model))  # before anything is made
         try:
             answer = answer_of(model, [int(token) for token in prompt_ids], config, output_format, cancel)
         except SafelightError:
@@ -207,10 +207,12 @@ def fitting(
     cache: KVCache | None = None,
 ) -> Decoding[None]:
     """As ``generating``, under the format of an answer that has not begun; see ``answer_of``."""
-    require_block_diffusion(model, config, "an answer in a format")
+    decoder = formatting(config, *_decoders_of(model))
     prompt, cache = prepared(model, prompt_ids, cache)
     check_seed(seed)
-    yield from structured(model, prompt, config, seed, cancel, cache, answer)
+    config = config.replace(pinned=(), seed_canvas=None)
+    hold = structured if decoder == BLOCK_DIFFUSION else autoregressive
+    yield from hold(model, prompt, config, seed, cancel, cache, answer)
 
 
 def forking(

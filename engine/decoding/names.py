@@ -9,6 +9,8 @@ from engine.errors import SafelightError, quoted
 
 MIXABLE = (BLOCK_DIFFUSION, "autoregressive")
 """The decoders that one run can have both of."""
+FORMATTING = (BLOCK_DIFFUSION, "autoregressive")
+"""The decoders that can hold an answer to a format."""
 
 
 def names_of(config: GenerationConfig, decoders: Sequence[str], own: str) -> tuple[str, str]:
@@ -37,6 +39,29 @@ def names_of(config: GenerationConfig, decoders: Sequence[str], own: str) -> tup
                 "leave it out"
             )
     return thought, answer
+
+
+def formatting(config: GenerationConfig, decoders: Sequence[str], own: str) -> str:
+    """The decoder of a run whose answer must fit a format: what is asked for, else the model's own if that can do it.
+
+    Args:
+        decoders, own: as ``names_of`` takes them.
+
+    Raises:
+        SafelightError: none of the family's can, or the run asks for another.
+    """
+    can = [name for name in decoders if name in FORMATTING]
+    thought, answer = names_of(config, decoders, own)
+    if not can:
+        raise SafelightError("this model's answers cannot be held to a format; ask for it in the prompt")
+    if not (config.decoder or config.thought_decoder or config.answer_decoder) and own not in can:
+        return can[0]
+    for name in (thought, answer):
+        if name not in can or thought != answer:
+            raise SafelightError(
+                f"an answer in a format is written by {' or '.join(can)}, and this run asks for {name}"
+            )
+    return answer
 
 
 def require_diffusion(config: GenerationConfig, decoders: Sequence[str], own: str, what: str) -> None:

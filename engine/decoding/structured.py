@@ -13,43 +13,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.config import GenerationConfig
 from engine.decoding.block_diffusion import FinishedCanvas, Usage, finished, room_for_blocks, take_steps
 from engine.decoding.device_stepper import stepper_for
 from engine.decoding.fork_schedule import ForkSchedule
+from engine.decoding.held_answer import AnswerReader, allowed_next, take_chosen, take_forced
 from engine.decoding.prefill import read_prompt
 from engine.decoding.protocols import BlockDenoiser, Decoding, Passes
 from engine.decoding.sampler import Sampler, to_host
 from engine.decoding.stepper import Stepper
-from engine.errors import SafelightError
 from engine.events import CanvasCommitted, CanvasStarted, PrefixPinned
 from engine.layers.kv_cache import KVCache
 from engine.types import Cancel, Tokens
 
 MOST_BLOCK_STEPS = 4_000  # denoising steps of a block; behind them each round takes one
 LATER = 4  # a round that is not a block's first takes this part of the steps at most: most of its canvas is written
-
-
-class AnswerReader(Protocol):
-    """What an answer must fit, and how far it has come; see ``engine.text.formatted_answer``."""
-
-    @property
-    def has_ended(self) -> bool: ...
-    @property
-    def must_end(self) -> bool: ...
-    @property
-    def failure(self) -> str: ...
-    def take(self, ids: Sequence[int]) -> int: ...
-    def forced(self) -> list[int]: ...
-    def allowed(self) -> NDArray[np.bool_]: ...
-    def closing(self, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]: ...
 
 
 @torch.inference_mode()
@@ -67,7 +50,6 @@ def structured(
     The run's end is "eos" where the answer is whole, and "length" where it was cut, or can no longer be held to its
     format, which the end says then.
     """
-    config = config.replace(pinned=(), seed_canvas=None)
     sampler = Sampler.of(model.config, config, model.device, seed)
     length = sampler.length
     blocks = min(-(-config.max_new_tokens // length), room_for_blocks(model.config, len(prompt), length))
@@ -108,7 +90,7 @@ class _Run:
         canvas = stepper.sampler.first_canvas(block)
         length = len(canvas)
         yield CanvasStarted(block, to_host(canvas), stepper.sampler.pinned_mask(block))
-        held, written = self._forced(length), 0  # the prefix; of its newest part, what the model wrote itself
+        held, written = take_forced(answer, length), 0  # the prefix; of its newest part, what the model wrote itself
         is_new, steps, rounds = bool(held), 0, 0
         last: FinishedCanvas | None = None
         while True:
@@ -129,7 +111,7 @@ class _Run:
             held = argmax[: len(held) + written].tolist()
             if self._is_whole(held, length):
                 break
-            chosen = self._forced(length - len(held)) or (yield from self._choice(argmax, len(held)))
+            chosen = take_forced(answer, length - len(held)) or (yield from self._choice(argmax, len(held)))
             held, is_new = held + chosen, True
             canvas = torch.from_numpy(argmax).long().to(canvas.device)
         return self._committed(block, held, length, last)
@@ -138,39 +120,18 @@ class _Run:
         """Returns whether nothing more is written on a canvas whose prefix is ``held``."""
         return self.answer.has_ended or bool(self.answer.failure) or len(held) == length
 
-    def _forced(self, room: int) -> list[int]:
-        """Take what the format forces, at most ``room`` tokens of it."""
-        found = list[int]()
-        while len(found) < room:
-            wanted = self.answer.forced()[: room - len(found)]
-            taken = self.answer.take(wanted)
-            found += wanted[:taken]
-            if not taken:
-                break
-        return found
-
     def _choice(self, argmax: Tokens, position: int) -> Passes[list[int]]:
         """Take the likeliest token that the format allows at a position of a canvas (C,); none where it has failed."""
         stepper = self.stepper
         canvas = torch.from_numpy(argmax).long().to(stepper.sampler.generator.device)
         canvas[position] = stepper.sampler.noise()[position]
         logits = yield from stepper.predict(canvas, position)
-        mask = self.answer.allowed()
-        if stepper.sampler.forbidden is not None:
-            mask &= ~stepper.sampler.forbidden.cpu().numpy()
-        if argmax[position] in (self.config.pad_token_id, *self.config.eos_token_ids):  # the model has no more to say
-            mask = self.answer.closing(mask)
+        ends_here = argmax[position] in (self.config.pad_token_id, *self.config.eos_token_ids)
+        mask = allowed_next(self.answer, stepper.sampler.forbidden, ends_here=ends_here)
         if self.answer.failure:
             return []
-        if not mask.any():
-            raise SafelightError(
-                "the answer cannot go on in its format: this model has no token for what must come next"
-            )
         token = int(logits.masked_fill(torch.from_numpy(~mask).to(logits.device), -torch.inf).argmax())
-        taken = self.answer.take([token])
-        if not taken and not self.answer.failure:
-            raise SafelightError("the answer cannot go on in its format; make the format simpler")
-        return [token][:taken]
+        return take_chosen(self.answer, token)
 
     def _pin(self, block: int, canvas: Tensor, held: list[int], steps: int) -> Tensor:
         """Pin a prefix, and set how many steps may be taken next; returns the canvas (C,) with it."""

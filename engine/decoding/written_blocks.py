@@ -120,12 +120,13 @@ class WrittenBlocks:
         while self._start + self.length <= settled:
             yield from self._end(settled, settled)
 
-    def finish(self, reason: Literal["eos", "length", "cancelled"], length: int) -> Iterator[Event]:
+    def finish(self, reason: Literal["eos", "length", "cancelled"], length: int, why: str = "") -> Iterator[Event]:
         """Commit what is not committed yet, and end the run.
 
         Args:
             length: tokens of the text, without an end token; what was written behind them is dropped. Of a run that is
                 cancelled an open block is committed only where all that it shows is text.
+            why: see ``GenerationFinished``.
         """
         if reason == "cancelled" and (not self.in_order or self._draft is not None or not self._steps):
             length = min(length, self._committed * self.length)
@@ -135,7 +136,7 @@ class WrittenBlocks:
             yield from self._end(length, end)
             is_empty = False
         tokens = np.array([self.text[place] for place in range(length)], dtype=np.int32)
-        yield GenerationFinished(reason, tokens, self._committed, self.passes, self.seconds)
+        yield GenerationFinished(reason, tokens, self._committed, self.passes, self.seconds, why)
 
     # --- parts -----------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from engine.config import BLOCK_DIFFUSION, GenerationConfig
+from engine.decoding.names import formatting
 from engine.errors import SafelightError
 from engine.files import parse_json
 from engine.server.errors import UNSUPPORTED, ApiError
@@ -70,8 +71,12 @@ class AskedFormat:
     format: OutputFormat
     field: str
 
-    def check(self, model: LoadedModel, config: GenerationConfig) -> None:
-        """
+    def decoded(self, model: LoadedModel, config: GenerationConfig, *, names_decoder: bool) -> GenerationConfig:
+        """A request's settings with the decoder that holds the answer to the format.
+
+        Args:
+            names_decoder: whether the request asks for one.
+
         Raises:
             ApiError: the model's answers cannot be held to a format, or what else was asked for says otherwise.
         """
@@ -82,13 +87,11 @@ class AskedFormat:
                 param=self.field,
                 code=UNSUPPORTED,
             )
-        if not config.is_block_diffusion:
-            raise ApiError(
-                400,
-                f"A format takes the decoder {BLOCK_DIFFUSION} alone.",
-                param=self.field,
-                code=UNSUPPORTED,
-            )
+        asked = config if names_decoder else config.replace(decoder="")
+        try:
+            decoder = formatting(asked, model.decoders, next(iter(model.decoders), ""))
+        except SafelightError as error:
+            raise ApiError(400, f"{error}.", param=self.field, code=UNSUPPORTED) from None
         canvas = (config.seed_canvas, config.pinned, config.allowed_tokens, config.eos_token_ids)
         if canvas != (None, (), None, model.defaults.eos_token_ids) or config.rescue or config.verify:
             raise ApiError(
@@ -97,6 +100,7 @@ class AskedFormat:
                 param=self.field,
                 code=UNSUPPORTED,
             )
+        return config.replace(decoder="" if decoder == BLOCK_DIFFUSION else decoder)
 
 
 def read_format(body: FormattedRequest) -> AskedFormat | None:

@@ -147,7 +147,8 @@ def plan(
         raise elsewhere()
     config = config_of(body, model, top_logprobs)
     if asked_format is not None:
-        asked_format.check(model, config)
+        asked = (body.decoder, body.thought_decoder, body.answer_decoder)
+        config = asked_format.decoded(model, config, names_decoder=any(asked))
     request = make_request(
         model,
         {

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from engine.config import BLOCK_DIFFUSION, GenerationConfig
-from engine.decoding.names import names_of, require_diffusion
+from engine.decoding.names import FORMATTING, formatting, names_of, require_diffusion
 from engine.errors import SafelightError
 from engine.events import CanvasCommitted, Event, GenerationFinished, Influence
 from engine.service.admission import Admission
@@ -341,7 +341,10 @@ class LocalBackend:
             if not named.is_block_diffusion:
                 return dataclasses.replace(task, request=dataclasses.replace(request, config=named))
         elif request.output_format is not None:
-            require_diffusion(config, known, own, "an answer in a format")
+            decoder = formatting(config, known, own)
+            if decoder != BLOCK_DIFFUSION:
+                named = config.replace(decoder=decoder, thought_decoder="", answer_decoder="")
+                return dataclasses.replace(task, request=dataclasses.replace(request, config=named))
         return task
 
     @staticmethod
@@ -545,10 +548,11 @@ def _deciding(model: Model) -> Deciding | None:
 
 
 def _capabilities(model: Model, *, decides: bool) -> Capabilities:
-    """What a model can; forks, infills, influence and formats are block diffusion's."""
-    diffuses = BLOCK_DIFFUSION in model.family.decoders
+    """What a model can do; forks, infills and influence are block diffusion's."""
+    decoders = model.family.decoders
     can = dataclasses.replace(CAPABILITIES, decisions=decides, images=model.vision is not None)
-    return can if diffuses else dataclasses.replace(can, forks=False, infill=False, influence=False, structured=False)
+    can = dataclasses.replace(can, structured=any(name in FORMATTING for name in decoders))
+    return can if BLOCK_DIFFUSION in decoders else dataclasses.replace(can, forks=False, infill=False, influence=False)
 
 
 def with_unmarked(run: Iterable[Event | Pass], source: Recording, marked: Collection[int]) -> Iterator[Event | Pass]:

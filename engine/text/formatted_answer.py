@@ -106,6 +106,11 @@ class FormattedAnswer:
         return self._state.closing(allowed)
 
     @property
+    def is_free(self) -> bool:
+        """Whether any token may come next: inside a thought."""
+        return self._in_thought and not self._closes_now
+
+    @property
     def failure(self) -> str:
         """Why the answer can no longer be held to its format; empty as long as it can."""
         return self._state.failure

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from engine import CanvasCommitted, CanvasStarted, GenerationConfig, GenerationFinished, SafelightError, generate
-from engine.decoding.generate import fitting, fork, generating, infill, perform
+from engine.decoding.generate import fork, generating, infill, perform
 from engine.decoding.protocols import Pass
 from engine.decoding.reading import read
 from engine.decoding.together import perform_together
@@ -219,10 +219,6 @@ def _read(model: Any, config: GenerationConfig) -> Any:
         (
             lambda m, c: generate(m, [1], c.replace(decoder="serial")),
             "unknown decoder 'serial'; this model has block_d",
-        ),
-        (
-            lambda m, c: fitting(m, [1], c, 0, None),  # type: ignore[arg-type]
-            "an answer in a format takes the",
         ),
         (
             lambda m, c: fork(m, [1], c, 0, [], [], []),

@@ -53,7 +53,7 @@ class Fixed:
         ids = [token for token in range(VOCABULARY) if token not in (END, PAD)]
         self.sets = [draws.sample(ids, 1 if place % 4 == 0 else 3) for place in range(length)]
         self.taken: list[int] = []
-        self.has_ended = False
+        self.has_ended = self.is_free = False
         self.failure = ""
 
     @property
@@ -387,11 +387,12 @@ def test_tools_that_cannot_be_held_to_are_refused(gemma: Tokenizer, tool: dict[s
         begun(gemma, OutputFormat("tool_calls", tools=(tool,)))
 
 
+@pytest.mark.parametrize("decoder", ["", "autoregressive"])
 @pytest.mark.parametrize("thinks", [False, True])
-def test_a_random_network_calls_tools_as_they_are(gemma: Tokenizer, thinks: bool) -> None:
+def test_a_random_network_calls_tools_as_they_are(gemma: Tokenizer, thinks: bool, decoder: str) -> None:
     made = network(3, vocab_size=gemma.vocab_size, canvas_length=32)
     prompt = gemma.encode("hi<|channel>thought\n" + ("" if thinks else "<channel|>"))
-    config = CONFIG.replace(max_new_tokens=64, eos_token_ids=(1, 8), pad_token_id=0)
+    config = CONFIG.replace(max_new_tokens=64, eos_token_ids=(1, 8), pad_token_id=0, decoder=decoder)
     state = FormattedAnswer.of(CALLS, gemma, gemma.vocab_size, (1, 8), prompt)
     last = list(run(made, fitting(made, prompt, config, 2, state)))[-1]
     assert isinstance(last, GenerationFinished)

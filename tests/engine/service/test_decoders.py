@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from engine import Fork, GenerationConfig, SafelightError
 from engine.server.errors import ApiError
+from engine.server.formats import AskedFormat
 from engine.server.planning import config_of
 from engine.server.schemas import ChatRequest
 from engine.service import (
@@ -64,16 +65,38 @@ def test_a_run_s_record_names_its_decoder_unless_that_is_block_diffusion() -> No
             assert "takes the decoder block_diffusion, and this run asks for" in refusal(run(engine, again))
     other = RunRequest("chat", MESSAGES, GenerationConfig(decoder="other"), 7)
     assert refusal(run(engine, other)).startswith("unknown decoder 'other'; this model has autoregressive, ")
-    config, fits = GenerationConfig(decoder="autoregressive"), OutputFormat("json_object")
+    config, fits = GenerationConfig(decoder="causal_parallel"), OutputFormat("json_object")
     held = RunRequest("chat", MESSAGES, config, 7, output_format=fits)
-    assert refusal(run(engine, held)).startswith("an answer in a format takes the decoder block_diffusion")
+    assert "by autoregressive or block_diffusion, and this run asks for causal_parallel" in refusal(run(engine, held))
 
 
 def test_a_model_that_does_not_denoise_offers_nothing_of_it() -> None:
     _, model = backend("autoregressive")
     can = model.capabilities
-    assert not any((can.forks, can.infill, can.influence, can.structured, can.decisions))
-    assert can.steps
+    assert not any((can.forks, can.infill, can.influence, can.decisions))
+    assert (can.steps, can.structured) == (True, True)
+    assert not backend("masked_diffusion")[1].capabilities.structured
+
+
+def test_a_format_is_held_by_a_decoder_that_can_unless_another_is_asked_for() -> None:
+    wanted = AskedFormat(OutputFormat("json_object"), "response_format")
+
+    def decoder(*decoders: str, **fields: object) -> str:
+        model = backend(*decoders)[1]
+        return wanted.decoded(model, asked(model, **fields), names_decoder=bool(fields)).decoder
+
+    assert decoder("autoregressive") == "autoregressive"
+    assert decoder("autoregressive", "causal_parallel") == "autoregressive"
+    assert decoder("autoregressive", "block_diffusion") == ""
+    assert decoder("autoregressive", "block_diffusion", decoder="autoregressive") == "autoregressive"
+    for decoders, fields, message in (
+        (("autoregressive", "causal_parallel"), {"decoder": "causal_parallel"}, "this run asks for causal_parallel."),
+        (("masked_diffusion",), {}, "cannot be held to a format; ask for it in the prompt."),
+    ):
+        with pytest.raises(ApiError) as refused:
+            decoder(*decoders, **fields)
+        assert (refused.value.status, refused.value.param) == (400, "response_format")
+        assert message in str(refused.value)
 
 
 def asked(model: LoadedModel, **fields: object) -> GenerationConfig:

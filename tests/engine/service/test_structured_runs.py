@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from engine import SKILLS, GenerationConfig, GenerationFinished, Mark, PrefixPinned, SafelightError
+from engine import SKILLS, WEDLM, GenerationConfig, GenerationFinished, Mark, PrefixPinned, SafelightError
 from engine.service import LoadRequest, LocalBackend, RunEnded, RunRequest, RunStarted, Scheduler, run_alone
 from engine.text import grammar
 from engine.text.grammar_tokens import GrammarTokens
@@ -47,6 +48,20 @@ def test_a_run_is_recorded_with_its_format_and_cannot_be_changed(tmp_path: Path)
     assert [type(stored.event(at)) for at in range(len(stored.entries))] == [type(event) for event in found]
     with pytest.raises(SafelightError, match="had to fit a format"):
         RunRequest.infill(trace, (Mark(0, 0, 2),), 1)
+
+
+def test_a_causal_model_is_held_to_it_by_another_decoder_than_its_own(tmp_path: Path) -> None:
+    backend = LocalBackend(tmp_path)
+    backend.load(LoadRequest(WEDLM, "WeDLM"), lambda _: None)
+    assert backend.capabilities.structured
+    replies = list(run_alone(backend, asked(FORMAT)))
+    last = events(replies)[-1]
+    assert isinstance(last, GenerationFinished)
+    trace = trace_of(replies)
+    assert (last.reason, trace.header.config.decoder, trace.header.output_format) == ("eos", "autoregressive", FORMAT)
+    found = json.loads(trace.text)
+    assert isinstance(found["size"], int)
+    assert isinstance(found["name"], str)
 
 
 def test_what_cannot_be_held_to_ends_before_it_has_begun() -> None:

@@ -1,0 +1,74 @@
+"""An answer under a format, as decoders write it: what must come next, and what may."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from engine.errors import SafelightError
+
+
+class AnswerReader(Protocol):
+    """What an answer must fit, and how far it has come; see ``engine.text.formatted_answer``."""
+
+    @property
+    def has_ended(self) -> bool: ...
+    @property
+    def must_end(self) -> bool: ...
+    @property
+    def is_free(self) -> bool: ...
+    @property
+    def failure(self) -> str: ...
+    def take(self, ids: Sequence[int]) -> int: ...
+    def forced(self) -> list[int]: ...
+    def allowed(self) -> NDArray[np.bool_]: ...
+    def closing(self, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]: ...
+
+
+def take_forced(answer: AnswerReader, room: int) -> list[int]:
+    """Take what the format forces, at most ``room`` tokens of it."""
+    found = list[int]()
+    while len(found) < room:
+        wanted = answer.forced()[: room - len(found)]
+        taken = answer.take(wanted)
+        found += wanted[:taken]
+        if not taken:
+            break
+    return found
+
+
+def allowed_next(answer: AnswerReader, forbidden: Tensor | None, *, ends_here: bool) -> NDArray[np.bool_]:
+    """Which tokens (V,) may come next where there is a choice; none where the answer has failed.
+
+    Args:
+        forbidden: tokens (V,) that are banned by the run's settings.
+        ends_here: the model has no more to say, and the answer is to be brought to its end.
+
+    Raises:
+        SafelightError: no token is left.
+    """
+    mask = answer.allowed()
+    if forbidden is not None:
+        mask &= ~forbidden.cpu().numpy()
+    if ends_here:
+        mask = answer.closing(mask)
+    if not mask.any() and not answer.failure:
+        raise SafelightError("the answer cannot go on in its format: this model has no token for what must come next")
+    return mask
+
+
+def take_chosen(answer: AnswerReader, token: int) -> list[int]:
+    """Take a token that is allowed next; nothing is taken where the answer fails at it, or it only ends a thought.
+
+    Raises:
+        SafelightError: the format does not take it.
+    """
+    was_free = answer.is_free
+    taken = answer.take([token])
+    if not (taken or answer.failure or was_free):
+        raise SafelightError("the answer cannot go on in its format; make the format simpler")
+    return [token][:taken]

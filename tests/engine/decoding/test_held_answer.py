@@ -1,0 +1,152 @@
+"""Answers that fit a format, written token by token: a mask on the next one, and what is forced without a choice."""
+
+from __future__ import annotations
+
+import threading
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine import (
+    MASKED,
+    SKILLS,
+    WEDLM,
+    CanvasCommitted,
+    Event,
+    GenerationConfig,
+    GenerationFinished,
+    SafelightError,
+    StepFinished,
+    generate,
+    load_model,
+)
+from engine.decoding.generate import fitting, run
+from engine.decoding.names import formatting
+from engine.text.output_format import OutputFormat
+from tests.engine.decoding.test_autoregressive import MODELS, oracle, told
+from tests.engine.decoding.test_structured import END, PAD, Failing, Fixed, fits
+from tests.engine.text.formats import problem, random_format
+from tests.engine.tiny import tokens
+
+PROMPT = tokens(9, 3).tolist()
+CONFIG = GenerationConfig(decoder="autoregressive", max_new_tokens=30, eos_token_ids=(END,), pad_token_id=PAD)
+
+
+@pytest.fixture(params=MODELS)
+def model(request: pytest.FixtureRequest) -> Any:
+    return MODELS[request.param]()
+
+
+def answer(model: Any, reader: Fixed, seed: int = 4, cancel: Any = None, **changes: Any) -> list[Event]:
+    return list(run(model, fitting(model, PROMPT, CONFIG.replace(**changes), seed, reader, cancel)))
+
+
+@pytest.mark.parametrize("length", [1, 4, 5, 10, 24])
+def test_each_token_is_the_likeliest_that_fits_and_what_is_forced_takes_no_pass(model: Any, length: int) -> None:
+    events = answer(model, Fixed(length))
+    last = events[-1]
+    assert isinstance(last, GenerationFinished)
+    text, sets = last.tokens.tolist(), Fixed(length).sets
+    assert (last.reason, len(text)) == ("eos", length)
+    logits = oracle(model, PROMPT + text)[len(PROMPT) - 1 : -1]
+    for place, token in enumerate(text):
+        assert float(logits[place, token]) >= float(logits[place, sets[place]].max()) - 1e-4
+    choices = sum(len(each) > 1 for each in sets)
+    assert last.steps == len(told(events, StepFinished)) == choices + 1  # the first token is forced, behind the prompt
+    committed = told(events, CanvasCommitted)
+    assert [token for event in committed for token in event.tokens[: event.text_length]] == text
+    assert not any(event.pinned_mask.any() for event in events if hasattr(event, "pinned_mask"))
+
+
+def test_what_is_drawn_fits_and_is_repeated_by_its_seed(model: Any) -> None:
+    texts = {seed: answer(model, Fixed(20), seed, sampling_temperature=2.0)[-1].tokens.tolist() for seed in range(6)}  # type: ignore[union-attr]
+    assert all(fits(text, 20) and len(text) == 20 for text in texts.values())
+    assert len(set(map(tuple, texts.values()))) > 3
+    again = answer(model, Fixed(20), 2, sampling_temperature=2.0)[-1]
+    assert isinstance(again, GenerationFinished)
+    assert again.tokens.tolist() == texts[2]
+
+
+@pytest.mark.parametrize("most", [1, 4, 5, 7])
+def test_an_answer_that_is_too_long_is_cut(model: Any, most: int) -> None:
+    reader = Fixed(9)
+    last = answer(model, reader, max_new_tokens=most)[-1]
+    assert isinstance(last, GenerationFinished)
+    assert (last.reason, last.tokens.tolist()) == ("length", reader.taken)
+    assert len(reader.taken) == most
+
+
+@pytest.mark.parametrize("after", [0, 1, 4, 5, 11])
+def test_an_answer_that_can_no_longer_be_held_to_its_format_says_why(model: Any, after: int) -> None:
+    reader = Failing(24, after)
+    last = answer(model, reader)[-1]
+    assert isinstance(last, GenerationFinished)
+    assert (last.reason, last.why, last.tokens.tolist()) == ("length", "it fell out", reader.taken)
+    assert len(reader.taken) == after
+
+
+@pytest.mark.parametrize("after", [1, 3, 9])
+def test_stop_keeps_what_was_written(model: Any, after: int) -> None:
+    cancel, steps, reader = threading.Event(), list[StepFinished](), Fixed(24)
+    for event in run(model, fitting(model, PROMPT, CONFIG, 4, reader, cancel)):
+        if isinstance(event, StepFinished):
+            steps.append(event)
+        if len(steps) == after:
+            cancel.set()
+    assert isinstance(event, GenerationFinished)
+    assert (event.reason, event.steps, event.tokens.tolist()) == ("cancelled", after, reader.taken)
+
+
+def test_a_ban_that_leaves_nothing_is_an_error(model: Any) -> None:
+    with pytest.raises(SafelightError, match="no token for what must come next"):
+        answer(model, Fixed(9), banned_tokens=tuple(Fixed(9).sets[1]))
+
+
+@pytest.mark.parametrize("name", [WEDLM, MASKED, SKILLS])
+def test_embedded_models_fit_random_formats(name: str) -> None:
+    """A causal one's own decoder cannot, and is not asked for; another one's can, and is asked not to."""
+    model = load_model(name, device="cpu")
+    ids = model.chat_ids([{"role": "user", "content": "What is 12 + 7?"}])
+    config = model.generation_defaults.replace(max_new_tokens=120, decoder="autoregressive" if name == SKILLS else "")
+    ends = set[str]()
+    for number in (0, 4, 8, 13, 18, 20, 25):
+        wanted = random_format(Random(number), number)
+        *events, last = generate(model, ids, config, number, output_format=wanted)
+        assert isinstance(last, GenerationFinished)
+        text = model.tokenizer.decode(last.tokens, skip_special=False)
+        assert last.reason == "length" or not problem(wanted, text), (number, text)
+        assert np.all([event.filler is not None for event in events if hasattr(event, "filler")])
+        ends.add(last.reason)
+    assert "eos" in ends
+    *_, last = generate(model, ids, config, 0, output_format=OutputFormat("choices", choices=("only this",)))
+    assert isinstance(last, GenerationFinished)
+    assert (last.reason, model.tokenizer.decode(last.tokens), last.steps) == ("eos", "only this", 1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "decoders", "expected"),
+    [
+        ({}, ("block_diffusion", "autoregressive"), "block_diffusion"),
+        ({"decoder": "autoregressive"}, ("block_diffusion", "autoregressive"), "autoregressive"),
+        ({}, ("autoregressive",), "autoregressive"),
+        ({}, ("causal_parallel", "autoregressive"), "autoregressive"),
+        ({}, ("masked_diffusion", "autoregressive", "self_speculation"), "autoregressive"),
+    ],
+)
+def test_which_decoder_holds_an_answer(asked: dict[str, str], decoders: tuple[str, ...], expected: str) -> None:
+    assert formatting(GenerationConfig(**asked), decoders, decoders[0]) == expected  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("asked", "decoders", "message"),
+    [
+        ({"decoder": "causal_parallel"}, ("causal_parallel", "autoregressive"), "by autoregressive, and this run asks"),
+        ({"thought_decoder": "autoregressive"}, ("block_diffusion", "autoregressive"), "by block_diffusion or autoreg"),
+        ({}, ("masked_diffusion",), "this model's answers cannot be held to a format; ask for it in the prompt"),
+    ],
+)
+def test_what_holds_no_answer_is_refused(asked: dict[str, str], decoders: tuple[str, ...], message: str) -> None:
+    with pytest.raises(SafelightError, match=message):
+        formatting(GenerationConfig(**asked), decoders, decoders[0])  # type: ignore[arg-type]
