@@ -70,6 +70,7 @@ class ChatPage(QWidget):
         self._model: LoadedModel | None = None
         self._can_repeat = True
         self._skips = False
+        self._held_replay: int | None = None  # pixels below the top of the conversation's page
         self._models: weakref.WeakKeyDictionary[Answer, LoadedModel] = weakref.WeakKeyDictionary()  # who wrote what
         self.setAcceptDrops(True)
         width = column_width()
@@ -214,9 +215,27 @@ class ChatPage(QWidget):
 
     @Slot(object)
     def _settle_replay(self, answer: AnswerView) -> None:
-        """A run that was played again is at its end: what is in sight stays there, and tokens glide."""
-        self.scroller.settle(self.scroller.hold())
+        """A run that was played again is at its end: the bar under it stays there, and tokens glide."""
+        self._keep_replay(answer.turn)
         answer.glide()
+
+    @Slot(object)
+    def _hold_replay(self, turn: Turn) -> None:
+        """Note where the bar of a run stands before another frame comes, as the pointer may be on it."""
+        view = self.view_of(turn)
+        self._held_replay = None if view is None else self.scroller.height_in_sight(view.answer.replay)
+
+    @Slot(object)
+    def _keep_replay(self, turn: Turn) -> None:
+        """The frame has come: the bar stays where it was in the window."""
+        view = self.view_of(turn)
+        if view is None or self._held_replay is None:
+            return
+        replay, height = view.answer.replay, self._held_replay
+        missing = self.scroller.keep_in_sight(turn, replay, height)
+        if missing and replay.is_on:  # there is nothing above to scroll to
+            replay.reserve(missing)
+            self.scroller.keep_in_sight(turn, replay, height)
 
     def show_replay(self, turn: Turn, answer: Answer, replay: Replay, trace: Recording) -> None:
         """The run of an answer is read; it is shown if the answer still is."""
@@ -288,6 +307,8 @@ class ChatPage(QWidget):
         view.answer_delete_asked.connect(self.answer_delete_asked)
         view.inspect_asked.connect(self.inspect_asked)
         view.replay_asked.connect(self._want_replay)
+        view.answer.replay.moving.connect(self._hold_replay)
+        view.answer.replay.moved.connect(self._keep_replay)
         view.answer.replay_ended.connect(self._settle_replay)
         view.pace_chosen.connect(self.pace_chosen)
         view.answer.nearest.picked.connect(self.picked)

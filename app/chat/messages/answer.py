@@ -301,6 +301,11 @@ class AnswerView(QWidget):
         self._gliding = None
 
     @property
+    def turn(self) -> Turn:
+        """The turn whose answer it is."""
+        return self._turn
+
+    @property
     def _asked(self) -> str:
         return with_attachments(self._turn.prompt, self._turn.attachments)
 

@@ -31,6 +31,8 @@ class AnswerReplay(QWidget):
 
     wanted = Signal()
     changed = Signal()  # ``is_on``
+    moving = Signal(object)  # its turn: another frame comes, which may have another height
+    moved = Signal(object)  # its turn: that frame has come
     rebuilt = Signal()  # other controls than before
     pace_chosen = Signal(str)
 
@@ -128,6 +130,17 @@ class AnswerReplay(QWidget):
     @Slot()
     def _show(self) -> None:
         """Show the frame the player is at; at the last one the answer itself."""
+        if self.player.replay is None and not self.is_on:
+            return
+        self.moving.emit(self._turn)
+        self._show_frame()
+        self.moved.emit(self._turn)
+
+    def reserve(self, pixels: int) -> None:
+        """Make the stage higher by so many pixels, until the answer is shown again."""
+        self.stage.setMinimumHeight(self.stage.height() + pixels)
+
+    def _show_frame(self) -> None:
         player, replay = self.player, self.player.replay
         was_on = self.is_on
         last = 0 if replay is None else len(replay.frames) - 1
@@ -137,6 +150,7 @@ class AnswerReplay(QWidget):
             self._show_block(shown)
         if self.is_on != was_on:
             self.left = None if self.is_on else self._leaving()
+            self.stage.setMinimumHeight(0)
             self.stage.setVisible(self.is_on)
             self.changed.emit()
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from time import perf_counter
 
-from PySide6.QtCore import QEvent, QRect, QSignalBlocker, Qt, QTimer, QVariantAnimation, Signal, Slot
+from PySide6.QtCore import QEvent, QPoint, QRect, QSignalBlocker, Qt, QTimer, QVariantAnimation, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QApplication, QFrame, QScrollArea, QWidget
 
@@ -221,6 +221,28 @@ class Scroller(QScrollArea):
         self._arrange((self._items[0], value))
         if aim != value and not (goes_on and total - value > page // 2):
             self._glide_to(aim)
+
+    def height_in_sight(self, widget: QWidget) -> int:
+        """How many pixels below the top of the page a widget within a part begins."""
+        return widget.mapTo(self.viewport(), QPoint()).y()
+
+    def keep_in_sight(self, item: Hashable, widget: QWidget, height: int) -> int:
+        """Scroll so that a widget within a part that has changed begins as far below the top of the page as before.
+
+        Returns the pixels by which it is too high, where the page cannot be scrolled up any further; else 0.
+        """
+        view = self._views[item]
+        if not self._measure(item, view):
+            return 0
+        self._glide.stop()
+        with self._changing():
+            self._put(item, view)
+        aim = self._heights.top(self._places[item]) + widget.mapTo(view, QPoint()).y() - height
+        value = max(0, aim)
+        self._slack = max(0, value + self.viewport().height() - self._heights.total)
+        self._arrange((self._items[0], value))
+        self._note_end()
+        return value - aim
 
     def _glide_to_end(self) -> None:
         self._arrange((self._items[0], self.verticalScrollBar().value()))
@@ -508,8 +530,10 @@ class Scroller(QScrollArea):
             super().resizeEvent(event)
         if self._changes:
             self._late.start()
-        else:
+        elif self._room != self._page_size():
             self._fit(anchor)
+        else:  # the scroll bar came or went, for which all parts have their room
+            self._resize_column()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         bar = self.verticalScrollBar()

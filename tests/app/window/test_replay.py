@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QSettings, Qt
+from PySide6.QtCore import QPoint, QSettings, Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
@@ -183,3 +183,37 @@ def test_while_it_develops_there_is_the_pace_alone(qtbot: QtBot, open_window: Op
     fake.gate.release(100)
     qtbot.waitUntil(lambda: window.context.session.active is None)
     assert scrub.slider.isVisible()
+
+
+@pytest.mark.parametrize(("turns", "place", "blocks"), [(1, 0, 1), (1, 0, 12), (4, -1, 12), (4, 1, 1)])
+def test_the_bar_stays_under_the_pointer(
+    qtbot: QtBot, open_window: Open, fake: FakeEngine, turns: int, place: int, blocks: int
+) -> None:
+    """Text is longer or shorter than the canvas that stands in its stead, with and without room to scroll."""
+    fake.blocks = blocks
+    window = open_window()
+    ask(qtbot, window, *["hello"] * turns)
+    page = window.pages.chat().page
+    page.scroller.reduced_motion = True
+    view = answer(window, place)
+    qtbot.waitUntil(lambda: not ground_of(view).findChildren(Gliding))
+    bar = page.scroller.verticalScrollBar()
+    bar.setValue(bar.value() + view.replay.mapTo(page.scroller.viewport(), QPoint()).y() - 300)  # it is in sight
+    scrub = view.replay.scrub
+    where = [scrub.back.mapTo(window, scrub.back.rect().center())]
+
+    def note() -> None:
+        QTest.qWait(1)  # what Qt lays out later
+        where.append(scrub.back.mapTo(window, scrub.back.rect().center()))
+
+    for _ in range(3):
+        QTest.mouseClick(scrub.back, Qt.MouseButton.LeftButton)
+        read(qtbot, view.replay)
+        note()
+    assert view.replay.is_on
+    scrub.slider.setValue(1)  # in the first block
+    note()
+    scrub.slider.setValue(scrub.slider.maximum())
+    assert not view.replay.is_on
+    note()
+    assert where == where[:1] * len(where)
