@@ -269,10 +269,15 @@ class ChatController(QObject):
     @Slot()
     def refresh(self) -> None:
         """Show what can be asked now, and why not where it cannot."""
-        reason = self._context.reason_to_wait()
-        self.page.composer.block(reason, can_wait=self._context.loading is not None)
+        context, reason = self._context, self._context.reason_to_wait()
+        own, is_borrowing = context.own_choice, context.is_borrowing
+        said = reason
+        if reason and is_borrowing and own is not None:
+            model = context.title_of(own.path_or_id)
+            said = tr("{reason}. {model} answers here after that", reason=reason, model=model)
+        self.page.composer.block(said, can_wait=context.loading is not None or is_borrowing)
         self.page.set_can_repeat(not reason)
-        if self._context.is_borrowing and not self._context.is_busy:
+        if is_borrowing and not context.is_busy:
             QTimer.singleShot(0, self._give_model_back)  # once all who hear of it have begun what they waited for
         self.page.set_skips(self._context.backend.pacing.is_computed)
 

@@ -62,9 +62,7 @@ def test_two_contenders_leave_the_chat_its_own_model(qtbot: QtBot, open_window: 
 
 
 @pytest.mark.parametrize("adapter", [None, "lora"])
-def test_an_adapter_that_the_person_chose_is_on_again(
-    qtbot: QtBot, open_window: Open, fake: SolverEngine, adapter: str | None
-) -> None:
+def test_an_adapter_that_the_person_chose_is_on_again(qtbot: QtBot, open_window: Open, adapter: str | None) -> None:
     window = open_window(BASE)
     window.show_page(SUDOKU)
     sudoku = window.pages["sudoku"]
@@ -99,10 +97,15 @@ def test_a_run_that_goes_on_behind_the_chat_ends_before_the_model_comes_back(
     window.show_page(CHAT)  # while the fork's model loads
     qtbot.waitUntil(lambda: inspector.is_forking, timeout=MOST_MS)
     assert has(window, BASE)
-    assert window.context.reason_to_wait() == "A fork is developing in the inspector; Esc stops it"
+    hint = window.pages.chat().page.composer.hint
+    assert (
+        hint.text() == "A fork is developing in the inspector; Esc stops it. Safelight Skills answers here after that"
+    )
+    ask(qtbot, window, "What is 3 + 4?")
     fake.hold = False
     fake.gate.release(100)
-    qtbot.waitUntil(lambda: has(window, SKILLS), timeout=MOST_MS)
+    answered(qtbot, window, 2)
+    assert answerers(window) == [(BASE, None), (SKILLS, None)]
     trace = inspector.page.player.trace
     assert trace is not None
     assert trace.header.changes != ()
