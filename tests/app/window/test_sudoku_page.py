@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
-from app.context import CHAT, SUDOKU
+from app.context import CHAT, SUDOKU, ModelChoice
 from app.state.sudoku.scores import Request
 from app.sudoku.page import SudokuPage
 from app.sudoku.words import SAMPLE
@@ -69,7 +69,8 @@ def test_a_batch_is_stopped_and_the_page_is_free(qtbot: QtBot, open_window: Open
     idle(qtbot, window)
     assert not scores.is_running
     assert len(scores.scores) == 0
-    assert window.context.reason_to_wait() == ""
+    qtbot.waitUntil(lambda: window.context.reason_to_wait() == "", timeout=RUN_MS)
+    assert window.context.choice == ModelChoice(SKILLS)  # the chat's own again
 
 
 def test_every_action_has_a_name_and_goes_to_the_page(open_window: Open) -> None:
