@@ -136,7 +136,10 @@ def test_commands_of_documents(
 def test_commands_of_help(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     found = in_help(capsys)
     assert len(found) > 40
+    run_already = {shown.text for document in DOCUMENTS for shown in in_blocks(document)}
     for shown in found:
+        if shown.text in run_already:
+            continue
         (run_shown(shown, monkeypatch, capsys) if shown.is_run else check_shown(shown))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import QTimer, Slot
+from PySide6.QtCore import QEvent, QObject, QTimer, Slot
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import (
     QApplication,
@@ -62,6 +62,7 @@ class Notice(QFrame):
         super().__init__()
         self.setProperty("role", "notice")
         self._details = ""
+        self._host: QWidget | None = None  # that it floats over
         self._is_asking = False
         self._undo: Callable[[], object] | None = None
         self.choices: list[QPushButton] = []  # the answers to a question
@@ -86,6 +87,31 @@ class Notice(QFrame):
         column.addWidget(self.message)
         column.addWidget(strip)
         self.hide()
+
+    def float_over(self, host: QWidget) -> None:
+        """Stand over the lower edge of a widget of the same parent, so that nothing moves when it comes or goes."""
+        self._host = host
+        self.setParent(host.parentWidget())
+        host.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if watched is self._host and event.type() in (QEvent.Type.Resize, QEvent.Type.Move):
+            self._place()
+        return False
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() in (QEvent.Type.Show, QEvent.Type.LayoutRequest):
+            self._place()
+        return super().event(event)
+
+    def _place(self) -> None:
+        if self._host is None or self.isHidden():
+            return
+        over, column = self._host.geometry(), self.layout()
+        assert column is not None
+        height = min(column.totalHeightForWidth(over.width()), over.height())
+        self.setGeometry(over.left(), over.bottom() + 1 - height, over.width(), height)
+        self.raise_()
 
     def show_message(self, message: str, details: str = "") -> None:
         """Show an error; ``details`` may hold a traceback."""

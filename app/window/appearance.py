@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject, QSettings, Signal, Slot
+from PySide6.QtCore import QObject, QSettings, QTimer, Signal, Slot
 from PySide6.QtWidgets import QApplication
 
 from app.design.fonts import set_text_percent
@@ -10,6 +10,8 @@ from app.design.stylesheet import apply_theme, system_theme
 from app.design.tokens import DARKROOM, PAPER, Theme
 from app.settings import store
 from app.settings.preferences import TEXT_PERCENT, Preferences
+
+STEP_MS = 30  # in which further steps of the text size are taken together: to dress all widgets takes longer
 
 
 class Appearance(QObject):
@@ -22,6 +24,10 @@ class Appearance(QObject):
         super().__init__()
         self._settings = settings
         self.preferences = store.read_preferences(settings) if preferences is None else preferences
+        self._stepping = QTimer(self)
+        self._stepping.setSingleShot(True)
+        self._stepping.setInterval(STEP_MS)
+        self._stepping.timeout.connect(self._dress)
         QApplication.styleHints().colorSchemeChanged.connect(self._dress)
         self._dress()
 
@@ -45,14 +51,19 @@ class Appearance(QObject):
     @Slot(int)
     def set_text_percent(self, percent: int) -> None:
         """Set the size of all text; 100 is the unscaled type scale."""
-        self.preferences.text_percent = percent
-        store.write_preference(self._settings, self.preferences, "text_percent")
+        self._note_text_percent(percent)
         self._dress()
 
+    def _note_text_percent(self, percent: int) -> None:
+        self.preferences.text_percent = percent
+        store.write_preference(self._settings, self.preferences, "text_percent")
+
     def step_text(self, percent: int) -> None:
-        """Make all text larger or smaller by so many percent of its normal size."""
+        """Make all text larger or smaller by so many percent of its normal size; steps in quick sequence at once."""
         low, high = int(TEXT_PERCENT.low), int(TEXT_PERCENT.high)
-        self.set_text_percent(max(low, min(high, self.preferences.text_percent + percent)))
+        self._note_text_percent(max(low, min(high, self.preferences.text_percent + percent)))
+        if not self._stepping.isActive():
+            self._stepping.start()
 
     @Slot()
     def choose_next(self) -> None:

@@ -99,10 +99,10 @@ class MainWindow(QMainWindow):
         column.addWidget(self.topbar)
         column.addWidget(Hairline())
         column.addLayout(body, 1)
-        column.addWidget(self.notices.notice)
         column.addWidget(Hairline())
         column.addWidget(self.status)
         self.setCentralWidget(centre)
+        self.notices.notice.float_over(self.pages.stack)
         # Over the hairline, so that showing it moves nothing.
         self.indicators.progress.setParent(centre)
         self.indicators.progress.raise_()

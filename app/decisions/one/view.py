@@ -60,9 +60,9 @@ class OneState(QWidget):
         left.setContentsMargins(0, 0, 0, 0)
         left.setSpacing(12)
         left.addWidget(self.column, 1)
-        left.addLayout(buttons)
         for told in (self.message, self.fault):
             left.addWidget(told)
+        left.addLayout(buttons)  # at the lower edge, where no message moves them
         self._right = scroller(self.questions)
         self.questions.installEventFilter(self)
         upper = QWidget()

@@ -26,8 +26,8 @@ from app.design.fonts import set_text_percent, text_percent
 from app.design.tokens import DARKROOM, PAPER
 from tests.app.chat.test_page import talk
 
-ACTIONS = int(os.environ.get("SAFELIGHT_CHAT_ACTIONS", "160"))
-SEEDS = (0, 1, 2, 3)
+ACTIONS = int(os.environ.get("SAFELIGHT_CHAT_ACTIONS", "80"))
+SEEDS = (0, 1)
 FEW_TURNS = 6
 
 

@@ -248,3 +248,14 @@ def test_nothing_is_fed_back_into_a_first_step(panel, player):
     assert "first step" in panel.feed.toolTip()
     panel.run.click()
     assert panel.problem.text().startswith("Nothing is fed back into a block's first step")
+
+
+def test_a_change_does_not_move_the_button_that_runs_it(panel, player, qtbot):
+    player.select(6)
+    qtbot.wait(1)
+    before = panel.run.geometry()
+    panel.pin.click()
+    qtbot.waitUntil(panel.changes.isVisible)
+    panel.say("a problem of some length")
+    qtbot.wait(1)
+    assert panel.run.geometry() == before

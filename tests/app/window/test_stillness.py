@@ -1,0 +1,68 @@
+"""Nothing moves under the pointer: what comes and goes has its room, or stands over the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtWidgets import QWidget
+from pytestqt.qtbot import QtBot
+
+from app.context import DECISIONS, INSPECTOR
+from app.decisions.one.view import OneState
+from app.window.main_window import MainWindow
+
+Open = Callable[..., MainWindow]
+
+
+def place(window: QWidget, widget: QWidget) -> tuple[QPoint, int, int]:
+    """The corner of a widget within its window, and its size."""
+    return widget.mapTo(window, QPoint()), widget.width(), widget.height()
+
+
+def test_a_message_stands_over_the_page(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window()
+    window.show_page(INSPECTOR)
+    page, notice = window.pages.stack.currentWidget(), window.notices.notice
+    qtbot.wait(1)
+    before = place(window, page)
+    window.context.say("Something went wrong. " * 20)
+    qtbot.waitUntil(notice.isVisible)
+    assert place(window, page) == before
+    stack = place(window, window.pages.stack)
+    corner, width, height = place(window, notice)
+    assert (corner.x(), width) == (stack[0].x(), stack[1])
+    assert corner.y() + height == stack[0].y() + stack[2]
+    message = notice.message
+    assert message.height() >= message.heightForWidth(message.width()) > 0
+    window.show_page(DECISIONS)  # made now, so that it is the newest of the window's widgets
+    window.context.say("Something else.")
+    at = notice.mapTo(window, notice.rect().center())
+    shown = window.childAt(at)
+    assert shown is not None
+    assert shown is notice or notice.isAncestorOf(shown)
+    window.resize(window.width() - 60, window.height() - 40)
+    qtbot.waitUntil(lambda: notice.width() == window.pages.stack.width())
+
+
+def test_ten_steps_of_the_text_size_dress_the_window_once(qtbot: QtBot, open_window: Open) -> None:
+    window, dressed = open_window(), list[int]()
+    window.appearance.changed.connect(lambda: dressed.append(window.appearance.preferences.text_percent))
+    for _ in range(5):
+        qtbot.keyClick(window, Qt.Key.Key_Plus, Qt.KeyboardModifier.ControlModifier)
+    qtbot.waitUntil(lambda: bool(dressed))
+    assert dressed == [150]
+
+
+def test_decide_stays_where_it_is_while_messages_come_and_go(qtbot: QtBot) -> None:
+    view = OneState()
+    qtbot.addWidget(view)
+    view.resize(1200, 800)
+    view.show()
+    view.show_doing(is_busy=False, message="", fault="", can_decide=True, offer="")
+    qtbot.wait(1)
+    before = place(view, view.decide)
+    view.show_doing(is_busy=False, message="It was not taught to decide. " * 6, fault="", can_decide=True, offer="")
+    qtbot.waitUntil(view.message.isVisible)
+    qtbot.wait(1)
+    assert place(view, view.decide) == before
