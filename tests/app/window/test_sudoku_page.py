@@ -69,8 +69,8 @@ def test_a_batch_is_stopped_and_the_page_is_free(qtbot: QtBot, open_window: Open
     idle(qtbot, window)
     assert not scores.is_running
     assert len(scores.scores) == 0
-    qtbot.waitUntil(lambda: window.context.reason_to_wait() == "", timeout=RUN_MS)
-    assert window.context.choice == ModelChoice(SKILLS)  # the chat's own again
+    qtbot.waitUntil(lambda: window.context.choice == ModelChoice(SKILLS), timeout=RUN_MS)  # the chat's own again
+    assert window.context.reason_to_wait() == ""
 
 
 def test_every_action_has_a_name_and_goes_to_the_page(open_window: Open) -> None:
