@@ -162,8 +162,8 @@ class AppContext(QObject):
         self.theme: Theme = DARKROOM
         self.model: LoadedModel | None = None
         self.loading: Loading | None = None
+        self._lender: ModelChoice | None = None  # the person's own model, while a page borrows another
         # While another is being loaded: what the engine still has, as far as told.
-        self._lender: ModelChoice | None = None  # the model before a page borrowed another
         self._held: LoadedModel | None = None
         self._unloads = 0  # asked for and not yet done
         self.models: Sequence[tuple[str, str]] = ()  # what can be loaded: paths or ids, and titles
@@ -251,16 +251,29 @@ class AppContext(QObject):
         if self.server.is_own(path_or_id):
             self.say(tr("This is the address of this window's own server. Load its model itself."))
             return
+        self._ask_for(path_or_id, adapter, otherwise)
+
+    def _ask_for(self, path_or_id: str, adapter: str | None, otherwise: ModelChoice | None = None) -> None:
         self.backend.load(path_or_id, self.expect(path_or_id, otherwise).title, adapter)
 
     def borrow(self, path_or_id: str, adapter: str | None = None) -> None:
         """Load a model that a page needs for its own work; ``give_back`` loads the one before again."""
-        lender = self._lender or self.choice
+        self._lender = self.own_choice
         if self.model is not None and self.model.path_or_id == path_or_id:
             self.backend.set_adapter(adapter)
         else:
-            self.load(path_or_id, adapter)
-        self._lender = lender
+            self._ask_for(path_or_id, adapter)
+
+    @property
+    def is_borrowing(self) -> bool:
+        """Whether another model than the person's own is loaded or being loaded, for a page's work."""
+        return self._lender is not None and self._lender != self.choice
+
+    @property
+    def answering(self) -> str:
+        """The path or id of the model that answers in the chat, once it is there; empty if there is none."""
+        model = self._lender or self.loading or self.model
+        return "" if model is None else model.path_or_id
 
     @property
     def own_choice(self) -> ModelChoice | None:
@@ -268,13 +281,13 @@ class AppContext(QObject):
         return self._lender or self.choice
 
     def give_back(self) -> None:
-        """Load the model that was there before a page borrowed another, unless something is running or loading."""
-        lender = self._lender
-        if lender is None or self.loading is not None or self.reason_to_wait():
+        """Load the model that was there before a page borrowed another, unless work is done or it is on its way."""
+        lender, loading = self._lender, self.loading
+        if lender is None or self.is_busy or (loading is not None and loading.path_or_id == lender.path_or_id):
             return
         self._lender = None
-        if self.choice is not None and lender != self.choice:
-            self.load(lender.path_or_id, lender.adapter)
+        if lender != self.choice:
+            self._ask_for(lender.path_or_id, lender.adapter)
 
     def expect(self, path_or_id: str, otherwise: ModelChoice | None = None) -> Loading:
         """Announce that a model is going to be loaded."""
@@ -296,10 +309,11 @@ class AppContext(QObject):
         before = None if self.loading is None else self.loading.otherwise
         self.loading = self._held = None
         if before is None:
+            self._lender = None
             self._unloads += 1
             self.backend.unload()
         else:
-            self.load(before.path_or_id, before.adapter)
+            self._ask_for(before.path_or_id, before.adapter)
 
     def _load_failed(self, failed: LoadFailed, loading: Loading) -> None:
         """Say so, and go back to the model before."""
@@ -315,7 +329,7 @@ class AppContext(QObject):
             self.say(problem, failed.details)
         self.loading = None
         if held is None and before is not None:
-            self.load(before.path_or_id, before.adapter)
+            self._ask_for(before.path_or_id, before.adapter)
         else:
             self._change_model(held)
 

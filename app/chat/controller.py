@@ -123,8 +123,8 @@ class ChatController(QObject):
     def send(self, text: str) -> None:
         """Ask the model what the composer holds, once it is loaded."""
         composer = self.page.composer
-        if self._context.loading is not None:
-            self._wait(text, self._context.loading.path_or_id)
+        if self._context.loading is not None or self._context.is_borrowing:
+            self._wait(text, self._context.answering)
         elif composer.meter.problem:
             composer.say(composer.meter.problem)
         elif self._can_ask() and self._ask(text, composer.attachments, composer.pictures.pictures):
@@ -269,16 +269,21 @@ class ChatController(QObject):
     @Slot()
     def refresh(self) -> None:
         """Show what can be asked now, and why not where it cannot."""
-        reason = self._context.reason_to_wait()
-        self.page.composer.block(reason, can_wait=self._context.loading is not None)
+        context, reason = self._context, self._context.reason_to_wait()
+        own, is_borrowing = context.own_choice, context.is_borrowing
+        said = reason
+        if reason and is_borrowing and own is not None:
+            model = context.title_of(own.path_or_id)
+            said = tr("{reason}. {model} answers here after that", reason=reason, model=model)
+        self.page.composer.block(said, can_wait=context.loading is not None or is_borrowing)
         self.page.set_can_repeat(not reason)
-        if not reason and self._context.own_choice != self._context.choice:
-            QTimer.singleShot(0, self._give_model_back)  # once a run that waited for the model has begun
+        if is_borrowing and not context.is_busy:
+            QTimer.singleShot(0, self._give_model_back)  # once all who hear of it have begun what they waited for
         self.page.set_skips(self._context.backend.pacing.is_computed)
 
     @Slot()
     def _give_model_back(self) -> None:
-        if self.page.isVisible():
+        if self.page.isVisible() or self._waiting.is_on:
             self._context.give_back()
 
     @Slot()

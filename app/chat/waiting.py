@@ -11,7 +11,7 @@ from app.context import AppContext
 
 
 class Waiting(QObject):
-    """At most one prompt. It waits for the model that was being loaded when it was entered, and for no other.
+    """At most one prompt. It waits for the model that was to answer when it was entered, and for no other.
 
     Any change of the draft takes it back, so that nothing half written is sent. Should the model not load, the draft is
     where it was.
@@ -35,7 +35,7 @@ class Waiting(QObject):
         return bool(self._model)
 
     def begin(self, model: str) -> None:
-        """Let the draft wait for a model that is being loaded, by its path or id."""
+        """Let the draft wait for the model that is to answer it, by its path or id."""
         self._model = model
         self._composer.wait(True)
 
@@ -48,11 +48,10 @@ class Waiting(QObject):
     @Slot()
     def _look(self) -> None:
         """Send the prompt if its model is there and free; with another model, or none, it waits no longer."""
-        there = self._context.loading or self._context.model
         if not self.is_on:
             return
-        if there is None or there.path_or_id != self._model:
+        if self._context.answering != self._model:
             self.take_back()
-        elif not self._context.reason_to_wait():
+        elif not self._context.is_borrowing and not self._context.reason_to_wait():
             self.take_back()
             self._send(self._composer.text)

@@ -168,6 +168,9 @@ class DecisionsController(QObject):
         if place < len(samples()):
             self._show_sheet(samples()[place].sheet(before), samples()[place].state)
             return
+        if place > len(samples()):
+            self._put_back(self._own)
+            return
         scene, questions = drawing_sample(random.Random())
         drafts = tuple(map(QuestionDraft.of, questions))
         self._show_sheet(replace(before, questions=drafts, instructions="", is_joint=False), scene=scene)
@@ -196,6 +199,7 @@ class DecisionsController(QObject):
         if own_sheet or (shows_state and own_state):
             said = tr("These questions took the place of yours.")
             self._context.done.emit(said, tr("Put mine back"), functools.partial(self._put_back, self._own))
+            one.column.offer_own()  # the message is there for a moment
 
     @property
     def _asked(self) -> _Asked:

@@ -10,7 +10,7 @@ from engine import SafelightError
 from engine.files import read_json, write_json
 
 NAME = "questions.json"
-FILE_BYTES = 32 * 2**20  # a text has at most some millions of characters
+FILE_BYTES = 32 * 2**20  # many times the questions that people write and the longest text, 100 000 characters
 STATE = "state"
 
 

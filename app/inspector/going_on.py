@@ -62,14 +62,21 @@ class GoingOn(QObject):
         return self._asked is not None
 
     def reason_to_wait(self) -> str:
-        """That a fork is under way, in a sentence; empty where none is."""
+        """Returns a sentence while a fork develops, or something waits for its model; empty otherwise."""
+        if self._waiting is not None and self._context.loading is not None:
+            return self._context.loading.text
         if self.is_forking and self._context.backend.pacing.is_computed:
             return tr("A fork is still being shown in the inspector; Esc skips to its end")
-        return tr("A fork is developing in the inspector; Esc stops it") if self.is_forking else ""
+        is_on = self.is_forking or self._waiting is not None
+        return tr("A fork is developing in the inspector; Esc stops it") if is_on else ""
 
     def stop(self) -> None:
-        """Stop the fork under way."""
-        self._context.backend.cancel()
+        """Stop the fork; what waits for its model is not begun."""
+        if self.is_forking:
+            self._context.backend.cancel()
+        elif self._waiting is not None:
+            self._waiting = None
+            self._context.busy_changed.emit()
 
     @property
     def _able(self) -> Capabilities:
@@ -94,10 +101,10 @@ class GoingOn(QObject):
             return tr("A decision is read, not written: there is nothing to go on from.")
         if not trace.header.config.is_block_diffusion:
             return tr("This run is not block diffusion: it cannot be gone on from within a block. Ask again instead.")
-        if context.is_busy:
-            return tr("A run is under way; Esc stops it.")
         if context.loading is not None:
             return tr("{loading}.", loading=context.loading.text)
+        if context.is_busy:
+            return tr("A run is under way; Esc stops it.")
         if context.model is None:
             return tr("Load a model to go on from this run.")
         if not self._has_its_model:

@@ -312,3 +312,40 @@ def test_a_borrowed_model_is_given_back_once_and_only_when_nothing_runs(qtbot: Q
     qtbot.waitUntil(lambda: context.choice == ModelChoice(SUDOKU))
     context.give_back()
     assert (context.loading, context.choice) == (None, ModelChoice(SUDOKU))
+
+
+@pytest.mark.parametrize("broken", ["missing", "crash"])
+def test_a_second_model_that_a_page_cannot_have_leaves_it_known_whose_turn_it_is(
+    qtbot: QtBot, open_context: Open, broken: str
+) -> None:
+    context = open_context()
+    context.borrow(SUDOKU)
+    qtbot.waitUntil(lambda: context.choice == ModelChoice(SUDOKU))
+    context.borrow(broken)
+    qtbot.waitUntil(lambda: context.choice == ModelChoice(SUDOKU))
+    context.give_back()
+    qtbot.waitUntil(lambda: context.choice == ModelChoice(SKILLS))
+
+
+def test_a_second_model_of_a_page_that_is_called_off_leaves_it_known_whose_turn_it_is(
+    qtbot: QtBot, open_context: Open
+) -> None:
+    context = open_context()
+    context.borrow(SUDOKU)
+    qtbot.waitUntil(lambda: context.choice == ModelChoice(SUDOKU))
+    context.borrow(BASE)
+    context.unload()
+    qtbot.waitUntil(lambda: context.choice == ModelChoice(SUDOKU))
+    context.give_back()
+    qtbot.waitUntil(lambda: context.choice == ModelChoice(SKILLS))
+
+
+def test_settings_that_do_not_fit_a_borrowed_model_do_not_keep_it(qtbot: QtBot, open_context: Open) -> None:
+    context = open_context()
+    context.borrow(SUDOKU)
+    qtbot.waitUntil(lambda: context.choice == ModelChoice(SUDOKU))
+    context.values.overrides["t_max"] = 0.1
+    context.values.overrides["t_min"] = 0.9
+    assert context.reason_to_wait() != ""
+    context.give_back()
+    qtbot.waitUntil(lambda: context.choice == ModelChoice(SKILLS))

@@ -123,6 +123,12 @@ class StateColumn(QWidget):
         self.examples.addItems(list(titles))
         self.examples.setCurrentIndex(-1)
 
+    def offer_own(self) -> None:
+        """Offer what the person had written behind the examples, from now on."""
+        mine = tr("What you had written")
+        if self.examples.itemText(self.examples.count() - 1) != mine:
+            self.examples.addItem(mine)
+
     def show_sheet(self, sheet: QuestionSheet) -> None:
         """Show how the questions are asked."""
         self._filling = True

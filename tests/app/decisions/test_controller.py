@@ -205,6 +205,21 @@ def test_an_example_never_costs_one_s_own_questions(opened: Callable[..., Decisi
     assert len(done) == 3
 
 
+def test_what_an_example_replaced_stays_among_the_examples(opened: Callable[..., DecisionsController]) -> None:
+    page = opened()
+    one, examples = page.page.one, page.page.one.column.examples
+    titles = [examples.itemText(place) for place in range(examples.count())]
+    own = (QuestionDraft.of(YesNo("Is this mail urgent?", name="urgent")),)
+    one.questions.show_sheet(replace(one.questions.sheet, questions=own))
+    one.column.state.setPlainText("Please call back today.")
+    page.page.table.sample.click()
+    examples.activated.emit(0)
+    assert [examples.itemText(place) for place in range(examples.count())] == [*titles, "What you had written"]
+    examples.activated.emit(examples.count() - 1)  # long after the message has gone
+    assert one.questions.sheet.questions == own
+    assert one.column.state.toPlainText() == "Please call back today."
+
+
 def test_a_table_ends_with_its_model_and_with_the_window(
     qtbot: QtBot, fake: FarEngine, opened: Callable[..., DecisionsController]
 ) -> None:

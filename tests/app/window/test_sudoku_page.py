@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
-from app.context import CHAT, SUDOKU
+from app.context import CHAT, SUDOKU, ModelChoice
 from app.state.sudoku.scores import Request
 from app.sudoku.page import SudokuPage
 from app.sudoku.words import SAMPLE
@@ -69,6 +69,7 @@ def test_a_batch_is_stopped_and_the_page_is_free(qtbot: QtBot, open_window: Open
     idle(qtbot, window)
     assert not scores.is_running
     assert len(scores.scores) == 0
+    qtbot.waitUntil(lambda: window.context.choice == ModelChoice(SKILLS), timeout=RUN_MS)  # the chat's own again
     assert window.context.reason_to_wait() == ""
 
 
