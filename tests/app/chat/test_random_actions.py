@@ -48,6 +48,7 @@ class Walk:
             (self.undo, 3),
             (self.ask, 3),
             (self.stop, 1),
+            (self.replay, 6),
             (self.scroll, 8),
             (self.wheel, 4),
             (self.key, 6),
@@ -144,6 +145,16 @@ class Walk:
 
     def stop(self) -> None:
         self.context.stop()
+
+    def replay(self) -> None:
+        """Go to a frame of an answer's run, its end among them; one that is not read yet comes later."""
+        shown = [view for view in self.page._views() if view.answer.replay.scrub.slider.isVisible()]
+        if shown:
+            scrub = self.random.choice(shown).answer.replay.scrub
+            if self.random.random() < 0.5:
+                self.click(scrub.back)
+            else:
+                scrub.slider.setValue(self.random.choice((0, scrub.slider.maximum() // 2, scrub.slider.maximum())))
 
     def scroll(self) -> None:
         bar = self.page.scroller.verticalScrollBar()
