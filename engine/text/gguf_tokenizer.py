@@ -76,7 +76,7 @@ def tokenizer_files(values: Mapping[str, Any]) -> dict[str, bytes]:
 
 
 def _post_processor(values: Mapping[str, Any], known: Mapping[str, str]) -> dict[str, Any] | None:
-    """What puts BOS and EOS around a text, where the file says so; of SentencePiece's, also where it does not say."""
+    """Makes what puts BOS and EOS around a text, where the file says so; BOS of SentencePiece's unless it denies it."""
     text: dict[str, Any] = {"Sequence": {"id": "A", "type_id": 0}}
     single, special = [text], dict[str, Any]()
     for name, is_added in (("bos", values.get(PREFIX + "model") == "llama"), ("eos", False)):
