@@ -77,7 +77,7 @@ class Tokenizer:
         return list(self._encoded(text).ids)
 
     def encode_prompt(self, text: str) -> list[int]:
-        """As ``encode``, of a text that no template wrote: ``before`` and ``after`` are added where they are missing."""
+        """As ``encode``, of a text that no template wrote: ``before`` and ``after`` are added where missing."""
         ids = self.encode(text)
         before = () if tuple(ids[: len(self.before)]) == self.before else self.before
         after = () if self.after and tuple(ids[-len(self.after) :]) == self.after else self.after
