@@ -394,7 +394,7 @@ def test_every_run_of_a_tree_comes_from_its_root(model: Counting, held: bool) ->
         assert facts(rooted[1:]) == facts(whole[1:])
         assert facts(rooted) != facts(run)
         run = rooted
-        for place in places(run)[::5]:
+        for place in places(run)[::9]:
             if place >= change.place:
                 found = go_on(model, run, *chain(changes, Fork(*place)), cache=cache)
                 assert facts(found[1:]) == facts(behind(run, place[0]))
@@ -525,7 +525,7 @@ def test_forks_by_programs(held: bool) -> None:
         rooted = list(fork(model, PROMPT, CONFIG, SEED, (), (), changes))
         assert facts(rooted[1:]) == facts(whole[1:])
         run = rooted
-        for place in places(run)[::4]:
+        for place in places(run)[::9]:
             if place >= change.place:
                 found = go_on(model, run, *chain(changes, Fork(*place)), cache=cache)
                 assert facts(found[1:]) == facts(behind(run, place[0]))
