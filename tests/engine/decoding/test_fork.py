@@ -234,7 +234,7 @@ def test_pins_hold_from_the_fork_on(model: Counting, place: tuple[int, int]) -> 
 
 
 @pytest.mark.parametrize("place", [(0, 0), (0, 3), (1, 0), (2, 4)])
-@pytest.mark.parametrize("kept", [3, 8, 60, 127])
+@pytest.mark.parametrize("kept", [3, 127, *(pytest.param(count, marks=pytest.mark.slow) for count in (8, 60))])
 def test_banned_tokens_never_appear(model: Counting, place: tuple[int, int], kept: int) -> None:
     """Few or many tokens are left."""
     run = played(CONFIG.replace(top_k=8))
@@ -512,7 +512,7 @@ def test_committed_blocks_that_cannot_be(model: Counting) -> None:
 # --- steps by programs on a device -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize("held", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_forks_by_programs(held: bool) -> None:
     """The program's own draws are passed over, and a canvas goes on under other settings."""
     model = OnDevice(tame())
