@@ -144,7 +144,7 @@ BAD_INT4 = {
     "another method": (declared({}, quant_method="gptq"), "'gptq' weights of None bits"),
     "a method that nobody knows": (declared({}, quant_method="aqlm"), "'aqlm' ('pack-quantized') cannot be read"),
     "another format": (declared({}, format="marlin-24"), "('marlin-24') cannot be read"),
-    "eight bits by groups": (declared({"a": {"weights": {**SCHEME, "num_bits": 8}}}), "8-bit int weights"),
+    "two bits": (declared({"a": {"weights": {**SCHEME, "num_bits": 2}}}), "2-bit int weights"),
     "asymmetric": (declared({"a": {"weights": {**SCHEME, "symmetric": False}}}), "symmetric False"),
     "group of 48": (declared({"a": {"weights": {**SCHEME, "group_size": 48}}}), "group size 48"),
     "group of 128, scales of 32": (
