@@ -94,7 +94,7 @@ def weights(
     )
 
     def times(name: str) -> int:
-        """How often what has this path is in the whole network."""
+        """Returns how many times the whole network has what lies under this path."""
         if name.startswith("layers."):
             return counts.get(int(name.split(".")[1]), 0)
         return vision.num_hidden_layers if vision is not None and name.startswith("vision.layers.") else 1
