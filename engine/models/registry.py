@@ -96,9 +96,9 @@ FAMILIES = {
             build_causal,
             qwen_layout.NAMES,
             qwen_layout.TARGETS,
-            decoders=("masked_diffusion", "autoregressive"),
-            default_decoder="masked_diffusion",
-            defaults=_ANSWER,
+            decoders=("block_causal",),
+            default_decoder="block_causal",
+            defaults=_ANSWER.replace(accept_probability=0.85, entropy_bound=0.35),
         ),
         Family(
             "nemotron_labs_diffusion",
