@@ -132,7 +132,7 @@ def chi_squared(counts: Counter[tuple[int, ...]], shares: dict[tuple[int, ...], 
 def test_drafts_above_temperature_0_leave_the_distribution_as_it_is() -> None:
     """Against the probability of each text, token by token; drafts stand sometimes, and sometimes do not."""
     network = masked_network(3, vocab_size=5, depth=1)
-    prompt, length, stood = [1, 2, 3], 2, Counter[bool]()
+    prompt, length, stood = [1, 2, 3], 3, Counter[bool]()
     config = GenerationConfig(
         max_new_tokens=length, eos_token_ids=(), sampling_temperature=0.8, sampling_top_k=4, sampling_top_p=0.9
     )
@@ -146,9 +146,9 @@ def test_drafts_above_temperature_0_leave_the_distribution_as_it_is() -> None:
             )
             if share
         }
-    assert len(expected) > 6
+    assert len(expected) > 20
     counts = Counter[tuple[int, ...]]()
-    for seed in range(300):
+    for seed in range(400):
         events = list(
             run(network, self_speculation(network, torch.tensor(prompt), config, seed, None, network.new_cache()))
         )
@@ -156,7 +156,7 @@ def test_drafts_above_temperature_0_leave_the_distribution_as_it_is() -> None:
         stood[events[-1].steps == 3] += 1
     statistic, freedom = chi_squared(counts, expected)
     assert statistic < freedom + 3.5 * (2 * freedom) ** 0.5
-    assert min(stood[True], stood[False]) > 30
+    assert min(stood[True], stood[False]) > 40
 
 
 @pytest.mark.parametrize("other", [0, 1])
