@@ -76,18 +76,22 @@ def _fill(run: MaskedRun, places: range) -> Decoding[None]:
 
 
 def _chosen(shares: Tensor, drawn: Tensor, count: int, config: GenerationConfig) -> list[int]:
-    """The masks that are written, of M whose tokens (M,) were drawn from shares (M, V); ``count`` by the schedule."""
+    """The masks that are written, of M whose tokens (M,) were drawn from shares (M, V): of equals the first ones.
+
+    Args:
+        count: how many the schedule has for this pass.
+    """
     count = min(count, len(drawn))
     if config.remasking == "sequential":
         return list(range(count))
     if config.remasking == "entropy_bounded":
-        entropy, order = torch.special.entr(shares).sum(dim=-1).sort()
+        entropy, order = torch.special.entr(shares).sum(dim=-1).sort(stable=True)
         within = int((entropy.cumsum(dim=0) < config.entropy_bound).sum())
         found = order[: max(1, within)]
     else:
         likely = shares.gather(1, drawn[:, None])[:, 0]
         found = (likely > config.accept_probability).nonzero()[:, 0]
         if config.remasking == "low_confidence_static" or len(found) < count:
-            found = likely.topk(count).indices
+            found = likely.sort(descending=True, stable=True).indices[:count]
     chosen: list[int] = found.tolist()
     return chosen
