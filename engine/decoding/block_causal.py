@@ -2,8 +2,10 @@
 
 Blocks lie at multiples of their length from the prompt's first token; the prompt's tail begins the first one that is
 filled. A mask predicts the token of its own place. A block that is full is read once more, for the cache. A predicted
-mask stays one, but in a block's last pass, which writes all that is left. Source: SDAR, arXiv 2510.06303, and its
-authors' ``generate.py``; by which places it goes in "entropy_bounded" is JetEngine's, which they serve it with.
+mask stays one, but in a block's last pass, which writes all that is left.
+
+Source: SDAR, arXiv 2510.06303, and its authors' ``generate.py``. "entropy_bounded" is as in JetEngine, their server;
+in that file it ends with an error. Where that file writes over what is written already, this writes masks alone.
 """
 
 from __future__ import annotations
