@@ -14,7 +14,7 @@ from engine.config import LayerConfig, ModelConfig
 from engine.errors import SafelightError
 from engine.layers.embedding import TokenTable
 from engine.layers.kv_cache import KVCache
-from engine.layers.masks import causal_mask
+from engine.layers.masks import block_causal_mask
 from engine.layers.norm import RMSNorm
 from engine.layers.rope import cos_sin, inverse_frequencies, stretched
 from engine.layers.segments import unextended
@@ -48,7 +48,7 @@ class CausalNetwork(Network):
     @torch.inference_mode()
     def prefill(self, ids: Tensor, cache: KVCache) -> Tensor:
         ids = self.checked_text(ids, cache)
-        return self._read(ids, cache, len(ids), None, is_causal=True)
+        return self._read(ids, cache, len(ids), None, cache.block)
 
     @torch.inference_mode()
     def decode(
@@ -62,7 +62,7 @@ class CausalNetwork(Network):
     ) -> Tensor:
         if not 0 <= commit <= len(ids):
             raise SafelightError(f"{commit} of {len(ids)} rows cannot become text")
-        hidden = self._read(self.checked(ids), cache, commit, positions, is_causal)
+        hidden = self._read(self.checked(ids), cache, commit, positions, 1 if is_causal else None)
         return self.head(hidden[first_logits:])
 
     def head(self, hidden: Tensor) -> Tensor:
@@ -87,15 +87,19 @@ class CausalNetwork(Network):
         out: Tensor = self.norm(x)
         return out
 
-    def _read(self, ids: Tensor, cache: KVCache, commit: int, positions: Tensor | None, is_causal: bool) -> Tensor:
-        """Rows (T,) behind the cache's text -> hidden states (T, H)."""
+    def _read(self, ids: Tensor, cache: KVCache, commit: int, positions: Tensor | None, block: int | None) -> Tensor:
+        """Rows (T,) behind the cache's text -> hidden states (T, H).
+
+        Args:
+            block: as ``block_causal_mask`` takes it; None: each row sees all.
+        """
         start, count = cache.length, len(ids)
         if positions is None:
             positions = torch.arange(start, start + count, device=self.device)
         if count > 0 and int(positions.max()) >= self.config.max_position_embeddings:
             most = self.config.max_position_embeddings
             raise SafelightError(f"the text grows beyond the {most} positions of this model. Shorten it")
-        mask = causal_mask(start, count, None, self.device) if is_causal and count > 1 else None
+        mask = None if block is None or count == 1 else block_causal_mask(start, count, block, self.device)
         hidden = self.run(ids[None], positions.to(self.device), mask, cache)[0]
         cache.advance(commit)
         return hidden
