@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from engine.models.causal.config import CausalConfig
-from engine.models.causal.reading import flag, read_causal
+from engine.models.causal.reading import BLOCK, flag, read_causal
 
-BLOCK = 32  # positions shown at once where tokens are not decoded in blocks; of WeDLM's training
 SDAR_BLOCK = 4  # of its files without block_size
 WEDLM_MASK, SDAR_MASK = 151665, 151669
 THETA, WEDLM_THETA = 10_000.0, 1_000_000.0  # transformers', and that engine's, for files without rope_theta
@@ -59,5 +58,4 @@ def _read(
         output_bias=output_bias,
         query_key_norm=norm,
         rope_theta=theta,
-        has_window=False,
     )

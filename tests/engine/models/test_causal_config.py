@@ -66,16 +66,16 @@ def test_rope_is_read_in_the_old_words_and_the_new() -> None:
     old = read("qwen2", rope_theta=5e5, rope_scaling={"type": "yarn", "factor": 4.0})
     yarn = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 5e5, "original_max_position_embeddings": 512}
     assert old == read("qwen2", rope_parameters=yarn)
-    assert old.yarn is not None
-    assert (old.yarn.original, old.layers[0].rope_theta) == (512, 5e5)
-    assert old.yarn.attention_factor == pytest.approx(0.1 * 1.3862944 + 1)
+    assert old.rope_scaling is not None
+    assert (old.rope_scaling.original, old.layers[0].rope_theta) == (512, 5e5)
+    assert old.rope_scaling.attention_factor == pytest.approx(0.1 * 1.3862944 + 1)
     both = {**yarn, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1}
     found = read(NEMOTRON, rope_parameters=both)
-    assert found.yarn is not None
-    assert found.yarn.attention_factor == 1.0
+    assert found.rope_scaling is not None
+    assert found.rope_scaling.attention_factor == 1.0
     assert found.query_scaling == QueryScaling(0.1, 512)
     plain = read(NEMOTRON, rope_parameters={"rope_type": "default", "llama_4_scaling_beta": 0.1})
-    assert (plain.yarn, plain.query_scaling) == (None, None)
+    assert (plain.rope_scaling, plain.query_scaling) == (None, None)
     defaults = [read(name).layers[0].rope_theta for name in ("qwen3", "wedlm", NEMOTRON)]
     assert defaults == [10_000.0, 1_000_000.0, 1_000_000.0]
 
