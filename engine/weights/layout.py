@@ -23,8 +23,8 @@ from engine.quant import Precision, pack, squared_error
 from engine.types import Cancel, Progress
 from engine.weights.safetensors import FLOATING, Header
 
-Place: TypeAlias = "tuple[int | slice, ...]"
-"""Which part of a weight: all of it (), a matrix of a stack (index,), or rows (slice,)."""
+Place: TypeAlias = "tuple[int | slice | Tensor, ...]"
+"""Which part of a weight: all of it (), a matrix of a stack (index,), or rows (slice,) or (indices,)."""
 
 
 class TensorSource(Protocol):
@@ -80,7 +80,7 @@ class State:
     def put(self, path: str, tensor: Tensor, place: Place = ()) -> None:
         """A plain parameter as it is, or a weight to be packed, or the part of it at ``place``."""
         if path not in self.packed:
-            self.keep(path, tensor)
+            self.keep(path, tensor, place)
             return
         module, tensor = self.packed[path], tensor.to(self.device)
         made = pack(tensor, module.scheme, path, module.matrices)
@@ -92,13 +92,20 @@ class State:
             end = self.device_of(path)
             self.tensors |= {f"{path}.{name}": packed.to(end) for name, packed in made.tensors.items()}
             return
-        is_rows = isinstance(place[-1], slice)
+        is_rows = isinstance(place[-1], slice | Tensor)
         assert not (is_rows and module.scheme.has_matrix_scales)  # a matrix in pieces would have several
         for name, packed in made.tensors.items():
             self.put_into(path, name, (slice(None), *place) if is_rows and name == "scales" else place, packed)
 
-    def keep(self, key: str, tensor: Tensor) -> None:
-        """A finished tensor. Packed ones on the CPU stay in the mapped file; the others are copied."""
+    def keep(self, key: str, tensor: Tensor, place: Place = ()) -> None:
+        """A finished tensor, or what is plain at ``place``. Packed ones on the CPU stay in the mapped file; the others
+        are copied."""
+        if place:
+            if key not in self.tensors:
+                kind = self.dtype or tensor.dtype
+                self.tensors[key] = torch.empty(self.plain[key].shape, dtype=kind, device=self.device_of(key))
+            self.tensors[key][place] = tensor.to(self.tensors[key])
+            return
         if key in self.plain:
             tensor = tensor.to(self.device_of(key), self.dtype or tensor.dtype, copy=True)
         self.tensors[key] = tensor.to(self.device_of(key))
