@@ -44,6 +44,11 @@ class FakeTokenizer:
         """A token a word."""
         return [2] * len(text.split())
 
+    encode_prompt = encode_rendered = encode
+
+    def inert(self, text: str) -> str:
+        return text
+
     def count(self, text: str) -> int:
         return len(self.encode(text))
 

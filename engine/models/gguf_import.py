@@ -141,7 +141,8 @@ def _tokenizer_of(path: Path, header: GGUFHeader) -> dict[str, bytes]:
             f"folder: safelight quantize FILE DST --tokenizer FOLDER"
         ) from None
     with _named(path):
-        compile_template(files["chat_template.jinja"].decode())
+        if "chat_template.jinja" in files:
+            compile_template(files["chat_template.jinja"].decode())
     return files
 
 

@@ -43,6 +43,7 @@ class Family:
     decoders: tuple[str, ...]  # names of ``decoding.generate.DECODERS`` that ``generate`` may be asked for
     default_decoder: str  # what it takes by itself
     defaults: GenerationConfig  # where a checkpoint does not say; without end tokens: those of its other files
+    starts_with_bos: bool = False  # a text without a template, too, where its tokenizer's files do not say
     ends: tuple[str, ...] = ()  # tokens as they are written that end a text in any case, if the tokenizer has them
 
     @property
@@ -72,6 +73,7 @@ FAMILIES = {
             decoders=("block_diffusion", "autoregressive"),
             default_decoder="block_diffusion",
             defaults=GenerationConfig(),
+            starts_with_bos=True,
         ),
         _autoregressive("qwen2", qwen.read_qwen2, qwen_layout.NAMES, qwen_layout.TARGETS),
         _autoregressive("qwen3", qwen.read_qwen3, qwen_layout.NAMES, qwen_layout.TARGETS),
