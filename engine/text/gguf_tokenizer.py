@@ -87,7 +87,9 @@ def _on_bytes(values: Mapping[str, Any], tokens: list[str], _unknown: str | None
     steps, more, fields = PRE[pre]
     letters = {byte: letter for letter, byte in BYTE_LEVEL.items()}
     spelled = [
-        token if BYTE_LEVEL.keys() >= set(token) else "".join(letters[byte] for byte in token.encode("utf-8", "replace"))
+        token
+        if BYTE_LEVEL.keys() >= set(token)
+        else "".join(letters[byte] for byte in token.encode("utf-8", "replace"))
         for token in tokens
     ]
     vocabulary = _vocabulary(spelled)

@@ -13,6 +13,7 @@ from typing import Any
 
 from engine.errors import SafelightError, quoted
 
+
 @dataclass(frozen=True)
 class PublishedPattern:
     """One expression, by the pieces of text that it matches."""
