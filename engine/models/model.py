@@ -214,7 +214,7 @@ class Model:
         last = messages[-1] if messages else {"content": "", "role": ""}
         if not (last["content"].strip() or last["role"] == "tool" or last.get("images")):
             raise SafelightError("the prompt is empty; write something first")
-        text = self.chat_template.render(messages, tools, self.tokenizer.inert, **options)
+        text = self.chat_template.render(messages, tools, inert=self.tokenizer.inert, **options)
         ids = self.tokenizer.encode_rendered(text)
         counts = self.image_sizes(messages, image_tokens)
         fewest = len(last.get("images") or ())

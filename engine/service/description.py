@@ -89,10 +89,10 @@ def count_tokens(
 ) -> int:
     """Number of tokens of a conversation in the model's template; images count where it places them."""
     if not image_digests(messages):
-        return model.tokenizer.count(model.chat_template.render(messages, tools, model.tokenizer.inert))
+        return model.tokenizer.count(model.chat_template.render(messages, tools, inert=model.tokenizer.inert))
     if model.vision is None:
         return count_tokens(model, [with_images(message, ()) for message in messages], tools)
-    text = model.chat_template.render(messages, tools, model.tokenizer.inert)
+    text = model.chat_template.render(messages, tools, inert=model.tokenizer.inert)
     sizes = model.image_sizes(messages, image_tokens)
     places = text.count(model.tokenizer.piece(model.vision.config.image_token_id))
     placed = sizes[max(0, len(sizes) - places) :]  # the first may be left out

@@ -73,6 +73,7 @@ class ChatTemplate:
         self,
         messages: Sequence[Message],
         tools: Sequence[Mapping[str, Any]] = (),
+        *,
         inert: Callable[[str], str] | None = None,
         **options: Any,
     ) -> str:

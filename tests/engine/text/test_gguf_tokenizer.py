@@ -121,14 +121,13 @@ def test_without_merges_the_scores_are_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"tokenizer.chat_template": None}, "has no chat template"),
         ({PREFIX + "tokens": None}, "has no tokenizer"),
         ({PREFIX + "tokens": [1, 2]}, "has no tokenizer"),
         ({PREFIX + "tokens": ["a", "a"]}, "the token 'a' twice"),
         ({PREFIX + "tokens": ["a" * 200_000]}, "a token of more than 1,024 characters"),
         ({PREFIX + "tokens": [f"{n:0900}" for n in range(10_000)]}, "more than 8,388,608 in all"),
-        ({PREFIX + "model": "gpt2"}, "has a tokenizer of the kind 'gpt2', whose rules are not in the file"),
-        ({PREFIX + "add_space_prefix": True}, "puts a space before each text"),
+        ({PREFIX + "model": "bert"}, "has a tokenizer of the kind 'bert', whose rules are not in the file"),
+        ({PREFIX + "model": "gpt2", PREFIX + "pre": "new"}, "splits by the rules 'new', and these are run: gpt-2, smollm"),
         ({PREFIX + "token_type": [1]}, "whose tokens have no types"),
         ({PREFIX + "merges": ["he llo!"]}, "the merge 'he llo!', which is none of its tokens"),
         ({PREFIX + "merges": None}, "with neither merges nor scores"),
