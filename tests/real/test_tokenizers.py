@@ -74,7 +74,9 @@ def digits_apart(backend: Any) -> None:
 def of_tekken(folder: Path) -> Vocabulary:
     raw = json.loads(packages.tekken().read_text(encoding="utf-8"))
     names = ("<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_CALLS]")
-    raw["special_tokens"] = [{"rank": rank, "token_str": name} for rank, name in enumerate(names)]  # newer files have it
+    raw["special_tokens"] = [
+        {"rank": rank, "token_str": name} for rank, name in enumerate(names)
+    ]  # newer files have it
     (folder / "tekken.json").write_text(json.dumps(raw))
     return vocabulary(convert_tekken_tokenizer(str(folder / "tekken.json")), folder / "folder", "llama", {})
 
@@ -158,7 +160,25 @@ def test_special_tokens_of_a_message_are_ordinary_text(known: Vocabulary) -> Non
             assert not any(map(tokenizer.is_special, ids))
 
 
-WORST = (" ", "a", "A", "1", "\n", "\r\n", "\u0301", "'", "'s", "!", "!A", " \n", "Aa", "字", "A\u0301", "  1", "\u0315\u0300")
+WORST = (
+    " ",
+    "a",
+    "A",
+    "1",
+    "\n",
+    "\r\n",
+    "\u0301",
+    "'",
+    "'s",
+    "!",
+    "!A",
+    " \n",
+    "Aa",
+    "字",
+    "A\u0301",
+    "  1",
+    "\u0315\u0300",
+)
 
 
 @pytest.mark.parametrize("unit", WORST)

@@ -127,7 +127,10 @@ def test_without_merges_the_scores_are_taken(tmp_path: Path) -> None:
         ({PREFIX + "tokens": ["a" * 200_000]}, "a token of more than 1,024 characters"),
         ({PREFIX + "tokens": [f"{n:0900}" for n in range(10_000)]}, "more than 8,388,608 in all"),
         ({PREFIX + "model": "bert"}, "has a tokenizer of the kind 'bert', whose rules are not in the file"),
-        ({PREFIX + "model": "gpt2", PREFIX + "pre": "new"}, "splits by the rules 'new', and these are run: gpt-2, smollm"),
+        (
+            {PREFIX + "model": "gpt2", PREFIX + "pre": "new"},
+            "splits by the rules 'new', and these are run: gpt-2, smollm",
+        ),
         ({PREFIX + "token_type": [1]}, "whose tokens have no types"),
         ({PREFIX + "merges": ["he llo!"]}, "the merge 'he llo!', which is none of its tokens"),
         ({PREFIX + "merges": None}, "with neither merges nor scores"),
