@@ -56,9 +56,7 @@ class ChatTemplate:
             named = (one for one in source if isinstance(one, dict) and one.get("name") == "default")
             source = next((one.get("template") for one in named), None)
             if source is None:
-                raise SafelightError(
-                    f"{settings_path} has no default among its chat templates; add chat_template.jinja"
-                )
+                raise SafelightError(f"{settings_path} has no default among its templates; add chat_template.jinja")
         if source is not None and not isinstance(source, str):
             raise SafelightError(f"{settings_path} has a chat template that is no text; download the model again")
         tokens = {}

@@ -65,17 +65,26 @@ def tokenizer_files(values: Mapping[str, Any]) -> dict[str, bytes]:
             f"{MOST_CHARACTERS:,} in all"
         )
     known = {name: token for key, name in NAMED.items() if (token := _named(values, key, tokens)) is not None}
-    flags = {name: values[PREFIX + name] for name in ("add_bos_token", "add_eos_token") if PREFIX + name in values}
-    if model == "llama":
-        flags = {"add_bos_token": True} | flags  # as llama.cpp takes a file that does not say
     make = _on_bytes if model == ON_BYTES else _on_characters
-    file = _json(make(values, tokens, known.get("unk_token")))
+    file = _json(make(values, tokens, known.get("unk_token")) | {"post_processor": _post_processor(values, known)})
     if len(file) > FILE_BYTES:
         raise SafelightError(f"has a tokenizer of more than {FILE_BYTES:,} bytes, the most that is read")
-    settings = {"tokenizer_class": "PreTrainedTokenizerFast", **known, **flags}
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", **known}
     files = {"tokenizer.json": file, "tokenizer_config.json": _json(settings)}
     template = values.get("tokenizer.chat_template")
     return files | ({"chat_template.jinja": template.encode()} if isinstance(template, str) else {})
+
+
+def _post_processor(values: Mapping[str, Any], known: Mapping[str, str]) -> dict[str, Any] | None:
+    """What puts BOS and EOS around a text, where the file says so; of SentencePiece's, also where it does not say."""
+    text: dict[str, Any] = {"Sequence": {"id": "A", "type_id": 0}}
+    single, special = [text], dict[str, Any]()
+    for name, is_added in (("bos", values.get(PREFIX + "model") == "llama"), ("eos", False)):
+        token = known.get(f"{name}_token")
+        if token is not None and values.get(f"{PREFIX}add_{name}_token", is_added) is True:
+            single.insert(0 if name == "bos" else len(single), {"SpecialToken": {"id": token, "type_id": 0}})
+            special[token] = {"id": token, "ids": [values[f"{PREFIX}{name}_token_id"]], "tokens": [token]}
+    return {"type": "TemplateProcessing", "single": single, "pair": [], "special_tokens": special} if special else None
 
 
 def _on_bytes(values: Mapping[str, Any], tokens: list[str], _unknown: str | None) -> dict[str, Any]:
@@ -86,13 +95,13 @@ def _on_bytes(values: Mapping[str, Any], tokens: list[str], _unknown: str | None
         raise SafelightError(f"has a tokenizer that splits by the rules {quoted(pre)}, and these are run: {names}")
     steps, more, fields = PRE[pre]
     letters = {byte: letter for letter, byte in BYTE_LEVEL.items()}
-    spelled = [
-        token
-        if BYTE_LEVEL.keys() >= set(token)
-        else "".join(letters[byte] for byte in token.encode("utf-8", "replace"))
-        for token in tokens
-    ]
-    vocabulary = _vocabulary(spelled)
+
+    def spelled(token: str) -> str:
+        if BYTE_LEVEL.keys() >= set(token):
+            return token
+        return "".join(letters[byte] for byte in token.encode("utf-8", "replace"))
+
+    vocabulary = _vocabulary(list(map(spelled, tokens)))
     return {
         "version": "1.0",
         "normalizer": None,

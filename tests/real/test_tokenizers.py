@@ -74,6 +74,7 @@ def digits_apart(backend: Any) -> None:
 def of_tekken(folder: Path) -> Vocabulary:
     raw = json.loads(packages.tekken().read_text(encoding="utf-8"))
     names = ("<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_CALLS]")
+    # Newer files have this list.
     raw["special_tokens"] = [
         {"rank": rank, "token_str": name} for rank, name in enumerate(names)
     ]  # newer files have it
