@@ -42,7 +42,9 @@ def actions(context: AppContext, page: Lazy[ChatController]) -> list[Action]:
         *in_composer,
         Action("write", tr("Write a prompt"), section, lambda: page().enter(), ("Ctrl+L",)),
         Action("attach", tr("Attach files"), section, attach, ("Ctrl+Shift+A",)),
-        Action("stop", tr("Stop the answer"), section, lambda: page().stop(), ("Escape",), runs, is_quiet=True),
+        Action(
+            "stop", tr("Stop the answer, or skip it"), section, lambda: page().stop(), ("Escape",), runs, is_quiet=True
+        ),
         Action("again", tr("Regenerate the last answer"), section, lambda: page().again_last(), ("Ctrl+R",), repeats),
         Action("inspect", tr("Inspect the last answer"), section, lambda: page().inspect_last(), ("Ctrl+I",), inspects),
         Action("presets", tr("Edit the presets"), section, lambda: page().edit_presets(), ("Ctrl+E",)),

@@ -98,13 +98,15 @@ class ChatPage(QWidget):
         bottom_column = QVBoxLayout(self._bottom)
         bottom_column.setContentsMargins(PAD, 12, PAD, 12)
         bottom_column.setSpacing(12)
-        for widget in (self.notice, self.more_suggestions, self.composer):
+        for widget in (self.more_suggestions, self.composer):
             bottom_column.addWidget(widget)
 
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addWidget(self._pages, 1)
+        self.notice.float_over(self._pages, self.composer)
+        self.notice.covered.connect(self.scroller.set_covered)
         column.addWidget(Hairline())
         self._bottom_row = centred(self._bottom, width, SIDE)
         column.addLayout(self._bottom_row)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import QEvent, QObject, QTimer, Slot
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtCore import QEvent, QObject, QPoint, QTimer, Signal, Slot
+from PySide6.QtGui import QGuiApplication, QHideEvent
 from PySide6.QtWidgets import (
     QApplication,
     QDialog,
@@ -56,13 +56,19 @@ class DetailsDialog(QDialog):
 
 
 class Notice(QFrame):
-    """Hidden until something is shown; stays until it is dismissed or replaced, a confirmation for a while."""
+    """Hidden until something is shown; stays until it is dismissed or replaced, a confirmation for a while.
+
+    Belongs in a layout, or over another widget after ``float_over``.
+    """
+
+    covered = Signal(int)  # pixels at the lower edge of the widget under it; 0 once it is hidden
 
     def __init__(self) -> None:
         super().__init__()
         self.setProperty("role", "notice")
         self._details = ""
         self._host: QWidget | None = None  # that it floats over
+        self._column: QWidget | None = None  # that it is as wide as
         self._is_asking = False
         self._undo: Callable[[], object] | None = None
         self.choices: list[QPushButton] = []  # the answers to a question
@@ -88,14 +94,21 @@ class Notice(QFrame):
         column.addWidget(strip)
         self.hide()
 
-    def float_over(self, host: QWidget) -> None:
-        """Stand over the lower edge of a widget of the same parent, so that nothing moves when it comes or goes."""
-        self._host = host
+    def float_over(self, host: QWidget, column: QWidget | None = None) -> None:
+        """Cover the lower edge of a widget, so that nothing moves when the notice comes or goes.
+
+        Args:
+            host: the widget to cover. The notice becomes a child of the host's parent.
+            column: a widget within that parent. The notice is as wide as it; as wide as the host without one.
+        """
+        self._host, self._column = host, column or host
         self.setParent(host.parentWidget())
-        host.installEventFilter(self)
+        self.setProperty("floats", True)
+        for widget in {self._host, self._column}:
+            widget.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if watched is self._host and event.type() in (QEvent.Type.Resize, QEvent.Type.Move):
+        if watched in (self._host, self._column) and event.type() in (QEvent.Type.Resize, QEvent.Type.Move):
             self._place()
         return False
 
@@ -104,14 +117,21 @@ class Notice(QFrame):
             self._place()
         return super().event(event)
 
+    def hideEvent(self, event: QHideEvent) -> None:
+        super().hideEvent(event)
+        if self.isHidden():  # not where its page is
+            self.covered.emit(0)
+
     def _place(self) -> None:
-        if self._host is None or self.isHidden():
+        parent = self.parentWidget()
+        if self._host is None or self._column is None or parent is None or self.isHidden():
             return
-        over, column = self._host.geometry(), self.layout()
-        assert column is not None
-        height = min(column.totalHeightForWidth(over.width()), over.height())
-        self.setGeometry(over.left(), over.bottom() + 1 - height, over.width(), height)
+        over, left = self._host.geometry(), self._column.mapTo(parent, QPoint()).x()
+        width = self._column.width()
+        height = min(self.heightForWidth(width), over.height())
+        self.setGeometry(left, over.bottom() + 1 - height, width, height)
         self.raise_()
+        self.covered.emit(height)
 
     def show_message(self, message: str, details: str = "") -> None:
         """Show an error; ``details`` may hold a traceback."""

@@ -115,6 +115,9 @@ QLabel[role="remark"]:focus, QLabel[role="prose"]:focus {{ background: {theme.su
 QFrame[role="notice"] {{
     background: {theme.surface_raised}; border: none; border-left: 2px solid {theme.conflict};
 }}
+QFrame[role="notice"][floats="true"] {{
+    border: 1px solid {theme.line_strong}; border-left: 2px solid {theme.conflict}; border-bottom: none;
+}}
 QFrame[role="notice"][tone="done"] {{ border-left-color: {theme.faint_ink}; }}
 QPushButton[role="chip"] {{
     background: transparent; border: 1px solid {theme.line_strong}; border-radius: 15px; padding: 4px 12px;

@@ -49,6 +49,7 @@ class PageFrame(ColumnPage):
         self.place = label("", "fact", wrap=True, selectable=True)
         self.place.setAccessibleName(tr("Where models are kept"))
         self.notice = Notice()
+        self.notice.float_over(self.viewport())
         adding = QWidget()
         flow = FlowLayout(adding)
         for made in (self.add_server, self.add_file, self.add):
@@ -62,8 +63,7 @@ class PageFrame(ColumnPage):
         heading.addWidget(adding)
         column = self.column
         column.addLayout(heading)
-        for widget in (self.place, self.notice):
-            column.addWidget(widget)
+        column.addWidget(self.place)
         self._groups: dict[Group, tuple[QWidget, QVBoxLayout]] = {}
         for group in get_args(Group):
             box = QWidget()

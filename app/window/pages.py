@@ -18,6 +18,7 @@ from PySide6.QtWidgets import QStackedWidget
 
 from app.context import CHAT, DECISIONS, INSPECTOR, MODELS, RACE, SERVER, SUDOKU, AppContext, Lazy, Page
 from app.design.action import Action
+from app.window.skeleton import Skeleton
 from engine import Recording
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ class Pages(QObject):
     def __init__(self, context: AppContext) -> None:
         super().__init__()
         self.stack = QStackedWidget()
+        self._skeleton = Skeleton()
+        self.stack.addWidget(self._skeleton)
         self.by_name = {entry.name: Lazy(self._maker(entry, context)) for entry in PAGES}
         context.inspect_asked.connect(self._inspect)
         context.compare_asked.connect(self._compare)
@@ -110,7 +113,10 @@ class Pages(QObject):
         return next((page for page in made if page is not None and page.widget is self.stack.currentWidget()), None)
 
     def show(self, name: str) -> None:
-        """Bring a page to the front."""
+        """Bring a page to the front; its outline is there at once where the page has to be created first."""
+        if self.by_name[name].made is None:
+            self.stack.setCurrentWidget(self._skeleton)
+            self._skeleton.show_now()
         page = self[name]
         self.stack.setCurrentWidget(page.widget)
         page.enter()

@@ -136,8 +136,8 @@ class ModelFolder:
             is_bf16 = self.stored.number == "BF16"
             return Subject(name, self.stored_config, build, self.stored.precision, is_bf16, tuple(notes), draft)
         notes = ["counted from config.json; the weights are not here yet"]
-        if self.published is None:
-            is_bf16 = "bfloat16" in (self.raw.get("dtype"), self.raw.get("torch_dtype"))
+        if self.published is None or self.published.scheme is None:
+            is_bf16 = "bfloat16" in (self.raw.get("dtype"), self.raw.get("torch_dtype")) or self.published is not None
             return Subject(name, self.config, build, None, is_bf16, tuple(notes), draft)
         scheme = self.published.scheme
         if quantization != "auto" and PRECISIONS[quantization].experts != scheme:

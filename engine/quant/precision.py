@@ -89,6 +89,7 @@ PRECISIONS = {
     "int4": Precision(INT4, INT8, INT8, INT8, INT8),
     "int4-g64": Precision(INT4_G64, INT8, INT8, INT8, INT8),
     "nvfp4": Precision(NVFP4, INT8, INT8, INT8, INT8),
+    "int8": Precision(INT8, INT8, INT8, INT8, INT8),
 }
 """The values of ``quantization``, apart from "auto"."""
 DEFAULT = "int4"  # smaller error than nf4 for a quarter bit more, and half the instructions to decode

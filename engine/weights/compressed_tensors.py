@@ -1,7 +1,10 @@
-"""The int4 layout of the published AWQ checkpoints (compressed-tensors, "pack-quantized"), read without a detour.
+"""The integer layouts of compressed-tensors: symmetric int4, and int8 with a scale a row, read without a detour.
 
-A packed weight X is three tensors: ``X_packed`` int32 (out, in / 8), eight codes a word; ``X_scale`` (out, in /
-group); ``X_shape``. A code is the value plus 8.
+Int8 in groups is read as values, as ours has no scales for groups.
+
+A weight X in "pack-quantized" is three tensors: ``X_packed`` int32 (out, in / codes a word), a code being the value
+plus half of the range; ``X_scale`` (out, in / group), or (out, 1) of whole rows; ``X_shape``. In "int-quantized" X
+itself is int8 (out, in), and ``X_scale`` (out, 1), or one number.
 """
 
 from __future__ import annotations
@@ -9,31 +12,52 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from engine.errors import SafelightError, quoted
-from engine.quant import INT4, INT4_G64, Scheme
-from engine.weights.layout import Expected, Layout, State
-from engine.weights.matrices import Matrix, to_tiles
+from engine.quant import INT4, INT4_G64, INT8, Scheme
+from engine.weights.layout import Expected, Layout, State, TensorSource
+from engine.weights.matrices import Matrix, put_values, repeated, to_tiles
 from engine.weights.safetensors import FLOATING
 
-GROUPS: dict[object, Scheme] = {32: INT4, 64: INT4_G64}
-"""The schemes that the layout holds, by the size of a group."""
+WHOLE_ROW = (None, -1)  # group sizes that say so
+ONE = ((), (1,), (1, 1))  # shapes of a scale for all of a matrix
 
 
-def read_scheme(declared: dict[str, Any], source: str) -> Scheme:
-    """The packing that a quantization_config of this layout declares.
+def read_scheme(declared: dict[str, Any], source: str) -> tuple[Scheme | None, int | None]:
+    """The packing that a quantization_config of these layouts declares, and the size of its groups; None: whole rows.
+
+    Returns:
+        No scheme for int8 in groups.
 
     Raises:
-        SafelightError: another than int4, symmetric, by groups; or several of them mixed.
+        SafelightError: other weights than symmetric int4 or int8, in groups of another size; or several mixed.
     """
     bits, kind, symmetric, size = weights_kind(declared, source)
-    if bits != 4 or kind != "int" or symmetric is not True or size not in tuple(GROUPS):
+    scheme = scheme_of_groups(size)
+    is_known = bits in (4, 8) and scheme is not None
+    if bits == 8:
+        scheme = INT8 if size in WHOLE_ROW else None
+    if not is_known or kind != "int" or symmetric is not True:
         raise SafelightError(
             f"{source}: {quoted(bits)}-bit {kind if kind == 'int' else quoted(kind)} weights (symmetric "
-            f"{quoted(symmetric)}, group size {quoted(size)}) cannot be read; only symmetric int4 in groups of 32 or 64"
+            f"{quoted(symmetric)}, group size {quoted(size)}) cannot be read; only symmetric int4 and int8, in "
+            "groups of 32 or a multiple of 64, or with a scale a row"
         )
-    return GROUPS[size]
+    return scheme, size if isinstance(size, int) and size not in WHOLE_ROW else None
+
+
+def scheme_of_groups(size: object) -> Scheme | None:
+    """The int4 scheme that holds groups of a size exactly; None: there is none.
+
+    Wider groups than ours are several of ours with the same scale.
+    """
+    if size in WHOLE_ROW:
+        return INT4_G64
+    if not isinstance(size, int) or isinstance(size, bool):
+        return None
+    return INT4 if size == 32 else INT4_G64 if size > 0 and size % 64 == 0 else None
 
 
 def weights_kind(declared: dict[str, Any], source: str) -> tuple[object, ...]:
@@ -56,19 +80,58 @@ def weights_kind(declared: dict[str, Any], source: str) -> tuple[object, ...]:
     return kinds[0]
 
 
-def tensors(state: State, matrix: Matrix, scheme: Scheme) -> Layout:
-    """The three tensors of a matrix."""
+def packed_tensors(
+    state: State, matrix: Matrix, checkpoint: TensorSource, scheme: Scheme | None, size: int | None
+) -> Layout:
+    """The three tensors of a matrix in "pack-quantized", in groups of ``size`` inputs; None: of whole rows.
+
+    Without a scheme they are int8, and read as values.
+    """
     (out, inputs), name = matrix.shape, f"{matrix.name}.weight"
 
     def same_shape(tensor: Tensor) -> None:
         if tensor.tolist() != [out, inputs]:
             raise SafelightError(f"tensor {name}_shape says {tensor.tolist()}; config.json asks for {[out, inputs]}")
 
-    put = partial(matrix.put, state)
+    def put_codes(words: Tensor) -> None:
+        if scheme is not None:
+            matrix.put(state, "codes", to_tiles(words) if scheme.bits == 4 else to_int8(words))
+            return
+        scales = checkpoint.read(f"{name}_scale").float()
+        put_values(state, matrix, (to_int8(words).view(out, scales.shape[1], -1) * scales[..., None]).flatten(1))
+
+    def put_scales(tensor: Tensor) -> None:
+        if scheme is not None:
+            matrix.put(state, "scales", repeated(tensor.T, inputs // scheme.group_size if scheme.group_size else 1))
+
+    bits = 8 if scheme is None else scheme.bits
     return {
-        f"{name}_packed": Expected((out, inputs // 8), ("I32",), matrix.path, lambda t: put("codes", to_tiles(t))),
-        f"{name}_scale": Expected(
-            (out, inputs // scheme.group_size), FLOATING, matrix.path, lambda t: put("scales", t.T)
-        ),
+        f"{name}_packed": Expected((out, inputs * bits // 32), ("I32",), matrix.path, put_codes),
+        f"{name}_scale": Expected((out, groups_of(inputs, size)), FLOATING, matrix.path, put_scales),
         f"{name}_shape": Expected((2,), ("I64", "I32"), matrix.path, same_shape),
     }
+
+
+def groups_of(inputs: int, size: int | None) -> int:
+    """How many groups of ``size`` a row has; None: it is one."""
+    return 1 if size is None else inputs // size
+
+
+def plain_int8_tensors(state: State, matrix: Matrix, checkpoint: TensorSource) -> Layout:
+    """The two tensors of a matrix in "int-quantized"."""
+    (out, _), name = matrix.shape, f"{matrix.name}.weight"
+    header = checkpoint.headers.get(f"{name}_scale")
+    shape = header.shape if header is not None and header.shape in (*ONE, (out,)) else (out, 1)
+
+    def put_scales(tensor: Tensor) -> None:
+        matrix.put(state, "scales", tensor.reshape(1, -1).expand(1, out))
+
+    return {
+        name: Expected(matrix.shape, ("I8",), matrix.path, partial(matrix.put, state, "codes")),
+        f"{name}_scale": Expected(shape, FLOATING, matrix.path, put_scales),
+    }
+
+
+def to_int8(words: Tensor) -> Tensor:
+    """Words (out, in / 4) of codes, each its value plus 128, low byte first -> int8 (out, in)."""
+    return (words.contiguous().view(torch.uint8) ^ 128).view(torch.int8)

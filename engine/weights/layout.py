@@ -1,7 +1,7 @@
 """Which tensors a checkpoint must hold, and where in a network each goes.
 
 Every tensor of a *layout* must be there once, with the right shape and type; anything left over is an error that names
-it. Four kinds are known: as released (here), int4 and NVFP4 as they are published (``published``), our own store
+it. Four kinds are known: as released (here), quantised as they are published (``published``), our own store
 (``packed_store``), and GGUF (``gguf``).
 """
 
@@ -83,7 +83,10 @@ class State:
             self.keep(path, tensor, place)
             return
         module, tensor = self.packed[path], tensor.to(self.device)
-        made = pack(tensor, module.scheme, path, module.matrices)
+        rows = place[-1] if place and isinstance(place[-1], slice | Tensor) else None
+        matrices = module.matrices if rows is None else tensor.shape[-2] * module.matrices // module.shape[-2]
+        assert matrices or not module.scheme.has_matrix_scales  # a matrix in pieces would have several
+        made = pack(tensor, module.scheme, path, max(1, matrices))
         if self.errors is not None:
             part = Precision.part(path)
             before, now = self.errors.get(part, (0.0, 0.0)), squared_error(tensor, made)
@@ -92,19 +95,22 @@ class State:
             end = self.device_of(path)
             self.tensors |= {f"{path}.{name}": packed.to(end) for name, packed in made.tensors.items()}
             return
-        is_rows = isinstance(place[-1], slice | Tensor)
-        assert not (is_rows and module.scheme.has_matrix_scales)  # a matrix in pieces would have several
         for name, packed in made.tensors.items():
-            self.put_into(path, name, (slice(None), *place) if is_rows and name == "scales" else place, packed)
+            there = place
+            if rows is not None and name == "scales":
+                there = (*place[:-1], slice(None), rows)
+            elif isinstance(rows, slice) and name == "matrix_scales":
+                first = rows.start * module.matrices // module.shape[-2]
+                there = (*place[:-1], slice(first, first + matrices))
+            self.put_into(path, name, there, packed)
 
     def keep(self, key: str, tensor: Tensor, place: Place = ()) -> None:
-        """A finished tensor, or what is plain at ``place``. Packed ones on the CPU stay in the mapped file; the others
-        are copied."""
+        """A finished tensor, or a part of one. Packed ones on the CPU stay in the mapped file; others are copied."""
         if place:
+            whole = self.plain[key].shape
             if key not in self.tensors:
-                kind = self.dtype or tensor.dtype
-                self.tensors[key] = torch.empty(self.plain[key].shape, dtype=kind, device=self.device_of(key))
-            self.tensors[key][place] = tensor.to(self.tensors[key])
+                self.tensors[key] = torch.empty(whole, dtype=self.dtype or tensor.dtype, device=self.device_of(key))
+            self.tensors[key][place] = tensor.to(self.device_of(key), self.dtype or tensor.dtype)
             return
         if key in self.plain:
             tensor = tensor.to(self.device_of(key), self.dtype or tensor.dtype, copy=True)

@@ -61,7 +61,9 @@ class StoredWeights:
 
     @property
     def number(self) -> str:
-        """The type of most of its numbers, as safetensors writes it."""
+        """The type of most of its numbers, as safetensors writes it; FP8 is read as bf16."""
+        if self.published is not None and self.published.scheme is None:
+            return "BF16"
         counts = Counter[str]()
         for header in self.checkpoint.headers.values():
             counts[header.dtype] += math.prod(header.shape)

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from engine.layers.packed_linear import PackedWeight
 from engine.quant import join_nibbles
-from engine.weights.layout import State
+from engine.weights.layout import Place, State
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """A matrix (out, in), which fills rows of a packed weight."""
+    """A matrix (out, in), which fills a weight or rows of one."""
 
     name: str  # in the checkpoint, without ".weight"
     shape: tuple[int, int]
@@ -26,29 +25,48 @@ class Matrix:
     at: tuple[int, ...]  # its expert, or nothing
     index: int = 0  # among those on one another
 
+    @property
+    def place(self) -> Place:
+        """The part of the weight that it fills."""
+        return (*self.at, self._rows) if self.at else ()
+
+    @property
+    def _rows(self) -> slice:
+        return slice(self.index * self.shape[0], (self.index + 1) * self.shape[0])
+
     def put(self, state: State, part: str, tensor: Tensor) -> None:
         """Codes in tiles, stored scales, or the matrix's scale ()."""
-        rows = slice(self.index * self.shape[0], (self.index + 1) * self.shape[0])
+        rows = self._rows
         places = {"codes": (rows,), "scales": (slice(None), rows), "matrix_scales": (self.index,)}
         state.put_into(self.path, part, (*self.at, *places[part]), tensor)
 
 
-def matrices(path: str, name: str, module: PackedWeight) -> Iterator[Matrix]:
-    """Those of a packed weight, whose released name is ``name``."""
-    if len(module.shape) == 2:
-        out, inputs = module.shape
+def matrices(path: str, name: str, shape: tuple[int, ...]) -> Iterator[Matrix]:
+    """Those of a weight (..., out, in), whose released name is ``name``."""
+    if len(shape) == 2:
+        out, inputs = shape
         yield Matrix(name.removesuffix(".weight"), (out, inputs), path, ())
         return
     base, _, projection = name.rpartition(".")
     halves = ("gate_proj", "up_proj") if projection == "gate_up_proj" else ("down_proj",)
-    experts, out, inputs = module.shape
+    experts, out, inputs = shape
     rows = out // len(halves)
     for expert in range(experts):
         for index, half in enumerate(halves):
             yield Matrix(f"{base}.{expert}.{half}", (rows, inputs), path, (expert,), index)
 
 
+def put_values(state: State, matrix: Matrix, values: Tensor) -> None:
+    """A matrix as it was read, in fp32: kept, or packed. Where the state keeps a checkpoint's type it goes to bf16."""
+    state.put(matrix.path, values if state.dtype is not None else values.bfloat16(), matrix.place)
+
+
 def to_tiles(codes: Tensor) -> Tensor:
     """4-bit codes of rows, in numbers of any width, low nibble first -> our bytes (out, in / 2)."""
     pairs = codes.contiguous().view(torch.uint8)  # even input low, odd input high
     return join_nibbles(torch.stack([pairs & 15, pairs >> 4], dim=-1).flatten(-2))
+
+
+def repeated(scales: Tensor, groups: int) -> Tensor:
+    """Scales (found, out) of wider groups -> (groups, out): each for all of the narrower groups that it covers."""
+    return scales.repeat_interleave(groups // scales.shape[0], dim=0)

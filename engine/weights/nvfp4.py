@@ -8,7 +8,6 @@ cache; neither is used here, and both are left out.
 
 from __future__ import annotations
 
-import re
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,11 +17,10 @@ from torch import Tensor
 from engine.errors import SafelightError, quoted
 from engine.quant import NVFP4
 from engine.weights.compressed_tensors import weights_kind
-from engine.weights.layout import Expected, Layout, State
+from engine.weights.layout import Expected, Layout, State, TensorSource
 from engine.weights.matrices import Matrix, to_tiles
 from engine.weights.safetensors import FLOATING
 
-IGNORED = re.compile(r".+\.(input_scale|input_global_scale|[qkv]_scale)")
 GROUP = NVFP4.group_size
 ALGORITHMS = ("NVFP4", "W4A16_NVFP4")  # modelopt's names; others change the inputs, too, or mix formats
 LARGEST_SCALE = 0x7E  # bits of 448; above it are NaN and negative numbers
@@ -66,7 +64,7 @@ def check_compressed_tensors(declared: dict[str, Any], source: str) -> None:
         )
 
 
-def tensors(state: State, matrix: Matrix, names: NumberNames, number_shape: tuple[int, ...]) -> Layout:
+def tensors(state: State, matrix: Matrix, checkpoint: TensorSource, names: NumberNames) -> Layout:
     """The three tensors of a matrix; its number may be a list of one."""
     (out, inputs), put = matrix.shape, partial(matrix.put, state)
     codes, scale, number = (f"{matrix.name}.{name}" for name in (names.codes, "weight_scale", names.number))
@@ -89,7 +87,8 @@ def tensors(state: State, matrix: Matrix, names: NumberNames, number_shape: tupl
             )
         put("matrix_scales", value)
 
-    shape = number_shape if number_shape in ((), (1,)) else ()
+    header = checkpoint.headers.get(number)
+    shape = header.shape if header is not None and header.shape in ((), (1,)) else ()
     return {
         codes: Expected((out, inputs // 2), ("U8",), matrix.path, lambda t: put("codes", to_tiles(t))),
         scale: Expected((out, inputs // GROUP), ("F8_E4M3",), matrix.path, put_scales),

@@ -1,32 +1,42 @@
 """Published quantised checkpoints: which packing one declares, and which tensors it must hold.
 
-Known are compressed-tensors' int4 and NVFP4, and modelopt's NVFP4, which may stand in a file of its own.
+Known are compressed-tensors' int4, int8 and NVFP4, modelopt's NVFP4, which may stand in a file of its own, and int4 of
+AutoRound and GPTQ: those stay as they are. FP8 of compressed-tensors, modelopt, DeepSeek, Qwen and Mistral, and int8 in
+groups, are read as values, which are kept or packed like those of a bf16 checkpoint.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from engine.errors import SafelightError, quoted
 from engine.files import read_json
 from engine.quant import INT8, NVFP4, Precision, Scheme
-from engine.weights import compressed_tensors, nvfp4
-from engine.weights.layout import Layout, Names, State, TensorSource, released
-from engine.weights.matrices import Matrix, matrices
+from engine.weights import compressed_tensors, fp8, gptq, nvfp4
+from engine.weights.layout import Expected, Layout, Names, State, TensorSource, released
+from engine.weights.matrices import Matrix, matrices, put_values
 from engine.weights.safetensors import FLOATING
 
 MODELOPT_FILE = "hf_quant_config.json"
+UNUSED = re.compile(r".+\.(input_scale|input_global_scale|activation_scale|[qkv]_scale|[kv]_cache\.scale)")
+"""Scales of activations and of a cache in 8 bits."""
+
+Tensors: TypeAlias = Callable[[State, Matrix, TensorSource], Layout]
+"""What a checkpoint holds of a matrix that is packed."""
 
 
 @dataclass(frozen=True)
 class Published:
     """What a checkpoint declares."""
 
-    scheme: Scheme
-    names: nvfp4.NumberNames | None = None  # of NVFP4's tensors
+    scheme: Scheme | None  # that its weights stay in; None: they are read as values
+    tensors: Tensors
+    scales: str = ".weight_scale"  # how the names of the scales end
     has_small_cache: bool = False  # it asks for keys and values in 8 bits or fewer, which is not done
 
     @staticmethod
@@ -44,39 +54,31 @@ class Published:
             return None
         declared = declared if isinstance(declared, dict) else {}
         has_small_cache = any(declared.get(name) for name in ("kv_cache_scheme", "kv_cache_quant_algo"))
-        match declared.get("quant_method"), declared.get("format"):
-            case "compressed-tensors", "pack-quantized":
-                return Published(compressed_tensors.read_scheme(declared, source), None, has_small_cache)
-            case "compressed-tensors", "nvfp4-pack-quantized":
-                nvfp4.check_compressed_tensors(declared, source)
-                return Published(NVFP4, nvfp4.COMPRESSED_TENSORS, has_small_cache)
-            case "modelopt", _:
-                nvfp4.check_modelopt(declared, source)
-                return Published(NVFP4, nvfp4.MODELOPT, has_small_cache)
-            case method, layout:
-                raise SafelightError(
-                    f"{source}: weights quantised as {quoted(method)} ({quoted(layout)}) cannot be read; use a "
-                    "checkpoint in bf16, in compressed-tensors' pack-quantized int4 or in NVFP4"
-                )
+        return replace(_declared(declared, source), has_small_cache=has_small_cache)
 
     @property
-    def expected(self) -> Precision:
-        """What is packed, as long as only the config is here."""
+    def expected(self) -> Precision | None:
+        """What is packed, as long as only the config is here; None: nothing."""
+        if self.scheme is None:
+            return None
         attention = INT8 if self.scheme == NVFP4 else self.scheme
         return Precision(self.scheme, attention, INT8, INT8, INT8)
 
-    def precision(self, checkpoint: TensorSource) -> Precision:
-        """What the checkpoint packs stays as it is; of the rest, what we pack goes to eight bits.
+    def precision(self, checkpoint: TensorSource) -> Precision | None:
+        """What the checkpoint packs stays as it is; of the rest, what we pack goes to eight bits. None: nothing stays.
 
         Raises:
             SafelightError: it packs nothing.
         """
-        scales = [name for name in checkpoint.headers if name.endswith(".weight_scale")]
+        scales = [name for name in checkpoint.headers if name.endswith((self.scales, *self._values))]
         if not scales:
+            kind = "8-bit" if self.scheme is None else str(self.scheme)
             raise SafelightError(
-                f"{checkpoint.folder}: {self.scheme} weights are declared, and no tensor holds scales (.weight_scale); "
+                f"{checkpoint.folder}: {kind} weights are declared, and no tensor holds scales ({self.scales}); "
                 "download the model again"
             )
+        if self.scheme is None:
+            return None
 
         def is_there(part: str) -> bool:
             return any(part in name for name in scales)
@@ -84,29 +86,81 @@ class Published:
         attention, dense = (self.scheme if is_there(part) else INT8 for part in (".self_attn.", ".mlp."))
         return Precision(self.scheme if is_there(".experts.") else None, attention, dense, INT8, INT8)
 
+    @property
+    def _values(self) -> tuple[str, ...]:
+        return tuple(f".{name}" for name in fp8.SCALES) if self.scheme is None else ()
+
     def layout(self, state: State, names: Names, checkpoint: TensorSource) -> Layout:
         """For a network in which ``precision`` is installed.
 
         Of a part that is packed, a weight that the checkpoint left plain is packed like the others.
         """
         layout = released(state, names)
-        for path, module in state.packed.items():
+        for path, shape in self._weights(state).items():
             name = names.released(path)
             plain = checkpoint.headers.get(name)
-            if module.scheme != self.scheme or (plain is not None and plain.dtype in FLOATING):
+            own = list(matrices(path, name, shape))
+            stored = {f"{matrix.name}.{part}" for matrix in own for part in ("weight", "weight_packed")}
+            is_left = self.scheme is None and stored.isdisjoint(checkpoint.headers)
+            if is_left or (plain is not None and plain.dtype in FLOATING):
                 continue
             del layout[name]
-            for matrix in matrices(path, name, module):
-                layout |= self._tensors(state, matrix, checkpoint)
+            for matrix in own:
+                layout |= self._matrix(state, matrix, checkpoint)
         return layout
 
-    def _tensors(self, state: State, matrix: Matrix, checkpoint: TensorSource) -> Layout:
-        if self.names is None:
-            return compressed_tensors.tensors(state, matrix, self.scheme)
-        number = checkpoint.headers.get(f"{matrix.name}.{self.names.number}")
-        return nvfp4.tensors(state, matrix, self.names, () if number is None else number.shape)
+    def _weights(self, state: State) -> dict[str, tuple[int, ...]]:
+        """The shapes of the weights that may be quantised in the checkpoint, by their paths."""
+        packed = {path: module.shape for path, module in state.packed.items() if self.scheme in (None, module.scheme)}
+        if self.scheme is not None:
+            return packed
+        return packed | {path: tuple(plain.shape) for path, plain in state.plain.items() if plain.dim() > 1}
+
+    def _matrix(self, state: State, matrix: Matrix, checkpoint: TensorSource) -> Layout:
+        """What there is of a matrix, which may have been left plain where matrices are read as values."""
+        name = f"{matrix.name}.weight"
+        header = checkpoint.headers.get(name)
+        if self.scheme is None and header is not None and header.dtype in FLOATING:
+            return {name: Expected(matrix.shape, FLOATING, matrix.path, partial(put_values, state, matrix))}
+        return self.tensors(state, matrix, checkpoint)
 
     def with_ignored(self, names: Names) -> Names:
         """``names``, which leave out scales that are not used here."""
-        patterns = [each.pattern for each in (names.ignored, nvfp4.IGNORED) if each is not None]
+        patterns = [each.pattern for each in (names.ignored, UNUSED) if each is not None]
         return replace(names, ignored=re.compile("|".join(patterns)))
+
+
+def _declared(declared: dict[str, Any], source: str) -> Published:
+    """
+    Raises:
+        SafelightError: a packing that is not known, or several mixed.
+    """
+    method, layout = declared.get("quant_method"), declared.get("format")
+    match method, layout:
+        case "compressed-tensors", "pack-quantized":
+            scheme, size = compressed_tensors.read_scheme(declared, source)
+            return Published(scheme, partial(compressed_tensors.packed_tensors, scheme=scheme, size=size))
+        case "compressed-tensors", "int-quantized" | "naive-quantized" if not _are_floats(declared, source):
+            if compressed_tensors.read_scheme(declared, source)[0] == INT8:
+                return Published(INT8, compressed_tensors.plain_int8_tensors)
+        case "compressed-tensors", "nvfp4-pack-quantized":
+            nvfp4.check_compressed_tensors(declared, source)
+            return Published(NVFP4, partial(nvfp4.tensors, names=nvfp4.COMPRESSED_TENSORS))
+        case ("compressed-tensors", "float-quantized" | "naive-quantized") | ("fp8" | "fbgemm_fp8", _):
+            return Published(None, partial(fp8.tensors, block=fp8.read_block(declared, source)))
+        case "modelopt", _:
+            if str(declared.get("quant_algo")).startswith("FP8"):
+                return Published(None, partial(fp8.tensors, block=fp8.read_block(declared, source)))
+            nvfp4.check_modelopt(declared, source)
+            return Published(NVFP4, partial(nvfp4.tensors, names=nvfp4.MODELOPT))
+        case "auto-round" | "gptq", _:
+            scheme, size = gptq.read_scheme(declared, source)
+            return Published(scheme, partial(gptq.tensors, scheme=scheme, size=size), scales=".scales")
+    raise SafelightError(
+        f"{source}: weights quantised as {quoted(method)} ({quoted(layout)}) cannot be read; use a checkpoint in bf16, "
+        "in FP8, in compressed-tensors' int4, int8 or NVFP4, or AutoRound's or GPTQ's int4"
+    )
+
+
+def _are_floats(declared: dict[str, Any], source: str) -> bool:
+    return compressed_tensors.weights_kind(declared, source)[1] == "float"

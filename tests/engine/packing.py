@@ -127,7 +127,7 @@ def published(source: Path, folder: Path) -> dict[str, Tensor]:
         shape = torch.tensor(matrix.shape)
         return {f"{name}_packed": words, f"{name}_scale": scales, f"{name}_shape": shape}, values
 
-    meant = _published(source, folder, (".experts.", ".self_attn."), write)
+    meant = written_in_parts(source, folder, (".experts.", ".self_attn."), write)
     set_quantization(folder, {"group_0": {"weights": SCHEME, "targets": ["Linear"]}})
     return meant
 
@@ -148,7 +148,7 @@ def published_nvfp4(source: Path, folder: Path, publisher: str) -> dict[str, Ten
         numbers = {f"{base}.weight_global_scale": 1 / number[None], f"{base}.input_global_scale": torch.ones(1)}
         return {f"{base}.weight_packed": codes, f"{base}.weight_scale": scales} | numbers, values
 
-    meant = _published(source, folder, (".experts.",) if is_modelopt else (".experts.", ".self_attn."), write)
+    meant = written_in_parts(source, folder, (".experts.",) if is_modelopt else (".experts.", ".self_attn."), write)
     if is_modelopt:
         change_weights(folder, {"model.decoder.layers.0.self_attn.k_proj.k_scale": torch.ones(())})
         set_quantization(folder, {}, quant_method="modelopt", quant_algo="NVFP4", kv_cache_scheme={"num_bits": 8})
@@ -158,7 +158,8 @@ def published_nvfp4(source: Path, folder: Path, publisher: str) -> dict[str, Ten
     return meant
 
 
-def _published(source: Path, folder: Path, parts: tuple[str, ...], write: Write) -> dict[str, Tensor]:
+def written_in_parts(source: Path, folder: Path, parts: tuple[str, ...], write: Write) -> dict[str, Tensor]:
+    """Write the matrices of some parts each by itself, by ``write``; returns what they stand for, by released names."""
     tensors, meant = {}, {}
     for name, tensor in load_file(source / "model.safetensors").items():
         base, _, last = name.rpartition(".")

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ROUNDS = 4
+ROUNDS = 2
 SUBJECTS = ("chat", "download", "conversion", "presets", "settings")
 COMMANDS = {
-    "kills": ["--kills", "14", *(word for name in SUBJECTS for word in ("--subject", name))],
+    "kills": ["--kills", "7", *(word for name in SUBJECTS for word in ("--subject", name))],
     "disk": ["--times", str(ROUNDS)],
 }
 

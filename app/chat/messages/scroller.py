@@ -82,6 +82,7 @@ class Scroller(QScrollArea):
         self._known_width = 0
         self._heights = Heights()
         self._slack = 0  # empty pixels under the last part, so that nothing moves when it became shorter
+        self._covered = 0  # pixels at the lower edge of the page that something lies over
         self._at_end = True
         self._changes = 0  # begun and not yet complete, one within another
         self._room = (0, 0)  # width and height of the page that everything was placed for
@@ -174,6 +175,15 @@ class Scroller(QScrollArea):
         self._column.line_color = theme.line
         self._column.update()
 
+    @Slot(int)
+    def set_covered(self, pixels: int) -> None:
+        """Let the end be scrolled above so many pixels at the lower edge. Moves nothing that is in sight."""
+        if pixels != self._covered:
+            self._slack += max(0, self._covered - pixels)
+            self._covered = pixels
+            self._trim_slack()
+            self._resize_column()
+
     def forget_heights(self) -> None:
         """Measure all parts again, as when the size of text changed."""
         anchor = None if self._at_end else self._anchor()
@@ -211,7 +221,7 @@ class Scroller(QScrollArea):
         if not was_at_end:
             return
         page = self.viewport().height()
-        total = self._heights.total
+        total = self._length
         aim = settled_value(value, page, total, self._heights.top(len(self._items) - 1))
         if total - page >= value:  # longer than before: its end stays in sight
             self._arrange((self._items[0], value))
@@ -239,14 +249,14 @@ class Scroller(QScrollArea):
             self._put(item, view)
         aim = self._heights.top(self._places[item]) + widget.mapTo(view, QPoint()).y() - height
         value = max(0, aim)
-        self._slack = max(0, value + self.viewport().height() - self._heights.total)
+        self._slack = max(0, value + self.viewport().height() - self._length)
         self._arrange((self._items[0], value))
         self._note_end()
         return value - aim
 
     def _glide_to_end(self) -> None:
         self._arrange((self._items[0], self.verticalScrollBar().value()))
-        self._glide_to(max(0, self._heights.total - self.viewport().height()))
+        self._glide_to(max(0, self._length - self.viewport().height()))
 
     def _glide_to(self, aim: int) -> None:
         if self.reduced_motion:
@@ -289,7 +299,7 @@ class Scroller(QScrollArea):
         """Empty space that has gone out of sight does not come back."""
         if self._slack:
             value = self.verticalScrollBar().value()
-            needed = max(0, value + self.viewport().height() - self._heights.total)
+            needed = max(0, value + self.viewport().height() - self._length)
             if needed < self._slack:
                 self._slack = needed
                 self._resize_column()
@@ -312,6 +322,11 @@ class Scroller(QScrollArea):
             self._fit(None if self._at_end else self._anchor())
         self._measure_views()
         self._make_beside(QApplication.focusWidget())
+
+    @property
+    def _length(self) -> int:
+        """Pixels of all parts, and of the room for what lies over the page."""
+        return self._heights.total + self._covered
 
     def _anchor(self) -> tuple[Hashable, int] | None:
         """The first part in sight, and how far below its top the page begins; None without parts."""
@@ -372,7 +387,7 @@ class Scroller(QScrollArea):
     def _resize_column(self) -> None:
         left, width = self._span()
         page = self.viewport().height()
-        height = max(self._heights.total + self._slack, page)
+        height = max(self._length + self._slack, page)
         with self._changing():
             bar = self.verticalScrollBar()
             bar.setRange(0, max(0, height - page))  # Qt would do so only later; the bar comes or goes now
@@ -433,7 +448,7 @@ class Scroller(QScrollArea):
             self._place_views()
             return
         if held is not None and self._items:
-            self._slack = max(0, held + self.viewport().height() - self._heights.total)
+            self._slack = max(0, held + self.viewport().height() - self._length)
             anchor = (self._items[0], held) if self._slack else anchor
         if anchor is None and self._items:
             self._glide_to_end()

@@ -36,7 +36,15 @@ def _vision_name(parameter: str) -> str:
     return TOWER + parameter
 
 
-NAMES = Names(released_name, skipped=(TOWER, PROJECTOR))
+NAMES = Names(
+    released_name,
+    skipped=(TOWER, PROJECTOR),
+    # The head, which is the table, packed or not; a leftover of the projector that nothing reads.
+    ignored=re.compile(
+        r"lm_head\.(weight|weight_packed|weight_scale|weight_shape|weight_scale_2|weight_global_scale|qweight|scales|qzeros)"
+        r"|model\.encoder\.embed_vision\.embedding\.weight"
+    ),
+)
 TARGETS = Targets(
     re.compile(
         r"layers\.\d+\.(self_attn\.[qkvo]_proj|mlp\.(gate|up|down)_proj)|self_conditioning\.(gate|up|down)_proj"

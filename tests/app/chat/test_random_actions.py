@@ -215,7 +215,7 @@ class Walk:
         )
         bar, page = scroller.verticalScrollBar(), scroller.viewport().height()
         assert self.page._pages.currentWidget() is scroller
-        assert bar.maximum() == max(0, scroller._heights.total + scroller.slack - page)
+        assert bar.maximum() == max(0, scroller._length + scroller.slack - page)
         assert scroller._column.width() == scroller.viewport().width()
         shown = [view for view in self.page._views() if view.visibleRegion().boundingRect().height() > 0]
         shown.sort(key=lambda view: turns.index(view.turn))

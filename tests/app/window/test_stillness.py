@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QPoint, Qt
-from PySide6.QtWidgets import QWidget
+import pytest
+from PySide6.QtCore import QPoint, QRect, Qt
+from PySide6.QtGui import QColor, QImage
+from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.context import DECISIONS, INSPECTOR
+from app.context import CHAT, DECISIONS, INSPECTOR, MODELS, SERVER, AppContext, Page
 from app.decisions.one.view import OneState
 from app.window.main_window import MainWindow
+from app.window.pages import PageEntry
+from tests.app.window.test_replay import answer, ask
 
 Open = Callable[..., MainWindow]
 
@@ -43,6 +47,80 @@ def test_a_message_stands_over_the_page(qtbot: QtBot, open_window: Open) -> None
     assert shown is notice or notice.isAncestorOf(shown)
     window.resize(window.width() - 60, window.height() - 40)
     qtbot.waitUntil(lambda: notice.width() == window.pages.stack.width())
+
+
+@pytest.mark.parametrize("page", [CHAT, MODELS, SERVER])
+def test_the_notice_of_a_page_stands_over_it(qtbot: QtBot, open_window: Open, page: str) -> None:
+    window = open_window()
+    ask(qtbot, window, "hello")  # an empty chat changes by itself, as its first run arrives
+    window.show_page(page)
+    current = window.pages.current
+    assert current is not None
+    notice = current.notice or window.notices.notice
+    qtbot.wait(1)
+    parts = [child for child in current.widget.findChildren(QWidget) if child.isVisible()]
+    before = [place(window, part) for part in parts]
+    window.context.say("The model cannot be loaded. " * 12)
+    qtbot.waitUntil(notice.isVisible)
+    qtbot.wait(1)
+    assert [place(window, part) for part in parts] == before
+    assert notice.height() == notice.heightForWidth(notice.width())
+    window.resize(window.width() - 120, window.height() - 60)
+    qtbot.wait(1)
+    corner, width, height = place(window, notice)
+    stack = place(window, window.pages.stack)
+    assert corner.y() + height <= stack[0].y() + stack[2]
+    assert corner.x() + width <= stack[0].x() + stack[1]
+    assert notice.height() == notice.heightForWidth(notice.width())
+
+
+def test_the_end_of_a_chat_can_be_scrolled_above_its_notice(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window()
+    page = window.pages.chat().page
+    page.scroller.reduced_motion = True
+    ask(qtbot, window, *(f"hello {number}" for number in range(6)))
+    again, bar = answer(window).again, page.scroller.verticalScrollBar()
+    before = place(window, again)
+    page.notice.show_undo("Deleted", lambda: None)
+    qtbot.wait(1)
+    assert place(window, again) == before
+    bar.setValue(bar.maximum())
+    qtbot.wait(1)
+    scrolled = place(window, again)
+    assert again.mapTo(page, QPoint(0, again.height())).y() <= page.notice.y()
+    page.notice.dismiss.click()
+    assert place(window, again) == scrolled
+    bar.setValue(bar.value() - 1000)
+    bar.setValue(bar.maximum())
+    qtbot.wait(1)
+    assert place(window, again) == before  # the room is gone
+
+
+def test_a_page_that_is_created_shows_its_outline_at_once(open_window: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    window = open_window()
+    window.resize(1280, 800)
+    QApplication.processEvents()
+    seen: list[QImage] = []
+    build = PageEntry.build
+
+    def noted(entry: PageEntry, context: AppContext) -> Page:
+        stack = window.pages.stack
+        image = window.screen().grabWindow(window.winId()).toImage()
+        scale = image.devicePixelRatio()
+        area = QRect(stack.mapTo(window, QPoint()), stack.size())
+        seen.append(image.copy(QRect(area.topLeft() * scale, area.size() * scale)))
+        return build(entry, context)
+
+    monkeypatch.setattr(PageEntry, "build", noted)
+    window.show_page(INSPECTOR)
+    assert len(seen) == 1
+    colours = {seen[0].pixelColor(x, 300).name() for x in range(0, seen[0].width(), 8)}
+    assert QColor(window.appearance.theme.surface_sunken).name() in colours  # cards
+    assert QColor(window.appearance.theme.surface).name() in colours  # and the gaps between them
+    assert window.pages.stack.currentWidget() is window.pages.inspector().widget
+    window.show_page(CHAT)
+    window.show_page(INSPECTOR)
+    assert len(seen) == 1
 
 
 def test_ten_steps_of_the_text_size_dress_the_window_once(qtbot: QtBot, open_window: Open) -> None:

@@ -30,11 +30,11 @@ from tests.engine.tiny import CANVAS, WINDOW, tokens
     ("length", "text", "quantization"),
     [
         (0, 0, "none"),
-        (5, 0, "int4"),
-        (30, 0, "none"),
+        pytest.param(5, 0, "int4", marks=pytest.mark.slow),
+        pytest.param(30, 0, "none", marks=pytest.mark.slow),
         (0, CANVAS, "none"),
         (5, 3, "none"),
-        (30, CANVAS, "none"),
+        pytest.param(30, CANVAS, "none", marks=pytest.mark.slow),
         (30, CANVAS, "int4"),
     ],
 )
@@ -99,8 +99,10 @@ def assert_alike(told: list[StepFacts], wanted: list[StepFacts]) -> None:
         torch.testing.assert_close(found.entropy, plain.entropy, atol=1e-4, rtol=0)
 
 
-@pytest.mark.parametrize("adapted", [False, True])
-@pytest.mark.parametrize("quantization", ["none", "int4"])
+@pytest.mark.parametrize(
+    ("quantization", "adapted"),
+    [("none", False), pytest.param("none", True, marks=pytest.mark.slow), ("int4", False), ("int4", True)],
+)
 @torch.inference_mode()
 def test_a_step_that_commits(quantization: str, adapted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a program takes it by kernels alone, against one that takes it plainly; also with an adapter a mode."""

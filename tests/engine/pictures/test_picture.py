@@ -214,7 +214,7 @@ for path in sys.argv[1:]:
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read from the Linux kernel")
 def test_decoding_takes_the_memory_that_is_foreseen(tmp_path: Path) -> None:
     assert MOST_MEMORY + MOST_BYTES < 500e6
-    side = 2048
+    side = 1536
     colour, clear = Image.new("RGB", (side, side), "red"), Image.new("RGBA", (side, side), (9, 9, 9, 9))
     drawn = (
         (clear, "PNG", {"compress_level": 1}),

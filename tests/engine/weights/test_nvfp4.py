@@ -120,7 +120,7 @@ def test_modelopt_may_declare_it_beside_the_config(
     told.write_text(json.dumps({"quantization": {"quant_algo": "NVFP4", "group_size": 16}}))
     assert load_model(folder, device="cpu", dtype="float32").precision.experts == NVFP4
     for inner, message in (
-        ({"quant_algo": "FP8"}, "hf_quant_config.json: modelopt's 'FP8' weights"),
+        ({"quant_algo": "W4A8_AWQ"}, "hf_quant_config.json: modelopt's 'W4A8_AWQ' weights"),
         ({"quant_algo": "NVFP4", "group_size": 32}, "in groups of 32 cannot be read"),
         ({"quant_algo": ["NVFP4"]}, "modelopt's ['NVFP4'] weights"),
         ([1], "weights quantised as None (None)"),

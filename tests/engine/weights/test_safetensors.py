@@ -274,8 +274,9 @@ def test_what_was_copied_out_of_a_file_does_not_stay_in_memory(tmp_path: Path, m
         return sum(one.rss for one in maps if one.path == str(path))
 
     read, most, copies = safetensors.Checkpoint(tmp_path), 0, dict[str, torch.Tensor]()
-    for name in read.headers:
+    for place, name in enumerate(read.headers):
         copies[name] = read.read(name).clone()
-        most = max(most, held())
+        if place % 5 == 4:  # looking takes long
+            most = max(most, held())
     assert 0 < most <= 6 * 2**20
     assert all(bool((copies[f"part{index}"] == index).all()) for index in range(40))

@@ -141,11 +141,16 @@ BAD_INT4 = {
     "another shape": (changed(weight_shape=torch.tensor([64, 64])), f"{EXPERT}.weight_shape says [64, 64]"),
     "codes as floats": (changed(weight_packed=torch.ones(64, 16)), f"{EXPERT}.weight_packed has the type F32"),
     "surplus": (changed(weight_zero_point=torch.ones(1)), f"{EXPERT}.weight_zero_point is not part of this model"),
-    "another method": (declared({}, quant_method="gptq"), "'gptq' ('pack-quantized') cannot be read"),
-    "another format": (declared({}, format="float-quantized"), "('float-quantized') cannot be read"),
-    "eight bits": (declared({"a": {"weights": {**SCHEME, "num_bits": 8}}}), "8-bit int weights"),
+    "another method": (declared({}, quant_method="gptq"), "'gptq' weights of None bits"),
+    "a method that nobody knows": (declared({}, quant_method="aqlm"), "'aqlm' ('pack-quantized') cannot be read"),
+    "another format": (declared({}, format="marlin-24"), "('marlin-24') cannot be read"),
+    "two bits": (declared({"a": {"weights": {**SCHEME, "num_bits": 2}}}), "2-bit int weights"),
     "asymmetric": (declared({"a": {"weights": {**SCHEME, "symmetric": False}}}), "symmetric False"),
-    "group of 128": (declared({"a": {"weights": {**SCHEME, "group_size": 128}}}), "group size 128"),
+    "group of 48": (declared({"a": {"weights": {**SCHEME, "group_size": 48}}}), "group size 48"),
+    "group of 128, scales of 32": (
+        declared({"a": {"weights": {**SCHEME, "group_size": 128}}}),
+        "config.json asks for (128, 0)",
+    ),
     "mixed": (
         declared({"a": {"weights": SCHEME}, "b": {"weights": {**SCHEME, "group_size": 64}}}),
         "mixes several kinds of weights",
@@ -461,7 +466,7 @@ def test_conversion_holds_one_shard_in_memory(tmp_path: Path) -> None:
     folder = tmp_path / "large"
     layers = SHAPE["layers"][:1] * 7 + SHAPE["layers"][1:]
     write_checkpoint(
-        network(**{**SHAPE, "layers": layers, "hidden_size": 512, "moe_intermediate_size": 512, "num_experts": 12}),
+        network(**{**SHAPE, "layers": layers, "hidden_size": 384, "moe_intermediate_size": 384, "num_experts": 12}),
         folder,
         GenerationConfig(),
     )
@@ -481,6 +486,6 @@ def test_conversion_holds_one_shard_in_memory(tmp_path: Path) -> None:
         [sys.executable, "-c", MEMORY, str(folder), str(tmp_path / "store")], capture_output=True, text=True, check=True
     )
     grown = int(done.stdout)
-    pieces = 6 * 512 * 512 * 4  # fp32 copies of one expert's matrix, in hand at a time
+    pieces = 6 * 384 * 384 * 4  # fp32 copies of one expert's matrix, in hand at a time
     assert grown < max(sizes) * 1.5 + 4 * pieces, (grown, max(sizes))
     assert grown < sum(sizes) / 2  # the bound means something

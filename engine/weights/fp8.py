@@ -1,0 +1,92 @@
+"""FP8 weights as they are published, each with a scale for a matrix, a row, or a block of 128 by 128.
+
+A weight X is e4m3 (out, in), times ``X_scale`` or ``X_scale_inv``, which multiplies, too, for all its name. Published
+so by compressed-tensors ("float-quantized"), by modelopt ("FP8"), and by DeepSeek, Qwen and Mistral ("fp8"). They are
+read as values, and kept or packed like those of a bf16 checkpoint. What they say of activations is left out: those keep
+the model's number type here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from engine.errors import SafelightError, quoted
+from engine.weights.compressed_tensors import ONE, weights_kind
+from engine.weights.layout import Expected, Layout, State, TensorSource
+from engine.weights.matrices import Matrix, put_values
+from engine.weights.safetensors import FLOATING
+
+SCALES = ("weight_scale", "weight_scale_inv")
+CODES = ("F8_E4M3",)
+SMALLEST_BLOCK, LARGEST_BLOCK = 16, 1024
+
+Block = tuple[int, int]
+"""Rows and inputs that share a scale."""
+
+
+def read_block(declared: dict[str, Any], source: str) -> Block | None:
+    """The block that a quantization_config of one of these layouts declares; None: scales are of rows or matrices.
+
+    Raises:
+        SafelightError: weights other than 8-bit floats are declared, or a block out of range.
+    """
+    match declared.get("quant_method"):
+        case "compressed-tensors":
+            bits, kind, symmetric, _ = weights_kind(declared, source)
+            if (bits, kind, symmetric) != (8, "float", True):
+                raise SafelightError(f"{source}: {quoted(bits)}-bit {quoted(kind)} weights cannot be read as FP8")
+            group = next(iter(declared["config_groups"].values()))
+            block = group["weights"].get("block_structure")
+        case "modelopt":
+            block = (128, 128) if declared.get("quant_algo") == "FP8_PB_WO" else None
+        case _:
+            block = declared.get("weight_block_size")
+    if block is None:
+        return None
+    is_pair = isinstance(block, list | tuple) and len(block) == 2 and all(type(side) is int for side in block)
+    if not is_pair or not all(SMALLEST_BLOCK <= side <= LARGEST_BLOCK for side in block):
+        raise SafelightError(
+            f"{source}: FP8 weights in blocks of {quoted(block)} cannot be read; they are of 128 by 128"
+        )
+    return (block[0], block[1])
+
+
+def tensors(state: State, matrix: Matrix, checkpoint: TensorSource, block: Block | None) -> Layout:
+    """The two tensors of a matrix."""
+    (out, inputs), name = matrix.shape, f"{matrix.name}.weight"
+    scale = next(
+        (found for part in SCALES if (found := f"{matrix.name}.{part}") in checkpoint.headers), f"{name}_scale"
+    )
+    known = [*ONE, (out,), (out, 1)]
+    if block is not None:
+        across, down = -(-out // block[0]), -(-inputs // block[1])
+        known += [(across, down), (across, 1, down, 1)]
+    stored = checkpoint.headers.get(scale)
+    shape = stored.shape if stored is not None and stored.shape in known else known[-1]
+
+    def put_codes(codes: Tensor) -> None:
+        put_values(state, matrix, _values(codes, checkpoint.read(scale).float(), block))
+
+    def check_scales(found: Tensor) -> None:
+        if not bool((found.isfinite() & (found > 0)).all()):
+            raise SafelightError(f"tensor {scale} holds scales that are not positive; download the model again")
+
+    return {
+        name: Expected(matrix.shape, CODES, matrix.path, put_codes),
+        scale: Expected(shape, FLOATING, matrix.path, check_scales),
+    }
+
+
+def _values(codes: Tensor, scale: Tensor, block: Block | None) -> Tensor:
+    """Codes (out, in) times their scales, in fp32."""
+    values = codes.float()
+    if scale.numel() == 1:
+        return values.mul_(scale.reshape(()))
+    if block is None or scale.shape[0] == len(codes):
+        return values.mul_(scale.reshape(-1, 1))
+    rows, inputs = block
+    for index, of_columns in enumerate(scale.reshape(-(-len(codes) // rows), -1)):
+        values[index * rows : (index + 1) * rows] *= of_columns.repeat_interleave(inputs)[: codes.shape[1]]
+    return values
