@@ -35,7 +35,7 @@ Raises:
 
 
 @dataclass(frozen=True)
-class Keys:
+class GGUFKeys:
     """The keys of a file's architecture."""
 
     header: GGUFHeader

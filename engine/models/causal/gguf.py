@@ -18,7 +18,7 @@ from engine.config import MOST_HEAD_DIM, MOST_HEADS, MOST_LAYERS, LayerConfig, c
 from engine.errors import SafelightError, quoted
 from engine.layers.rope import inverse_frequencies, stretched_as_llama3
 from engine.models.causal.reading import FULL, SLIDING
-from engine.models.gguf_description import ROPE, TABLE, Describe, GGUFDescription, Keys, table_shape
+from engine.models.gguf_description import ROPE, TABLE, Describe, GGUFDescription, GGUFKeys, table_shape
 from engine.weights.gguf.checkpoint import GGUFCheckpoint, Rewritten
 from engine.weights.gguf.header import GGUFHeader
 from engine.weights.layout import Names
@@ -80,7 +80,7 @@ class _Architecture:
     model_type: str
     class_name: str
     neighbours: bool = False
-    more: Callable[[Keys, dict[str, Any]], dict[str, Any]] = lambda _keys, _shared: {}
+    more: Callable[[GGUFKeys, dict[str, Any]], dict[str, Any]] = lambda _keys, _shared: {}
     is_gemma: bool = False
     sees: bool = False
 
@@ -88,7 +88,7 @@ class _Architecture:
 def _describe(
     name: str, architecture: _Architecture, header: GGUFHeader, token_id: Callable[[str], int | None]
 ) -> GGUFDescription:
-    keys = Keys(header, name)
+    keys = GGUFKeys(header, name)
     ends = [keys.token("eos"), keys.token("eot"), *map(token_id, ENDS)]
     ends = list(dict.fromkeys(end for end in ends if end is not None))
     named = {f"{ours}_token_id": keys.token(theirs) for ours, theirs in (("bos", "bos"), ("pad", "padding"))}
@@ -110,7 +110,7 @@ def _describe(
     )
 
 
-def _shared(keys: Keys) -> dict[str, Any]:
+def _shared(keys: GGUFKeys) -> dict[str, Any]:
     """What all architectures' ``config.json`` has of the shape."""
     vocabulary, width = table_shape(keys.header)
     hidden, heads = keys.need("embedding_length"), keys.need("attention.head_count")
@@ -137,7 +137,7 @@ def _shared(keys: Keys) -> dict[str, Any]:
     }
 
 
-def _rope(keys: Keys, size: int) -> dict[str, Any]:
+def _rope(keys: GGUFKeys, size: int) -> dict[str, Any]:
     """The rotation, in the words of ``config.json``."""
     theta, kind = keys.find("rope.freq_base", 10_000.0), keys.find("rope.scaling.type", "none")
     check_real(f"{keys.architecture}.rope.freq_base", theta, 1.0)
@@ -178,11 +178,11 @@ def _llama3(header: GGUFHeader, theta: float, size: int) -> dict[str, Any] | Non
     return {"rope_type": "llama3", "factor": factor, **LLAMA3} if factor > 1 else None
 
 
-def _llama(keys: Keys, _shared: dict[str, Any]) -> dict[str, Any]:
+def _llama(keys: GGUFKeys, _shared: dict[str, Any]) -> dict[str, Any]:
     return {"attention_bias": "blk.0.attn_q.bias" in keys.header.tensors}
 
 
-def _mistral3(keys: Keys, shared: dict[str, Any]) -> dict[str, Any]:
+def _mistral3(keys: GGUFKeys, shared: dict[str, Any]) -> dict[str, Any]:
     rope, multiplier = dict(shared["rope_parameters"]), keys.find("rope.scaling.yarn_log_multiplier", 0.0)
     if multiplier:
         rope |= {"mscale": 1.0, "mscale_all_dim": multiplier}
@@ -195,7 +195,7 @@ def _mistral3(keys: Keys, shared: dict[str, Any]) -> dict[str, Any]:
     return {"rope_parameters": rope}
 
 
-def _gemma3(keys: Keys, shared: dict[str, Any]) -> dict[str, Any]:
+def _gemma3(keys: GGUFKeys, shared: dict[str, Any]) -> dict[str, Any]:
     count = shared["num_hidden_layers"]
     check_whole(f"{keys.architecture}.block_count", count, 1, MOST_LAYERS)
     every = keys.find("attention.sliding_window_pattern", GEMMA_PATTERN)
