@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from tokenizers import Encoding
 from tokenizers import Tokenizer as FastTokenizer
@@ -41,10 +40,12 @@ class Tokenizer:
 
     @staticmethod
     def from_folder(folder: Path, before: tuple[int, ...] = ()) -> Tokenizer:
-        """Read ``tokenizer.json``, and what ``tokenizer_config.json`` says of BOS and EOS and of the tokenizer's class.
+        """Read ``tokenizer.json``, and the class that ``tokenizer_config.json`` names.
+
+        That one's ``add_bos_token`` counts for nothing beside a ``tokenizer.json``, as in ``transformers``.
 
         Args:
-            before: as the class has it, where these files add nothing and do not say that nothing is added.
+            before: as ``Tokenizer`` has it, where the file adds nothing.
 
         Raises:
             SafelightError: a file is missing or damaged.
@@ -53,14 +54,14 @@ class Tokenizer:
         settings = read_json(beside) if beside.exists() else {}
         file = read_tokenizer_file(path, composes=settings.get("tokenizer_class") in COMPOSING)
         with _in_words(f"{path} is damaged; download it again"):
-            return _made(file, settings, before)
+            return _made(file, before)
 
     @staticmethod
     def from_bytes(data: bytes, name: str) -> Tokenizer:
         """As ``from_folder``, of what the file holds; ``name`` says in messages what it is."""
         file = reduced(data, name)
         with _in_words(f"{name} is damaged; ask for it again"):
-            return _made(file, {}, ())
+            return _made(file)
 
     @property
     def vocab_size(self) -> int:
@@ -172,23 +173,11 @@ def _whole(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _made(file: TokenizerFile, settings: Mapping[str, Any], default: tuple[int, ...]) -> Tokenizer:
-    """The tokenizer of a file and of its ``tokenizer_config.json``, whose flags count for more than the file."""
-    fast = _loaded(file.library)
-    before, after = file.before or default, file.after
-    if "add_bos_token" in settings or "add_eos_token" in settings:
-        before, after = (_named(fast, settings, name) for name in ("bos", "eos"))
-    if any(fast.id_to_token(token) is None for token in (*before, *after)):
+def _made(file: TokenizerFile, default: tuple[int, ...] = ()) -> Tokenizer:
+    fast, before = _loaded(file.library), file.before or default
+    if any(fast.id_to_token(token) is None for token in (*before, *file.after)):
         raise ValueError("it adds a token to each text that it does not know")
-    return Tokenizer(fast, before, after)
-
-
-def _named(fast: FastTokenizer, settings: Mapping[str, Any], name: str) -> tuple[int, ...]:
-    """The id of BOS or EOS, where the settings say that it is added."""
-    token = settings.get(f"{name}_token")
-    token = token.get("content") if isinstance(token, dict) else token
-    found = fast.token_to_id(token) if isinstance(token, str) and settings.get(f"add_{name}_token") is True else None
-    return () if found is None else (found,)
+    return Tokenizer(fast, before, file.after)
 
 
 def _loaded(data: bytes) -> FastTokenizer:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -163,12 +162,14 @@ def _around(part: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return (), ()
 
 
-def _ids(processor: dict[str, Any], pieces: Iterable[dict[str, Any]]) -> tuple[int, ...]:
-    known = processor["special_tokens"]
-    found = [token for piece in pieces for token in known[piece["SpecialToken"]["id"]]["ids"]]
-    if len(found) > MOST_AROUND or any(type(token) is not int or not 0 <= token < 2**32 for token in found):
-        raise SafelightError(f"adds other tokens to a text than {MOST_AROUND} of its vocabulary")
-    return tuple(found)
+def _ids(processor: dict[str, Any], pieces: list[dict[str, Any]]) -> tuple[int, ...]:
+    known = [processor["special_tokens"][piece["SpecialToken"]["id"]]["ids"] for piece in pieces[: MOST_AROUND + 1]]
+    if sum(map(len, known)) > MOST_AROUND or len(known) > MOST_AROUND:
+        raise SafelightError(f"adds more than {MOST_AROUND} tokens to each text")
+    found = tuple(token for ids in known for token in ids)
+    if any(type(token) is not int or not 0 <= token < 2**32 for token in found):
+        raise SafelightError("adds tokens to each text that are none")
+    return found
 
 
 def _sequence(part: Any, inner: str) -> list[Any]:

@@ -58,7 +58,6 @@ def write_tokenizer(folder: Path, more: Sequence[str] = ()) -> None:
         build_tokenizer(more).save(str(beside))
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",  # transformers would otherwise take it for Gemma's
-        "add_bos_token": True,
         "bos_token": "<bos>",
         "eos_token": "<eos>",
         "pad_token": "<pad>",

@@ -258,5 +258,5 @@ def test_templates_by_name(tmp_path: Path) -> None:
     write_json(tmp_path / "tokenizer_config.json", {"chat_template": named, "bos_token": "<b>"})
     assert ChatTemplate.from_folder(tmp_path).render([]) == "<b>yes"
     write_json(tmp_path / "tokenizer_config.json", {"chat_template": named[:1]})
-    with pytest.raises(SafelightError, match="has no chat template"):
+    with pytest.raises(SafelightError, match="has no default among its templates"):
         ChatTemplate.from_folder(tmp_path)

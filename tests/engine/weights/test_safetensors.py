@@ -176,7 +176,6 @@ FAULTS: dict[str, tuple[Callable[[Path], None], str]] = {
     "no tokenizer": (removed("tokenizer.json"), "tokenizer.json is missing"),
     "corrupt tokenizer": (written("tokenizer.json", '{"model":\n {}}'), "tokenizer.json is damaged"),
     "tokenizer is garbage": (written("tokenizer.json", b"\xff\x00"), "tokenizer.json is damaged"),
-    "no chat template": (removed("chat_template.jinja"), "has no chat template"),
     "corrupt chat template": (written("chat_template.jinja", "{% for\n m in"), "chat template is damaged"),
     "chat template is no text": (written("chat_template.jinja", b"\xff\xfe\xff"), "chat_template.jinja is damaged"),
     "settings are no JSON": (written("tokenizer_config.json", "nope"), "tokenizer_config.json cannot be read"),
