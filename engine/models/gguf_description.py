@@ -1,4 +1,4 @@
-"""What a GGUF file says of its model, in the words of a model folder. Knows no architecture."""
+"""Description of a GGUF file's model in the words of a model folder. Knows no architecture."""
 
 from __future__ import annotations
 

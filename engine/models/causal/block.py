@@ -82,7 +82,7 @@ class CausalBlock(nn.Module):
 
 
 class SandwichBlock(CausalBlock):
-    """The same with norms of what attention and MLP give: Gemma's, which calls them ``post_``."""
+    """Layer that also norms the results of attention and MLP before it adds them: Gemma 3's."""
 
     def __init__(self, config: CausalConfig, layer: LayerConfig) -> None:
         super().__init__(config, layer)

@@ -51,7 +51,7 @@ class QueryScaling:
 
 @dataclass(frozen=True)
 class Llama3Scaling:
-    """How Llama 3.1 stretches a rotation over more positions than it was trained on.
+    """Stretches a rotation over more positions than it was trained on, as Llama 3.1 does.
 
     Args:
         factor: by which slow pairs are slowed down.
@@ -89,7 +89,7 @@ RopeScaling: TypeAlias = Yarn | Llama3Scaling | LinearScaling
 
 @dataclass(frozen=True)
 class CausalConfig(ModelConfig):
-    """What the dense causal families differ in.
+    """Shape of a dense causal model, with the fields that its families differ in.
 
     Args:
         attention_bias: of query, key and value projections.
@@ -103,7 +103,7 @@ class CausalConfig(ModelConfig):
         activation: of the gated MLP.
         scales_embeddings: whether embeddings are multiplied by the root of the hidden size.
         norms_add_one: whether a norm multiplies by one more than its weight.
-        norms_results: whether what attention and MLP give is normed, too, before it is added.
+        norms_results: whether the results of attention and MLP are normed before they are added.
     """
 
     denoises: ClassVar[bool] = False
@@ -131,5 +131,5 @@ class CausalConfig(ModelConfig):
             check_whole("config.json: mask_token_id", self.mask_token_id, 0, min(MOST_TOKENS, self.vocab_size) - 1)
 
     def scaling_of(self, layer: LayerConfig) -> RopeScaling | None:
-        """How the rotation of a layer is stretched."""
+        """Returns how the rotation of a layer is stretched; None: it is not."""
         return None if layer.is_sliding or layer.partial_rotary_factor == 0 else self.rope_scaling

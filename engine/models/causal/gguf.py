@@ -59,7 +59,7 @@ _LAYER = re.compile(r"layers\.(\d+)\.(.+)\.(weight|bias)")
 
 
 def tensor_name(parts: dict[str, str], parameter: str) -> str:
-    """What a file calls one of our parameters."""
+    """Returns a file's name of one of our parameters."""
     found = _LAYER.fullmatch(parameter)
     return f"blk.{found[1]}.{parts[found[2]]}.{found[3]}" if found else _ENDS[parameter]
 
@@ -70,7 +70,7 @@ GEMMA_NAMES = Names(partial(tensor_name, _GEMMA), (ROPE,))
 
 @dataclass(frozen=True)
 class _Architecture:
-    """What files of one architecture differ in.
+    """Facts of one architecture's files.
 
     neighbours: whether rows of queries and keys are stored for a rotation of neighbours. more: what their
     ``config.json`` has besides; the keys and what is there already -> the fields. is_gemma: whether layers have four
@@ -111,7 +111,7 @@ def _describe(
 
 
 def _shared(keys: GGUFKeys) -> dict[str, Any]:
-    """What all architectures' ``config.json`` has of the shape."""
+    """Reads the shape, in the words of ``config.json`` that all architectures share."""
     vocabulary, width = table_shape(keys.header)
     hidden, heads = keys.need("embedding_length"), keys.need("attention.head_count")
     if hidden != width:
@@ -138,7 +138,7 @@ def _shared(keys: GGUFKeys) -> dict[str, Any]:
 
 
 def _rope(keys: GGUFKeys, size: int) -> dict[str, Any]:
-    """The rotation, in the words of ``config.json``."""
+    """Reads the rotation, in the words of ``config.json``."""
     theta, kind = keys.find("rope.freq_base", 10_000.0), keys.find("rope.scaling.type", "none")
     check_real(f"{keys.architecture}.rope.freq_base", theta, 1.0)
     for name in ("rope.scaling.attn_factor", "rope.scaling.yarn_attn_factor", "rope.scaling.yarn_ext_factor"):
@@ -162,7 +162,7 @@ def _rope(keys: GGUFKeys, size: int) -> dict[str, Any]:
 
 
 def _llama3(header: GGUFHeader, theta: float, size: int) -> dict[str, Any] | None:
-    """How Llama 3.1 stretches the rotation, of which a file has the divisors that come of it."""
+    """Reads how the rotation is stretched from the divisors that Llama 3.1's files hold; None: it is not."""
     tensor = header.tensors.get(ROPE)
     if tensor is None:
         return None

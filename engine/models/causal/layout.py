@@ -1,4 +1,4 @@
-"""How transformers names the tensors of a dense causal model, and PEFT its layers."""
+"""Names of a dense causal model's tensors in transformers, and of its layers in PEFT."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ _LAYERS = re.compile(r"layers\.\d+\.(self_attn\.[qkvo]_proj|mlp\.(gate|up|down)_
 
 
 def names(body: str, head: str = "lm_head.", skipped: tuple[str, ...] = (), ignored: str = "") -> Names:
-    """
+    """Makes the names of a family.
+
     Args:
         body: what stands before our own names, as in ``model.``; but for the head, which has ``head``.
         skipped: beginnings of the names of parts that are not read.
@@ -28,5 +29,5 @@ def names(body: str, head: str = "lm_head.", skipped: tuple[str, ...] = (), igno
 
 
 def targets(body: str) -> Targets:
-    """All projections, in PEFT's names behind ``body``."""
+    """Makes the targets of adapters: all projections, behind ``body`` in PEFT's names."""
     return Targets(_LAYERS, prefixes=((body, "causal"),))

@@ -105,7 +105,7 @@ def read_causal(
 
 
 def read_kinds(raw: dict[str, Any], default: Callable[[int], LayerKind]) -> tuple[LayerKind, ...]:
-    """The kind of each layer: ``layer_types``, or by the layer's number where the file has none.
+    """Reads the kind of each layer from ``layer_types``, or takes it by the layer's number where the file has none.
 
     Raises:
         SafelightError: they are none, or not as many as there are layers.

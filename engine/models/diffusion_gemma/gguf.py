@@ -75,7 +75,7 @@ NAMES = Names(tensor_name, (ROPE,))
 
 
 def describe(header: GGUFHeader, token_id: Callable[[str], int | None]) -> GGUFDescription:
-    """As ``gguf_description.Describe``."""
+    """Describes a file; see ``gguf_description.Describe``."""
     ends = {text: token for text in ENDS if (token := token_id(text)) is not None}
     defaults = read_generation(header.values, ends)
     config = read_config(header.values, table_shape(header), _divisors(header))
@@ -85,7 +85,7 @@ def describe(header: GGUFHeader, token_id: Callable[[str], int | None]) -> GGUFD
 
 
 def _divisors(header: GGUFHeader) -> list[float] | None:
-    """What the file's ``ROPE`` holds, of full layers: 1 where they turn, and else 1e30."""
+    """Reads ``ROPE``: 1 for each pair of full layers that turns, 1e30 for the others."""
     tensor = header.tensors.get(ROPE)
     if tensor is None:
         return None

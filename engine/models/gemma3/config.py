@@ -30,7 +30,7 @@ DEFAULTS = {  # transformers', for what published files leave out
 
 
 def read_seeing(raw: dict[str, Any]) -> CausalConfig:
-    """The text of a model that sees: its ``text_config``, as ``read_causal``."""
+    """Reads the ``text_config`` of a model that sees; see ``read_causal``."""
     text = raw.get("text_config")
     if not isinstance(text, dict):
         raise SafelightError("config.json: text_config is missing")
@@ -38,7 +38,7 @@ def read_seeing(raw: dict[str, Any]) -> CausalConfig:
 
 
 def read_text(raw: dict[str, Any]) -> CausalConfig:
-    """As ``read_causal``."""
+    """Reads the config of a model of text; see ``read_causal``."""
     raw = DEFAULTS | {name: value for name, value in raw.items() if value is not None}
     for name in ("final_logit_softcapping", "attn_logit_softcapping"):
         if name in raw:
@@ -76,7 +76,7 @@ def _pattern(raw: dict[str, Any]) -> int:
 
 
 def _ropes(raw: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the file says of the rotation in full layers and in sliding ones, in the words of ``read_causal``."""
+    """Reads the rotation of full and of sliding layers, each in the words of ``read_causal``."""
     found = raw.get("rope_parameters")
     if found is None:  # files before transformers 5
         found = {

@@ -1,4 +1,4 @@
-"""How Gemma 3's published files name their tensors: of text alone, and of the models that see."""
+"""Names of the tensors in Gemma 3's published files: of models of text, and of those that see."""
 
 from __future__ import annotations
 

@@ -17,13 +17,13 @@ WITHOUT_ROPE = 4  # one layer in so many of SmolLM3, where the file does not say
 
 
 def read_llama(raw: dict[str, Any]) -> CausalConfig:
-    """As ``read_causal``."""
+    """Reads the config; see ``read_causal``."""
     bias = flag(raw, "attention_bias", False)
     return read_causal(raw, rope_theta=THETA, attention_bias=bias, output_bias=bias)
 
 
 def read_smollm3(raw: dict[str, Any]) -> CausalConfig:
-    """As ``read_causal``."""
+    """Reads the config; see ``read_causal``."""
     bias, turns = flag(raw, "attention_bias", False), _turns(raw)
     has_window = flag(raw, "use_sliding_window", False) and raw.get("sliding_window") is not None
     kinds = read_kinds(raw, lambda index: SLIDING if has_window and not turns[index] else FULL)
@@ -39,7 +39,7 @@ def read_smollm3(raw: dict[str, Any]) -> CausalConfig:
 
 
 def _turns(raw: dict[str, Any]) -> list[bool]:
-    """Which layers rotate: ``no_rope_layers`` has 1 for those, and 0 for the others."""
+    """Reads which layers rotate: ``no_rope_layers`` has 1 for those, and 0 for the others."""
     count: Any = raw.get("num_hidden_layers")
     listed = raw.get("no_rope_layers")
     check_whole("config.json: num_hidden_layers", count, 1, MOST_LAYERS)

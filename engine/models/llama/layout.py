@@ -1,4 +1,4 @@
-"""How the published files of Llama, SmolLM3 and Mistral name their tensors."""
+"""Names of the tensors in the published files of Llama, SmolLM3 and Mistral."""
 
 from __future__ import annotations
 

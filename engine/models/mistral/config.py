@@ -16,17 +16,17 @@ WINDOW = 4096  # transformers', for files without sliding_window; those that hav
 
 
 def read_mistral(raw: dict[str, Any]) -> CausalConfig:
-    """As ``read_causal``."""
+    """Reads the config of a model of text; see ``read_causal``."""
     return _read(raw, THETA, WINDOW)
 
 
 def read_ministral3(raw: dict[str, Any]) -> CausalConfig:
-    """As ``read_causal``."""
+    """Reads the config of a model of text; see ``read_causal``."""
     return _read(raw, MINISTRAL3_THETA, None)
 
 
 def read_mistral3(raw: dict[str, Any]) -> CausalConfig:
-    """The text of a model that sees: its ``text_config``, as ``read_causal``."""
+    """Reads the ``text_config`` of a model that sees; see ``read_causal``."""
     text = raw.get("text_config")
     if not isinstance(text, dict):
         raise SafelightError("config.json: text_config is missing")

@@ -1,4 +1,4 @@
-"""How the published files of Mistral's models that see name the tensors of their text; the others are Llama's."""
+"""Names of the text's tensors in the published files of Mistral's models that see; the others have Llama's."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class GGUFCheckpoint:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """How a converter changed a model's tensors.
+    """Changes that a converter made to a model's tensors.
 
     heads: by the last part of a projection's path, its heads, each of which has the first half of its rows and the
     second by turns. norms_plus_one: whether one was added to the weights of norms.
@@ -110,12 +110,12 @@ class Rewritten:
     norms_plus_one: bool = False
 
     def heads_of(self, path: str) -> int:
-        """The heads of a parameter whose rows have another order; 0: they have not."""
+        """Returns the heads of a parameter whose rows have another order; 0: they do not."""
         *_, layer, _ = ("", *path.split("."))
         return self.heads.get(layer, 0)
 
     def undone(self, path: str, piece: TensorPiece, tensor: Tensor) -> Tensor:
-        """A piece as it was, but for the order of a tensor's rows if it is not all of that."""
+        """Returns a piece as it was, but for the order of its rows where it is only a part of a tensor."""
         if self.norms_plus_one and "norm" in path:
             tensor = tensor - 1
         heads = self.heads_of(path)
@@ -123,7 +123,7 @@ class Rewritten:
 
 
 def own_rows(piece: TensorPiece, count: int, heads: int) -> Tensor:
-    """Where the rows of a piece were in a tensor of ``count`` rows, before each head's halves were put by turns."""
+    """Returns which rows (n,) of a tensor of ``count`` rows a piece holds, whose heads have their halves by turns."""
     size = count // heads
     row = torch.arange(piece.first_row, piece.first_row + piece.shape[0])
     place = row % size

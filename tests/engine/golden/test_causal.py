@@ -339,11 +339,14 @@ def test_logits_are_penalised_as_by_transformers() -> None:
         torch.testing.assert_close(found[row : row + 1], processor(ids, logits[row : row + 1].clone()))
 
 
-def test_a_packed_model_is_near_the_plain_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("quantization", ["int4", "nf4"])
+@pytest.mark.parametrize("kind", ["qwen2", "llama", "gemma3_text"])
+def test_a_packed_model_is_near_the_plain_one(kind: str, quantization: str, tmp_path: Path) -> None:
     """With biases, and with a head of its own: stored, loaded, and as close as eight and four bits are."""
-    theirs = build("qwen2", hidden_size=64, intermediate_size=128, head_dim=16, tie_word_embeddings=False)
-    folder = save(theirs, tmp_path / "plain", "qwen2")
-    quantize(folder, tmp_path / "packed", "int4", torch.device("cpu"))
+    shape: dict[str, Any] = {"hidden_size": 64, "intermediate_size": 128, "head_dim": 16}
+    shape |= {"sliding_window": 7} if kind == "gemma3_text" else {"tie_word_embeddings": False}
+    folder = save(build(kind, **shape), tmp_path / "plain", kind)
+    quantize(folder, tmp_path / "packed", quantization, torch.device("cpu"))
     plain, packed = (load_model(tmp_path / name, device="cpu", dtype="float32") for name in ("plain", "packed"))
     parts = packed.precision.as_dict()
     assert parts == {**parts, "experts": None, "attention": parts["dense"], "embedding": "int8"}
