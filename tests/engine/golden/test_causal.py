@@ -353,5 +353,5 @@ def test_a_packed_model_is_near_the_plain_one(kind: str, quantization: str, tmp_
     ids = torch.arange(30)
     expected, found = (model.decode(ids, model.new_cache(), 0) for model in (plain, packed))
     error = (found - expected).norm() / expected.norm()
-    assert 1e-4 < error < 0.3
+    assert 1e-4 < error < 0.4
     assert packed.compute_path == "packed CPU kernels"
