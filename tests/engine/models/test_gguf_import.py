@@ -239,7 +239,9 @@ def test_bad_tensors(tmp_path: Path) -> None:
 
 def test_other_architectures_are_named(tmp_path: Path) -> None:
     file = gguf_files.write(tmp_path / "a.gguf", {"general.name": "Qwen3 30B"}, {}, "qwen3moe")
-    with pytest.raises(SafelightError, match=r"of the architecture 'qwen3moe' \('Qwen3 30B'\); only DiffusionGemma"):
+    with pytest.raises(
+        SafelightError, match=r"of the architecture 'qwen3moe' \('Qwen3 30B'\); only diffusion-gemma, llama"
+    ):
         import_gguf(file, tmp_path / "made", "int4", CPU)
     with pytest.raises(SafelightError, match=r"a.gguf is a GGUF file; import it first: safelight quantize FILE FOLDER"):
         load_model(file)

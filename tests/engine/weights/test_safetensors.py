@@ -139,7 +139,7 @@ def one_tensor(shape: list[int]) -> bytes:
 FAULTS: dict[str, tuple[Callable[[Path], None], str]] = {
     "no config": (removed("config.json"), "has no config.json"),
     "config is not JSON": (written("config.json", "{"), "config.json cannot be read as JSON"),
-    "other model": (lambda folder: set_config(folder, model_type="llama"), "model_type is 'llama'"),
+    "other model": (lambda folder: set_config(folder, model_type="gpt2"), "model_type is 'gpt2'"),
     "config of another shape": (lambda folder: set_config(folder, text_config={"vocab_size": 3}), "is missing"),
     "generation config": (written("generation_config.json", '{"t_max": -1}'), "t_max must be above 0"),
     "renamed tensor": (rename, "layers.1.self_attn.query.weight is not part of this model"),
