@@ -32,6 +32,11 @@ from engine.weights.layout import Names
 _ANSWER = GenerationConfig(max_new_tokens=1024, eos_token_ids=())
 
 
+LAYOUT_ONLY = "layout and oracle only"
+"""Of a family: its published files were never here. Their layout was opened as files without content, the network held
+to ``transformers`` or its authors' code on small models."""
+
+
 @dataclass(frozen=True)
 class Family:
     """An architecture: how its files are read, what is built from them, and how it can be decoded."""
@@ -44,6 +49,7 @@ class Family:
     decoders: tuple[str, ...]  # names of ``decoding.generate.DECODERS`` that ``generate`` may be asked for
     default_decoder: str  # what it takes by itself
     defaults: GenerationConfig  # where a checkpoint does not say; without end tokens: those of its other files
+    tried: str = LAYOUT_ONLY  # or the published weights that ``tests/real`` holds to ``transformers``
     starts_with_bos: bool = False  # a text without a template, too, where its tokenizer's files do not say
     ends: tuple[str, ...] = ()  # tokens as they are written that end a text in any case, if the tokenizer has them
 
@@ -71,11 +77,15 @@ class Family:
 
 
 def _autoregressive(
-    model_type: str, read_config: Callable[[dict[str, Any]], ModelConfig], names: Names, targets: Targets
+    model_type: str,
+    read_config: Callable[[dict[str, Any]], ModelConfig],
+    names: Names,
+    targets: Targets,
+    tried: str = LAYOUT_ONLY,
 ) -> Family:
     """A family of dense causal models that write a token at a time."""
     decoder = "autoregressive"
-    return Family(model_type, read_config, build_causal, names, targets, (decoder,), decoder, defaults=_ANSWER)
+    return Family(model_type, read_config, build_causal, names, targets, (decoder,), decoder, _ANSWER, tried)
 
 
 FAMILIES = {
@@ -92,15 +102,19 @@ FAMILIES = {
             defaults=GenerationConfig(),
             starts_with_bos=True,
         ),
-        _autoregressive("qwen2", qwen.read_qwen2, qwen_layout.NAMES, qwen_layout.TARGETS),
+        _autoregressive(
+            "qwen2", qwen.read_qwen2, qwen_layout.NAMES, qwen_layout.TARGETS, "Qwen2.5-Coder 0.5B and 1.5B"
+        ),
         _autoregressive("qwen3", qwen.read_qwen3, qwen_layout.NAMES, qwen_layout.TARGETS),
-        _autoregressive("llama", llama.read_llama, llama_layout.NAMES, llama_layout.TARGETS),
+        _autoregressive("llama", llama.read_llama, llama_layout.NAMES, llama_layout.TARGETS, "SmolLM2 135M"),
         _autoregressive("smollm3", llama.read_smollm3, llama_layout.NAMES, llama_layout.TARGETS),
         _autoregressive("mistral", mistral.read_mistral, llama_layout.NAMES, llama_layout.TARGETS),
         _autoregressive("ministral", mistral.read_mistral, llama_layout.NAMES, llama_layout.TARGETS),
         _autoregressive("ministral3", mistral.read_ministral3, llama_layout.NAMES, llama_layout.TARGETS),
         _autoregressive("mistral3", mistral.read_mistral3, mistral_layout.NAMES, mistral_layout.TARGETS),
-        _autoregressive("gemma3_text", gemma3.read_text, gemma3_layout.TEXT_NAMES, gemma3_layout.TEXT_TARGETS),
+        _autoregressive(
+            "gemma3_text", gemma3.read_text, gemma3_layout.TEXT_NAMES, gemma3_layout.TEXT_TARGETS, "Gemma 3 270M"
+        ),
         _autoregressive("gemma3", gemma3.read_seeing, gemma3_layout.SEEING_NAMES, gemma3_layout.SEEING_TARGETS),
         Family(
             "wedlm",

