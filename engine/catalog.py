@@ -139,7 +139,7 @@ PUBLISHED = (
     PublishedModel(
         "cyankiwi/diffusiongemma-26B-A4B-it-AWQ-INT4",
         "DiffusionGemma 26B-A4B, 4 bits",
-        "its experts in 4 bits, for a graphics card with 24 GB; loads as it is",
+        "its experts in 4 bits, for a graphics card with 24 GB; loads as it is; tried by its layout alone",
         17_220_000_000,
         "26b-a4b",
         quantization="int4",
@@ -148,7 +148,7 @@ PUBLISHED = (
     PublishedModel(
         "nvidia/diffusiongemma-26B-A4B-it-NVFP4",
         "DiffusionGemma 26B-A4B, NVFP4",
-        "its experts in 4-bit floats, for a graphics card with 24 GB; loads as it is",
+        "its experts in 4-bit floats, for a graphics card with 24 GB; loads as it is; tried by its layout alone",
         18_820_000_000,
         "26b-a4b",
         quantization="nvfp4",
@@ -157,7 +157,7 @@ PUBLISHED = (
     PublishedModel(
         "google/diffusiongemma-26B-A4B-it",
         "DiffusionGemma 26B-A4B, bf16",
-        "the original in 16 bits; make a 4-bit copy of it for a graphics card with 24 GB",
+        "the original in 16 bits; make a 4-bit copy of it for a graphics card with 24 GB; tried by its layout alone",
         51_650_000_000,
         "26b-a4b",
         quantization="auto",
