@@ -15,7 +15,7 @@ from engine.tasks.decisions.question_file import QuestionFile, write_question_fi
 from engine.tasks.sudoku_pictures.photograph import photograph
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "assets" / "examples"
-SEED, ROWS = 5, 40
+SEED, ROWS = 5, 16
 
 
 def main() -> None:

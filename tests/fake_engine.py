@@ -68,7 +68,7 @@ class FakeCache:
         return 0
 
 
-def written(messages: Iterable[Any], tools: Iterable[Any] = ()) -> str:
+def written(messages: Iterable[Any], tools: Iterable[Any] = (), **_options: Any) -> str:
     """A template that writes everything."""
     said = ["<image>" * len(message.get("images", ())) + message["content"] for message in messages]
     return " ".join([*said, *map(json.dumps, tools)])

@@ -33,7 +33,7 @@ def download(entry: ModelEntry, folder: Path, endpoint: str | None, tokens: Secr
     """Download a model, or resume its download; its small files come first, and are checked before the weights."""
 
     def work(control: Control) -> object:
-        from engine.models.model import check_small_files
+        from engine.models.model import check_small_files  # torch
 
         if not offline.is_set():
             downloads.require_network(endpoint)  # before the keyring, which may wait for the user

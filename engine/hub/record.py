@@ -58,7 +58,7 @@ class RemoteFile:
 
     @property
     def is_weights(self) -> bool:
-        """Whether it holds tensors."""
+        """Returns whether it holds tensors."""
         return self.name.endswith(".safetensors")
 
     def done_bytes(self, folder: Path) -> int:

@@ -31,6 +31,11 @@ class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.found = found
         self.inside_kernel = False  # an interpreted kernel copies its arguments with torch
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Returns False: torch would import its compiler, for a second, only to keep it off this class."""
+        return False
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:

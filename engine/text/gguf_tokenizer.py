@@ -39,6 +39,7 @@ PRE: dict[str, tuple[list[dict[str, Any]], dict[str, Any], dict[str, Any]]] = {
     "qwen2": ([QWEN2.split, _PLAIN_BYTES], _COMPOSED, {}),
     "qwen35": ([QWEN3_5.split, _PLAIN_BYTES], _COMPOSED, {}),
     **dict.fromkeys(("llama-bpe", "llama3", "llama-v3"), ([LLAMA3.split, _PLAIN_BYTES], {}, _WHOLE_WORDS)),
+    "smaug-bpe": ([LLAMA3.split, _PLAIN_BYTES], {}, {}),  # SmolLM3's
     "tekken": ([TEKKEN.split, _PLAIN_BYTES], {}, _WHOLE_WORDS),
     "gpt-4o": ([O200K.split, _PLAIN_BYTES], {}, {}),
 }
@@ -76,7 +77,7 @@ def tokenizer_files(values: Mapping[str, Any]) -> dict[str, bytes]:
 
 
 def _post_processor(values: Mapping[str, Any], known: Mapping[str, str]) -> dict[str, Any] | None:
-    """What puts BOS and EOS around a text, where the file says so; of SentencePiece's, also where it does not say."""
+    """Makes what puts BOS and EOS around a text, where the file says so; BOS of SentencePiece's unless it denies it."""
     text: dict[str, Any] = {"Sequence": {"id": "A", "type_id": 0}}
     single, special = [text], dict[str, Any]()
     for name, is_added in (("bos", values.get(PREFIX + "model") == "llama"), ("eos", False)):
@@ -90,7 +91,7 @@ def _post_processor(values: Mapping[str, Any], known: Mapping[str, str]) -> dict
 def _on_bytes(values: Mapping[str, Any], tokens: list[str], _unknown: str | None) -> dict[str, Any]:
     """A tokenizer whose tokens are written in GPT-2's letters for bytes."""
     pre = values.get(PREFIX + "pre")
-    if pre not in PRE:
+    if not isinstance(pre, str) or pre not in PRE:
         names = ", ".join(PRE)
         raise SafelightError(f"has a tokenizer that splits by the rules {quoted(pre)}, and these are run: {names}")
     steps, more, fields = PRE[pre]

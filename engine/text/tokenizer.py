@@ -19,7 +19,7 @@ from engine.text.tokenizer_file import TokenizerFile, read_tokenizer_file, reduc
 MOST_CHARACTERS = 2**21  # encoded at once; each may become a token of 200 bytes
 MOST_ID = 2**32 - 1
 COMPOSING = ("Qwen2Tokenizer", "Qwen2TokenizerFast")
-"""Values of ``tokenizer_class`` that normalize (NFC) whatever the file says."""
+"""Values of ``tokenizer_class`` that normalize (NFC), also where the file does not say so."""
 
 
 class Tokenizer:
@@ -50,8 +50,8 @@ class Tokenizer:
         Raises:
             SafelightError: a file is missing or damaged.
         """
-        path, beside = folder / "tokenizer.json", folder / "tokenizer_config.json"
-        settings = read_json(beside) if beside.exists() else {}
+        path, settings_path = folder / "tokenizer.json", folder / "tokenizer_config.json"
+        settings = read_json(settings_path) if settings_path.exists() else {}
         file = read_tokenizer_file(path, composes=settings.get("tokenizer_class") in COMPOSING)
         with _in_words(f"{path} is damaged; download it again"):
             return _made(file, before)
@@ -77,7 +77,7 @@ class Tokenizer:
         return list(self._encoded(text).ids)
 
     def encode_prompt(self, text: str) -> list[int]:
-        """As ``encode``, of a text that no template wrote: with ``before`` and ``after``, where it has not got them."""
+        """As ``encode``, of a text that no template wrote: ``before`` and ``after`` are added where missing."""
         ids = self.encode(text)
         before = () if tuple(ids[: len(self.before)]) == self.before else self.before
         after = () if self.after and tuple(ids[-len(self.after) :]) == self.after else self.after
@@ -169,7 +169,7 @@ def _require_bounded(text: str) -> None:
 
 
 def _whole(text: str) -> str:
-    """The text with whole characters only: a lone surrogate has no UTF-8."""
+    """Replaces lone surrogates, which have no UTF-8."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

@@ -44,7 +44,7 @@ _DECODERS = ("Replace", "ByteFallback", "Fuse", "Metaspace", "ByteLevel", "Strip
 
 @dataclass(frozen=True)
 class TokenizerFile:
-    """What is taken of a ``tokenizer.json``."""
+    """Holds what is taken of a ``tokenizer.json``."""
 
     library: bytes  # the parts that the library is given, as JSON
     before: tuple[int, ...] = ()  # tokens that its post-processor puts before a text, such as BOS
@@ -151,7 +151,7 @@ def _added(tokens: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _around(part: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The tokens that a post-processor puts before and behind a text."""
+    """Returns the tokens that a post-processor puts before and behind a text."""
     for one in _sequence(part, "processors"):
         if one["type"] == "TemplateProcessing":
             pieces = one["single"]
@@ -173,7 +173,7 @@ def _ids(processor: dict[str, Any], pieces: list[dict[str, Any]]) -> tuple[int, 
 
 
 def _sequence(part: Any, inner: str) -> list[Any]:
-    """A part of a kind, or the parts that it is a sequence of."""
+    """Returns the parts of a sequence, or the one part that there is."""
     if part is None:
         return []
     parts: list[Any] = part[inner] if part["type"] == "Sequence" else [part]

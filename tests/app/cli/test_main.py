@@ -650,11 +650,24 @@ def test_a_reader_that_leaves_early() -> None:
         assert process.wait(60) == 141
 
 
+TABLE = """
+import runpy, sys
+from app.cli import plan, terminal
+def run(_):  # in place of a plan, for which torch would be imported
+    table = terminal.table("a title", "part", "GB")
+    table.add_row("a part", "1")
+    terminal.console(sys.stdout).print(table)
+    return 0
+plan.run = run
+runpy.run_module("app", run_name="__main__", alter_sys=True)
+"""
+
+
 def test_a_table_whose_reader_leaves_early() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with open(writing, "wb") as closed:
-        command = [sys.executable, "-m", "app", "plan", "26b-a4b", "--device", "cpu"]
+        command = [sys.executable, "-c", TABLE, "plan", "26b-a4b"]
         done = subprocess.run(command, cwd=ROOT, stdout=closed, stderr=subprocess.PIPE, check=False)
     assert (done.returncode, done.stderr) == (141, b"")
 
@@ -672,7 +685,15 @@ runpy.run_module("app", run_name="__main__", alter_sys=True)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl+C is no signal there")
-@pytest.mark.parametrize("module", ["app.cli.main", "rich.table", "engine.config", "torch", "engine.memory.footprint"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "app.cli.main",
+        "rich.table",
+        "torch",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("engine.config", "engine.memory.footprint")),
+    ],
+)
 def test_ctrl_c_while_modules_load_ends_quietly(module: str) -> None:
     command = [sys.executable, "-c", INTERRUPTED, module, "plan", "26b-a4b", "--device", "cpu"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)

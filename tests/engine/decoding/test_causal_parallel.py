@@ -33,7 +33,6 @@ from engine.trace.index import Order
 from tests.engine.tiny import network as diffusion_network
 
 VOCABULARY, MASK, PAD, POSITIONS, BLOCK = 19, 17, 3, 60, 6
-RUNS = 200
 CODES = {CanvasStarted: b"CANV", StepFinished: b"STEP", CanvasCommitted: b"COMM", PrefillFinished: b"PREF"}
 
 
@@ -232,9 +231,10 @@ def check_events(events: list[Any], passes: list[PlainPass], length: int, text: 
     assert told == len(passes) - 1
 
 
-def test_two_hundred_runs_against_the_definition() -> None:
+@pytest.mark.parametrize("runs", [60, pytest.param(200, marks=pytest.mark.slow)])
+def test_runs_against_the_definition(runs: int) -> None:
     seen, most_written = set(), 0
-    for seed in range(RUNS):
+    for seed in range(runs):
         rng = random.Random(seed)
         network = causal_network(*(rng.random() < 0.5 for _ in range(3)))
         network.norm_weight.fill_(rng.choice([0.5, 2.0, 6.0]))  # from vague to sharp

@@ -234,7 +234,7 @@ def test_pins_hold_from_the_fork_on(model: Counting, place: tuple[int, int]) -> 
 
 
 @pytest.mark.parametrize("place", [(0, 0), (0, 3), (1, 0), (2, 4)])
-@pytest.mark.parametrize("kept", [3, 8, 60, 127])
+@pytest.mark.parametrize("kept", [3, 127, *(pytest.param(count, marks=pytest.mark.slow) for count in (8, 60))])
 def test_banned_tokens_never_appear(model: Counting, place: tuple[int, int], kept: int) -> None:
     """Few or many tokens are left."""
     run = played(CONFIG.replace(top_k=8))
@@ -394,7 +394,7 @@ def test_every_run_of_a_tree_comes_from_its_root(model: Counting, held: bool) ->
         assert facts(rooted[1:]) == facts(whole[1:])
         assert facts(rooted) != facts(run)
         run = rooted
-        for place in places(run)[::5]:
+        for place in places(run)[::9]:
             if place >= change.place:
                 found = go_on(model, run, *chain(changes, Fork(*place)), cache=cache)
                 assert facts(found[1:]) == facts(behind(run, place[0]))
@@ -512,7 +512,7 @@ def test_committed_blocks_that_cannot_be(model: Counting) -> None:
 # --- steps by programs on a device -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize("held", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_forks_by_programs(held: bool) -> None:
     """The program's own draws are passed over, and a canvas goes on under other settings."""
     model = OnDevice(tame())
@@ -525,7 +525,7 @@ def test_forks_by_programs(held: bool) -> None:
         rooted = list(fork(model, PROMPT, CONFIG, SEED, (), (), changes))
         assert facts(rooted[1:]) == facts(whole[1:])
         run = rooted
-        for place in places(run)[::4]:
+        for place in places(run)[::9]:
             if place >= change.place:
                 found = go_on(model, run, *chain(changes, Fork(*place)), cache=cache)
                 assert facts(found[1:]) == facts(behind(run, place[0]))

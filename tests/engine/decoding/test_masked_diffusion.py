@@ -15,7 +15,6 @@ from engine.models.causal.network import CausalNetwork
 from tests.engine.causal import POSITIONS, check_cache, masked_network, passes_told, plain_logits, run_of
 from tests.engine.tiny import network as diffusion_network
 
-RUNS = 100
 masked_diffusion = DECODERS["masked_diffusion"]
 
 
@@ -72,9 +71,10 @@ def plain_run(
     return passes, *end
 
 
-def test_a_hundred_runs_against_the_definition() -> None:
+@pytest.mark.parametrize("runs", [40, pytest.param(100, marks=pytest.mark.slow)])
+def test_runs_against_the_definition(runs: int) -> None:
     seen = set()
-    for seed in range(RUNS):
+    for seed in range(runs):
         rng = random.Random(seed)
         network = masked_network(seed, rng.choice([0.5, 2.0, 6.0]), 1 + seed % 2, tied=rng.random() < 0.5)
         config = GenerationConfig(

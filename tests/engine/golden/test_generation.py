@@ -97,8 +97,10 @@ def test_generations_agree(name: str, pair: Callable[[Shape], Pair], monkeypatch
         assert found.result.tokens_per_forward == pytest.approx(expected.tokens_per_forward)
 
 
-@pytest.mark.parametrize("place", [0, 5, 11])
-@pytest.mark.parametrize("block", [0, 1])
+@pytest.mark.parametrize(
+    ("block", "place"),
+    [(0, 0), (1, 5), (1, 11), *(pytest.param(*one, marks=pytest.mark.slow) for one in ((0, 5), (0, 11), (1, 0)))],
+)
 def test_end_token_inside_a_canvas(
     block: int, place: int, pair: Callable[[Shape], Pair], monkeypatch: pytest.MonkeyPatch
 ) -> None:

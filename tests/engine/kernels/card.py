@@ -54,6 +54,11 @@ class Memory(TorchDispatchMode):
         self._spare: dict[tuple[str, bool], list[Block]] = {}  # free blocks, by pool
         self._seen = {tensor.untyped_storage()._cdata for tensor in known}
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Returns False, as where launches are counted."""
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
         for tensor in tree_leaves(out):

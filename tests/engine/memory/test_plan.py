@@ -337,7 +337,7 @@ def peak_of(profiled: Any) -> int:
     [
         ({"vocab_size": 16_384}, 150),
         ({}, 1300),
-        ({}, 100),
+        pytest.param({}, 100, marks=pytest.mark.slow),
         ({"num_experts": 4}, 500),
         ({"num_attention_heads": 16}, 700),
     ],

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from engine import EMBEDDED, SIGHT, GenerationConfig, Model, SafelightError, load_model
+from engine.service import RunRequest
+from engine.service.description import prompt_ids
 from engine.text.chat_template import ChatTemplate, Message
 from engine.text.inert import Inert
 from engine.text.tokenizer import Tokenizer
@@ -168,6 +170,14 @@ def test_special_tokens_that_people_write_are_ordinary_text(embedded: Model, tex
         assert tokenizer.count(rendered) == len(ids)
     system = template.render([{"role": "system", "content": text}], inert=tokenizer.inert)
     assert system == f"<bos>{text}<turn|>"
+
+
+@pytest.mark.parametrize("text", ["hi", "<bos>hi"])
+def test_a_text_without_a_template_begins_as_its_family_does(embedded: Model, text: str) -> None:
+    ids = prompt_ids(embedded, RunRequest("completion", (), GenerationConfig(), seed=0, text=text))
+    begins = embedded.family.starts_with_bos or text.startswith("<bos>")
+    assert ids == [*([2] if begins else []), *embedded.tokenizer.encode("hi")]
+    assert embedded.family.starts_with_bos == (embedded.family.model_type == "diffusion_gemma")
 
 
 def test_a_message_cannot_end_its_turn(embedded: Model) -> None:
