@@ -32,6 +32,8 @@ MOST_REAL = 1e30  # what is a float on a graphics card, too
 BLOCK_DIFFUSION = "block_diffusion"  # the decoder whose blocks begin as uniform noise
 GROWING = frozenset({"autoregressive", "causal_parallel", "self_speculation"})
 """Decoders whose text grows from left to right: a block is a part of its record, and none is to be filled."""
+REMASKING = ("low_confidence_dynamic", "low_confidence_static", "sequential", "entropy_bounded")
+"""Which masks of a block a pass of block-causal decoding writes, by SDAR's names."""
 DENSE_EXPERTS = 8  # up to this many experts, computing all of them is faster than sorting tokens
 _MOST = {
     "vocab_size": MOST_TOKENS,
@@ -210,7 +212,7 @@ class GenerationConfig:
     Args:
         max_new_tokens: upper bound on generated tokens, rounded up to whole canvases.
         max_denoising_steps: most denoising steps a canvas may take.
-        entropy_bound: budget of the acceptance rule, in nats.
+        entropy_bound: budget of the acceptance rule, in nats; also that of the remasking "entropy_bounded".
         t_max, t_min: temperature at the first and towards the last step.
         stability_threshold: how many earlier argmax canvases must equal the current one; 0 switches the test off.
         confidence_threshold: mean entropy (nats) under which a canvas counts as confident; 0 runs every step.
@@ -232,13 +234,18 @@ class GenerationConfig:
         verify_rewrites: how many times doubtful spans of a block may be written anew; 0 only looks. Runs that may do it
             cannot be forked.
         sampling_temperature, sampling_top_k, sampling_top_p: how a token is drawn where decoding is not by uniform
-            noise. Temperature 0 takes the likeliest; top_k 0 and top_p 1 leave the distribution as it is.
+            noise. Temperature 0 takes the likeliest; top_k 0 and top_p 1 leave the distribution as it is. The order of
+            the three is the decoder's; see ``decoding.shares``.
+        sampling_min_p: of the likeliest token's probability, what another one must have; 0 leaves all.
         repetition_penalty: what a logit of a token that stands in the prompt or the text is divided by, where it is
             above 0, or else multiplied by, before all else; 1 leaves it as it is. Not in blocks of uniform noise.
         window: masks ahead of the text in causal parallel decoding.
         entropy_threshold: nats under which one of them is written; the lowest always is.
         distance_penalty: nats that each position to its right adds to a mask's entropy.
-        accept_probability: from which on a mask is written in masked block diffusion; the likeliest always is.
+        accept_probability: from which on a mask is written in masked block diffusion; the likeliest always is. In
+            block-causal decoding it must be above that.
+        remasking: which masks of a block a pass of block-causal decoding writes, one of ``REMASKING``; see
+            ``decoding.block_causal``.
         banned_tokens: token ids that never appear, though allowed; only a pinned one stays.
         top_k: how many likeliest tokens a position each step reports; 0 reports none.
         image_tokens: the most tokens that an image of the prompt becomes, one of ``IMAGE_TOKENS``.
@@ -270,11 +277,13 @@ class GenerationConfig:
     sampling_temperature: float = 0.0
     sampling_top_k: int = 0
     sampling_top_p: float = 1.0
+    sampling_min_p: float = 0.0
     repetition_penalty: float = 1.0
     window: int = 16
     entropy_threshold: float = 0.4
     distance_penalty: float = 0.02
     accept_probability: float = 0.9
+    remasking: str = REMASKING[0]
     image_tokens: int = 280
 
     def __post_init__(self) -> None:
@@ -306,12 +315,16 @@ class GenerationConfig:
         check_whole("window", self.window, 1, 1024)
         check_real("sampling_temperature", self.sampling_temperature, 0.0)
         check_real("sampling_top_p", self.sampling_top_p, 0.0, exclusive=True)
+        check_real("sampling_min_p", self.sampling_min_p, 0.0)
         check_real("repetition_penalty", self.repetition_penalty, 0.0, exclusive=True)
         check_real("entropy_threshold", self.entropy_threshold, 0.0)
         check_real("distance_penalty", self.distance_penalty, 0.0)
         check_real("accept_probability", self.accept_probability, 0.0)
-        if self.sampling_top_p > 1.0:
-            raise SafelightError(f"sampling_top_p must be at most 1, not {self.sampling_top_p}")
+        for name in ("sampling_top_p", "sampling_min_p"):
+            if getattr(self, name) > 1.0:
+                raise SafelightError(f"{name} must be at most 1, not {getattr(self, name)}")
+        if self.remasking not in REMASKING:
+            raise SafelightError(f"remasking must be one of {', '.join(REMASKING)}, not {quoted(self.remasking)}")
         if self.repetition_penalty > MOST_PENALTY:
             raise SafelightError(f"repetition_penalty must be at most {MOST_PENALTY}, not {self.repetition_penalty}")
         if self.t_max < self.t_min:
@@ -412,7 +425,7 @@ def check_real(name: str, value: Any, low: float, *, exclusive: bool = False) ->
 
 def _drawing(raw: dict[str, Any]) -> dict[str, Any]:
     """How tokens are drawn, as transformers has it: its ``top_k`` is not that of the candidates that steps report."""
-    known = {f"sampling_{name}": raw[name] for name in ("top_k", "top_p") if raw.get(name) is not None}
+    known = {f"sampling_{name}": raw[name] for name in ("top_k", "top_p", "min_p") if raw.get(name) is not None}
     if raw.get("do_sample") is True:
         known["sampling_temperature"] = 1.0 if raw.get("temperature") is None else raw["temperature"]
     elif known or not {"do_sample", "temperature"}.isdisjoint(raw):  # transformers samples where it is asked to

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from engine import GenerationConfig, SafelightError, files
-from engine.config import IMAGE_TOKENS, LARGEST_SEED, MOST_THREADS
+from engine.config import IMAGE_TOKENS, LARGEST_SEED, MOST_THREADS, REMASKING
 from engine.errors import quoted
 from engine.service import is_remote
 
@@ -108,6 +108,7 @@ DECODING = (
     Knob("--temperature", "sampling_temperature", float, "how freely tokens are drawn; 0 takes the likeliest"),
     Knob("--top-k", "sampling_top_k", int, "draw among so many of the likeliest tokens; 0 allows all"),
     Knob("--top-p", "sampling_top_p", float, "draw among the likeliest tokens that come to this probability"),
+    Knob("--min-p", "sampling_min_p", float, "draw among those with this share of the likeliest token's probability"),
     Knob(
         "--repetition-penalty",
         "repetition_penalty",
@@ -119,7 +120,13 @@ DECODING = (
     Knob(
         "--distance-penalty", "distance_penalty", float, "added for each place to the right, in nats (causal parallel)"
     ),
-    Knob("--accept-probability", "accept_probability", float, "from which on a mask is written (masked diffusion)"),
+    Knob(
+        "--accept-probability",
+        "accept_probability",
+        float,
+        "from which on a mask is written (masked diffusion, block-causal)",
+    ),
+    Knob("--remasking", "remasking", str, f"which masks a pass writes (block-causal): {', '.join(REMASKING)}"),
 )
 
 SWITCHES = ("rescue", "verify")  # options without a value, by the fields of GenerationConfig

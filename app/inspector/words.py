@@ -320,6 +320,7 @@ def _name(name: str) -> str:
         "decoder": tr("decoding"),
         "thought_decoder": tr("decoding of thoughts"),
         "answer_decoder": tr("decoding of answers"),
+        "remasking": tr("remasking"),
         "rescue": tr("rescue"),
         "verify": tr("verify"),
     }

@@ -84,6 +84,7 @@ class DecoderWords:
     beside_diffusion: str = ""  # to be known of it where a model has block diffusion, too
 
 
+_DRAWING = ("sampling_temperature", "sampling_top_k", "sampling_top_p", "sampling_min_p", "repetition_penalty")
 _WORDS = {
     BLOCK_DIFFUSION: DecoderWords(
         "Block diffusion",
@@ -102,7 +103,7 @@ _WORDS = {
         "Autoregressive",
         "One token after the other, from left to right, a pass each.",
         "Answers are written from left to right, one token after the other.",
-        ("sampling_temperature", "sampling_top_k", "sampling_top_p", "repetition_penalty"),
+        _DRAWING,
         "The embedded DiffusionGemmas were not trained to write so.",
     ),
     "causal_parallel": DecoderWords(
@@ -121,7 +122,13 @@ _WORDS = {
         "Self-speculation",
         "A draft of several tokens is checked from left to right, and written as far as it holds.",
         "Answers are drafted several tokens at a time, and written as far as the draft holds.",
-        ("repetition_penalty",),
+        _DRAWING,
+    ),
+    "block_causal": DecoderWords(
+        "Block-causal diffusion (SDAR)",
+        "A block begins as masks and sees all of itself; each pass writes the places it is sure of, or a few of them.",
+        "Answers are written a block at a time, the surest places first.",
+        ("accept_probability", "max_denoising_steps", *_DRAWING),
     ),
 }
 _RESCUE = "rescue_probability"

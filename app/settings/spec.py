@@ -114,6 +114,16 @@ SAMPLER = (
         2,
     ),
     Setting(
+        "sampling_min_p",
+        "Least share of the likeliest",
+        "",
+        "Only tokens with this share of the likeliest one's probability may be drawn; 0 allows all.",
+        0.0,
+        1.0,
+        0.01,
+        2,
+    ),
+    Setting(
         "repetition_penalty",
         "Repetition penalty",
         "",

@@ -19,6 +19,7 @@ from engine.config import GenerationConfig
 from engine.decoding.drawing import Drawing
 from engine.decoding.prefill import read_prompt
 from engine.decoding.protocols import CausalModel, Decode, Decoding, Prefill
+from engine.decoding.shares import WEDLM
 from engine.decoding.streaming_window import EntropyRule, StreamingWindow
 from engine.decoding.written_blocks import Predicted
 from engine.decoding.written_run import blocks_of, required_mask, room_behind
@@ -45,7 +46,7 @@ def causal_parallel(
         SafelightError: the network has no mask token, the prompt leaves no room, settings of a canvas of noise.
     """
     mask, room = required_mask(model.config, config), room_behind(model.config, len(prompt))
-    drawing = Drawing(config, model.config.vocab_size, model.device, seed)
+    drawing = Drawing(config, model.config.vocab_size, model.device, seed, WEDLM)
     drawing.see(prompt.tolist())
     rule = EntropyRule(config.entropy_threshold, config.distance_penalty)
     blocks = blocks_of(model.config, config)

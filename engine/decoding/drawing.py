@@ -9,6 +9,7 @@ from torch import Tensor
 
 from engine.config import GenerationConfig
 from engine.decoding.sampling import token_entropy
+from engine.decoding.shares import TRANSFORMERS, SamplingOrder, shares_of
 from engine.decoding.written_blocks import Predicted
 from engine.errors import SafelightError
 from engine.types import Tokens
@@ -17,16 +18,25 @@ from engine.types import Tokens
 class Drawing:
     """Draws tokens by a run's settings, with a generator of its own.
 
-    The likeliest at temperature 0; else from the ``sampling_top_k`` likeliest, of those the fewest that come to
-    ``sampling_top_p`` (both before the temperature), at the temperature. Tokens that were ``seen`` are made less likely
-    before that, as by transformers' ``RepetitionPenaltyLogitsProcessor``.
+    The likeliest at temperature 0; else by ``shares_of``. Tokens that were ``seen`` are made less likely before that,
+    as by transformers' ``RepetitionPenaltyLogitsProcessor``.
+
+    Args:
+        order: of temperature and cuts.
 
     Raises:
         SafelightError: a token that is allowed or banned is outside the vocabulary, or none is left.
     """
 
-    def __init__(self, config: GenerationConfig, vocab_size: int, device: torch.device, seed: int) -> None:
-        self.config = config
+    def __init__(
+        self,
+        config: GenerationConfig,
+        vocab_size: int,
+        device: torch.device,
+        seed: int,
+        order: SamplingOrder = TRANSFORMERS,
+    ) -> None:
+        self.config, self.order = config, order
         self.generator = torch.Generator(device).manual_seed(seed)
         self._seen = torch.zeros(vocab_size, dtype=torch.bool, device=device)
         self.forbidden: Tensor | None = None
@@ -66,20 +76,15 @@ class Drawing:
             logits = torch.where(seen, torch.where(logits < 0, logits * penalty, logits / penalty), logits)
         return logits if self.forbidden is None else logits.masked_fill(self.forbidden, -torch.inf)
 
-    def draw(self, logits: Tensor) -> Tensor:
-        """One token a row: (R, V) -> (R,)."""
-        config = self.config
-        if config.sampling_temperature == 0.0:
+    def shares(self, logits: Tensor) -> Tensor:
+        """The probabilities (R, V) that ``draw`` goes by, of logits as ``allowed`` gives them."""
+        return shares_of(logits, self.config, self.order)
+
+    def draw(self, logits: Tensor, shares: Tensor | None = None) -> Tensor:
+        """One token a row: (R, V) -> (R,). ``shares``: of these logits, where they are known."""
+        if self.config.sampling_temperature == 0.0:
             return logits.argmax(dim=-1)
-        if 0 < config.sampling_top_k < logits.shape[-1]:
-            least = logits.topk(config.sampling_top_k, dim=-1).values[:, -1:]
-            logits = logits.masked_fill(logits < least, -torch.inf)
-        if config.sampling_top_p < 1.0:
-            ordered, places = logits.sort(dim=-1, descending=True)
-            shares = ordered.softmax(dim=-1)
-            beyond = shares.cumsum(dim=-1) - shares >= config.sampling_top_p  # the likeliest always stays
-            logits = logits.masked_fill(torch.zeros_like(beyond).scatter(-1, places, beyond), -torch.inf)
-        shares = torch.softmax(logits / config.sampling_temperature, dim=-1, dtype=torch.float32)
+        shares = self.shares(logits) if shares is None else shares
         return torch.multinomial(shares, 1, generator=self.generator)[:, 0]
 
     def predicted(self, logits: Tensor, drawn: Tensor) -> list[Predicted]:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from engine.config import BLOCK_DIFFUSION, GenerationConfig
 from engine.decoding.autoregressive import autoregressive
+from engine.decoding.block_causal import block_causal
 from engine.decoding.block_diffusion import CommittedBlocks, Usage, block_diffusion, finished
 from engine.decoding.causal_parallel import causal_parallel
 from engine.decoding.infilling import infilling
@@ -52,6 +53,7 @@ DECODERS: dict[str, Decoder] = {
     "block_diffusion": block_diffusion,
     "autoregressive": autoregressive,
     "causal_parallel": causal_parallel,
+    "block_causal": block_causal,
     "masked_diffusion": masked_diffusion,
     "self_speculation": self_speculation,
 }

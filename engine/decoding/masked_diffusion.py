@@ -1,7 +1,8 @@
 """Block diffusion with masks: they are filled in bidirectional passes, then the block is read causally into the cache.
 
 Its first token is written by the causal pass before it, and never looked at again; the others are written where the
-model is sure, the likeliest in any case. Source: Nemotron-Labs-Diffusion, arXiv 2607.05722; SDAR's rule is close.
+model is sure, the likeliest in any case. A predicted mask stays one, but in a block's last pass, which writes all that
+is left. Source: Nemotron-Labs-Diffusion, arXiv 2607.05722.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ def masked_diffusion(
         SafelightError: as ``MaskedRun``; the model gives numbers that are not finite.
     """
     run = MaskedRun(model, prompt, config, seed, cancel, cache)
-    yield from run.begin()
+    yield from run.begin(unread=1)
+    places, unread = range(0), prompt[-1:].tolist()
     while run.goes_on():
-        start = run.length - 1
-        places = range(start, min(start + run.size, run.limit))
+        yield from run.write_next(unread)
+        places = range(places.stop, min(places.stop + run.size, run.limit))
         yield from _fill(run, places)
-        if run.goes_on():
-            yield from run.write_next([run.text[place] for place in places])
+        unread = run.tokens(places)
     yield from run.finish()
 
 
@@ -53,9 +54,10 @@ def _fill(run: MaskedRun, places: range) -> Decoding[None]:
         if not masked or not run.goes_on():
             return
         clock = time.perf_counter()
-        block = [run.text.get(place, run.mask) for place in places]
-        logits = yield from run.read(block, 0, masked[0] - places[0], is_causal=False)
+        logits = yield from run.read(run.tokens(places), 0, masked[0] - places[0], is_causal=False)
         logits = logits[[place - masked[0] for place in masked]]
+        if step == last:
+            logits[:, run.mask] = -torch.inf
         drawn = run.drawing.draw(logits)
         sure = _is_sure(logits, drawn, run.config.accept_probability).tolist()
         tokens = zip(masked, drawn.tolist(), sure, strict=True)

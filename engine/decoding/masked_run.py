@@ -14,8 +14,10 @@ from engine.config import GenerationConfig
 from engine.decoding.drawing import Drawing
 from engine.decoding.prefill import read_prompt
 from engine.decoding.protocols import CausalModel, Decode, Decoding, Passes
+from engine.decoding.shares import TRANSFORMERS, SamplingOrder
 from engine.decoding.written_blocks import Predicted
 from engine.decoding.written_run import blocks_of, required_mask, room_behind
+from engine.errors import SafelightError
 from engine.events import Event, GenerationFinished
 from engine.layers.kv_cache import KVCache
 from engine.types import Cancel
@@ -25,10 +27,12 @@ class MaskedRun:
     """A run in progress. Places count the generated text from 0; the cache holds the prompt and a part of it.
 
     Args:
-        in_order: see ``WrittenBlocks``.
+        in_order: see ``WrittenBlocks``. Where it is not, a mask that is predicted stays a mask.
+        order: of temperature and cuts.
 
     Raises:
-        SafelightError: the model has no mask token, the prompt fills all its positions, settings of a canvas of noise.
+        SafelightError: the model has no mask token, or allows no other one; the prompt fills all its positions;
+            settings of a canvas of noise.
     """
 
     def __init__(
@@ -41,14 +45,19 @@ class MaskedRun:
         cache: KVCache,
         *,
         in_order: bool = False,
+        order: SamplingOrder = TRANSFORMERS,
     ) -> None:
         shape = model.config
         self.mask = required_mask(shape, config)
         self.prompt, self.config, self.cancel, self.cache = prompt, config, cancel, cache
         self.limit = min(config.max_new_tokens, room_behind(shape, len(prompt)))  # tokens
         self.length = 0  # tokens of the text up to the first place where nothing is written, or up to its end
-        self.drawing = Drawing(config, shape.vocab_size, model.device, seed)
+        self.in_order = in_order
+        self.drawing = Drawing(config, shape.vocab_size, model.device, seed, order)
         self.drawing.see(prompt.tolist())
+        forbidden = self.drawing.forbidden
+        if forbidden is not None and int((~forbidden).sum()) == int(~forbidden[self.mask]):
+            raise SafelightError("every token but the mask is banned; leave at least one")
         self._blocks = blocks_of(shape, config, in_order=in_order)
         self.size = self._blocks.length  # of a block
         self._end: Literal["eos", "length", "cancelled"] | None = None
@@ -64,14 +73,17 @@ class MaskedRun:
             self._end = "cancelled"
         return self._end is None
 
-    def begin(self) -> Decoding[None]:
-        """Read the prompt and write the first token."""
-        if not (yield from read_prompt(self.cache, self.prompt, self.limit, self.cancel, unread=1)):
+    def tokens(self, places: Sequence[int]) -> list[int]:
+        """What stands at places, of which those below 0 are the prompt's, counted from its end; else a mask."""
+        return [int(self.prompt[place]) if place < 0 else self.text.get(place, self.mask) for place in places]
+
+    def begin(self, unread: int, block: int = 1) -> Decoding[None]:
+        """Read the prompt, but for so many of its last tokens; ``block`` as ``read_prompt`` takes it."""
+        room = self.limit + block - 1
+        if not (yield from read_prompt(self.cache, self.prompt, room, self.cancel, unread, block=block)):
             self._end = "cancelled"
             return
         yield from self._blocks.begin()
-        if self.goes_on():
-            yield from self.write_next(self.prompt[-1:].tolist())
 
     def write_next(self, ids: Sequence[int]) -> Decoding[None]:
         """Read the text's last tokens causally, into the cache, and write the token behind them."""
@@ -105,6 +117,8 @@ class MaskedRun:
 
     def write(self, written: Mapping[int, int], predicted: Mapping[int, Predicted], seconds: float) -> Iterator[Event]:
         """Take up what one pass wrote and predicted, by place."""
+        if not self.in_order:
+            written = {place: token for place, token in written.items() if token != self.mask}
         self.drawing.see(list(written.values()))
         while self._end is None and (token := written.get(self.length, self.text.get(self.length))) is not None:
             if token in self.config.eos_token_ids:

@@ -19,7 +19,13 @@ Read: TypeAlias = Callable[[Tensor, Cancel | None], Passes[bool]]
 
 
 def read_prompt(
-    cache: KVCache, prompt: Tensor, room: int, cancel: Cancel | None, unread: int = 0, read: Read | None = None
+    cache: KVCache,
+    prompt: Tensor,
+    room: int,
+    cancel: Cancel | None,
+    unread: int = 0,
+    read: Read | None = None,
+    block: int = 1,
 ) -> Decoding[bool]:
     """Begin a run: bring its prompt (T,) into the cache, and tell it.
 
@@ -27,12 +33,13 @@ def read_prompt(
         room: tokens that the run may add.
         unread: how many of the prompt's last tokens are left out; the run reads them itself.
         read: in place of ``prefill``.
+        block: as ``KVCache.block``; what is read are whole blocks.
 
     Returns:
         False where ``cancel`` was set before all was read; then nothing is told.
     """
     started, text = time.perf_counter(), prompt[: len(prompt) - unread]
-    kept = reuse_prefix(cache, [text])
+    kept = reuse_prefix(cache, [text], block)
     cache.reserve(len(prompt) + room)
     is_read = yield from prefill([text], cache, cancel) if read is None else read(text, cancel)
     if is_read:
@@ -40,23 +47,26 @@ def read_prompt(
     return is_read
 
 
-def reuse_prefix(cache: KVCache, texts: Sequence[Tensor]) -> int:
+def reuse_prefix(cache: KVCache, texts: Sequence[Tensor], block: int = 1) -> int:
     """Cut the cache back to what it shares with the texts, one after the other.
 
     The first one may be kept in part, the others are kept whole or not at all: a canvas is always read in one go, so
     that its numbers come out the same each time.
 
+    Args:
+        block: as ``KVCache.block``.
+
     Returns:
         How many tokens stay.
     """
     ids = [token for text in texts for token in text.tolist()]
-    kept = cache.keep_prefix(ids)
+    kept = cache.keep_prefix(ids, block)
     edge = len(texts[0])
     for text in texts[1:]:
         if edge + len(text) > kept:
             break
         edge += len(text)
-    return kept if kept <= edge else cache.keep_prefix(ids[:edge])
+    return kept if kept <= edge else cache.keep_prefix(ids[:edge], block)
 
 
 def prefill(texts: Sequence[Tensor], cache: KVCache, cancel: Cancel | None = None) -> Passes[bool]:

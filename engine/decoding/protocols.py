@@ -35,7 +35,7 @@ class CausalModel(Protocol):
     def dtype(self) -> torch.dtype: ...
     def new_cache(self) -> KVCache: ...
     def prefill(self, ids: Tensor, cache: KVCache) -> Tensor:
-        """Causal: ids (T,) -> hidden states (T, H); appends to the cache."""
+        """Ids (T,) -> hidden states (T, H), causally unless the cache is one of blocks; appends to it."""
 
     def decode(
         self,
@@ -61,7 +61,7 @@ class BlockDenoiser(CausalModel, Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Prefill:
-    """Append token ids (T,) to a cache, causally; comes to nothing."""
+    """Append token ids (T,) to a cache, as ``models.network.Network.prefill``; comes to nothing."""
 
     ids: Tensor
     cache: KVCache

@@ -42,6 +42,28 @@ def with_shares(logits: Tensor, tokens: Tensor, shares: Tensor) -> Tensor:
     return found.index_put((rows, tokens), shares.log())
 
 
+def verified(drafted: Tensor, drafted_shares: Tensor, shares: Tensor, generator: torch.Generator) -> Tensor:
+    """The drafts that stand, and one more token: (D,), (D, V), (D + 1, V) -> (A + 1,), A <= D.
+
+    They are distributed as if each had been drawn from its own row of ``shares``, whatever the drafts were drawn from
+    (speculative sampling: Leviathan et al. 2023, arXiv 2211.17192).
+
+    Args:
+        drafted_shares: what each draft was drawn from. shares: of each place if the drafts before it stand; the last
+            row is of the place behind all of them.
+    """
+    count = len(drafted)
+    rows = torch.arange(count, device=drafted.device)
+    ratio = shares[rows, drafted] / drafted_shares[rows, drafted]
+    stands = torch.rand(count, generator=generator, device=drafted.device) < ratio
+    agreed = int(stands.cumprod(dim=0).sum())
+    rest = shares[agreed]
+    if agreed < count:
+        missing = (rest - drafted_shares[agreed]).clamp_min(0)
+        rest = missing if bool(missing.any()) else rest  # without: the two differ by rounding alone
+    return torch.cat((drafted[:agreed], torch.multinomial(rest, 1, generator=generator)))
+
+
 def accept_mask(entropy: Tensor, entropy_bound: float | Tensor) -> Tensor:
     """Entropy-bound acceptance: (..., C) entropies in nats -> (..., C) True where the candidate is kept.
 

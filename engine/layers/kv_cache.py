@@ -11,7 +11,8 @@ take 52 MB more of the 26B's sliding layers than the canvas and the slack do, 20
 64 of each expert on average, which fills a tile of its kernel; 2048 would save a sixth of the weights' decoding, and
 cost another 110 MB of activations. An image is a piece by itself, and whole: where a model sees there is room for the
 largest. The cache also stores the ids of its tokens, so that a prompt that begins with them is not prefilled again; an
-image's tokens are known by its key.
+image's tokens are known by its key. Text that is read in blocks, each of which attends to all of itself, is kept in
+whole blocks only, and serves a prompt that is read in the same ones.
 """
 
 from __future__ import annotations
@@ -124,6 +125,7 @@ class KVCache:
     def __init__(self, config: ModelConfig, device: torch.device, dtype: torch.dtype, piece: int = PIECE) -> None:
         self.length = 0  # committed tokens
         self.piece = piece  # maximum tokens of a causal pass, unless it reads an image
+        self.block = 1  # tokens that attend to one another, counted from the first; 1: the text is read causally
         self.images: tuple[ImageRows, ...] = ()  # of the text, also of what is not read yet; in order
         self._config = config
         self._ids: list[int | str] = []  # of the committed tokens
@@ -185,13 +187,14 @@ class KVCache:
             layer.stored += count
 
     def truncate(self, length: int) -> None:
-        """Drop the text from token ``length`` on.
+        """Drop the text from token ``length`` on, and with it the block that this token is in.
 
         Raises:
             SafelightError: a sliding layer no longer holds the window before that token; start a new cache.
         """
         if not 0 <= length <= self.length:
             raise SafelightError(f"cannot cut a cache of {self.length} tokens to {length}")
+        length -= length % self.block
         if not self._can_cut(length):
             raise SafelightError(
                 f"the cache no longer holds the {self._config.sliding_window - 1} tokens before token {length}"
@@ -216,12 +219,14 @@ class KVCache:
         return next((image for image in self.images if image.start == self.length), None)
 
     def pieces(self, count: int, most: int = 0) -> list[int]:
-        """The sizes in which the next ``count`` tokens are read: ``most`` or ``piece`` at most, but an image whole."""
+        """The sizes in which the next ``count`` tokens are read: ``most`` or ``piece`` at most, but images and blocks
+        whole."""
         found, at, end = list[int](), self.length, self.length + count
         starts = {image.start for image in self.images}
+        whole = max(self.block, (most or self.piece) // self.block * self.block)
         edges = {end} | starts | {image.end for image in self.images}
         for edge in sorted(edge for edge in edges if at < edge <= end):
-            size = edge - at if at in starts else most or self.piece
+            size = edge - at if at in starts else whole
             found += [min(size, edge - start) for start in range(at, edge, size)]
             at = edge
         return found
@@ -249,13 +254,18 @@ class KVCache:
         pairs = zip(self._ids, ids, strict=False)
         return next((place for place, (held, new) in enumerate(pairs) if held != new), min(self.length, len(ids)))
 
-    def keep_prefix(self, ids: Sequence[int]) -> int:
+    def keep_prefix(self, ids: Sequence[int], block: int = 1) -> int:
         """Truncate the text to its common prefix with ``ids``, between whose tokens ``images`` are.
 
+        Args:
+            block: as the attribute; what comes behind the rest is read so.
+
         Returns:
-            The length of the rest: 0 if a sliding layer no longer holds the window before the cut.
+            The length of the rest: 0 if a sliding layer no longer holds the window before the cut, or the text was read
+            in other blocks.
         """
-        shared = self.shared(keyed(ids, self.images))
+        shared = self.shared(keyed(ids, self.images)) if block == self.block else 0
+        self.block = block
         shared = next((image.start for image in self.images if image.start < shared < image.end), shared)
         self.truncate(shared if self._can_cut(shared) else 0)
         return self.length

@@ -23,6 +23,14 @@ def causal_mask(committed: int, count: int, window: int | None, device: torch.de
     return mask if window is None else mask & (key > query - window)
 
 
+def block_causal_mask(committed: int, count: int, block: int, device: torch.device) -> Tensor:
+    """As ``causal_mask`` without a window, of text in blocks of ``block`` tokens from its beginning, each of which
+    attends to all of its own; 1 is causal."""
+    query = torch.arange(committed, committed + count, device=device)[:, None]
+    key = torch.arange(committed + count, device=device)[None, :]
+    return key < (query // block + 1) * block
+
+
 def image_mask(committed: int, count: int, window: int | None, device: torch.device) -> Tensor | None:
     """As ``causal_mask``, of an image's tokens, which also attend to one another; None: to everything."""
     if window is None:

@@ -17,6 +17,7 @@ from engine.files import read_json
 from engine.memory.card import AbsentCard
 from engine.memory.device import choose
 from engine.memory.plan import Plan, Subject, count
+from engine.models.ignored_settings import ignored_settings
 from engine.models.network import Network
 from engine.models.registry import Family, family_of
 from engine.quant import DEFAULT, NVFP4, PRECISIONS, Precision
@@ -43,7 +44,7 @@ class ModelFolder:
         """
         raw = read_json(path / "config.json")
         family = family_of(raw)
-        return ModelFolder(path, raw, family, family.read_config(raw))
+        return ModelFolder(path, raw, family, family.read_in(path, raw))
 
     @cached_property
     def published(self) -> Published | None:
@@ -132,10 +133,10 @@ class ModelFolder:
             # On the meta device: headers are checked, and nothing is allocated.
             found = self.weights(quantization, torch.device("meta"), None)
             skipped = ["its part for images is of a kind that is not supported: it is skipped and counts 0"]
-            notes = self._cache_notes(self.stored.published) + (skipped if found.skipped else [])
+            notes = self._notes(self.stored.published) + (skipped if found.skipped else [])
             is_bf16 = self.stored.number == "BF16"
             return Subject(name, self.stored_config, build, self.stored.precision, is_bf16, tuple(notes), draft)
-        notes = ["counted from config.json; the weights are not here yet"]
+        notes = ["counted from config.json; the weights are not here yet", *self._notes(self.published)]
         if self.published is None or self.published.scheme is None:
             is_bf16 = "bfloat16" in (self.raw.get("dtype"), self.raw.get("torch_dtype")) or self.published is not None
             return Subject(name, self.config, build, None, is_bf16, tuple(notes), draft)
@@ -143,14 +144,14 @@ class ModelFolder:
         if quantization != "auto" and PRECISIONS[quantization].experts != scheme:
             raise SafelightError(f"{self.path} is packed as {scheme}; use quantization auto, or a checkpoint in bf16")
         packed = "experts are" if scheme == NVFP4 else "experts and attention are"
-        notes += [f"{packed} taken to be {scheme}, the rest 8-bit", *self._cache_notes(self.published)]
+        notes += [f"{packed} taken to be {scheme}, the rest 8-bit"]
         return Subject(name, self.config, build, self.published.expected, notes=tuple(notes), draft=draft)
 
-    @staticmethod
-    def _cache_notes(published: Published | None) -> list[str]:
-        if published is None or not published.has_small_cache:
-            return []
-        return ["the checkpoint asks for an 8-bit key-value cache; that is ignored, the cache keeps the number type"]
+    def _notes(self, published: Published | None) -> list[str]:
+        """What the checkpoint asks for and does not get."""
+        small = "the checkpoint asks for an 8-bit key-value cache; that is ignored, the cache keeps the number type"
+        has_small_cache = published is not None and published.has_small_cache
+        return [note for note in (small if has_small_cache else "", ignored_settings(self.path)) if note]
 
 
 def plan(

@@ -36,7 +36,9 @@ class Network(nn.Module, ABC):
 
     @abstractmethod
     def prefill(self, ids: Tensor, cache: KVCache) -> Tensor:
-        """Append token ids (T,), T >= 1, to the cache, causally; returns hidden states after the final norm, (T, H).
+        """Append token ids (T,), T >= 1, to the cache; returns hidden states after the final norm, (T, H).
+
+        Causally; in a cache of blocks, of which T are whole ones, each token attends to all of its own block, too.
 
         Raises:
             SafelightError: the sequence would outgrow ``max_position_embeddings``, or an id is outside the vocabulary.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.adapters.targets import Targets
-from engine.config import GenerationConfig, ModelConfig
+from engine.config import BLOCK_DIFFUSION, GenerationConfig, ModelConfig
 from engine.errors import SafelightError, quoted
 from engine.files import read_json
 from engine.models.causal.network import build as build_causal
@@ -19,6 +19,7 @@ from engine.models.gemma3 import config as gemma3
 from engine.models.gemma3 import layout as gemma3_layout
 from engine.models.llama import config as llama
 from engine.models.llama import layout as llama_layout
+from engine.models.mask_token import mask_token_in
 from engine.models.mistral import config as mistral
 from engine.models.mistral import layout as mistral_layout
 from engine.models.nemotron import config as nemotron
@@ -51,6 +52,22 @@ class Family:
         """The decoders, with what it takes by itself before the others."""
         own = self.default_decoder
         return (own, *(name for name in self.decoders if name != own))
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether it was trained with a token that stands where nothing is written yet."""
+        return not {BLOCK_DIFFUSION, "autoregressive"}.issuperset(self.decoders)
+
+    def read_in(self, folder: Path, raw: dict[str, Any]) -> ModelConfig:
+        """The shape of a model in a folder, by its parsed ``config.json``; which token is the mask, if that does not
+        say, by its tokenizer's files.
+
+        Raises:
+            SafelightError: a file is damaged.
+        """
+        if self.has_masks and raw.get("mask_token_id") is None:
+            raw = {**raw, "mask_token_id": mask_token_in(folder)}
+        return self.read_config(raw)
 
 
 def _autoregressive(
@@ -102,9 +119,9 @@ FAMILIES = {
             build_causal,
             qwen_layout.NAMES,
             qwen_layout.TARGETS,
-            decoders=("masked_diffusion", "autoregressive"),
-            default_decoder="masked_diffusion",
-            defaults=_ANSWER,
+            decoders=("block_causal",),
+            default_decoder="block_causal",
+            defaults=_ANSWER.replace(accept_probability=0.85, entropy_bound=0.35),
         ),
         Family(
             "nemotron_labs_diffusion",
@@ -141,4 +158,4 @@ def config_in(folder: Path) -> ModelConfig:
         SafelightError: its ``config.json`` is missing or damaged, or of no family that is known.
     """
     raw = read_json(folder / "config.json")
-    return family_of(raw).read_config(raw)
+    return family_of(raw).read_in(folder, raw)

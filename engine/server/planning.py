@@ -108,6 +108,7 @@ def _sampled(body: SampledRequest, config: GenerationConfig) -> GenerationConfig
         "sampling_temperature": body.temperature,
         "sampling_top_p": body.top_p,
         "sampling_top_k": 0 if body.top_k == -1 else body.top_k,
+        "sampling_min_p": body.min_p,
         "repetition_penalty": body.repetition_penalty,
     }
     for field, value in fields.items():

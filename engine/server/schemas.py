@@ -37,10 +37,10 @@ _ONE = "one answer a request is written; ask again with another seed"
 OF_SAMPLING: dict[str, tuple[tuple[Any, ...], str]] = {  # left at these by block diffusion; other decoders take them
     "top_p": ((1, 1.0), _SAMPLING),
     "top_k": ((0, -1), _SAMPLING),
+    "min_p": ((0, 0.0), _SAMPLING),
     "repetition_penalty": ((1, 1.0), _SAMPLING),
 }
 NEUTRAL_SAMPLING: dict[str, tuple[tuple[Any, ...], str]] = {
-    "min_p": ((0, 0.0), _SAMPLING),
     "typical_p": ((1, 1.0), _SAMPLING),
     "presence_penalty": ((0, 0.0), _SAMPLING),
     "frequency_penalty": ((0, 0.0), _SAMPLING),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from app.canvas.words import of_block
 from app.chat.words import figures_line, status_line
@@ -33,6 +34,7 @@ from engine import (
     CanvasCommitted,
     CanvasStarted,
     Event,
+    GenerationConfig,
     ModelIdentity,
     Reply,
     StepFinished,
@@ -40,10 +42,13 @@ from engine import (
     TraceHeader,
     generate,
 )
+from engine.decoding.block_causal import block_causal
+from engine.decoding.generate import run
 from engine.service.wire import ReplyReader, decode_event, encode_event
 from engine.trace import Draft, open_trace
 from engine.trace.codec import Codec
 from engine.trace.format import OPENING, PayloadError, frame
+from tests.engine.causal import masked_network
 from tests.engine.decoding.test_autoregressive import NARROW
 from tests.engine.decoding.test_mixed import CONFIG as MIXED
 from tests.engine.tiny import VOCABULARY, network
@@ -51,7 +56,18 @@ from tests.written import END, FILLER, piece, written_run, written_trace
 
 C = 8
 TEXT = [10 + place % 20 for place in range(19)] + [END]
+
+
+def block_causal_run() -> list[Event]:
+    """Blocks of eight behind a prompt of five tokens: the first three generated ones are in a block with those."""
+    network = masked_network(7, vocab_size=FILLER + 1)
+    config = GenerationConfig(max_new_tokens=len(TEXT), eos_token_ids=(), canvas_length=C, top_k=3)
+    prompt, cache = torch.tensor([2, 0, 1, 2, 2]), network.new_cache()
+    return list(run(network, block_causal(network, prompt, config, 0, None, cache)))  # type: ignore[arg-type]
+
+
 RUNS = {
+    "block-causal": block_causal_run(),
     "one by one": written_run(TEXT, C),
     "ahead of the block": written_run(TEXT, C, ahead=7),
     "several blocks a pass": written_run(TEXT, 2, ahead=9),

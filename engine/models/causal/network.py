@@ -14,7 +14,7 @@ from engine.config import LayerConfig, ModelConfig
 from engine.errors import SafelightError
 from engine.layers.embedding import TokenTable
 from engine.layers.kv_cache import KVCache
-from engine.layers.masks import causal_mask
+from engine.layers.masks import block_causal_mask, causal_mask
 from engine.layers.rope import cos_sin, inverse_frequencies, stretched, stretched_as_llama3
 from engine.layers.segments import unextended
 from engine.models.causal.block import CausalBlock, SandwichBlock, norm
@@ -48,7 +48,7 @@ class CausalNetwork(Network):
     @torch.inference_mode()
     def prefill(self, ids: Tensor, cache: KVCache) -> Tensor:
         ids = self.checked_text(ids, cache)
-        return self._read(ids, cache, len(ids), None, is_causal=True)
+        return self._read(ids, cache, len(ids), None, cache.block)
 
     @torch.inference_mode()
     def decode(
@@ -62,7 +62,7 @@ class CausalNetwork(Network):
     ) -> Tensor:
         if not 0 <= commit <= len(ids):
             raise SafelightError(f"{commit} of {len(ids)} rows cannot become text")
-        hidden = self._read(self.checked(ids), cache, commit, positions, is_causal)
+        hidden = self._read(self.checked(ids), cache, commit, positions, 1 if is_causal else None)
         return self.head(hidden[first_logits:])
 
     def head(self, hidden: Tensor) -> Tensor:
@@ -102,18 +102,24 @@ class CausalNetwork(Network):
         out: Tensor = self.norm(x)
         return out
 
-    def _read(self, ids: Tensor, cache: KVCache, commit: int, positions: Tensor | None, is_causal: bool) -> Tensor:
-        """Rows (T,) behind the cache's text -> hidden states (T, H)."""
+    def _read(self, ids: Tensor, cache: KVCache, commit: int, positions: Tensor | None, block: int | None) -> Tensor:
+        """Rows (T,) behind the cache's text -> hidden states (T, H).
+
+        Args:
+            block: as ``block_causal_mask`` takes it; None: each row sees all.
+        """
         start, count = cache.length, len(ids)
         if positions is None:
             positions = torch.arange(start, start + count, device=self.device)
         if count > 0 and int(positions.max()) >= self.config.max_position_embeddings:
             most = self.config.max_position_embeddings
             raise SafelightError(f"the text grows beyond the {most} positions of this model. Shorten it")
-        windows = {self.config.sliding_window if layer.is_sliding else None for layer in self.config.layers}
         masks = dict[int | None, Tensor]()
-        if is_causal and count > 1:
-            masks = {window: causal_mask(start, count, window, self.device) for window in windows}
+        if block is not None and count > 1:
+            windows = {self.config.sliding_window if layer.is_sliding else None for layer in self.config.layers}
+            assert block == 1 or windows == {None}, "blocks are of models whose layers all see everything"
+            masks = {window: causal_mask(start, count, window, self.device) for window in windows - {None}}
+            masks[None] = block_causal_mask(start, count, block, self.device)
         near = masks.get(self.config.sliding_window)
         hidden = self.run(ids[None], positions.to(self.device), masks.get(None), cache, near)[0]
         cache.advance(commit)

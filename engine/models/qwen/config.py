@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from engine.errors import SafelightError
 from engine.models.causal.config import CausalConfig
 from engine.models.causal.reading import BLOCK, flag, read_causal
 
-SDAR_BLOCK = 4  # of its files without block_size
 WEDLM_MASK, SDAR_MASK = 151665, 151669
 THETA, WEDLM_THETA = 10_000.0, 1_000_000.0  # transformers', and that engine's, for files without rope_theta
 
@@ -35,15 +35,24 @@ def read_wedlm(raw: dict[str, Any]) -> CausalConfig:
 
 
 def read_sdar(raw: dict[str, Any]) -> CausalConfig:
-    """As ``read_causal``."""
+    """As ``read_causal``.
+
+    Raises:
+        SafelightError: there is no ``block_size``: text in other blocks than those of its training comes out wrong.
+    """
+    if raw.get("block_size") is None:
+        raise SafelightError(
+            "config.json: block_size is missing, the tokens of a block that this model was trained with; write it "
+            "there: 4 for SDAR-1.7B-Chat, -4B-Chat and -8B-Chat, and for others what their name ends with: 8 for -b8, "
+            "16 for -b16, 32 for -b32, 64 for -b64"
+        )
     bias = flag(raw, "attention_bias", False)
-    return _read(raw, SDAR_MASK, SDAR_BLOCK, bias=bias, output_bias=bias, norm=True)
+    return _read(raw, SDAR_MASK, bias=bias, output_bias=bias, norm=True)
 
 
 def _read(
     raw: dict[str, Any],
     mask: int | None = None,
-    block: int = BLOCK,
     theta: float = THETA,
     *,
     bias: bool,
@@ -52,7 +61,7 @@ def _read(
 ) -> CausalConfig:
     return read_causal(
         raw,
-        canvas_length=block,
+        canvas_length=BLOCK,
         mask_token_id=mask,
         attention_bias=bias,
         output_bias=output_bias,

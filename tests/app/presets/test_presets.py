@@ -334,7 +334,8 @@ def test_a_preset_names_a_decoder(store: PresetStore, qtbot: QtBot) -> None:
     form = editor.form
     assert form.preset == store.own[0]
     assert {name for name, box in form.boxes.items() if not box.isHidden()} == {
-        *("sampling_temperature", "sampling_top_k", "sampling_top_p", "repetition_penalty", "max_new_tokens")
+        *("sampling_temperature", "sampling_top_k", "sampling_top_p", "sampling_min_p", "repetition_penalty"),
+        "max_new_tokens",
     }
     form.decoding.decoder.setCurrentIndex(0)  # the model's own
     assert form.preset == store.own[0].replace(decoding=OWN_DECODING)

@@ -263,6 +263,7 @@ def test_the_strip_shows_what_the_chosen_decoder_goes_by(qtbot: QtBot, settings:
         "sampling_temperature",
         "sampling_top_k",
         "sampling_top_p",
+        "sampling_min_p",
         "repetition_penalty",
         "max_new_tokens",
     }
@@ -288,7 +289,7 @@ def test_the_strip_mixes_decoders_where_the_model_has_both(qtbot: QtBot, setting
     qtbot.addWidget(strip)
     fields, drawing = (
         strip.decoding,
-        {"sampling_temperature", "sampling_top_k", "sampling_top_p", "repetition_penalty"},
+        {"sampling_temperature", "sampling_top_k", "sampling_top_p", "sampling_min_p", "repetition_penalty"},
     )
     denoising = settings_of("block_diffusion")
 

@@ -149,7 +149,8 @@ def test_tokens_are_drawn_from_the_likeliest() -> None:
             text = events[-1].tokens.tolist()  # type: ignore[union-attr]
             assert texts.setdefault((name, seed), text) == text
             for place, logits in enumerate(oracle(model, prompt + text)[len(prompt) - 1 : -1]):
-                shares = logits.index_fill(0, torch.tensor([3, 4]), -torch.inf).softmax(0)
+                scaled = logits / (config.replace(**changes).sampling_temperature or 1.0)
+                shares = scaled.index_fill(0, torch.tensor([3, 4]), -torch.inf).softmax(0)
                 better = shares[shares > shares[text[place]] + 1e-5]
                 assert shares[text[place]] > 0
                 assert name != "k" or len(better) < 3

@@ -45,9 +45,10 @@ def plain_run(
         places = range(start, min(start + size, most))
         before = [*prompt, *(text[place] for place in range(start))]
         (first,) = plain_draw(plain_logits(network, before)[-1:], config.sampling_temperature, draws)
-        passes += [{start: first}]
+        passes += [{start: first} if first != mask else {}]
         text |= passes[-1]
-        for step in range(1, len(places) + 1):
+        steps = min(config.max_denoising_steps, len(places))
+        for step in range(1, steps + 2):
             if (end := ended()) is not None:
                 return passes, *end
             masks = [place for place in places if place not in text]
@@ -55,14 +56,15 @@ def plain_run(
                 break
             logits = plain_logits(network, before, [text.get(place, mask) for place in places])
             logits = logits[[len(before) + place - start for place in masks]]
+            if step == steps:
+                logits[:, mask] = -torch.inf  # a predicted mask stays one before that
             drawn = plain_draw(logits, config.sampling_temperature, draws)
             shares = [float(row.softmax(-1)[token]) for row, token in zip(logits, drawn, strict=True)]
-            is_last = step >= config.max_denoising_steps
             passes += [
                 {
                     place: token
                     for place, token, share in zip(masks, drawn, shares, strict=True)
-                    if share >= config.accept_probability or share == max(shares) or is_last
+                    if (share >= config.accept_probability or share == max(shares) or step == steps) and token != mask
                 }
             ]
             text |= passes[-1]
@@ -121,7 +123,9 @@ def test_runs_against_the_definition(runs: int) -> None:
 @pytest.mark.parametrize(("probability", "passes"), [(0.0, 1), (2.0, 5)])
 def test_passes_of_a_block_by_what_is_accepted(probability: float, passes: int) -> None:
     """A block of six has five masks; a causal pass comes before each."""
-    config = GenerationConfig(accept_probability=probability, max_new_tokens=18, eos_token_ids=(), canvas_length=6)
+    config = GenerationConfig(
+        accept_probability=probability, max_new_tokens=18, eos_token_ids=(), canvas_length=6, banned_tokens=(8,)
+    )
     network = masked_network(1)
     prompt, cache = torch.tensor([1, 2, 3]), network.new_cache()
     events = list(run(network, masked_diffusion(network, prompt, config, 0, None, cache)))  # type: ignore[arg-type]
@@ -130,11 +134,12 @@ def test_passes_of_a_block_by_what_is_accepted(probability: float, passes: int) 
 
 def test_what_it_cannot_decode_is_said_in_a_line() -> None:
     made = masked_network(0)
-    for name in ("masked_diffusion", "self_speculation"):
+    for name in ("masked_diffusion", "self_speculation", "block_causal"):
         for network, length, settings, message in (
             (diffusion_network(), 3, {}, "no mask token"),
             (made, 3, {"pinned": ((0, 1),)}, "leave out pinned"),
             (made, POSITIONS, {}, f"{POSITIONS} positions"),
+            (made, 3, {"allowed_tokens": (8,)}, "every token but the mask is banned"),
         ):
             prompt, cache = torch.ones(length, dtype=torch.long), network.new_cache()
             with pytest.raises(SafelightError, match=message):

@@ -1,18 +1,23 @@
-"""Self-speculation writes what greedy autoregressive decoding writes, token for token, however good its drafts are."""
+"""Self-speculation writes what autoregressive decoding writes, however good its drafts are: at temperature 0 token for
+token, else in distribution."""
 
 from __future__ import annotations
 
 import random
 import threading
+from collections import Counter
 
 import pytest
 import torch
 
-from engine import GenerationConfig, SafelightError, StepFinished
+from engine import GenerationConfig, StepFinished
 from engine.adapters.draft import TARGETS, DraftAdapter
 from engine.adapters.lora import LayerAdapter, LowRank
+from engine.decoding.generate import run
 from engine.decoding.protocols import Decode
+from engine.decoding.sampling import verified
 from engine.decoding.self_speculation import self_speculation
+from engine.decoding.shares import TRANSFORMERS, shares_of
 from engine.events import PrefillFinished
 from engine.models.causal.network import CausalNetwork
 from tests.engine.causal import POSITIONS, check_cache, masked_network, passes_told, plain_logits, run_of
@@ -112,8 +117,60 @@ def test_rounds_windows_and_the_passes_that_have_the_draft_adapter() -> None:
     assert widths[False] == [8] * 72 + [7, 6, 5, 4, 3, 2]
 
 
-def test_it_is_greedy() -> None:
-    network = masked_network(0)
-    config = GenerationConfig(sampling_temperature=0.5)
-    with pytest.raises(SafelightError, match="temperature to 0"):
-        list(self_speculation(network, torch.tensor([1]), config, 0, None, network.new_cache()))
+def chi_squared(counts: Counter[tuple[int, ...]], shares: dict[tuple[int, ...], float]) -> tuple[float, int]:
+    """The statistic of what was seen against what is expected, and its degrees of freedom; rare texts count as one."""
+    runs = counts.total()
+    common = {text: share for text, share in shares.items() if share * runs >= 8}
+    seen = [*(counts[text] for text in common), runs - sum(counts[text] for text in common)]
+    expected = [*(share * runs for share in common.values()), runs * (1 - sum(common.values()))]
+    cells = [(a, b) for a, b in zip(seen, expected, strict=True) if b > 1e-6 * runs]
+    assert counts.keys() <= shares.keys()
+    return sum((a - b) ** 2 / b for a, b in cells), len(cells) - 1
+
+
+def test_drafts_above_temperature_0_leave_the_distribution_as_it_is() -> None:
+    """Against the probability of each text, token by token; drafts stand sometimes, and sometimes do not."""
+    network = masked_network(3, vocab_size=5, depth=1)
+    prompt, length, stood = [1, 2, 3], 3, Counter[bool]()
+    config = GenerationConfig(
+        max_new_tokens=length, eos_token_ids=(), sampling_temperature=0.8, sampling_top_k=4, sampling_top_p=0.9
+    )
+    expected = {(): 1.0}
+    for _ in range(length):
+        expected = {
+            (*text, token): before * share
+            for text, before in expected.items()
+            for token, share in enumerate(
+                shares_of(plain_logits(network, [*prompt, *text])[-1:], config, TRANSFORMERS)[0].tolist()
+            )
+            if share
+        }
+    assert len(expected) > 20
+    counts = Counter[tuple[int, ...]]()
+    for seed in range(400):
+        events = list(
+            run(network, self_speculation(network, torch.tensor(prompt), config, seed, None, network.new_cache()))
+        )
+        counts[tuple(events[-1].tokens.tolist())] += 1
+        stood[events[-1].steps == 3] += 1
+    statistic, freedom = chi_squared(counts, expected)
+    assert statistic < freedom + 3.5 * (2 * freedom) ** 0.5
+    assert min(stood[True], stood[False]) > 40
+
+
+@pytest.mark.parametrize("other", [0, 1])
+def test_a_verified_draft_is_distributed_as_if_it_was_drawn(other: int) -> None:
+    """By what it is verified against, whatever it was drafted from; to the draft that is certain, too."""
+    draws = torch.Generator().manual_seed(5)
+    shares = torch.tensor([[0.5, 0.3, 0.2, 0.0], [0.1, 0.2, 0.3, 0.4]])
+    drafted_shares = torch.tensor([[[0.1, 0.1, 0.2, 0.6]], [[0.0, 1.0, 0.0, 0.0]]][other])
+    counts, lengths = Counter[tuple[int, ...]](), Counter[int]()
+    for _ in range(4000):
+        drafted = torch.multinomial(drafted_shares, 1, generator=draws)[:, 0]
+        tokens = verified(drafted, drafted_shares, shares, draws)
+        counts[int(tokens[0]),] += 1
+        lengths[len(tokens)] += 1
+    statistic, freedom = chi_squared(counts, {(token,): share for token, share in enumerate(shares[0].tolist())})
+    assert statistic < freedom + 3.5 * (2 * freedom) ** 0.5
+    stands = torch.minimum(shares[0], drafted_shares[0]).sum().item()
+    assert abs(lengths[2] / 4000 - stands) < 0.03

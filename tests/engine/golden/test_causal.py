@@ -21,12 +21,15 @@ from transformers import (
 from engine import EMBEDDED, MASKED, WEDLM, GenerationConfig, GenerationFinished, SafelightError, generate, load_model
 from engine.decoding.drawing import Drawing
 from engine.decoding.generate import fork
-from engine.files import read_json
+from engine.files import read_json, write_json
 from engine.models.causal.config import CausalConfig
 from engine.models.causal.network import CausalNetwork
 from engine.models.folder import ModelFolder, quantize
 from engine.models.registry import FAMILIES
 from engine.text.message import Message
+from engine.text.output_format import OutputFormat
+from tests.engine.causal import POSITIONS
+from tests.engine.decoding.test_block_causal import plain_run
 from tests.engine.golden.causal_reference import VOCABULARY, YARN, build, build_seeing, logits_of, published, save
 
 TOLERANCE = 2e-4
@@ -300,6 +303,28 @@ def test_greedy_text_is_that_of_transformers(tmp_path: Path) -> None:
     assert isinstance(last, GenerationFinished)
     expected = theirs.generate(ids[None], max_new_tokens=40, do_sample=False, eos_token_id=None, pad_token_id=0)
     assert last.tokens.tolist() == expected[0, len(ids) :].tolist()
+
+
+def test_sdar_is_decoded_in_its_own_blocks_alone(tmp_path: Path) -> None:
+    """By its authors' settings, with what the checkpoint says of sampling; there is no other way, and no format."""
+    theirs = build("qwen3", max_position_embeddings=POSITIONS)
+    folder = save(theirs, tmp_path, "sdar", mask_token_id=5, block_size=8)
+    settings = {"do_sample": True, "temperature": 0.6, "top_k": 20, "top_p": 0.95, "eos_token_id": [1, 2]}
+    write_json(folder / "generation_config.json", settings)
+    model = load_model(folder, device="cpu")
+    assert isinstance(model.network, CausalNetwork)
+    config = model.generation_defaults.replace(max_new_tokens=30)
+    assert (model.family.own_first, config.accept_probability, config.entropy_bound) == (("block_causal",), 0.85, 0.35)
+    ids, cache = list(range(7, 19)), model.new_cache()
+    for turn in range(2):
+        *_, last = generate(model, ids, config, turn, cache=cache)
+        assert isinstance(last, GenerationFinished)
+        assert last.tokens.tolist() == plain_run(model.network, ids, config, turn).text
+        ids += [*last.tokens.tolist(), 9, 8]
+    with pytest.raises(SafelightError, match="unknown decoder 'autoregressive'; this model has block_causal"):
+        list(generate(model, ids, config.replace(decoder="autoregressive")))
+    with pytest.raises(SafelightError, match="this model's answers cannot be held to a format"):
+        list(generate(model, ids, config, output_format=OutputFormat("json_object")))
 
 
 @pytest.mark.parametrize("decoder", ["autoregressive", "self_speculation"])

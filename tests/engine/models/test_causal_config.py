@@ -11,8 +11,8 @@ from engine import GenerationConfig, SafelightError
 from engine.files import write_json
 from engine.models.causal.config import CausalConfig, LinearScaling, QueryScaling, Yarn
 from engine.models.defaults import generation_defaults
-from engine.models.folder import ModelFolder
-from engine.models.registry import family_of
+from engine.models.folder import ModelFolder, plan
+from engine.models.registry import config_in, family_of
 from engine.text.chat_template import ChatTemplate
 from engine.text.tokenizer import Tokenizer
 from engine.training.data.corpus import build_tokenizer
@@ -39,12 +39,13 @@ def read(model_type: str, **changes: Any) -> CausalConfig:
 
 
 def test_each_family_reads_its_own_words() -> None:
+    block = {"sdar": {"block_size": 16}}
     facts = {
         (name, bias): (c.attention_bias, c.output_bias, c.query_key_norm, c.mask_token_id, c.canvas_length)
         for name in ("qwen2", "qwen3", "wedlm", "sdar", NEMOTRON)
         for bias in (..., False, True)
         if (name, bias) != (NEMOTRON, True)
-        for c in (read(name, attention_bias=bias),)
+        for c in (read(name, attention_bias=bias, **block.get(name, {})),)
     }
     assert facts == {
         **dict.fromkeys([("qwen2", ...), ("qwen2", False), ("qwen2", True)], (True, False, False, None, 32)),
@@ -52,8 +53,8 @@ def test_each_family_reads_its_own_words() -> None:
         ("qwen3", True): (True, True, True, None, 32),
         **dict.fromkeys([("wedlm", ...), ("wedlm", True)], (True, False, False, 151665, 32)),
         ("wedlm", False): (False, False, True, 151665, 32),
-        **dict.fromkeys([("sdar", ...), ("sdar", False)], (False, False, True, 151669, 4)),
-        ("sdar", True): (True, True, True, 151669, 4),
+        **dict.fromkeys([("sdar", ...), ("sdar", False)], (False, False, True, 151669, 16)),
+        ("sdar", True): (True, True, True, 151669, 16),
         **dict.fromkeys([(NEMOTRON, ...), (NEMOTRON, False)], (False, False, False, 100, 32)),
     }
     one = read("wedlm", mask_token_id=7, block_size=8, tie_word_embeddings=True, head_dim=6, num_key_value_heads=None)
@@ -154,7 +155,16 @@ YARN = {"rope_type": "yarn", "factor": 2.0}
         (NEMOTRON, {"attention_bias": True}, "attention_bias is not supported in this family"),
         ("wedlm", {"attention_bias": 0}, "attention_bias must be true or false, not 0"),
         ("qwen3", {"tie_word_embeddings": "no"}, "tie_word_embeddings must be true or false"),
-        ("sdar", {"mask_token_id": 151936}, "mask_token_id must be a whole number between 0 and 151935"),
+        (
+            "sdar",
+            {},
+            "block_size is missing, the tokens of a block that this model was trained with; write it",
+        ),
+        (
+            "sdar",
+            {"block_size": 4, "mask_token_id": 151936},
+            "mask_token_id must be a whole number between 0 and 151935",
+        ),
         ("wedlm", {"vocab_size": 1000}, "mask_token_id must be a whole number between 0 and 999, not 151665"),
         ("qwen3", {"hidden_size": ...}, "hidden_size is missing"),
         ("qwen3", {"max_position_embeddings": ...}, "max_position_embeddings is missing"),
@@ -221,8 +231,57 @@ def test_sampling_is_read_as_transformers_reads_it() -> None:
     assert GenerationConfig.from_dict({"eos_token_id": 3}, base) == base.replace(eos_token_ids=(3,))
     gemma = {**qwen, "sampler_config": {"_cls_name": "EntropyBoundSamplerConfig", "entropy_bound": 0.2}}
     assert GenerationConfig.from_dict(gemma) == GenerationConfig(entropy_bound=0.2, eos_token_ids=(151645, 151643))
-    with pytest.raises(SafelightError, match="sampling_top_p must be at most 1"):
-        GenerationConfig.from_dict({"top_p": 2.0})
+    assert GenerationConfig.from_dict({"do_sample": True, "min_p": 0.1}, base).sampling_min_p == 0.1
+    for name in ("top_p", "min_p"):
+        with pytest.raises(SafelightError, match=f"sampling_{name} must be at most 1"):
+            GenerationConfig.from_dict({name: 2.0})
+    with pytest.raises(SafelightError, match="remasking must be one of low_confidence_dynamic, low_confid"):
+        GenerationConfig(remasking="random")
+
+
+def test_settings_that_are_not_followed_are_named(tmp_path: Path) -> None:
+    """With what the model takes; not where they have no effect."""
+    write_json(tmp_path / "config.json", {**RAW, "model_type": "qwen3"})
+    settings = {"top_k": 20, "no_repeat_ngram_size": 3, "typical_p": 1.0, "num_beams": 1, "suppress_tokens": [4]}
+    for given, named in (
+        (settings, "no_repeat_ngram_size, suppress_tokens"),
+        ({"min_p": 0.1, "stop_strings": None}, ""),
+    ):
+        write_json(tmp_path / "generation_config.json", given)
+        notes = [note for note in plan(tmp_path, device="cpu").notes if "generation_config.json" in note]
+        assert notes == ([f"these settings of generation_config.json are not followed: {named}"] if named else [])
+
+
+def test_the_mask_is_the_tokenizer_s_where_the_config_has_none(tmp_path: Path) -> None:
+    """By its settings, else by its own table; then what the family's first files have. Not of a model without masks."""
+    tokenizer = build_tokenizer()
+    tokenizer.add_special_tokens(["<|mask|>"])
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    own = tokenizer.token_to_id("<|mask|>")
+    added = {"9": {"content": "<|other|>"}, "151666": {"content": "<|mask|>"}, "x": 3}
+
+    def mask(settings: dict[str, Any] | None, family: str = "wedlm", **changes: Any) -> int | None:
+        write_json(tmp_path / "config.json", {**RAW, "model_type": family, "block_size": 4, **changes})
+        (tmp_path / "tokenizer_config.json").unlink(missing_ok=True)
+        if settings is not None:
+            write_json(tmp_path / "tokenizer_config.json", settings)
+        config = ModelFolder.open(tmp_path).config
+        assert config == config_in(tmp_path)
+        assert isinstance(config, CausalConfig)
+        return config.mask_token_id
+
+    named = {"mask_token": {"content": "<|mask|>"}, "added_tokens_decoder": added}
+    assert (
+        mask(named)
+        == mask({**named, "mask_token": "<|mask|>"})
+        == mask(named, "sdar")
+        == mask(named, NEMOTRON)
+        == 151666
+    )
+    assert mask(named, mask_token_id=7) == 7
+    assert mask({"mask_token": "<|mask|>"}) == own
+    assert [mask(None), mask({"mask_token": None}), mask({"mask_token": "<|none|>"})] == [151665] * 3
+    assert [mask({}, "sdar"), mask({}, NEMOTRON), mask(named, "qwen3")] == [151669, 100, None]
 
 
 def test_end_tokens_are_looked_for_in_turn(tmp_path: Path) -> None:

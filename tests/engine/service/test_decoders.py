@@ -91,7 +91,7 @@ def test_a_format_is_held_by_a_decoder_that_can_unless_another_is_asked_for() ->
     assert decoder("autoregressive", "block_diffusion", decoder="autoregressive") == "autoregressive"
     for decoders, fields, message in (
         (("autoregressive", "causal_parallel"), {"decoder": "causal_parallel"}, "this run asks for causal_parallel."),
-        (("masked_diffusion",), {}, "cannot be held to a format; ask for it in the prompt."),
+        (("block_causal",), {}, "cannot be held to a format; ask for it in the prompt."),
     ):
         with pytest.raises(ApiError) as refused:
             decoder(*decoders, **fields)
@@ -106,9 +106,11 @@ def asked(model: LoadedModel, **fields: object) -> GenerationConfig:
 
 def test_openai_s_sampling_is_honoured_where_tokens_are_drawn() -> None:
     _, model = backend("autoregressive", "block_diffusion")
-    config = asked(model, decoder="autoregressive", temperature=0.5, top_p=0.9, top_k=-1, repetition_penalty=1.2)
+    config = asked(
+        model, decoder="autoregressive", temperature=0.5, top_p=0.9, top_k=-1, min_p=0.1, repetition_penalty=1.2
+    )
     assert (config.sampling_temperature, config.sampling_top_p, config.sampling_top_k) == (0.5, 0.9, 0)
-    assert config.repetition_penalty == 1.2
+    assert (config.sampling_min_p, config.repetition_penalty) == (0.1, 1.2)
     assert (config.t_max, config.t_min) == (model.defaults.t_max, model.defaults.t_min)
     plain = asked(model, temperature=0)
     assert (plain.decoder, plain.sampling_temperature, plain.t_max) == ("", 0.0, model.defaults.t_max / 2)
@@ -125,6 +127,8 @@ def test_openai_s_sampling_is_honoured_where_tokens_are_drawn() -> None:
         ({"decoder": "autoregressive", "top_p": 0.0}, "top_p"),
         ({"decoder": "autoregressive", "top_p": 2.0}, "top_p"),
         ({"decoder": "autoregressive", "top_k": -2}, "top_k"),
+        ({"decoder": "autoregressive", "min_p": 1.5}, "min_p"),
+        ({"min_p": 0.5}, "min_p"),
         ({"decoder": "autoregressive", "repetition_penalty": 0}, "repetition_penalty"),
         ({"decoder": "block_diffusion", "repetition_penalty": 1.2}, "repetition_penalty"),
         ({"decoder": "autoregressive", "vllm_xargs": {"diffusion_max_steps": 3}}, "vllm_xargs"),

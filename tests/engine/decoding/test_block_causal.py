@@ -1,0 +1,277 @@
+"""Block-causal decoding against SDAR's algorithm as one reads it: no cache, everything computed again at each pass."""
+
+from __future__ import annotations
+
+import math
+import random
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+import torch
+from torch import Tensor
+
+from engine import GenerationConfig
+from engine.config import REMASKING
+from engine.decoding.generate import DECODERS, run
+from engine.events import Event, PrefillFinished
+from engine.layers.kv_cache import KVCache
+from engine.models.causal.network import CausalNetwork
+from tests.engine import sdar
+from tests.engine.causal import POSITIONS, masked_network, passes_told, run_of
+
+SIZES = (1, 3, 4, 5, 7, 8)
+block_causal = DECODERS["block_causal"]
+
+
+@torch.inference_mode()
+def block_logits(network: CausalNetwork, ids: Sequence[int], size: int) -> Tensor:
+    """Logits (T, V) of text in blocks of so many tokens from its first one, each of which sees all of itself."""
+    block = torch.arange(len(ids)) // size
+    return network.head(network.run(torch.tensor([ids]), torch.arange(len(ids)), block[:, None] >= block)[0])
+
+
+def plain_shares(logits: Tensor, config: GenerationConfig) -> Tensor:
+    """What a token is drawn from, and what its probability is read from: (V,), at the temperature, then cut."""
+    scaled = logits / (config.sampling_temperature or 1.0)
+    if config.sampling_temperature and config.sampling_top_k:
+        scaled[scaled < scaled.sort().values[-config.sampling_top_k :][0]] = -torch.inf
+    if config.sampling_temperature and config.sampling_top_p < 1:
+        before, shares = 0.0, scaled.softmax(-1)
+        for token in shares.argsort(descending=True).tolist():
+            if before > config.sampling_top_p:
+                scaled[token] = -torch.inf
+            before += float(shares[token])
+    return scaled.softmax(-1)
+
+
+def plain_choice(shares: Tensor, drawn: list[int], count: int, config: GenerationConfig) -> set[int]:
+    """The masks, of M with shares (M, V), that a pass writes."""
+    rows = range(len(drawn))
+    likely = {row: float(shares[row, drawn[row]]) for row in rows}
+    best = sorted(rows, key=lambda row: -likely[row])[:count]
+    match config.remasking:
+        case "sequential":
+            return set(rows[:count])
+        case "low_confidence_static":
+            return set(best)
+        case "low_confidence_dynamic":
+            sure = {row for row in rows if likely[row] > config.accept_probability}
+            return sure if len(sure) >= count else set(best)
+        case _:
+            entropy = {row: sum(-p * math.log(p) for p in shares[row].tolist() if p > 0) for row in rows}
+            found, spent = set[int](), 0.0
+            for row in sorted(rows, key=lambda row: entropy[row]):
+                spent += entropy[row]
+                if found and spent >= config.entropy_bound:
+                    break
+                found.add(row)
+            return found
+
+
+@dataclass
+class PlainRun:
+    """What each pass writes, by place; why the run ends; its text."""
+
+    passes: list[dict[int, int]] = field(default_factory=list)
+    reason: str = ""
+    text: list[int] = field(default_factory=list)
+
+
+def plain_run(
+    network: CausalNetwork, prompt: list[int], config: GenerationConfig, seed: int, positions: int = POSITIONS
+) -> PlainRun:
+    """The whole sequence is read again at each pass, masks where nothing is written."""
+    mask, size = network.config.mask_token_id, config.canvas_length or network.config.canvas_length
+    assert mask is not None
+    draws, made, ids, written = torch.Generator().manual_seed(seed), PlainRun(), list(prompt), set(range(len(prompt)))
+    most, steps = min(config.max_new_tokens, positions - len(prompt)), min(config.max_denoising_steps, size)
+    schedule = [size // steps + (step < size % steps) for step in range(steps)]
+
+    def has_ended() -> bool:
+        for place in range(len(prompt), len(prompt) + most):
+            if place not in written:
+                return False
+            if ids[place] in config.eos_token_ids:
+                made.reason, made.text = "eos", ids[len(prompt) : place]
+                return True
+        made.reason, made.text = "length", ids[len(prompt) : len(prompt) + most]
+        return True
+
+    for start in range(len(prompt) // size * size, positions, size):
+        stop = min(start + size, positions)
+        ids += [mask] * (stop - len(ids))
+        for step, count in enumerate(schedule):
+            masked = [place for place in range(start, stop) if place not in written]
+            if not masked:
+                break
+            logits = block_logits(network, ids, size)[masked]
+            if step == steps - 1:
+                logits[:, mask] = -torch.inf
+            shares = torch.stack([plain_shares(row, config) for row in logits])
+            greedy = config.sampling_temperature == 0
+            drawn = logits.argmax(-1) if greedy else torch.multinomial(shares, 1, generator=draws)[:, 0]
+            chosen = plain_choice(shares, drawn.tolist(), count, config)
+            is_last = step == steps - 1
+            new = {masked[row]: token for row, token in enumerate(drawn.tolist()) if row in chosen or is_last}
+            new = {place: token for place, token in new.items() if token != mask}
+            for place, token in new.items():
+                ids[place] = token
+            written |= set(new)
+            made.passes.append({place - len(prompt): token for place, token in new.items()})
+            if has_ended():
+                return made
+        made.passes.append({})  # the one that reads the block for the cache
+    raise AssertionError("the text has no end")
+
+
+def check_blocks(network: CausalNetwork, cache: KVCache, ids: Sequence[int], size: int) -> None:
+    """See that a cache holds the whole blocks of a text, and their keys and values as read all at once."""
+    whole = len(ids) // size * size
+    assert cache.shared(ids) == cache.length == whole
+    fresh = network.new_cache()
+    fresh.block = size
+    if whole:
+        network.prefill(torch.tensor(ids[:whole]), fresh)
+    for layer in range(len(network.layers) if whole else 0):
+        for found, wanted in zip(cache.buffers(layer), fresh.buffers(layer), strict=True):
+            assert (found - wanted)[:, :, :whole].abs().max() < 1e-5
+
+
+def check_told(told: list[dict[int, int]], passes: list[dict[int, int]], *, is_aligned: bool) -> None:
+    """See what the events say of each pass. They tell blocks of the generated text: where those are not the ones that
+    are decoded, a pass may write ahead, which is told once that block opens."""
+    assert len(told) == len(passes)
+    if is_aligned:
+        assert told == passes
+    when = {place: index for index, written in enumerate(passes) for place in written}
+    for index, written in enumerate(told):
+        for place, token in written.items():
+            assert when[place] <= index
+            assert passes[when[place]][place] == token
+
+
+def events_of(
+    network: CausalNetwork, prompt: Sequence[int], config: GenerationConfig, seed: int, cache: KVCache
+) -> list[Event]:
+    return list(run(network, block_causal(network, torch.tensor(prompt), config, seed, None, cache)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("runs", [30, pytest.param(120, marks=pytest.mark.slow)])
+def test_runs_of_several_turns_against_the_definition(runs: int) -> None:
+    """Blocks of odd sizes, prompts of all lengths, all strategies; a turn begins with the cache of those before."""
+    seen = set()
+    for seed in range(runs):
+        rng = random.Random(seed)
+        network = masked_network(seed, rng.choice([1.0, 2.0, 6.0]), 1 + seed % 2, tied=rng.random() < 0.5)
+        size, cache = SIZES[seed % len(SIZES)], network.new_cache()
+        cache.piece = 2 * size + 1
+        crowded = rng.random() < 0.1  # the model's positions end before the text may
+        prompt = [rng.randrange(9) for _ in range(rng.randint(86, 95) if crowded else rng.randint(1, 16))]
+        for _ in range(1 if crowded else 3):
+            config = GenerationConfig(
+                remasking=REMASKING[rng.randrange(4)],
+                accept_probability=rng.choice([0.2, 0.5, 0.85]),
+                entropy_bound=rng.choice([0.35, 2.0]),
+                max_denoising_steps=rng.choice([1, 2, 3, 48]),
+                sampling_temperature=rng.choice([0.0, 0.7]),
+                sampling_top_k=rng.choice([0, 4]),
+                sampling_top_p=rng.choice([1.0, 0.8]),
+                max_new_tokens=rng.randint(1, 12),
+                eos_token_ids=tuple(rng.sample(range(8), rng.choice([0, 1]))),
+                canvas_length=size,
+            )
+            expected = plain_run(network, prompt, config, seed)
+            shared = cache.shared(prompt)
+            events = events_of(network, prompt, config, seed, cache)
+            check_told(passes_told(events, size, mask=8), expected.passes, is_aligned=len(prompt) % size == 0)
+            assert (events[-1].reason, events[-1].tokens.tolist()) == (expected.reason, expected.text)
+            assert isinstance(events[0], PrefillFinished)
+            assert events[0].reused_tokens == shared // size * size
+            done = sum(not passed for passed in expected.passes[:-1])  # at most: some passes write nothing
+            held = [*prompt, *expected.text][: cache.length]
+            check_blocks(network, cache, held, size)
+            assert len(prompt) // size * size <= cache.length <= (len(prompt) // size + done) * size
+            seen |= {
+                expected.reason,
+                config.remasking,
+                (size, len(prompt) % size),
+                events[0].reused_tokens > 0,
+            }
+            prompt = [*prompt, *expected.text][: rng.randint(1, 70)]
+            prompt += [rng.randrange(9) for _ in range(rng.randint(1, 6))]
+    assert len(seen) == 2 + 4 + sum(SIZES) + 2 or runs < 60
+    assert len(seen) > 30
+
+
+def test_blocks_of_another_size_are_read_anew() -> None:
+    """So is text that another decoder has read causally, and the other way round."""
+    network, prompt = masked_network(3), list(range(8)) * 4
+    cache, config = network.new_cache(), GenerationConfig(max_new_tokens=6, eos_token_ids=())
+    wanted = {size: plain_run(network, prompt, config.replace(canvas_length=size), 0).text for size in (4, 8)}
+    reused = list[int]()
+    for size in (4, 8, 8, 4):
+        events = events_of(network, prompt, config.replace(canvas_length=size), 0, cache)
+        assert events[-1].tokens.tolist() == wanted[size]
+        reused += [events[0].reused_tokens]
+    assert reused == [0, 0, 32, 0]
+    for name, count in (("autoregressive", 0), ("autoregressive", 31), ("block_causal", 0)):
+        decoding = DECODERS[name](network, torch.tensor(prompt), config.replace(canvas_length=4), 0, None, cache)  # type: ignore[arg-type]
+        events = list(run(network, decoding))
+        assert events[0].reused_tokens == count
+    assert events[-1].tokens.tolist() == wanted[4]
+
+
+def test_a_run_stops_within_a_pass_and_its_cache_serves_the_next() -> None:
+    network, prompt = masked_network(5), [1, 2, 3, 4, 5, 6, 7]
+    config = GenerationConfig(max_new_tokens=24, eos_token_ids=(), canvas_length=4, accept_probability=0.5)
+    whole = plain_run(network, prompt, config, 0)
+    for stop in range(len(whole.passes)):
+        cache, cancel = network.new_cache(), threading.Event()
+        decoding = block_causal(network, torch.tensor(prompt), config, 0, cancel, cache)  # type: ignore[arg-type]
+        events = run_of(network, decoding, cancel, passes=stop)
+        assert (events[-1].reason, events[-1].steps) == ("cancelled", stop)
+        shown = events[-1].tokens.tolist()
+        assert shown == whole.text[: len(shown)]
+        check_blocks(network, cache, [*prompt, *shown][: cache.length], 4)
+        assert events_of(network, prompt, config, 0, cache)[-1].tokens.tolist() == whole.text
+
+
+@pytest.fixture(scope="module")
+def trained() -> CausalNetwork:
+    return sdar.trained()
+
+
+SETTINGS = GenerationConfig(max_new_tokens=20, eos_token_ids=(sdar.END,), accept_probability=0.85, entropy_bound=0.35)
+
+
+@pytest.mark.parametrize("remasking", REMASKING)
+def test_a_network_of_sdar_s_objective_answers_right(remasking: str, trained: CausalNetwork) -> None:
+    """Sixty questions that it was not trained on, in twenty chats of three turns, at all lengths modulo the block."""
+    rng, right, lengths = random.Random(1), 0, set[int]()
+    config = SETTINGS.replace(remasking=remasking)
+    for chat in range(20):
+        text, cache = list[int](), trained.new_cache()
+        for turn in range(3):
+            asked = sdar.question(rng, (chat + turn) % 7)
+            text += asked
+            lengths.add(len(text) % sdar.BLOCK)
+            found = [*events_of(trained, text, config, chat, cache)[-1].tokens.tolist(), sdar.END]
+            right += found == sdar.answer(asked)
+            if chat % 5 == turn:
+                sampled = config.replace(sampling_temperature=0.6, sampling_top_k=20, sampling_top_p=0.95)
+                drawn = events_of(trained, text, sampled, chat, trained.new_cache())[-1].tokens.tolist()
+                assert found[:-1] == drawn == plain_run(trained, text, sampled, chat).text
+            text += found
+    assert (right, lengths) == (60, set(range(sdar.BLOCK)))
+
+
+def test_another_model_s_rule_gets_none_of_it_right(trained: CausalNetwork) -> None:
+    """So a shifted row or a mask that sees less is seen above."""
+    for name in ("masked_diffusion", "autoregressive"):
+        for seed in range(10):
+            asked = sdar.question(random.Random(seed), seed % 4)
+            decoding = DECODERS[name](trained, torch.tensor(asked), SETTINGS, 0, None, trained.new_cache())  # type: ignore[arg-type]
+            *_, last = run(trained, decoding)  # type: ignore[arg-type]
+            assert [*last.tokens.tolist(), sdar.END] != sdar.answer(asked)  # type: ignore[union-attr]

@@ -1,0 +1,98 @@
+"""What tokens are drawn from, against transformers' own warpers and the rules of WeDLM's and SDAR's authors."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import (
+    MinPLogitsWarper,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
+
+from engine import GenerationConfig
+from engine.decoding.shares import SDAR, TRANSFORMERS, WEDLM, SamplingOrder, shares_of
+
+
+def cases() -> Iterator[tuple[Tensor, GenerationConfig]]:
+    """Random logits, half of them with many ties, whose sums meet top-p exactly; and all settings."""
+    rng, draws = random.Random(0), torch.Generator().manual_seed(0)
+    for number in range(300):
+        size = rng.choice([1, 2, 5, 16, 40])
+        logits = rng.choice([0.5, 1, 3]) * torch.randn(rng.randint(1, 4), size, generator=draws)
+        if number % 2:
+            logits = logits.round()
+        if number % 4 == 3:  # powers of two, so that no sum is rounded
+            logits = torch.tensor([[0.5, 0.25, 0.125, 0.125]]).log()[:, torch.randperm(4, generator=draws)]
+        if size > 5 and rng.random() < 0.2:
+            logits[:, :3] = -torch.inf  # banned
+        yield (
+            logits,
+            GenerationConfig(
+                sampling_temperature=rng.choice([0.3, 0.6, 1.0, 1.0, 1.7]),
+                sampling_top_k=rng.choice([0, 1, 3, 20, 100]),
+                sampling_top_p=rng.choice([1.0, 0.95, 0.875, 0.75, 0.5, 0.1]),
+                sampling_min_p=rng.choice([0.0, 0.0, 0.05, 0.5, 1.0]),
+            ),
+        )
+
+
+def test_transformers_order_is_that_of_its_own_warpers() -> None:
+    kept = set()
+    for logits, config in cases():
+        scores, ids = logits.clone(), torch.zeros(len(logits), 1, dtype=torch.long)
+        for warper in (
+            TemperatureLogitsWarper(config.sampling_temperature),
+            TopKLogitsWarper(config.sampling_top_k) if config.sampling_top_k else None,
+            TopPLogitsWarper(config.sampling_top_p) if config.sampling_top_p < 1 else None,
+            MinPLogitsWarper(config.sampling_min_p) if config.sampling_min_p else None,
+        ):
+            scores = scores if warper is None else warper(ids, scores)
+        found = shares_of(logits, config, TRANSFORMERS)
+        assert found.equal(scores.softmax(-1))
+        kept |= set((found > 0).sum(-1).tolist())
+    assert len(kept) > 8
+
+
+def plain(logits: list[float], config: GenerationConfig, order: SamplingOrder) -> set[int]:
+    """The tokens that may be drawn, as the two authors' files have it: those before one may come to top-p exactly."""
+    scale = config.sampling_temperature if order.temperature_first else 1.0
+    likeliest = torch.tensor(logits).argsort(descending=True, stable=True).tolist()
+    if config.sampling_top_k:
+        least = logits[likeliest[: config.sampling_top_k][-1]]
+        likeliest = [token for token in likeliest if logits[token] >= least]
+    shares = (torch.tensor([logits[token] for token in likeliest]) / scale).softmax(-1)
+    sums = [0.0, *shares.cumsum(0).tolist()] if config.sampling_top_p < 1 else [0.0] * len(likeliest)
+    return {token for rank, token in enumerate(likeliest) if sums[rank] <= config.sampling_top_p and shares[rank] > 0}
+
+
+@pytest.mark.parametrize("order", [WEDLM, SDAR], ids=["WeDLM", "SDAR"])
+def test_the_authors_orders(order: SamplingOrder) -> None:
+    for logits, config in cases():
+        config = config.replace(sampling_min_p=0.0)
+        found = shares_of(logits, config, order)
+        for row, shares in zip(logits.tolist(), found, strict=True):
+            kept = plain(row, config, order)
+            if len(set(row)) == len(row):  # which of equals top-p leaves out is the sort's
+                assert set(shares.nonzero()[:, 0].tolist()) == kept
+            assert int((shares > 0).sum()) == len(kept)
+            own = torch.full((len(row),), -torch.inf)
+            own[shares > 0] = torch.tensor(row)[shares > 0] / config.sampling_temperature
+            torch.testing.assert_close(shares, own.softmax(-1))
+
+
+def test_the_three_differ_where_they_should() -> None:
+    """At 0.6/20/0.95, as Qwen3 and SDAR are released, the temperature leaves fewer tokens; at an edge more stay."""
+    logits = 2 * torch.randn(50, 200, generator=torch.Generator().manual_seed(1))
+    config = GenerationConfig(sampling_temperature=0.6, sampling_top_k=20, sampling_top_p=0.95)
+    first, last = ((shares_of(logits, config, order) > 0).sum().item() for order in (TRANSFORMERS, WEDLM))
+    assert first < 0.9 * last
+    edge = torch.tensor([[0.5, 0.25, 0.125, 0.125]]).log()
+    at = GenerationConfig(sampling_temperature=1.0, sampling_top_p=0.75)
+    assert [int((shares_of(edge, at, order) > 0).sum()) for order in (TRANSFORMERS, SDAR, WEDLM)] == [2, 3, 3]
+    assert shares_of(edge, at.replace(sampling_temperature=0.0), WEDLM).tolist() == [[1.0, 0.0, 0.0, 0.0]]
