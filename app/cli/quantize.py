@@ -101,5 +101,5 @@ def run(args: argparse.Namespace) -> int:
         if errors := [f"{part} {error:.2%}" for part, error in manifest.relative_error.items()]:
             print(f"relative error of packing: {', '.join(errors)}")
         if imports:
-            print("text only: images need the original checkpoint")
+            print("text only: of a model that sees, images need the original checkpoint")
     return 0

@@ -54,7 +54,7 @@ def test_a_gguf_file_is_imported(tmp_path: Path, capsys: Capture) -> None:
     assert "packed holds tiny.gguf with experts in int4-g32: 0.6 MB in" in first
     parts = r"attention 0\.\d\d%, dense 0\.\d\d%, experts \d+\.\d\d%, embedding 0\.\d\d%"
     assert re.fullmatch(f"relative error of packing: {parts}", second)
-    assert third == "text only: images need the original checkpoint"
+    assert third == "text only: of a model that sees, images need the original checkpoint"
     code, out, err = run(capsys, "generate", "hello", "--model", file)
     assert (code, out) == (2, "")
     assert "is a GGUF file; import it first: safelight quantize FILE FOLDER" in err
