@@ -70,7 +70,7 @@ class LayerConfig:
     head_dim: int
     num_key_value_heads: int
     rope_theta: float
-    partial_rotary_factor: float  # 1.0 rotates the whole head
+    partial_rotary_factor: float  # 1.0 rotates the whole head, 0.0 nothing
 
     @property
     def is_sliding(self) -> bool:
@@ -181,7 +181,7 @@ class ModelConfig:
             check_whole(f"{where} head_dim", layer.head_dim, 2, MOST_HEAD_DIM)
             check_whole(f"{where} num_key_value_heads", layer.num_key_value_heads, 1, MOST_HEADS)
             check_real(f"{where} rope_theta", layer.rope_theta, 0.0, exclusive=True)
-            check_real(f"{where} partial_rotary_factor", layer.partial_rotary_factor, 0.0, exclusive=True)
+            check_real(f"{where} partial_rotary_factor", layer.partial_rotary_factor, 0.0)
             if layer.head_dim % 2:
                 raise SafelightError(f"{where} has head_dim {layer.head_dim}; it must be even")
             if self.num_attention_heads % layer.num_key_value_heads:

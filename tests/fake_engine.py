@@ -44,6 +44,11 @@ class FakeTokenizer:
         """A token a word."""
         return [2] * len(text.split())
 
+    encode_prompt = encode_rendered = encode
+
+    def inert(self, text: str) -> str:
+        return text
+
     def count(self, text: str) -> int:
         return len(self.encode(text))
 
@@ -63,7 +68,7 @@ class FakeCache:
         return 0
 
 
-def written(messages: Iterable[Any], tools: Iterable[Any] = ()) -> str:
+def written(messages: Iterable[Any], tools: Iterable[Any] = (), **_options: Any) -> str:
     """A template that writes everything."""
     said = ["<image>" * len(message.get("images", ())) + message["content"] for message in messages]
     return " ".join([*said, *map(json.dumps, tools)])

@@ -13,7 +13,8 @@ EPILOG = """\
 Experts go to 4 bits; attention, dense layers, the embedding and the vision tower to 8; the rest stays as it is. A
 conversion that was stopped goes on where it stood when the same command is given again.
 
-Of GGUF files those of DiffusionGemma are imported, whatever their quantization; of a model in parts give any of them.
+Of GGUF files those of DiffusionGemma, Llama, SmolLM3, Mistral, Qwen2, Qwen3 and Gemma 3 are imported, whatever their
+quantization; of a model in parts give any of them.
 What is packed again loses a little again, least from Q8_0. The relative error, by part, is what packing changed (root
 mean square) by what was packed. GGUF files hold text alone: images need the original checkpoint.
 

@@ -30,9 +30,11 @@ GOING = ".safelight-deleted"  # suffix of a folder that is being deleted
 
 
 def download(entry: ModelEntry, folder: Path, endpoint: str | None, tokens: Secret, offline: threading.Event) -> Work:
-    """Download a model, or resume its download."""
+    """Download a model, or resume its download; its small files come first, and are checked before the weights."""
 
     def work(control: Control) -> object:
+        from engine.models.model import check_small_files  # torch
+
         if not offline.is_set():
             downloads.require_network(endpoint)  # before the keyring, which may wait for the user
         return downloads.download(
@@ -44,6 +46,7 @@ def download(entry: ModelEntry, folder: Path, endpoint: str | None, tokens: Secr
             progress=_passed_on(control),
             pause=control.pause,
             cancel=control.cancel,
+            check=check_small_files,
         )
 
     return work

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -34,6 +35,7 @@ __all__ = [
 ]  # fmt: skip
 
 Ended = Literal["ready", "paused", "cancelled"]
+Check = Callable[[Path], None]
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,7 @@ def download(
     pause: threading.Event | None = None,
     cancel: threading.Event | None = None,
     patience: Patience | None = None,
+    check: Check | None = None,
 ) -> Ended:
     """Download a model's files, or go on with it, from the byte where it stopped.
 
@@ -101,6 +104,8 @@ def download(
         progress: called from this thread, about ten times a second.
         pause: once set, ends the download and keeps what is here.
         cancel: once set, ends the download and removes what is here.
+        check: called with the folder when all files but the weights are there, before any weights are asked for; what
+            it raises ends the download.
 
     Raises:
         SafelightError: what is wrong in one sentence, with the next step. What is here stays.
@@ -125,7 +130,7 @@ def download(
         hub.require_network()
         if begun is not None:  # a file of it was removed
             windows.retried(os.rename, target, work)
-        _fetch_missing(hub, work, progress, flags)
+        _fetch_missing(hub, work, progress, flags, check)
         windows.retried(os.rename, work, target)
     except StoppedError:
         if cancel is not None and cancel.is_set():
@@ -215,8 +220,10 @@ def verify(model: Path, progress: Report | None = None, cancel: Cancel | None = 
 # --- the work ----------------------------------------------------------------------------------------------------
 
 
-def _fetch_missing(hub: Hub, work: Path, progress: Report | None, flags: tuple[Cancel, ...]) -> None:
-    """Fetch and verify all that is missing."""
+def _fetch_missing(
+    hub: Hub, work: Path, progress: Report | None, flags: tuple[Cancel, ...], check: Check | None
+) -> None:
+    """Fetch and verify all that is missing, the weights last."""
     record = Record.read(work)
     if record is None:
         record = hub.listing(ByteCounter(0, 0, progress, flags))
@@ -226,11 +233,15 @@ def _fetch_missing(hub: Hub, work: Path, progress: Report | None, flags: tuple[C
     else:
         _require_disk(work, record)
     counter = ByteCounter(record.total_bytes, record.done_bytes(work), progress, flags)
-    for file in record.missing(work):
-        if size_of(work / file.name) is not None:  # it was changed
-            counter.add(-file.done_bytes(work))
-            (work / file.name).unlink()
-        _fetch_file(hub, file, record.revision, work, counter)
+    missing = record.missing(work)
+    for of_weights in (False, True):
+        if of_weights and check is not None:
+            check(work)
+        for file in (file for file in missing if file.is_weights == of_weights):
+            if size_of(work / file.name) is not None:  # it was changed
+                counter.add(-file.done_bytes(work))
+                (work / file.name).unlink()
+            _fetch_file(hub, file, record.revision, work, counter)
     counter.report()
 
 

@@ -56,6 +56,11 @@ class RemoteFile:
         if not ((is_hash(self.sha256, 64) and self.blob == "") or (is_hash(self.blob, 40) and self.sha256 == "")):
             raise SafelightError(f"{self.name} is listed without a hash, so it cannot be verified")
 
+    @property
+    def is_weights(self) -> bool:
+        """Returns whether it holds tensors."""
+        return self.name.endswith(".safetensors")
+
     def done_bytes(self, folder: Path) -> int:
         """How much of it lies in the folder, whole or in part; never more than its size."""
         for path in (folder / self.name, folder / (self.name + PART)):

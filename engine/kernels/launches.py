@@ -33,7 +33,7 @@ class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Nothing is compiled here: torch imports a compiler for a second only to keep it off this class."""
+        """Returns False: torch would import its compiler, for a second, only to keep it off this class."""
         return False
 
     def __torch_dispatch__(

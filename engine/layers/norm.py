@@ -7,23 +7,29 @@ from torch import Tensor, nn
 
 
 class RMSNorm(nn.Module):
-    """x / rms(x) over the last dimension, times a weight unless ``with_scale`` is False."""
+    """x / rms(x) over the last dimension, times a weight unless ``with_scale`` is False.
+
+    With ``adds_one`` it is multiplied by one more than the weight, as Gemma 3's checkpoints have it.
+    """
 
     weight: nn.Parameter | None
 
-    def __init__(self, size: int, eps: float, with_scale: bool = True) -> None:
+    def __init__(self, size: int, eps: float, with_scale: bool = True, adds_one: bool = False) -> None:
         super().__init__()
-        self.eps = eps
+        self.eps, self.adds_one = eps, adds_one
         if with_scale:
             self.weight = nn.Parameter(torch.ones(size))
         else:
             self.register_parameter("weight", None)
 
     def forward(self, x: Tensor) -> Tensor:
+        weight: Tensor | None = self.weight
+        if weight is not None and self.adds_one:
+            weight = 1 + weight.float()
         if x.dtype == torch.float32 and x.device.type == "cpu" and not torch.is_grad_enabled():
-            return torch.rms_norm(x, x.shape[-1:], self.weight, self.eps)  # the lines below in one call, bit for bit
+            return torch.rms_norm(x, x.shape[-1:], weight, self.eps)  # the lines below in one call, bit for bit
         wide = x.float()
         normed = wide * (wide.square().mean(-1, keepdim=True) + self.eps).pow(-0.5)
-        if self.weight is not None:
-            normed = normed * self.weight.float()
+        if weight is not None:
+            normed = normed * weight.float()
         return normed.type_as(x)

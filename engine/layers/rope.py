@@ -1,4 +1,4 @@
-"""Rotary position embedding: default, "proportional" (only a leading share of a head's pairs is rotated), and YaRN."""
+"""Rotary position embedding: default, "proportional" (only a leading share of a head's pairs is rotated), stretched."""
 
 from __future__ import annotations
 
@@ -40,6 +40,17 @@ def stretched(
     ramp = (torch.arange(pairs, dtype=torch.float32) - low) / (high - low if high != low else 0.001)
     slowed = ramp.clamp(0, 1)
     return frequencies / factor * slowed + frequencies * (1 - slowed)
+
+
+def stretched_as_llama3(frequencies: Tensor, factor: float, original: int, low: float, high: float) -> Tensor:
+    """Frequencies (D/2,) of a text ``factor`` times as long as the ``original`` positions, as Llama 3.1 has them.
+
+    Pairs that turn more than ``high`` times within those stay as they are, pairs that turn less than ``low`` times are
+    slowed down by the factor, and pairs between by a share that is linear in their turns.
+    """
+    turns = original * frequencies / (2 * math.pi)
+    kept = ((turns - low) / (high - low)).clamp(0, 1)
+    return frequencies / factor * (1 - kept) + frequencies * kept
 
 
 def cos_sin(positions: Tensor, frequencies: Tensor, dtype: torch.dtype, factor: float = 1.0) -> tuple[Tensor, Tensor]:

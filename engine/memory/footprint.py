@@ -94,7 +94,7 @@ def weights(
     )
 
     def times(name: str) -> int:
-        """How often what has this path is in the whole network."""
+        """Returns how many times the whole network has what lies under this path."""
         if name.startswith("layers."):
             return counts.get(int(name.split(".")[1]), 0)
         return vision.num_hidden_layers if vision is not None and name.startswith("vision.layers.") else 1
@@ -245,7 +245,8 @@ def rows_pass(config: ModelConfig, mode: Mode, context: int, rows: int, tokens: 
     d = mode.dtype.itemsize
     sliding = min(context, config.sliding_window - 1) + tokens
     full = context + config.canvas_length
-    masks = tokens * (full + sliding if config.denoises else full)  # one of each kind, a byte a pair, in a causal pass
+    kinds = {layer.is_sliding for layer in config.layers}
+    masks = tokens * sum(sliding if slides else full for slides in kinds)  # a byte a pair, in a causal pass
 
     def attention(layer: LayerConfig) -> int:
         looked_at = sliding if layer.is_sliding else full

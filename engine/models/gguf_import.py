@@ -11,19 +11,19 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import torch
 
-from engine.config import MOST_HEAD_DIM, GenerationConfig
 from engine.errors import SafelightError, quoted
 from engine.memory.card import AbsentCard
 from engine.memory.plan import Plan, Subject
-from engine.models.diffusion_gemma import gguf
-from engine.models.diffusion_gemma.writing import config_dict, generation_dict
+from engine.models.causal.gguf import DESCRIBE
+from engine.models.diffusion_gemma import gguf as diffusion_gemma
 from engine.models.folder import ModelFolder, check_packs, convert
-from engine.models.registry import FAMILIES
+from engine.models.gguf_description import Describe, GGUFDescription
+from engine.models.registry import family_of
 from engine.quant import DEFAULT
 from engine.text.gguf_tokenizer import tokenizer_files
 from engine.text.template_compiling import compile_template
@@ -34,6 +34,7 @@ from engine.weights.gguf.header import GGUFHeader
 from engine.weights.loader import StoredWeights
 from engine.weights.packed_store import Manifest, companions_of
 
+ARCHITECTURES: dict[str, Describe] = {diffusion_gemma.ARCHITECTURE: diffusion_gemma.describe, **DESCRIBE}
 OWN = ("config.json", "generation_config.json")  # made from the file's keys, whatever the tokenizer's folder has
 
 
@@ -42,7 +43,7 @@ class GGUFModel(ModelFolder):
     """A GGUF file of a family that is known, with its header and small files read."""
 
     header: GGUFHeader
-    defaults: GenerationConfig
+    described: GGUFDescription
     tokenizer: dict[str, bytes]  # the files of one
 
     @staticmethod
@@ -56,39 +57,35 @@ class GGUFModel(ModelFolder):
         """
         header = GGUFHeader.read(path)
         found = header.values.get("general.architecture")
-        if found != gguf.ARCHITECTURE:
+        describe = ARCHITECTURES.get(found) if isinstance(found, str) else None
+        if describe is None:
             name = header.values.get("general.name")
             title = f" ({quoted(name)})" if isinstance(name, str) else ""
             raise SafelightError(
-                f"{path} holds a model of the architecture {quoted(found)}{title}; only DiffusionGemma, "
-                f"{gguf.ARCHITECTURE!r}, is imported"
+                f"{path} holds a model of the architecture {quoted(found)}{title}; only {', '.join(ARCHITECTURES)} "
+                "are imported"
             )
         files = _tokenizer_of(path, header) if tokenizer is None else _tokenizer_in(tokenizer)
         fast = Tokenizer.from_bytes(files["tokenizer.json"], f"the tokenizer of {tokenizer or path}")
-        table = header.tensors.get(gguf.TABLE)
         with _named(path):
-            if table is None:
-                raise SafelightError(f"lacks the tensor {gguf.TABLE}")
-            config = gguf.read_config(header.values, table.shape, _divisors(header))
-            ends = {text: token for text in gguf.ENDS if (token := fast.token_id(text)) is not None}
-            defaults = gguf.read_generation(header.values, ends)
+            described = describe(header, fast.token_id)
+            family = dataclasses.replace(family_of(described.config), names=described.names)
+            config = family.read_config(described.config)
         if fast.vocab_size > config.vocab_size:
             raise SafelightError(f"{path}: its tokenizer has {fast.vocab_size} tokens, its model {config.vocab_size}")
-        family = dataclasses.replace(FAMILIES["diffusion_gemma"], names=gguf.NAMES)
-        return GGUFModel(path, config_dict(config), family, config, header, defaults, files)
+        return GGUFModel(path, described.config, family, config, header, described, files)
 
     @cached_property
     def stored(self) -> StoredWeights:
-        return StoredWeights(GGUFCheckpoint(self.header), None, None, in_pieces)
+        layout = partial(in_pieces, rewritten=self.described.rewritten)
+        return StoredWeights(GGUFCheckpoint(self.header), None, None, layout)
 
     def companions(self) -> dict[str, bytes]:
-        ends = list(self.defaults.eos_token_ids)
-        made = {"config.json": self.raw, "generation_config.json": generation_dict(self.defaults, ends)}
+        made = {"config.json": self.raw, "generation_config.json": self.described.generation}
         return {name: json.dumps(raw, indent=2).encode() for name, raw in made.items()} | self.tokenizer
 
     def _subject(self, _quantization: str) -> Subject:
-        notes = ("text only: images need the original checkpoint",)
-        return Subject(self.path.name, self.config, self.family.build, None, notes=notes)
+        return Subject(self.path.name, self.config, self.family.build, None, notes=self.described.notes)
 
 
 def plan_import(
@@ -135,17 +132,6 @@ def import_gguf(
     return convert(GGUFModel.open_file(source, tokenizer), destination, quantization, device, progress, cancel)
 
 
-def _divisors(header: GGUFHeader) -> list[float] | None:
-    """What the file's ``ROPE`` holds."""
-    tensor = header.tensors.get(gguf.ROPE)
-    if tensor is None:
-        return None
-    if len(tensor.shape) != 1 or tensor.shape[0] > MOST_HEAD_DIM:
-        raise SafelightError(f"has {gguf.ROPE} of shape {tensor.shape}")
-    found: list[float] = GGUFCheckpoint(header).read(gguf.ROPE).tolist()
-    return found
-
-
 def _tokenizer_of(path: Path, header: GGUFHeader) -> dict[str, bytes]:
     try:
         files = tokenizer_files(header.values)
@@ -155,7 +141,8 @@ def _tokenizer_of(path: Path, header: GGUFHeader) -> dict[str, bytes]:
             f"folder: safelight quantize FILE DST --tokenizer FOLDER"
         ) from None
     with _named(path):
-        compile_template(files["chat_template.jinja"].decode())
+        if "chat_template.jinja" in files:
+            compile_template(files["chat_template.jinja"].decode())
     return files
 
 

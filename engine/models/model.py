@@ -202,6 +202,8 @@ class Model:
     ) -> list[int]:
         """Token ids of a conversation up to where the model's answer begins; images are in it by their tokens alone.
 
+        Special tokens that users and tools wrote are ordinary text.
+
         Args:
             image_tokens: the most tokens that an image may take.
 
@@ -212,7 +214,8 @@ class Model:
         last = messages[-1] if messages else {"content": "", "role": ""}
         if not (last["content"].strip() or last["role"] == "tool" or last.get("images")):
             raise SafelightError("the prompt is empty; write something first")
-        ids = self.tokenizer.encode(self.chat_template.render(messages, tools, **options))
+        text = self.chat_template.render(messages, tools, inert=self.tokenizer.inert, **options)
+        ids = self.tokenizer.encode_rendered(text)
         counts = self.image_sizes(messages, image_tokens)
         fewest = len(last.get("images") or ())
         return with_image_tokens(ids, self._vision().config, counts, fewest) if counts else ids
@@ -325,6 +328,16 @@ def check_model(path_or_id: str | Path) -> None:
     opened.weights("auto", torch.device("meta"), None)
 
 
+def check_small_files(folder: Path) -> None:
+    """See whether a model can be loaded, as far as its files but the weights tell, which need not be there.
+
+    Raises:
+        SafelightError: whatever is wrong with its config, its packing, its tokenizer, its template or its settings.
+    """
+    opened, *_ = _read(folder)
+    _ = opened.published
+
+
 def _read(path_or_id: str | Path) -> tuple[ModelFolder, Tokenizer, ChatTemplate, GenerationConfig]:
     """All of a model but its weights.
 
@@ -333,7 +346,9 @@ def _read(path_or_id: str | Path) -> tuple[ModelFolder, Tokenizer, ChatTemplate,
     """
     folder = catalog.resolve(path_or_id)
     opened = ModelFolder.open(folder)
-    tokenizer, most = Tokenizer.from_folder(folder), opened.config.vocab_size
+    config = opened.config
+    tokenizer = Tokenizer.from_folder(folder, (config.bos_token_id,) if opened.family.starts_with_bos else ())
+    most = config.vocab_size
     if tokenizer.vocab_size > most:
         raise SafelightError(f"{folder}: tokenizer.json has {tokenizer.vocab_size} tokens, config.json only {most}")
     return opened, tokenizer, ChatTemplate.from_folder(folder), generation_defaults(opened, tokenizer)

@@ -15,7 +15,13 @@ from engine.models.causal.network import build as build_causal
 from engine.models.diffusion_gemma import config as diffusion_gemma
 from engine.models.diffusion_gemma import layout as gemma_layout
 from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.models.gemma3 import config as gemma3
+from engine.models.gemma3 import layout as gemma3_layout
+from engine.models.llama import config as llama
+from engine.models.llama import layout as llama_layout
 from engine.models.mask_token import mask_token_in
+from engine.models.mistral import config as mistral
+from engine.models.mistral import layout as mistral_layout
 from engine.models.nemotron import config as nemotron
 from engine.models.nemotron import layout as nemotron_layout
 from engine.models.network import Network
@@ -38,6 +44,7 @@ class Family:
     decoders: tuple[str, ...]  # names of ``decoding.generate.DECODERS`` that ``generate`` may be asked for
     default_decoder: str  # what it takes by itself
     defaults: GenerationConfig  # where a checkpoint does not say; without end tokens: those of its other files
+    starts_with_bos: bool = False  # a text without a template, too, where its tokenizer's files do not say
     ends: tuple[str, ...] = ()  # tokens as they are written that end a text in any case, if the tokenizer has them
 
     @property
@@ -63,6 +70,14 @@ class Family:
         return self.read_config(raw)
 
 
+def _autoregressive(
+    model_type: str, read_config: Callable[[dict[str, Any]], ModelConfig], names: Names, targets: Targets
+) -> Family:
+    """A family of dense causal models that write a token at a time."""
+    decoder = "autoregressive"
+    return Family(model_type, read_config, build_causal, names, targets, (decoder,), decoder, defaults=_ANSWER)
+
+
 FAMILIES = {
     family.model_type: family
     for family in (
@@ -75,27 +90,18 @@ FAMILIES = {
             decoders=("block_diffusion", "autoregressive"),
             default_decoder="block_diffusion",
             defaults=GenerationConfig(),
+            starts_with_bos=True,
         ),
-        Family(
-            "qwen2",
-            qwen.read_qwen2,
-            build_causal,
-            qwen_layout.NAMES,
-            qwen_layout.TARGETS,
-            decoders=("autoregressive",),
-            default_decoder="autoregressive",
-            defaults=_ANSWER,
-        ),
-        Family(
-            "qwen3",
-            qwen.read_qwen3,
-            build_causal,
-            qwen_layout.NAMES,
-            qwen_layout.TARGETS,
-            decoders=("autoregressive",),
-            default_decoder="autoregressive",
-            defaults=_ANSWER,
-        ),
+        _autoregressive("qwen2", qwen.read_qwen2, qwen_layout.NAMES, qwen_layout.TARGETS),
+        _autoregressive("qwen3", qwen.read_qwen3, qwen_layout.NAMES, qwen_layout.TARGETS),
+        _autoregressive("llama", llama.read_llama, llama_layout.NAMES, llama_layout.TARGETS),
+        _autoregressive("smollm3", llama.read_smollm3, llama_layout.NAMES, llama_layout.TARGETS),
+        _autoregressive("mistral", mistral.read_mistral, llama_layout.NAMES, llama_layout.TARGETS),
+        _autoregressive("ministral", mistral.read_mistral, llama_layout.NAMES, llama_layout.TARGETS),
+        _autoregressive("ministral3", mistral.read_ministral3, llama_layout.NAMES, llama_layout.TARGETS),
+        _autoregressive("mistral3", mistral.read_mistral3, mistral_layout.NAMES, mistral_layout.TARGETS),
+        _autoregressive("gemma3_text", gemma3.read_text, gemma3_layout.TEXT_NAMES, gemma3_layout.TEXT_TARGETS),
+        _autoregressive("gemma3", gemma3.read_seeing, gemma3_layout.SEEING_NAMES, gemma3_layout.SEEING_TARGETS),
         Family(
             "wedlm",
             qwen.read_wedlm,

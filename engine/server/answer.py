@@ -124,7 +124,9 @@ class ServedAnswer:
         self.tokens += tokens
         self._note_tokens(tokens)
         text = self._text().rstrip("\N{REPLACEMENT CHARACTER}")  # a character's first bytes; the others may come
-        fresh, self._written = text[len(self._written) :], text
+        # Shorter than before: bytes that were a character go on with another's first, and for now all are replaced.
+        fresh = text[len(self._written) :]
+        self._written += fresh
         return self._divide(fresh, at_end=False)
 
     def _text(self) -> str:

@@ -89,10 +89,11 @@ def count_tokens(
 ) -> int:
     """Number of tokens of a conversation in the model's template; images count where it places them."""
     if not image_digests(messages):
-        return model.tokenizer.count(model.chat_template.render(messages, tools))
+        return model.tokenizer.count(model.chat_template.render(messages, tools, inert=model.tokenizer.inert))
     if model.vision is None:
         return count_tokens(model, [with_images(message, ()) for message in messages], tools)
-    text, sizes = model.chat_template.render(messages, tools), model.image_sizes(messages, image_tokens)
+    text = model.chat_template.render(messages, tools, inert=model.tokenizer.inert)
+    sizes = model.image_sizes(messages, image_tokens)
     places = text.count(model.tokenizer.piece(model.vision.config.image_token_id))
     placed = sizes[max(0, len(sizes) - places) :]  # the first may be left out
     # Each has two tokens around it, and one in the rendered text.
@@ -111,8 +112,7 @@ def prompt_ids(model: Model, request: RunRequest) -> list[int]:
         header = request.source.header
         return list(header.prompt_ids or model.chat_ids(header.messages, enable_thinking=header.think, **images))
     if request.kind == "completion":
-        ids, first = model.tokenizer.encode(request.text), model.config.bos_token_id
-        return ids if ids[:1] == [first] else [first, *ids]
+        return model.tokenizer.encode_prompt(request.text)
     if request.decision is not None:
         messages = request.messages or deciding_of(model).messages(request.decision, request.pictures)
         return closed_thought(model.chat_ids(messages, enable_thinking=False, **images), model.tokenizer)

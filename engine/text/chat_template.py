@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,19 +26,27 @@ LARGEST, LARGEST_PER_CHARACTER = 2**20, 8
 """Items and characters of the largest value that a rendering may make."""
 
 
-class ChatTemplate:
-    """A compiled chat template with the special tokens it may name."""
+FOREIGN = ("user", "tool")
+"""Roles whose texts come from outside."""
 
-    def __init__(self, source: str, tokens: Mapping[str, str]) -> None:
-        self._template = compile_template(source)
+
+class ChatTemplate:
+    """A compiled chat template with the special tokens it may name.
+
+    Args:
+        source: None is that of a base model, which has none and refuses all messages.
+    """
+
+    def __init__(self, source: str | None, tokens: Mapping[str, str]) -> None:
+        self._template = None if source is None else compile_template(source)
         self._tokens = dict(tokens)
 
     @staticmethod
     def from_folder(folder: Path) -> ChatTemplate:
-        """Read ``chat_template.jinja``, or the template inside ``tokenizer_config.json``.
+        """Read ``chat_template.jinja``, or the template inside ``tokenizer_config.json``; a base model has neither.
 
         Raises:
-            SafelightError: there is none, or it is not valid Jinja.
+            SafelightError: it is not valid Jinja, or there are several and none is the default.
         """
         settings_path = folder / "tokenizer_config.json"
         settings = read_json(settings_path) if settings_path.exists() else {}
@@ -47,8 +55,10 @@ class ChatTemplate:
         if isinstance(source, list):  # several, by their names
             named = (one for one in source if isinstance(one, dict) and one.get("name") == "default")
             source = next((one.get("template") for one in named), None)
-        if not isinstance(source, str):
-            raise SafelightError(f"{folder} has no chat template (chat_template.jinja); download the model again")
+            if source is None:
+                raise SafelightError(f"{settings_path} has no default among its templates; add chat_template.jinja")
+        if source is not None and not isinstance(source, str):
+            raise SafelightError(f"{settings_path} has a chat template that is no text; download the model again")
         tokens = {}
         for name in ("bos_token", "eos_token", "pad_token", "unk_token"):
             token = settings.get(name)
@@ -57,7 +67,14 @@ class ChatTemplate:
                 tokens[name] = token
         return ChatTemplate(source, tokens)
 
-    def render(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = (), **options: Any) -> str:
+    def render(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Mapping[str, Any]] = (),
+        *,
+        inert: Callable[[str], str] | None = None,
+        **options: Any,
+    ) -> str:
         """The prompt text up to where the model's turn begins.
 
         The budget grows with what is handed over; a template that needs more is refused.
@@ -65,15 +82,24 @@ class ChatTemplate:
         Args:
             messages: oldest first; the template places their images.
             tools: functions that the model may call, as OpenAI describes them.
+            inert: what is done to the texts of users and tools before the template has them.
             options: passed to the template, ``enable_thinking`` for instance.
 
         Raises:
             SafelightError: the template refuses these messages, or takes too much; or they, or the tools, are out of
-                bounds.
+                bounds; or there is no template.
         """
+        if self._template is None:
+            raise SafelightError(
+                "this is a base model: it has no chat template and goes on with texts only (/v1/completions); load the "
+                "model that was made from it for chat"
+            )
         said = TemplateValues("the messages", MOST_VALUES, MOST_CHARACTERS)
         offered = TemplateValues("the tools", MOST_TOOL_VALUES, MOST_TOOL_CHARACTERS)
-        values = {"messages": said.copied([in_parts(message) for message in messages]), "add_generation_prompt": True}
+        parts = [in_parts(message) for message in messages]
+        if inert is not None:
+            parts = [_with_texts(message, inert) if message["role"] in FOREIGN else message for message in parts]
+        values = {"messages": said.copied(parts), "add_generation_prompt": True}
         if tools:
             values["tools"] = offered.copied(tools)
         characters = said.characters + offered.characters
@@ -85,3 +111,12 @@ class ChatTemplate:
             LARGEST + LARGEST_PER_CHARACTER * characters,
         )
         return render(self._template, budget, {**values, **self._tokens, **options})
+
+
+def _with_texts(message: Message, change: Callable[[str], str]) -> Message:
+    """A message as ``in_parts`` gives it, with its texts changed."""
+    content = message["content"]
+    if isinstance(content, str):
+        return {**message, "content": change(content)}
+    changed = [{**part, "text": change(part["text"])} if "text" in part else part for part in content]
+    return {**message, "content": changed}

@@ -1,8 +1,9 @@
 """The tokenizer that a GGUF file holds, as the files that a model folder has for it.
 
-A byte-pair tokenizer on characters, as Gemma's: tokens, their types, and merges. Where the file has scores in place of
-merges, as SentencePiece has them, the merges are made from those. Others, which split a text by rules that the file
-names and does not hold, are refused.
+Two kinds are known. One is on characters, as Gemma's and Llama 2's: tokens, their types, and merges; where the file has
+SentencePiece's scores in place of merges, the merges are made from those. The other is on bytes, as GPT-2's: the file
+names the rules that split a text, and what was published under that name is taken from ``published_patterns``. A name
+that is not known is refused.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.errors import SafelightError, quoted
+from engine.text.published_patterns import LLAMA3, O200K, QWEN2, QWEN3_5, TEKKEN
+from engine.text.token_bytes import BYTE_LEVEL
 from engine.text.tokenizer_file import FILE_BYTES, MOST_MERGES, MOST_TOKENS, TOKEN_BYTES
 
 MOST_CHARACTERS = 2**23  # of all tokens; Gemma has two million
 PREFIX = "tokenizer.ggml."
-MODELS = ("gemma4", "llama")  # values of ``tokenizer.ggml.model``
+ON_CHARACTERS, ON_BYTES = ("gemma4", "llama"), "gpt2"  # values of ``tokenizer.ggml.model``
 UNKNOWN, CONTROL, USER_DEFINED, BYTE = 2, 3, 4, 6  # values of ``tokenizer.ggml.token_type``
 SPACE = "\u2581"  # what a space is written as in a vocabulary that has it
 MARKS = ("<|channel>", "<channel|>", "<|tool_call>", "<tool_call|>", "<|tool_response>", "<tool_response|>", '<|"|>')
@@ -24,8 +27,28 @@ MARKS = ("<|channel>", "<channel|>", "<|tool_call>", "<tool_call|>", "<|tool_res
 NAMED = {"bos": "bos_token", "eos": "eos_token", "unknown": "unk_token", "padding": "pad_token"}
 
 
+_FUSE = {"type": "Fuse"}
+_SPACE_FIRST = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "first", "split": False}
+_PLAIN_BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+_GPT2 = [_PLAIN_BYTES | {"use_regex": True}]
+_COMPOSED = {"normalizer": {"type": "NFC"}}
+_WHOLE_WORDS = {"ignore_merges": True}  # a word that is a token is that token, whatever the merges make of it
+PRE: dict[str, tuple[list[dict[str, Any]], dict[str, Any], dict[str, Any]]] = {
+    "gpt-2": (_GPT2, {}, {}),
+    "smollm": ([{"type": "Digits", "individual_digits": True}, *_GPT2], {}, {}),
+    "qwen2": ([QWEN2.split, _PLAIN_BYTES], _COMPOSED, {}),
+    "qwen35": ([QWEN3_5.split, _PLAIN_BYTES], _COMPOSED, {}),
+    **dict.fromkeys(("llama-bpe", "llama3", "llama-v3"), ([LLAMA3.split, _PLAIN_BYTES], {}, _WHOLE_WORDS)),
+    "smaug-bpe": ([LLAMA3.split, _PLAIN_BYTES], {}, {}),  # SmolLM3's
+    "tekken": ([TEKKEN.split, _PLAIN_BYTES], {}, _WHOLE_WORDS),
+    "gpt-4o": ([O200K.split, _PLAIN_BYTES], {}, {}),
+}
+"""What published ``tokenizer.json`` have, by ``tokenizer.ggml.pre``: the steps that split a text, other parts, and
+fields of the model."""
+
+
 def tokenizer_files(values: Mapping[str, Any]) -> dict[str, bytes]:
-    """``tokenizer.json``, ``tokenizer_config.json`` and ``chat_template.jinja``.
+    """``tokenizer.json``, ``tokenizer_config.json`` and, but for a base model, ``chat_template.jinja``.
 
     Args:
         values: of the file's header.
@@ -33,65 +56,120 @@ def tokenizer_files(values: Mapping[str, Any]) -> dict[str, bytes]:
     Raises:
         SafelightError: what is missing or cannot be used; goes behind the file's name.
     """
-    template = values.get("tokenizer.chat_template")
-    if not isinstance(template, str):
-        raise SafelightError("has no chat template")
+    model = values.get(PREFIX + "model")
+    if model != ON_BYTES and model not in ON_CHARACTERS:
+        raise SafelightError(f"has a tokenizer of the kind {quoted(model)}, whose rules are not in the file")
     tokens = _strings(values, "tokens", MOST_TOKENS)
     if max(map(len, tokens), default=0) > TOKEN_BYTES or sum(map(len, tokens)) > MOST_CHARACTERS:
         raise SafelightError(
             f"has a tokenizer with a token of more than {TOKEN_BYTES:,} characters, or with more than "
             f"{MOST_CHARACTERS:,} in all"
         )
-    vocabulary = {token: index for index, token in enumerate(tokens)}
-    if len(vocabulary) < len(tokens):
-        twice = next(token for index, token in enumerate(tokens) if vocabulary[token] != index)
-        raise SafelightError(f"has a tokenizer with the token {quoted(twice)} twice")
-    model = values.get(PREFIX + "model")
-    if model not in MODELS:
-        raise SafelightError(f"has a tokenizer of the kind {quoted(model)}, whose rules are not in the file")
-    if values.get(PREFIX + "add_space_prefix", model == "llama") is not False:
-        raise SafelightError("has a tokenizer that puts a space before each text, which this engine does not run")
-    named = {name: _named(values, key, tokens) for key, name in NAMED.items()}
-    known = {name: token for name, token in named.items() if token is not None}
-    file = _json(_tokenizer(values, vocabulary, known.get("unk_token")))
+    known = {name: token for key, name in NAMED.items() if (token := _named(values, key, tokens)) is not None}
+    make = _on_bytes if model == ON_BYTES else _on_characters
+    file = _json(make(values, tokens, known.get("unk_token")) | {"post_processor": _post_processor(values, known)})
     if len(file) > FILE_BYTES:
         raise SafelightError(f"has a tokenizer of more than {FILE_BYTES:,} bytes, the most that is read")
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", **known}
+    files = {"tokenizer.json": file, "tokenizer_config.json": _json(settings)}
+    template = values.get("tokenizer.chat_template")
+    return files | ({"chat_template.jinja": template.encode()} if isinstance(template, str) else {})
+
+
+def _post_processor(values: Mapping[str, Any], known: Mapping[str, str]) -> dict[str, Any] | None:
+    """Makes what puts BOS and EOS around a text, where the file says so; BOS of SentencePiece's unless it denies it."""
+    text: dict[str, Any] = {"Sequence": {"id": "A", "type_id": 0}}
+    single, special = [text], dict[str, Any]()
+    for name, is_added in (("bos", values.get(PREFIX + "model") == "llama"), ("eos", False)):
+        token = known.get(f"{name}_token")
+        if token is not None and values.get(f"{PREFIX}add_{name}_token", is_added) is True:
+            single.insert(0 if name == "bos" else len(single), {"SpecialToken": {"id": token, "type_id": 0}})
+            special[token] = {"id": token, "ids": [values[f"{PREFIX}{name}_token_id"]], "tokens": [token]}
+    return {"type": "TemplateProcessing", "single": single, "pair": [], "special_tokens": special} if special else None
+
+
+def _on_bytes(values: Mapping[str, Any], tokens: list[str], _unknown: str | None) -> dict[str, Any]:
+    """A tokenizer whose tokens are written in GPT-2's letters for bytes."""
+    pre = values.get(PREFIX + "pre")
+    if not isinstance(pre, str) or pre not in PRE:
+        names = ", ".join(PRE)
+        raise SafelightError(f"has a tokenizer that splits by the rules {quoted(pre)}, and these are run: {names}")
+    steps, more, fields = PRE[pre]
+    letters = {byte: letter for letter, byte in BYTE_LEVEL.items()}
+
+    def spelled(token: str) -> str:
+        if BYTE_LEVEL.keys() >= set(token):
+            return token
+        return "".join(letters[byte] for byte in token.encode("utf-8", "replace"))
+
+    vocabulary = _vocabulary(list(map(spelled, tokens)))
     return {
-        "tokenizer.json": file,
-        "tokenizer_config.json": _json({"tokenizer_class": "PreTrainedTokenizerFast", **known}),
-        "chat_template.jinja": template.encode(),
+        "version": "1.0",
+        "normalizer": None,
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": steps},
+        "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
+        **more,
+        # One that is written in other letters is wrongly called so: it is no token of the vocabulary by that name.
+        "added_tokens": [added for added in _added_tokens(values, tokens) if added["content"] in vocabulary],
+        "model": {
+            "type": "BPE",
+            **fields,
+            "vocab": vocabulary,
+            "merges": [_pair(merge, vocabulary) for merge in _strings(values, "merges", MOST_MERGES)],
+        },
     }
 
 
-def _tokenizer(values: Mapping[str, Any], vocabulary: dict[str, int], unknown: str | None) -> dict[str, Any]:
-    tokens = list(vocabulary)
-    types = values.get(PREFIX + "token_type")
-    if not isinstance(types, list) or len(types) != len(tokens):
-        raise SafelightError("has a tokenizer whose tokens have no types")
-    added = [
-        _added(index, token, is_special=kind != USER_DEFINED or token in MARKS)
-        for index, (token, kind) in enumerate(zip(tokens, types, strict=True))
-        if kind in (UNKNOWN, CONTROL, USER_DEFINED)
-    ]
-    writes_spaces, has_bytes = SPACE in vocabulary, BYTE in types
+def _on_characters(values: Mapping[str, Any], tokens: list[str], unknown: str | None) -> dict[str, Any]:
+    """A tokenizer as SentencePiece has it: spaces are written as ``SPACE``, and unknown characters as their bytes."""
+    scores = values.get(PREFIX + "scores")
+    is_gemma = values.get("general.architecture") in ("gemma", "gemma2", "gemma3")
+    if is_gemma and PREFIX + "merges" not in values:  # runs of spaces stand as such; tokens are in the order of merges
+        tokens = [SPACE * len(token) if token and not token.strip(" ") else token for token in tokens]
+        scores = [-index for index in range(len(tokens))]
+    vocabulary = _vocabulary(tokens)
+    added = [one for one in _added_tokens(values, tokens) if not (is_gemma and not one["content"].strip(SPACE))]
+    writes_spaces, has_bytes = SPACE in vocabulary, BYTE in values[PREFIX + "token_type"]
     replace = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}
     restore = {"type": "Replace", "pattern": {"String": SPACE}, "content": " "}
-    decoders = [*([restore] if writes_spaces else []), *([{"type": "ByteFallback"}] if has_bytes else [])]
+    decoders = [*([restore] if writes_spaces else []), *([{"type": "ByteFallback"}] if has_bytes else []), _FUSE]
+    begins_with_space = values.get(PREFIX + "add_space_prefix", values.get(PREFIX + "model") == "llama") is not False
+    if begins_with_space:
+        decoders.append({"type": "Strip", "content": " ", "start": 1, "stop": 0})
     return {
         "version": "1.0",
         "added_tokens": added,
-        "normalizer": replace if writes_spaces else None,
-        "pre_tokenizer": None,
-        "decoder": {"type": "Sequence", "decoders": [*decoders, {"type": "Fuse"}]},
+        "normalizer": replace if writes_spaces and not begins_with_space else None,
+        "pre_tokenizer": _SPACE_FIRST if begins_with_space else None,
+        "decoder": {"type": "Sequence", "decoders": decoders},
         "model": {
             "type": "BPE",
             "unk_token": unknown,
             "fuse_unk": has_bytes,
             "byte_fallback": has_bytes,
             "vocab": vocabulary,
-            "merges": _merges(values, vocabulary, {added_token["content"] for added_token in added}),
+            "merges": _merges(values, scores, vocabulary, {one["content"] for one in added}),
         },
     }
+
+
+def _vocabulary(tokens: list[str]) -> dict[str, int]:
+    vocabulary = {token: index for index, token in enumerate(tokens)}
+    if len(vocabulary) < len(tokens):
+        twice = next(token for index, token in enumerate(tokens) if vocabulary[token] != index)
+        raise SafelightError(f"has a tokenizer with the token {quoted(twice)} twice")
+    return vocabulary
+
+
+def _added_tokens(values: Mapping[str, Any], tokens: list[str]) -> list[dict[str, Any]]:
+    types = values.get(PREFIX + "token_type")
+    if not isinstance(types, list) or len(types) != len(tokens):
+        raise SafelightError("has a tokenizer whose tokens have no types")
+    return [
+        _added(index, token, is_special=kind != USER_DEFINED or token in MARKS)
+        for index, (token, kind) in enumerate(zip(tokens, types, strict=True))
+        if kind in (UNKNOWN, CONTROL, USER_DEFINED)
+    ]
 
 
 def _added(index: int, token: str, *, is_special: bool) -> dict[str, Any]:
@@ -99,10 +177,11 @@ def _added(index: int, token: str, *, is_special: bool) -> dict[str, Any]:
     return {"id": index, "content": token, **plain, "special": is_special}
 
 
-def _merges(values: Mapping[str, Any], vocabulary: dict[str, int], added: set[str]) -> list[tuple[str, str]]:
+def _merges(
+    values: Mapping[str, Any], scores: Any, vocabulary: dict[str, int], added: set[str]
+) -> list[tuple[str, str]]:
     if PREFIX + "merges" in values:
         return [_pair(merge, vocabulary) for merge in _strings(values, "merges", MOST_MERGES)]
-    scores = values.get(PREFIX + "scores")
     if not isinstance(scores, list) or len(scores) != len(vocabulary):
         if all(len(token) == 1 or token in added for token in vocabulary):
             return []  # the writer leaves out lists without items; such a vocabulary has nothing to merge

@@ -16,6 +16,16 @@ SPACE = "\u2581"  # stands for one in SentencePiece's tokens
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
+def _byte_level() -> dict[str, int]:
+    own = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in own]
+    return {chr(byte): byte for byte in own} | {chr(0x100 + place): byte for place, byte in enumerate(others)}
+
+
+BYTE_LEVEL = _byte_level()
+"""GPT-2's letters for bytes: printable ones for themselves, the others from U+0100 on."""
+
+
 class TokenBytes:
     """What a model's tokens write.
 
@@ -90,7 +100,7 @@ def _writer(fast: FastTokenizer) -> Callable[[str], bytes]:
     parts: Sequence[dict[str, Any]] = raw.get("decoders", [raw])
     kinds = {part["type"] for part in parts}
     if "ByteLevel" in kinds:
-        table = _byte_level()
+        table = BYTE_LEVEL
         return lambda token: bytes(table[sign] for sign in token) if all(s in table for s in token) else b""
     has_bytes, spaces = "ByteFallback" in kinds, list[tuple[str, str]]()
     for part in parts:
@@ -111,10 +121,3 @@ def _writer(fast: FastTokenizer) -> Callable[[str], bytes]:
         return token.encode("utf-8", "surrogatepass")
 
     return write
-
-
-def _byte_level() -> dict[str, int]:
-    """GPT-2's letters for bytes: printable ones for themselves, the others from U+0100 on."""
-    own = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in own]
-    return {chr(byte): byte for byte in own} | {chr(0x100 + place): byte for place, byte in enumerate(others)}

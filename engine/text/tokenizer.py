@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -11,38 +12,56 @@ from tokenizers import Encoding
 from tokenizers import Tokenizer as FastTokenizer
 
 from engine.errors import SafelightError, quoted
-from engine.text.tokenizer_file import read_tokenizer_file, reduced
+from engine.files import read_json
+from engine.text.inert import BREAK, Inert
+from engine.text.tokenizer_file import TokenizerFile, read_tokenizer_file, reduced
 
 MOST_CHARACTERS = 2**21  # encoded at once; each may become a token of 200 bytes
 MOST_ID = 2**32 - 1
+COMPOSING = ("Qwen2Tokenizer", "Qwen2TokenizerFast")
+"""Values of ``tokenizer_class`` that normalize (NFC), also where the file does not say so."""
 
 
 class Tokenizer:
-    """A checkpoint's tokenizer."""
+    """A checkpoint's tokenizer.
 
-    def __init__(self, fast: FastTokenizer) -> None:
+    Args:
+        before, after: tokens that stand before and behind a text that no template wrote.
+    """
+
+    def __init__(self, fast: FastTokenizer, before: tuple[int, ...] = (), after: tuple[int, ...] = ()) -> None:
         self._fast = fast
+        self.before, self.after = before, after
+        self._added = {i: token.content for i, token in fast.get_added_tokens_decoder().items()}
         self._special = {i for i, token in fast.get_added_tokens_decoder().items() if token.special}
+        self.inert = Inert(self._added[token] for token in self._special)
+        """A function from a text to the same with its special tokens broken, for ``encode_rendered``."""
         self._piece = lru_cache(maxsize=65_536)(self._decode_one)
 
     @staticmethod
-    def from_folder(folder: Path) -> Tokenizer:
-        """Read ``tokenizer.json``.
+    def from_folder(folder: Path, before: tuple[int, ...] = ()) -> Tokenizer:
+        """Read ``tokenizer.json``, and the class that ``tokenizer_config.json`` names.
+
+        That one's ``add_bos_token`` counts for nothing beside a ``tokenizer.json``, as in ``transformers``.
+
+        Args:
+            before: as ``Tokenizer`` has it, where the file adds nothing.
 
         Raises:
-            SafelightError: the file is missing or damaged.
+            SafelightError: a file is missing or damaged.
         """
-        path = folder / "tokenizer.json"
-        data = read_tokenizer_file(path)
+        path, settings_path = folder / "tokenizer.json", folder / "tokenizer_config.json"
+        settings = read_json(settings_path) if settings_path.exists() else {}
+        file = read_tokenizer_file(path, composes=settings.get("tokenizer_class") in COMPOSING)
         with _in_words(f"{path} is damaged; download it again"):
-            return Tokenizer(_loaded(data))
+            return _made(file, before)
 
     @staticmethod
     def from_bytes(data: bytes, name: str) -> Tokenizer:
         """As ``from_folder``, of what the file holds; ``name`` says in messages what it is."""
-        found = reduced(data, name)
+        file = reduced(data, name)
         with _in_words(f"{name} is damaged; ask for it again"):
-            return Tokenizer(_loaded(found))
+            return _made(file)
 
     @property
     def vocab_size(self) -> int:
@@ -54,22 +73,56 @@ class Tokenizer:
         Raises:
             SafelightError: it has more than ``MOST_CHARACTERS``.
         """
-        if len(text) > MOST_CHARACTERS:
-            raise SafelightError(
-                f"the text has more than {MOST_CHARACTERS:,} characters, the most that is read; shorten it"
-            )
+        _require_bounded(text)
         return list(self._encoded(text).ids)
 
+    def encode_prompt(self, text: str) -> list[int]:
+        """As ``encode``, of a text that no template wrote: ``before`` and ``after`` are added where missing."""
+        ids = self.encode(text)
+        before = () if tuple(ids[: len(self.before)]) == self.before else self.before
+        after = () if self.after and tuple(ids[-len(self.after) :]) == self.after else self.after
+        return [*before, *ids, *after]
+
+    def encode_rendered(self, text: str) -> list[int]:
+        """As ``encode``, of what a template wrote: special tokens that ``inert`` broke are read as ordinary text."""
+        _require_bounded(text)
+        return self._rendered(text)
+
     def count(self, text: str) -> int:
-        """How many token ids a text of any length has, to within one for every ``MOST_CHARACTERS``."""
+        """How many ids ``encode_rendered`` has of a text of any length, to within one for each ``MOST_CHARACTERS``."""
         pieces = (text[start : start + MOST_CHARACTERS] for start in range(0, len(text), MOST_CHARACTERS))
-        return sum(len(self._encoded(piece)) for piece in pieces)
+        return sum(len(self._rendered(piece)) for piece in pieces)
+
+    def _rendered(self, text: str) -> list[int]:
+        if BREAK not in text:
+            return list(self._encoded(text).ids)
+        whole = _whole(text)
+        with _in_words("the model's tokenizer cannot read this text; download the model again"):
+            found = self._fast.encode_batch([whole], add_special_tokens=False)[0]
+            tokens = list(zip(found.ids, found.offsets, strict=True))
+            ids: list[int] = []
+            # Between tokens that were added to the vocabulary, a text is split and merged by itself.
+            for is_added, group in itertools.groupby(tokens, lambda token: self._is_added(whole, *token)):
+                run = list(group)
+                part = whole[run[0][1][0] : run[-1][1][1]]
+                is_broken = not is_added and BREAK in part
+                ids += self._ordinary(part.replace(BREAK, "")) if is_broken else [token for token, _ in run]
+            return ids
+
+    def _is_added(self, text: str, token: int, place: tuple[int, int]) -> bool:
+        return token in self._added and text[place[0] : place[1]].strip() == self._added[token].strip()
+
+    def _ordinary(self, text: str) -> list[int]:
+        """Token ids of a text in which no added token is recognised."""
+        fast = self._fast
+        text = text if fast.normalizer is None else fast.normalizer.normalize_str(text)
+        pieces = [text] if fast.pre_tokenizer is None else [p for p, _ in fast.pre_tokenizer.pre_tokenize_str(text)]
+        return [token.id for piece in pieces for token in fast.model.tokenize(piece)]
 
     def _encoded(self, text: str) -> Encoding:
-        whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # a lone surrogate has no UTF-8
         with _in_words("the model's tokenizer cannot read this text; download the model again"):
             # A batch is encoded without the GIL, so that the window responds while a long text is encoded.
-            found: Encoding = self._fast.encode_batch_fast([whole], add_special_tokens=False)[0]
+            found: Encoding = self._fast.encode_batch_fast([_whole(text)], add_special_tokens=False)[0]
             return found
 
     def decode(self, ids: Iterable[int], *, skip_special: bool = True) -> str:
@@ -106,6 +159,25 @@ class Tokenizer:
         if "\u2581" in raw:
             return str(raw.replace("\u2581", " "))
         return self.decode([token], skip_special=False)
+
+
+def _require_bounded(text: str) -> None:
+    if len(text) > MOST_CHARACTERS:
+        raise SafelightError(
+            f"the text has more than {MOST_CHARACTERS:,} characters, the most that is read; shorten it"
+        )
+
+
+def _whole(text: str) -> str:
+    """Replaces lone surrogates, which have no UTF-8."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _made(file: TokenizerFile, default: tuple[int, ...] = ()) -> Tokenizer:
+    fast, before = _loaded(file.library), file.before or default
+    if any(fast.id_to_token(token) is None for token in (*before, *file.after)):
+        raise ValueError("it adds a token to each text that it does not know")
+    return Tokenizer(fast, before, file.after)
 
 
 def _loaded(data: bytes) -> FastTokenizer:

@@ -2,25 +2,34 @@
 
 The tokenizers library trusts its file: a regular expression may backtrack for hours, padding may allocate more memory
 than there is, which kills the process. So the file is parsed here, and only the parts that a byte-pair tokenizer needs
-are passed to the library. Vocabulary and merges, with up to a million entries, stay bytes.
+are passed to the library; of regular expressions those of ``published_patterns``. Vocabulary and merges, with up to a
+million entries, stay bytes.
+
+The file is followed as it is, which is what ``transformers`` does for most classes of ``tokenizer_config.json``. Two of
+its classes rebuild a tokenizer by rules of their own: ``Qwen2Tokenizer`` normalizes (NFC) also where the file does not,
+and so is done here, as all Qwen models were trained so. ``GPT2Tokenizer``, which SmolLM2's settings name, forgets the
+``Digits`` of its file; that is not done here, because SmolLM2 was trained with them.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from engine.errors import SafelightError, quoted
 from engine.files import parse_json, read_bytes
+from engine.text.published_patterns import require_published
 
 FILE_BYTES = 2**26  # Gemma's has 33 MB
 MOST_TOKENS = 2**19  # Gemma has 2^18
 MOST_MERGES = 2**20  # Gemma has half of them
 TOKEN_BYTES = 1_024  # of a token as it is written in the file
 MOST_ADDED, ADDED_CHARACTERS = 2**14, 2**18  # Gemma has 6 000 tokens beside the vocabulary
-MOST_PARTS = 8  # of a sequence of normalizers, splits or decoders
+MOST_PARTS = 8  # of a sequence of normalizers, splits, decoders or post-processors
+MOST_AROUND = 8  # tokens that are added to a text
 CONTENT = 16  # characters that may replace a single one
 
 _STRING = rb'"(?:[^"\\]++|\\.)*+"'
@@ -33,8 +42,20 @@ _SPLITS = ("Split", "ByteLevel", "Metaspace", "Whitespace", "WhitespaceSplit", "
 _DECODERS = ("Replace", "ByteFallback", "Fuse", "Metaspace", "ByteLevel", "Strip")
 
 
-def read_tokenizer_file(path: Path) -> bytes:
-    """The parts of the file that the library is given, as JSON.
+@dataclass(frozen=True)
+class TokenizerFile:
+    """Holds what is taken of a ``tokenizer.json``."""
+
+    library: bytes  # the parts that the library is given, as JSON
+    before: tuple[int, ...] = ()  # tokens that its post-processor puts before a text, such as BOS
+    after: tuple[int, ...] = ()
+
+
+def read_tokenizer_file(path: Path, *, composes: bool = False) -> TokenizerFile:
+    """Read a ``tokenizer.json``.
+
+    Args:
+        composes: characters are composed (NFC) where the file names no normalizer.
 
     Raises:
         SafelightError: it is missing, damaged, out of bounds, or another kind of tokenizer.
@@ -45,10 +66,10 @@ def read_tokenizer_file(path: Path) -> bytes:
         raise SafelightError(f"{path} is missing; download the model again") from None
     except OSError as error:
         raise SafelightError(f"{path} cannot be read: {error.strerror or error}") from error
-    return reduced(data, str(path))
+    return reduced(data, str(path), composes=composes)
 
 
-def reduced(data: bytes, name: str) -> bytes:
+def reduced(data: bytes, name: str, *, composes: bool = False) -> TokenizerFile:
     """As ``read_tokenizer_file``, of what such a file holds; ``name`` is for messages."""
     bulk: list[bytes] = []
 
@@ -62,14 +83,14 @@ def reduced(data: bytes, name: str) -> bytes:
         raise SafelightError(f"{name} is damaged: it is not UTF-8 text (byte {error.start})") from error
     raw = parse_json(outline, name)
     try:
-        return _rebuilt(raw, bulk)
+        return _rebuilt(raw, bulk, composes)
     except SafelightError as error:
         raise SafelightError(f"{name} {error}") from error
     except (TypeError, ValueError, KeyError, AttributeError, IndexError, RecursionError) as error:
         raise SafelightError(f"{name} is damaged ({type(error).__name__}: {error}); download it again") from error
 
 
-def _rebuilt(raw: Any, bulk: list[bytes]) -> bytes:
+def _rebuilt(raw: Any, bulk: list[bytes], composes: bool) -> TokenizerFile:
     model = raw["model"]
     if model.get("type", "BPE") != "BPE":
         raise SafelightError(f"has a {quoted(model['type'])} model; this engine runs byte-pair tokenizers (BPE)")
@@ -83,14 +104,15 @@ def _rebuilt(raw: Any, bulk: list[bytes]) -> bytes:
         raise SafelightError(f"has more than {MOST_TOKENS:,} tokens")
     if merges.count(b",") >= MOST_MERGES and len(_strings(merges)) // 4 > MOST_MERGES:
         raise SafelightError(f"has more than {MOST_MERGES:,} merges")
+    composing = {"type": "NFC"} if composes else None
     outer = {
         "version": "1.0",
         "truncation": None,
         "padding": None,
         "added_tokens": _added(raw.get("added_tokens") or []),
-        "normalizer": _parts(raw.get("normalizer"), "normalizers", _NORMALIZERS),
+        "normalizer": _parts(raw.get("normalizer") or composing, "normalizers", _NORMALIZERS),
         "pre_tokenizer": _parts(raw.get("pre_tokenizer"), "pretokenizers", _SPLITS),
-        "post_processor": None,
+        "post_processor": None,  # see ``_around``
         "decoder": _parts(raw.get("decoder"), "decoders", _DECODERS),
     }
     if model.get("continuing_subword_prefix"):  # cut off every token that is merged: the library aborts within a sign
@@ -101,7 +123,8 @@ def _rebuilt(raw: Any, bulk: list[bytes]) -> bytes:
         if len(inner.get(name) or "") > CONTENT * 4:
             raise SafelightError(f"has a {name} of more than {CONTENT * 4} characters")
     parts = (json.dumps(outer)[:-1], ', "model": ', json.dumps(inner)[:-1], ', "vocab": ')
-    return "".join(parts).encode() + vocabulary + b', "merges": ' + merges + b"}}"
+    library = "".join(parts).encode() + vocabulary + b', "merges": ' + merges + b"}}"
+    return TokenizerFile(library, *_around(raw.get("post_processor")))
 
 
 def _bulk(model: dict[str, Any], name: str, bulk: list[bytes]) -> bytes:
@@ -127,22 +150,51 @@ def _added(tokens: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return tokens
 
 
-def _parts(part: Any, inner: str, known: tuple[str, ...]) -> Any:
-    """A normalizer, a split or a decoder, unchanged, if it and its parts are of known types."""
+def _around(part: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Returns the tokens that a post-processor puts before and behind a text."""
+    for one in _sequence(part, "processors"):
+        if one["type"] == "TemplateProcessing":
+            pieces = one["single"]
+            (text,) = (place for place, piece in enumerate(pieces) if "Sequence" in piece)
+            return _ids(one, pieces[:text]), _ids(one, pieces[text + 1 :])
+        if one["type"] != "ByteLevel":  # which trims offsets, and adds nothing
+            raise SafelightError(f"asks for {quoted(one['type'])} after splitting, which this engine does not run")
+    return (), ()
+
+
+def _ids(processor: dict[str, Any], pieces: list[dict[str, Any]]) -> tuple[int, ...]:
+    known = [processor["special_tokens"][piece["SpecialToken"]["id"]]["ids"] for piece in pieces[: MOST_AROUND + 1]]
+    if sum(map(len, known)) > MOST_AROUND or len(known) > MOST_AROUND:
+        raise SafelightError(f"adds more than {MOST_AROUND} tokens to each text")
+    found = tuple(token for ids in known for token in ids)
+    if any(type(token) is not int or not 0 <= token < 2**32 for token in found):
+        raise SafelightError("adds tokens to each text that are none")
+    return found
+
+
+def _sequence(part: Any, inner: str) -> list[Any]:
+    """Returns the parts of a sequence, or the one part that there is."""
     if part is None:
-        return None
-    parts = part[inner] if part["type"] == "Sequence" else [part]
+        return []
+    parts: list[Any] = part[inner] if part["type"] == "Sequence" else [part]
     if len(parts) > MOST_PARTS:
         raise SafelightError(f"has more than {MOST_PARTS} {inner}")
+    return parts
+
+
+def _parts(part: Any, inner: str, known: tuple[str, ...]) -> Any:
+    """A normalizer, a split or a decoder, unchanged, if it and its parts are of known types."""
     growth = 1
-    for one in parts:
+    for one in _sequence(part, inner):
         if one["type"] not in known:
             raise SafelightError(f"asks for {quoted(one['type'])} among its {inner}, which this engine does not run")
         if one.get("stop") or one.get("prepend") == "":  # the library panics at what is shorter, or empty
             raise SafelightError("strips the ends of tokens, or prepends nothing, which this engine does not run")
         pattern = one.get("pattern")
-        if pattern is not None and (list(pattern) != ["String"] or not pattern["String"]):
-            raise SafelightError("splits or replaces by a regular expression; this engine takes plain text only")
+        if pattern is not None and "Regex" in pattern:
+            require_published(one)
+        elif pattern is not None and (list(pattern) != ["String"] or not pattern["String"]):
+            raise SafelightError("splits or replaces by neither a text nor a regular expression")
         contents = [one.get(name, "") for name in ("content", "prepend", "replacement")]
         if max(map(len, contents)) > CONTENT:
             raise SafelightError(f"replaces text by more than {CONTENT} characters")

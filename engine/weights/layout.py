@@ -23,8 +23,8 @@ from engine.quant import Precision, pack, squared_error
 from engine.types import Cancel, Progress
 from engine.weights.safetensors import FLOATING, Header
 
-Place: TypeAlias = "tuple[int | slice, ...]"
-"""Which part of a weight: all of it (), a matrix of a stack (index,), or rows (slice,)."""
+Place: TypeAlias = "tuple[int | slice | Tensor, ...]"
+"""Which part of a weight: all of it (), a matrix of a stack (index,), or rows (slice,) or (indices,)."""
 
 
 class TensorSource(Protocol):
@@ -83,7 +83,7 @@ class State:
             self.keep(path, tensor, place)
             return
         module, tensor = self.packed[path], tensor.to(self.device)
-        rows = place[-1] if place and isinstance(place[-1], slice) else None
+        rows = place[-1] if place and isinstance(place[-1], slice | Tensor) else None
         matrices = module.matrices if rows is None else tensor.shape[-2] * module.matrices // module.shape[-2]
         assert matrices or not module.scheme.has_matrix_scales  # a matrix in pieces would have several
         made = pack(tensor, module.scheme, path, max(1, matrices))
@@ -99,7 +99,7 @@ class State:
             there = place
             if rows is not None and name == "scales":
                 there = (*place[:-1], slice(None), rows)
-            elif rows is not None and name == "matrix_scales":
+            elif isinstance(rows, slice) and name == "matrix_scales":
                 first = rows.start * module.matrices // module.shape[-2]
                 there = (*place[:-1], slice(first, first + matrices))
             self.put_into(path, name, there, packed)

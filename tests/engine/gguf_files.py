@@ -234,3 +234,39 @@ def tiny(path: Path, tokenizer: Path, mix: Mix = q8_0, **changes: Any) -> Path:
     """A whole file of ``model()``; ``changes`` are keys with underscores for dots."""
     made = model()
     return write(path, values(made.config) | tokenizer_values(tokenizer) | changes, weights(made, mix))
+
+
+def small(path: Path, tokenizer: Path, architecture: str) -> Path:
+    """A whole file of a dense causal model, ``llama`` or ``gemma3``, of random numbers."""
+    draws = np.random.default_rng(0)
+    said = tokenizer_values(tokenizer)
+    width, heads, inner = 64, 2, 128
+    own = {
+        "block_count": 2,
+        "context_length": 512,
+        "embedding_length": width,
+        "feed_forward_length": inner,
+        "attention.head_count": heads,
+        "attention.head_count_kv": 1,
+        "attention.key_length": width // heads,
+        "attention.layer_norm_rms_epsilon": 1e-6,
+        "attention.sliding_window": 16,
+        "rope.freq_base": 10_000.0,
+        "rope.scaling.type": "linear",
+        "rope.scaling.factor": 8.0,
+    }
+    norms = ["attn_norm", "ffn_norm"]
+    shapes = {"attn_q": (width, width), "attn_k": (32, width), "attn_v": (32, width), "attn_output": (width, width)}
+    shapes |= {"ffn_gate": (inner, width), "ffn_up": (inner, width), "ffn_down": (width, inner)}
+    if architecture == "gemma3":
+        norms += ["post_attention_norm", "post_ffw_norm"]
+        shapes |= {"attn_q_norm": (32,), "attn_k_norm": (32,)}
+    layer = {f"{name}.weight": shape for name, shape in {**shapes, **dict.fromkeys(norms, (width,))}.items()}
+    whole = {"token_embd.weight": (len(said["tokenizer.ggml.tokens"]), width), "output_norm.weight": (width,)}
+    whole |= {f"blk.{index}.{name}": shape for index in range(2) for name, shape in layer.items()}
+    kinds = {name: q8_0(name, shape) for name, shape in whole.items()}
+    tensors = {
+        name: (encoded(draws.standard_normal(shape, np.float32), kinds[name]), kinds[name])
+        for name, shape in whole.items()
+    }
+    return write(path, said | {f"{architecture}.{name}": value for name, value in own.items()}, tensors, architecture)

@@ -1,4 +1,4 @@
-"""One layer of a dense causal transformer: attention, then a gated MLP."""
+"""One layer of a dense causal transformer: attention, then a gated MLP, in the forms that published families have."""
 
 from __future__ import annotations
 
@@ -9,25 +9,31 @@ from engine.config import LayerConfig
 from engine.kernels.rope import rotate
 from engine.layers.adapted import linear
 from engine.layers.attention import Extend, attend
-from engine.layers.mlp import GatedMLP
+from engine.layers.mlp import GatedMLP, gelu
 from engine.layers.norm import RMSNorm
 from engine.models.causal.config import CausalConfig
 
 
+def norm(config: CausalConfig, size: int) -> RMSNorm:
+    """A norm over ``size`` numbers."""
+    return RMSNorm(size, config.rms_norm_eps, adds_one=config.norms_add_one)
+
+
 class CausalAttention(nn.Module):
-    """Grouped-query attention, scaled by the root of a head's size."""
+    """Grouped-query attention."""
 
     def __init__(self, config: CausalConfig, layer: LayerConfig) -> None:
         super().__init__()
         self.head_dim = layer.head_dim
+        self.scale = (config.query_divisor or layer.head_dim) ** -0.5
         queries, keys = config.num_attention_heads * layer.head_dim, layer.num_key_value_heads * layer.head_dim
         self.q_proj = nn.Linear(config.hidden_size, queries, bias=config.attention_bias)
         self.k_proj = nn.Linear(config.hidden_size, keys, bias=config.attention_bias)
         self.v_proj = nn.Linear(config.hidden_size, keys, bias=config.attention_bias)
         self.o_proj = nn.Linear(queries, config.hidden_size, bias=config.output_bias)
         normed = config.query_key_norm
-        self.q_norm = RMSNorm(layer.head_dim, config.rms_norm_eps) if normed else nn.Identity()
-        self.k_norm = RMSNorm(layer.head_dim, config.rms_norm_eps) if normed else nn.Identity()
+        self.q_norm = norm(config, layer.head_dim) if normed else nn.Identity()
+        self.k_norm = norm(config, layer.head_dim) if normed else nn.Identity()
 
     def forward(
         self,
@@ -43,7 +49,7 @@ class CausalAttention(nn.Module):
         def heads(layer: nn.Module) -> Tensor:
             return linear(layer, x, length).view(batch, length, -1, self.head_dim).transpose(1, 2)  # (B, heads, T, D)
 
-        queries = rotate(self.q_norm(heads(self.q_proj)), *rope) * self.head_dim**-0.5
+        queries = rotate(self.q_norm(heads(self.q_proj)), *rope) * self.scale
         if query_scale is not None:
             queries = queries * query_scale
         keys, values = extend(rotate(self.k_norm(heads(self.k_proj)), *rope), heads(self.v_proj))
@@ -57,9 +63,9 @@ class CausalBlock(nn.Module):
     def __init__(self, config: CausalConfig, layer: LayerConfig) -> None:
         super().__init__()
         self.self_attn = CausalAttention(config, layer)
-        self.mlp = GatedMLP(config, F.silu)
-        self.input_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
-        self.post_attention_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.mlp = GatedMLP(config, F.silu if config.activation == "silu" else gelu)
+        self.input_layernorm = norm(config, config.hidden_size)
+        self.post_attention_layernorm = norm(config, config.hidden_size)
 
     def forward(
         self,
@@ -72,4 +78,27 @@ class CausalBlock(nn.Module):
         """x (B, T, H) -> (B, T, H)."""
         x = x + self.self_attn(self.input_layernorm(x), rope, mask, extend, query_scale)
         out: Tensor = x + self.mlp(self.post_attention_layernorm(x), x.shape[1])
+        return out
+
+
+class SandwichBlock(CausalBlock):
+    """Layer that also norms the results of attention and MLP before it adds them: Gemma 3's."""
+
+    def __init__(self, config: CausalConfig, layer: LayerConfig) -> None:
+        super().__init__(config, layer)
+        self.pre_feedforward_layernorm = norm(config, config.hidden_size)
+        self.post_feedforward_layernorm = norm(config, config.hidden_size)
+
+    def forward(
+        self,
+        x: Tensor,
+        rope: tuple[Tensor, Tensor],
+        mask: Tensor | None,
+        extend: Extend,
+        query_scale: Tensor | None = None,
+    ) -> Tensor:
+        """x (B, T, H) -> (B, T, H)."""
+        x = x + self.post_attention_layernorm(self.self_attn(self.input_layernorm(x), rope, mask, extend, query_scale))
+        inner = self.mlp(self.pre_feedforward_layernorm(x), x.shape[1])
+        out: Tensor = x + self.post_feedforward_layernorm(inner)
         return out

@@ -1,4 +1,4 @@
-"""A dense causal transformer: what Qwen and Ministral checkpoints hold. Knows neither sampling nor files.
+"""A dense causal transformer: what Qwen, Llama, Mistral and Gemma 3 checkpoints hold. Knows neither sampling nor files.
 
 Rows are attended to in the order in which they are read, and turned by their positions in the text: with the two apart,
 text that is known comes before masks, wherever it stands, and its keys are those of an ordinary causal pass (WeDLM,
@@ -14,12 +14,11 @@ from engine.config import LayerConfig, ModelConfig
 from engine.errors import SafelightError
 from engine.layers.embedding import TokenTable
 from engine.layers.kv_cache import KVCache
-from engine.layers.masks import block_causal_mask
-from engine.layers.norm import RMSNorm
-from engine.layers.rope import cos_sin, inverse_frequencies, stretched
+from engine.layers.masks import block_causal_mask, causal_mask
+from engine.layers.rope import cos_sin, inverse_frequencies, stretched, stretched_as_llama3
 from engine.layers.segments import unextended
-from engine.models.causal.block import CausalBlock
-from engine.models.causal.config import CausalConfig
+from engine.models.causal.block import CausalBlock, SandwichBlock, norm
+from engine.models.causal.config import CausalConfig, LinearScaling, Llama3Scaling, Yarn
 from engine.models.network import Network
 
 
@@ -32,8 +31,9 @@ class CausalNetwork(Network):
         super().__init__()
         self.config = config
         self.embed_tokens = TokenTable(config.vocab_size, config.hidden_size)
-        self.layers = nn.ModuleList(CausalBlock(config, layer) for layer in config.layers)
-        self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+        block = SandwichBlock if config.norms_results else CausalBlock
+        self.layers = nn.ModuleList(block(config, layer) for layer in config.layers)
+        self.norm = norm(config, config.hidden_size)
         self.lm_head = None if config.tied else nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         self._frequencies: dict[LayerConfig, Tensor] = {}
 
@@ -72,18 +72,33 @@ class CausalNetwork(Network):
         logits: Tensor = self.lm_head(hidden)
         return logits.float()
 
-    def run(self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: KVCache | None = None) -> Tensor:
-        """All layers and the final norm: ids (B, T), positions (T,) or (B, 1, T), mask (T, S) or (B, 1, T, S)
-        -> (B, T, H)."""
+    def run(
+        self,
+        ids: Tensor,
+        positions: Tensor,
+        mask: Tensor | None,
+        cache: KVCache | None = None,
+        near_mask: Tensor | None = None,
+    ) -> Tensor:
+        """All layers and the final norm.
+
+        Args:
+            ids: token ids (B, T).
+            positions: (T,) or (B, 1, T).
+            mask: of full layers, (T, S) or (B, 1, T, S), True where allowed; None allows all.
+            near_mask: the same of sliding layers.
+
+        Returns:
+            Hidden states (B, T, H).
+        """
         x: Tensor = self.embed_tokens(ids)
-        factor = 1.0 if self.config.yarn is None else self.config.yarn.attention_factor
-        ropes = {
-            layer: cos_sin(positions, self._frequency(layer), x.dtype, factor)
-            for layer in dict.fromkeys(self.config.layers)
-        }
+        if self.config.scales_embeddings:  # the reference keeps the root in the table's type, which rounds it in bf16
+            x = x * torch.tensor(self.config.hidden_size**0.5, dtype=x.dtype)
+        ropes = {layer: self._rope(layer, positions, x.dtype) for layer in dict.fromkeys(self.config.layers)}
         scale = self._query_scale(positions, x.dtype)
         for index, (block, layer) in enumerate(zip(self.layers, self.config.layers, strict=True)):
-            x = block(x, ropes[layer], mask, unextended if cache is None else cache.writer(index), query_scale=scale)
+            extend = unextended if cache is None else cache.writer(index)
+            x = block(x, ropes[layer], near_mask if layer.is_sliding else mask, extend, query_scale=scale)
         out: Tensor = self.norm(x)
         return out
 
@@ -99,18 +114,36 @@ class CausalNetwork(Network):
         if count > 0 and int(positions.max()) >= self.config.max_position_embeddings:
             most = self.config.max_position_embeddings
             raise SafelightError(f"the text grows beyond the {most} positions of this model. Shorten it")
-        mask = None if block is None or count == 1 else block_causal_mask(start, count, block, self.device)
-        hidden = self.run(ids[None], positions.to(self.device), mask, cache)[0]
+        masks = dict[int | None, Tensor]()
+        if block is not None and count > 1:
+            windows = {self.config.sliding_window if layer.is_sliding else None for layer in self.config.layers}
+            assert block == 1 or windows == {None}, "blocks are of models whose layers all see everything"
+            masks = {window: causal_mask(start, count, window, self.device) for window in windows - {None}}
+            masks[None] = block_causal_mask(start, count, block, self.device)
+        near = masks.get(self.config.sliding_window)
+        hidden = self.run(ids[None], positions.to(self.device), masks.get(None), cache, near)[0]
         cache.advance(commit)
         return hidden
+
+    def _rope(self, layer: LayerConfig, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Cosines and sines of positions (..., T) in layers of one sort, two of (..., T, D)."""
+        scaling = self.config.scaling_of(layer)
+        return cos_sin(
+            positions, self._frequency(layer), dtype, scaling.attention_factor if isinstance(scaling, Yarn) else 1.0
+        )
 
     def _frequency(self, layer: LayerConfig) -> Tensor:
         kept = self._frequencies.get(layer)
         if kept is None or kept.device != self.device:
-            kept, yarn = inverse_frequencies(layer), self.config.yarn
-            if yarn is not None:
-                bounds = yarn.original, yarn.beta_fast, yarn.beta_slow
-                kept = stretched(kept, layer.rope_theta, yarn.factor, *bounds, yarn.truncate)
+            kept = inverse_frequencies(layer)
+            match self.config.scaling_of(layer):
+                case Yarn() as yarn:
+                    bounds = yarn.original, yarn.beta_fast, yarn.beta_slow
+                    kept = stretched(kept, layer.rope_theta, yarn.factor, *bounds, yarn.truncate)
+                case Llama3Scaling(factor, original, low, high):
+                    kept = stretched_as_llama3(kept, factor, original, low, high)
+                case LinearScaling(factor):
+                    kept = kept / factor
             kept = self._frequencies[layer] = kept.to(self.device)
         return kept
 

@@ -1,4 +1,4 @@
-"""Reads the ``config.json`` of a dense causal transformer, as transformers writes it for Qwen, Mistral and their like.
+"""Reads the ``config.json`` of a dense causal transformer, as transformers writes it for Qwen, Llama and their like.
 
 What a family's files leave open, or say in words of their own, it hands in. Knows no tensors.
 """
@@ -6,30 +6,43 @@ What a family's files leave open, or say in words of their own, it hands in. Kno
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal
 
-from engine.config import MOST_HEAD_DIM, MOST_HEADS, MOST_LAYERS, LayerConfig, check_real, check_whole
+from engine.config import MOST_HEAD_DIM, MOST_HEADS, MOST_LAYERS, LayerConfig, LayerKind, check_real, check_whole
 from engine.errors import SafelightError, quoted
-from engine.models.causal.config import CausalConfig, QueryScaling, Yarn
+from engine.models.causal.config import CausalConfig, LinearScaling, Llama3Scaling, QueryScaling, RopeScaling, Yarn
+
+BLOCK = 32  # positions shown at once where tokens are not decoded in blocks; of WeDLM's and Nemotron's training
+FULL: Final = "full_attention"
+SLIDING: Final = "sliding_attention"
 
 
 def read_causal(
     raw: dict[str, Any],
     *,
-    canvas_length: int,
-    mask_token_id: int | None,
-    attention_bias: bool,
-    output_bias: bool,
-    query_key_norm: bool,
     rope_theta: float,
-    has_window: bool,
+    canvas_length: int = BLOCK,
+    mask_token_id: int | None = None,
+    attention_bias: bool = False,
+    output_bias: bool = False,
+    query_key_norm: bool = False,
+    tied: bool = False,
+    has_window: bool = False,
+    kinds: Sequence[LayerKind] | None = None,
+    near_theta: float | None = None,
+    turns: Sequence[bool] | None = None,
+    activation: Literal["silu", "gelu_pytorch_tanh"] = "silu",
 ) -> CausalConfig:
     """The shape that a parsed ``config.json`` describes.
 
     Args:
-        canvas_length: where the file has no ``block_size``.
-        mask_token_id, rope_theta: where the file has none.
+        rope_theta, canvas_length, mask_token_id, tied: where the file has none; the length is its ``block_size``.
         has_window: whether ``sliding_window`` is in use where the file does not say.
+        kinds: of the layers, of a family that may look back over a window only; None: a window is refused.
+        near_theta: of sliding layers; None: that of the others.
+        turns: which layers rotate queries and keys; None: all.
+        activation: the only one that the family has.
 
     Raises:
         SafelightError: a missing field, or a value that this engine does not implement.
@@ -44,28 +57,34 @@ def read_causal(
     check_whole("config.json: num_hidden_layers", count, 1, MOST_LAYERS)
     check_whole("config.json: num_attention_heads", heads, 1, MOST_HEADS)
     check_whole("config.json: hidden_size", hidden, 1, MOST_HEADS * MOST_HEAD_DIM)
-    _check_kinds(raw, count, has_window)
-    activation = raw.get("hidden_act", "silu")
-    if activation != "silu":
-        raise SafelightError(f"config.json: hidden_act {quoted(activation)} is not supported, only 'silu'")
+    if kinds is None:
+        _check_kinds(raw, count, has_window)
+    found = _or(raw.get("hidden_act"), _or(raw.get("hidden_activation"), activation))
+    if found != activation:
+        raise SafelightError(f"config.json: hidden_act {quoted(found)} is not supported, only {activation!r}")
     if raw.get("mlp_bias"):
         raise SafelightError("config.json: mlp_bias is not supported")
-    theta, yarn, scaling = _read_rope(raw, rope_theta)
-    layer = LayerConfig(
-        kind="full_attention",
-        head_dim=raw.get("head_dim") or hidden // heads,
-        num_key_value_heads=raw.get("num_key_value_heads") or heads,
-        rope_theta=theta,
-        partial_rotary_factor=1.0,
-    )
-    positions = need("max_position_embeddings")
+    theta, rope_scaling, query_scaling = _read_rope(raw, rope_theta)
+
+    def layer(kind: LayerKind, does_turn: bool) -> LayerConfig:
+        return LayerConfig(
+            kind=kind,
+            head_dim=raw.get("head_dim") or hidden // heads,
+            num_key_value_heads=raw.get("num_key_value_heads") or heads,
+            rope_theta=theta if near_theta is None or kind == FULL else near_theta,
+            partial_rotary_factor=float(does_turn),
+        )
+
+    sorts = zip(kinds or (FULL,) * count, turns or (True,) * count, strict=True)
+    layers = tuple(layer(kind, does_turn) for kind, does_turn in sorts)
+    positions, slides = need("max_position_embeddings"), any(each.is_sliding for each in layers)
     return CausalConfig(
         vocab_size=need("vocab_size"),
         hidden_size=hidden,
         intermediate_size=need("intermediate_size"),
         num_attention_heads=heads,
-        layers=(layer,) * count,
-        sliding_window=positions,
+        layers=layers,
+        sliding_window=need("sliding_window") if slides else positions,
         num_experts=0,
         top_k_experts=0,
         moe_intermediate_size=0,
@@ -77,11 +96,29 @@ def read_causal(
         attention_bias=attention_bias,
         output_bias=output_bias,
         query_key_norm=query_key_norm,
-        tied=flag(raw, "tie_word_embeddings", False),
+        tied=flag(raw, "tie_word_embeddings", tied),
         mask_token_id=_or(raw.get("mask_token_id"), mask_token_id),
-        yarn=yarn,
-        query_scaling=scaling,
+        rope_scaling=rope_scaling,
+        query_scaling=query_scaling,
+        activation=activation,
     )
+
+
+def read_kinds(raw: dict[str, Any], default: Callable[[int], LayerKind]) -> tuple[LayerKind, ...]:
+    """Reads the kind of each layer from ``layer_types``, or takes it by the layer's number where the file has none.
+
+    Raises:
+        SafelightError: they are none, or not as many as there are layers.
+    """
+    count: Any = raw.get("num_hidden_layers")
+    kinds = raw.get("layer_types")
+    check_whole("config.json: num_hidden_layers", count, 1, MOST_LAYERS)
+    if kinds is None:
+        return tuple(map(default, range(count)))
+    known = isinstance(kinds, list) and all(kind in (FULL, SLIDING) for kind in kinds)
+    if not known or len(kinds) != count:
+        raise SafelightError(f"config.json: layer_types must name {count} layers as {FULL} or {SLIDING}")
+    return tuple(kinds)
 
 
 def flag(raw: dict[str, Any], name: str, default: bool) -> bool:
@@ -120,7 +157,7 @@ def _check_kinds(raw: dict[str, Any], count: int, has_window: bool) -> None:
         raise SafelightError("config.json: a sliding window is not supported here, only full attention in every layer")
 
 
-def _read_rope(raw: dict[str, Any], theta: float) -> tuple[float, Yarn | None, QueryScaling | None]:
+def _read_rope(raw: dict[str, Any], theta: float) -> tuple[float, RopeScaling | None, QueryScaling | None]:
     """Theta, and what is done about more positions than the model was trained on.
 
     ``rope_parameters`` holds all of it; older files have ``rope_scaling``, and theta beside that.
@@ -130,21 +167,38 @@ def _read_rope(raw: dict[str, Any], theta: float) -> tuple[float, Yarn | None, Q
     if not isinstance(rope, dict):
         raise SafelightError(f"config.json: rope_parameters must be an object, not {quoted(rope)}")
     theta = _or(rope.get("rope_theta"), _or(raw.get("rope_theta"), theta))
-    kind = _or(rope.get("rope_type"), _or(rope.get("type"), "default"))
-    if kind not in ("default", "yarn"):
-        raise SafelightError(f"config.json: rope_type {quoted(kind)} is not supported, only 'default' and 'yarn'")
     if _or(rope.get("partial_rotary_factor"), 1.0) != 1.0:
         raise SafelightError("config.json: partial_rotary_factor is not supported here")
     beta, original = rope.get("llama_4_scaling_beta"), rope.get("original_max_position_embeddings")
-    scaling = None if beta is None or original is None else QueryScaling(beta, original)
-    return theta, _read_yarn(raw, rope) if kind == "yarn" else None, scaling
+    query_scaling = None if beta is None or original is None else QueryScaling(beta, original)
+    return theta, _read_scaling(raw, rope), query_scaling
 
 
-def _read_yarn(raw: dict[str, Any], rope: dict[str, Any]) -> Yarn:
+def _read_scaling(raw: dict[str, Any], rope: dict[str, Any]) -> RopeScaling | None:
+    kind = _or(rope.get("rope_type"), _or(rope.get("type"), "default"))
+
+    def need(name: str) -> Any:
+        if rope.get(name) is None:
+            raise SafelightError(f"config.json: {name} of rope_parameters is missing; {quoted(kind)} needs it")
+        return rope[name]
+
+    match kind:
+        case "default":
+            return None
+        case "linear":
+            return LinearScaling(need("factor"))
+        case "llama3":
+            bounds = need("low_freq_factor"), need("high_freq_factor")
+            return Llama3Scaling(need("factor"), need("original_max_position_embeddings"), *bounds)
+        case "yarn":
+            return _read_yarn(raw, rope, need("factor"))
+    raise SafelightError(
+        f"config.json: rope_type {quoted(kind)} is not supported, only 'default', 'linear', 'llama3' and 'yarn'"
+    )
+
+
+def _read_yarn(raw: dict[str, Any], rope: dict[str, Any], factor: Any) -> Yarn:
     original = _or(rope.get("original_max_position_embeddings"), raw.get("max_position_embeddings"))
-    factor = rope.get("factor")
-    if factor is None:
-        raise SafelightError("config.json: factor of rope_parameters is missing; YaRN needs it")
     check_real("config.json: factor of rope_parameters", factor, 0.0, exclusive=True)
 
     def grown(scale: Any) -> float:

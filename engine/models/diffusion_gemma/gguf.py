@@ -7,17 +7,19 @@ There is no output head, as it is the token table's, and no values' projection i
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
 
-from engine.config import MOST_LAYERS, GenerationConfig, LayerConfig, ModelConfig, check_whole
+from engine.config import MOST_HEAD_DIM, MOST_LAYERS, GenerationConfig, LayerConfig, ModelConfig, check_whole
 from engine.errors import SafelightError, quoted
+from engine.models.diffusion_gemma.writing import config_dict, generation_dict
+from engine.models.gguf_description import ROPE, TABLE, GGUFDescription, table_shape
+from engine.weights.gguf.checkpoint import GGUFCheckpoint
+from engine.weights.gguf.header import GGUFHeader
 from engine.weights.layout import Names
 
 ARCHITECTURE = "diffusion-gemma"
-ROPE = "rope_freqs.weight"  # divisors of the full layers' frequencies: 1 where they turn, and else 1e30
-TABLE = "token_embd.weight"
 ENDS = ("<eos>", "<turn|>", "<|tool_response>")  # what the released model ends a turn with; the file may name only one
 TURNED = 0.25  # the released model's share of a full head that RoPE turns, where the file has no ``ROPE``
 
@@ -70,6 +72,27 @@ def tensor_name(parameter: str) -> str:
 
 
 NAMES = Names(tensor_name, (ROPE,))
+
+
+def describe(header: GGUFHeader, token_id: Callable[[str], int | None]) -> GGUFDescription:
+    """Describes a file; see ``gguf_description.Describe``."""
+    ends = {text: token for text in ENDS if (token := token_id(text)) is not None}
+    defaults = read_generation(header.values, ends)
+    config = read_config(header.values, table_shape(header), _divisors(header))
+    notes = ("text only: images need the original checkpoint",)
+    generation = generation_dict(defaults, list(defaults.eos_token_ids))
+    return GGUFDescription(config_dict(config), generation, NAMES, notes=notes)
+
+
+def _divisors(header: GGUFHeader) -> list[float] | None:
+    """Reads ``ROPE``: 1 for each pair of full layers that turns, 1e30 for the others."""
+    tensor = header.tensors.get(ROPE)
+    if tensor is None:
+        return None
+    if len(tensor.shape) != 1 or tensor.shape[0] > MOST_HEAD_DIM:
+        raise SafelightError(f"has {ROPE} of shape {tensor.shape}")
+    found: list[float] = GGUFCheckpoint(header).read(ROPE).tolist()
+    return found
 
 
 def read_config(values: Mapping[str, Any], table: tuple[int, ...], divisors: list[float] | None) -> ModelConfig:

@@ -8,20 +8,11 @@ from engine.errors import SafelightError
 from engine.models.causal.config import CausalConfig
 from engine.models.causal.reading import flag, read_causal
 
-BLOCK, MASK, THETA = 32, 100, 1_000_000.0  # where the file has no block_size, mask_token_id or rope_theta
+MASK, THETA = 100, 1_000_000.0  # where the file has no mask_token_id or rope_theta
 
 
 def read_config(raw: dict[str, Any]) -> CausalConfig:
     """As ``read_causal``."""
     if flag(raw, "attention_bias", False):
         raise SafelightError("config.json: attention_bias is not supported in this family")
-    return read_causal(
-        raw,
-        canvas_length=BLOCK,
-        mask_token_id=MASK,
-        attention_bias=False,
-        output_bias=False,
-        query_key_norm=False,
-        rope_theta=THETA,
-        has_window=True,
-    )
+    return read_causal(raw, mask_token_id=MASK, rope_theta=THETA, has_window=True)

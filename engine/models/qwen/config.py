@@ -11,9 +11,8 @@ from typing import Any
 
 from engine.errors import SafelightError
 from engine.models.causal.config import CausalConfig
-from engine.models.causal.reading import flag, read_causal
+from engine.models.causal.reading import BLOCK, flag, read_causal
 
-BLOCK = 32  # positions shown at once where tokens are not decoded in blocks; of WeDLM's training
 WEDLM_MASK, SDAR_MASK = 151665, 151669
 THETA, WEDLM_THETA = 10_000.0, 1_000_000.0  # transformers', and that engine's, for files without rope_theta
 
@@ -68,5 +67,4 @@ def _read(
         output_bias=output_bias,
         query_key_norm=norm,
         rope_theta=theta,
-        has_window=False,
     )

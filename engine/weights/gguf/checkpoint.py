@@ -6,9 +6,8 @@ fp32. Each piece has a name of its own: ``blk.0.ffn_down_exps.weight[7]``, ``tok
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from math import prod
 
 import numpy as np
@@ -99,14 +98,62 @@ class GGUFCheckpoint:
         return torch.from_numpy(np.require(values, requirements="W").reshape(piece.shape))
 
 
-def in_pieces(state: State, names: Names) -> Layout:
-    """The layout of a GGUF file whose tensors ``names`` knows."""
+@dataclass(frozen=True)
+class Rewritten:
+    """Changes that a converter made to a model's tensors.
+
+    heads: by the last part of a projection's path, its heads, each of which has the first half of its rows and the
+    second by turns. norms_plus_one: whether one was added to the weights of norms.
+    """
+
+    heads: Mapping[str, int] = field(default_factory=dict)
+    norms_plus_one: bool = False
+
+    def heads_of(self, path: str) -> int:
+        """Returns the heads of a parameter whose rows have another order; 0: they do not."""
+        *_, layer, _ = ("", *path.split("."))
+        return self.heads.get(layer, 0)
+
+    def undone(self, path: str, piece: TensorPiece, tensor: Tensor) -> Tensor:
+        """Returns a piece as it was, but for the order of its rows where it is only a part of a tensor."""
+        if self.norms_plus_one and "norm" in path:
+            tensor = tensor - 1
+        heads = self.heads_of(path)
+        return tensor[own_rows(piece, len(tensor), heads).argsort()] if heads and not piece.place else tensor
+
+
+def own_rows(piece: TensorPiece, count: int, heads: int) -> Tensor:
+    """Returns which rows (n,) of a tensor of ``count`` rows a piece holds, whose heads have their halves by turns."""
+    size = count // heads
+    row = torch.arange(piece.first_row, piece.first_row + piece.shape[0])
+    place = row % size
+    return row - place + place % 2 * (size // 2) + place // 2
+
+
+def in_pieces(state: State, names: Names, rewritten: Rewritten) -> Layout:
+    """The layout of a GGUF file whose tensors ``names`` knows.
+
+    Raises:
+        SafelightError: a matrix that is read in pieces is to be packed as one.
+    """
     shapes = {path: tuple(parameter.shape) for path, parameter in state.plain.items()}
     shapes |= {path: module.shape for path, module in state.packed.items()}
+
+    def expected(path: str, shape: tuple[int, ...], piece: TensorPiece) -> Expected:
+        place, heads = piece.place, rewritten.heads_of(path)
+        packed = state.packed.get(path)
+        if len(shape) == 2 and place and packed is not None and packed.scheme.has_matrix_scales:
+            raise SafelightError(f"{path} is too large to be packed as {packed.scheme} from a GGUF file; use int4")
+        if place and heads:
+            place = (own_rows(piece, shape[0], heads),)
+
+        def put(tensor: Tensor) -> None:
+            state.put(path, rewritten.undone(path, piece, tensor), place)
+
+        return Expected(piece.shape, TYPES, path, put)
+
     return {
-        names.released(path) + piece.suffix: Expected(
-            piece.shape, TYPES, path, partial(state.put, path, place=piece.place)
-        )
+        names.released(path) + piece.suffix: expected(path, shape, piece)
         for path, shape in shapes.items()
         for piece in pieces(shape)
     }

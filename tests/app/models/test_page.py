@@ -61,7 +61,7 @@ class SessionTokens(Secret):
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     monkeypatch.setattr(engine.hub.client, "Patience", lambda: Patience(3, 0.001))
     skills = {path.name: path.read_bytes() for path in resolve(SKILLS).iterdir()}
-    gated = {"config.json": b"{}", WEIGHTS: random.Random(5).randbytes(300_000)}
+    gated = skills | {WEIGHTS: random.Random(5).randbytes(300_000)}
     with serving(Hub({REPO: skills, GATED: gated})) as running:
         yield running
 

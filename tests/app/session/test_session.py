@@ -235,7 +235,12 @@ def test_nothing_is_counted_in_the_thread_of_the_window(
     """A stranger's template and tokenizer take as long as they are allowed to."""
     threads: list[threading.Thread] = []
     rendered = fake.load_model(SKILLS).chat_template.render
-    noted = SimpleNamespace(render=lambda *told: threads.append(threading.current_thread()) or rendered(*told))
+
+    def render(*told: Any, **options: Any) -> str:
+        threads.append(threading.current_thread())
+        return str(rendered(*told, **options))
+
+    noted = SimpleNamespace(render=render)
     monkeypatch.setattr(fake._model, "chat_template", noted)
     ask(qtbot, desk, "hello")
     assert threads

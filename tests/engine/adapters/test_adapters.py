@@ -24,6 +24,7 @@ from engine.models.folder import quantize
 from engine.quant import unpack
 from tests.engine import packing, tiny
 from tests.engine.adapting import SCALING, random_adapters
+from tests.engine.golden import causal_reference
 from tests.engine.golden.reference import Reference, Shape, build, save
 from tests.engine.golden.test_modes import TOLERANCE, errors, tokens
 
@@ -273,3 +274,30 @@ def test_fresh_adapters_change_nothing(base: Path) -> None:
 def test_nothing_to_save_is_told(tmp_path: Path) -> None:
     with pytest.raises(SafelightError, match="no adapter to save"):
         save_adapter(tmp_path, {"layers.0.mlp.up_proj": LayerAdapter(None, None)}, TARGETS, "base", "")
+
+
+@pytest.mark.parametrize("kind", ["llama", "gemma3_text", "gemma3"])
+def test_an_adapter_by_peft_for_a_causal_model_gives_the_same(kind: str, tmp_path: Path) -> None:
+    """Also for the text of a model that sees, by the names of the module that transformers loads it into."""
+    from peft import LoraConfig, get_peft_model  # seconds, in each process that collects the tests
+
+    text = causal_reference.build("gemma3_text" if kind == "gemma3" else kind)
+    theirs: Any = causal_reference.build_seeing(kind, text) if kind == "gemma3" else text
+    folder = causal_reference.save(theirs, tmp_path / "base", kind)
+    targets = rf".*(language_model|model)\.{LAYERS}"
+    made = get_peft_model(theirs, LoraConfig(r=4, lora_alpha=6, target_modules=targets)).eval()
+    draws = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for name, parameter in made.named_parameters():
+            if ".lora_" in name:
+                parameter.normal_(std=0.4 * parameter.shape[1] ** -0.5, generator=draws)
+    made.save_pretrained(str(tmp_path / "adapter"))
+    model = load_model(folder, device="cpu", dtype="float32")
+    ids = torch.arange(20)
+    before = model.decode(ids, model.new_cache(), 0)
+    load_adapter(model, tmp_path / "adapter")
+    found = model.decode(ids, model.new_cache(), 0)
+    with torch.no_grad():
+        expected = made(input_ids=ids[None]).logits[0]
+    torch.testing.assert_close(found, expected, atol=TOLERANCE, rtol=0)
+    assert (found - before).abs().max() > 0.1

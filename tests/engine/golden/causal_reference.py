@@ -9,13 +9,27 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import (
+    Gemma3Config,
+    Gemma3ForCausalLM,
+    Gemma3ForConditionalGeneration,
+    Gemma3TextConfig,
+    LlamaConfig,
+    LlamaForCausalLM,
     Ministral3Config,
     Ministral3ForCausalLM,
+    MinistralConfig,
+    MinistralForCausalLM,
+    Mistral3Config,
+    Mistral3ForConditionalGeneration,
+    MistralConfig,
+    MistralForCausalLM,
     PreTrainedModel,
     Qwen2Config,
     Qwen2ForCausalLM,
     Qwen3Config,
     Qwen3ForCausalLM,
+    SmolLM3Config,
+    SmolLM3ForCausalLM,
 )
 from transformers.utils import logging
 
@@ -29,7 +43,17 @@ CLASSES: dict[str, tuple[Any, Any]] = {
     "qwen2": (Qwen2Config, Qwen2ForCausalLM),
     "qwen3": (Qwen3Config, Qwen3ForCausalLM),
     "ministral3": (Ministral3Config, Ministral3ForCausalLM),
+    "llama": (LlamaConfig, LlamaForCausalLM),
+    "smollm3": (SmolLM3Config, SmolLM3ForCausalLM),
+    "mistral": (MistralConfig, MistralForCausalLM),
+    "ministral": (MinistralConfig, MinistralForCausalLM),
+    "gemma3_text": (Gemma3TextConfig, Gemma3ForCausalLM),
 }
+TOWERS: dict[str, Any] = {  # of models that see, as small as they can be
+    "gemma3": {"model_type": "siglip_vision_model"},
+    "mistral3": {"model_type": "pixtral"},
+}
+TOWER = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "patch_size": 14}
 YARN = {"rope_type": "yarn", "rope_theta": 5000.0, "factor": 4.0, "original_max_position_embeddings": 16}
 TEMPLATE = """\
 {%- if messages[0].role == 'system' %}{{- '<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n' }}{%- endif %}
@@ -69,19 +93,40 @@ def build(kind: str, seed: int = 0, **changes: Any) -> PreTrainedModel:
         "eos_token_id": 1,
         "pad_token_id": 0,
         "rope_parameters": {"rope_type": "default", "rope_theta": 5000.0},
-        "layer_types": None if kind == "ministral3" else ["full_attention"] * 3,
     }
-    if kind != "qwen3":
-        settings.pop("head_dim" if kind == "qwen2" else "layer_types")
+    if kind in ("qwen2", "qwen3"):
+        settings["layer_types"] = ["full_attention"] * 3
+    if kind in ("qwen2", "smollm3"):
+        settings.pop("head_dim")
+    if kind == "gemma3_text":
+        settings.pop("rope_parameters")  # of each kind of layers
     config, model = CLASSES[kind]
-    made: PreTrainedModel = model(config(**settings | changes)).eval()
+    return randomised(model(config(**settings | changes)), seed)
+
+
+def build_seeing(kind: str, text: PreTrainedModel, **changes: Any) -> PreTrainedModel:
+    """A model that sees, whose text is ``text``."""
+    settings = {"text_config": text.config.to_dict(), "vision_config": {**TOWER, "image_size": 28, **TOWERS[kind]}}
+    if kind == "gemma3":
+        made = randomised(Gemma3ForConditionalGeneration(Gemma3Config(**settings, mm_tokens_per_image=4, **changes)))
+    else:
+        made = randomised(Mistral3ForConditionalGeneration(Mistral3Config(**settings, **changes)))
+    made.model.language_model.load_state_dict(text.model.state_dict())
+    made.lm_head.load_state_dict(text.lm_head.state_dict())
+    return made
+
+
+def randomised(made: PreTrainedModel, seed: int = 0) -> PreTrainedModel:
+    """All its weights drawn; those that norms multiply by lie around 1, or around 0 where the norm adds one."""
+    made.eval()
+    zero = "gemma3" in made.config.model_type
     draws = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, tensor in made.named_parameters():
             if tensor.dim() > 1:
                 tensor.normal_(std=tensor.shape[-1] ** -0.5, generator=draws)
             else:
-                tensor.normal_(mean=0.0 if name.endswith("bias") else 1.0, std=0.3, generator=draws)
+                tensor.normal_(mean=0.0 if zero or name.endswith("bias") else 1.0, std=0.3, generator=draws)
     return made
 
 

@@ -30,7 +30,7 @@ from engine.text.message import Message
 from engine.text.output_format import OutputFormat
 from tests.engine.causal import POSITIONS
 from tests.engine.decoding.test_block_causal import plain_run
-from tests.engine.golden.causal_reference import VOCABULARY, YARN, build, logits_of, published, save
+from tests.engine.golden.causal_reference import VOCABULARY, YARN, build, build_seeing, logits_of, published, save
 
 TOLERANCE = 2e-4
 
@@ -98,6 +98,102 @@ def test_every_pass_is_that_of_transformers(name: str, tmp_path: Path) -> None:
     sees_all = causal[:40, :40].clone()
     sees_all[31:] = True
     torch.testing.assert_close(block, logits_of(theirs, ids[:40], places[:40], sees_all)[31:], atol=TOLERANCE, rtol=0)
+
+
+LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 500.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
+SLIDING, FULL = "sliding_attention", "full_attention"
+ROPES = {
+    FULL: {"rope_type": "linear", "rope_theta": 5000.0, "factor": 8.0},
+    SLIDING: {"rope_type": "default", "rope_theta": 100.0},
+}
+GEMMA = {
+    **ODD,
+    "head_dim": 14,
+    "num_hidden_layers": 5,
+    "sliding_window": 7,
+    "layer_types": [SLIDING, SLIDING, FULL, SLIDING, FULL],
+    "query_pre_attn_scalar": 23,
+    "rope_parameters": ROPES,
+}
+PLAIN = {"sliding_window": None}
+TEXTS = {
+    "llama": Case("llama", "llama", {}),
+    "llama 3.1, odd, with biases": Case("llama", "llama", {**ODD, "attention_bias": True, "rope_parameters": LLAMA3}),
+    "llama, tied, one key head": Case("llama", "llama", {"num_key_value_heads": 1, "tie_word_embeddings": True}),
+    "smollm3": Case("smollm3", "smollm3", {"num_hidden_layers": 5}),
+    "smollm3, odd, by its list": Case("smollm3", "smollm3", {**ODD, "no_rope_layers": [0, 1, 0], "head_dim": 10}),
+    "smollm3 with YaRN and a window": Case(
+        "smollm3",
+        "smollm3",
+        {"no_rope_layers": [1, 0, 1], "rope_parameters": YARN, "use_sliding_window": True, "sliding_window": 9},
+    ),
+    "mistral 0.3": Case("mistral", "mistral", PLAIN),
+    "mistral 0.1": Case("mistral", "mistral", {**ODD, "head_dim": 6, "sliding_window": 7}),
+    "ministral": Case("ministral", "ministral", {"sliding_window": 5, "layer_types": [FULL, SLIDING, FULL]}),
+    "ministral 3": Case("ministral3", "ministral3", {**ODD, "head_dim": 14, "rope_parameters": QUERIES}),
+    "gemma 3": Case("gemma3_text", "gemma3_text", GEMMA),
+    "gemma 3 by its pattern": Case(
+        "gemma3_text", "gemma3_text", {"num_hidden_layers": 7, "sliding_window": 7, "attention_bias": True}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_text_in_pieces_is_that_of_transformers(name: str, tmp_path: Path) -> None:
+    """Longer than its windows; a text that begins with another's is read on, and goes on as if read whole."""
+    case = TEXTS[name]
+    theirs = build(case.kind, seed=len(name), **case.changes)
+    theirs.save_pretrained(tmp_path)
+    assert read_json(tmp_path / "config.json")["model_type"] == case.family
+    ids = torch.randint(VOCABULARY, (60,), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        expected = theirs(input_ids=ids[None]).logits[0]
+    holds_reading(tmp_path, ids, expected)
+
+
+def holds_reading(folder: Path, ids: torch.Tensor, expected: torch.Tensor) -> None:
+    """Any split of 60 tokens, and any of them read again, gives the logits (60, V)."""
+    ours = ModelFolder.open(folder).weights("none", torch.device("cpu"), torch.float32).load()
+    assert isinstance(ours, CausalNetwork)
+    cache = ours.new_cache()
+    hidden = ours.prefill(ids[:20], cache)
+    found = [ours.head(hidden), ours.decode(ids[20:21], cache, 1), ours.decode(ids[21:33], cache, 12)]
+    found.append(ours.decode(ids[33:60], cache, 3))
+    torch.testing.assert_close(torch.cat(found), expected, atol=TOLERANCE, rtol=0)
+    assert cache.length == 36
+    again = ours.decode(ids[36:], cache, 24)
+    torch.testing.assert_close(again, expected[36:], atol=TOLERANCE, rtol=0)
+    cache.record_ids(ids.tolist())
+    assert cache.keep_prefix([*ids[:41].tolist(), VOCABULARY]) == 41
+    torch.testing.assert_close(ours.decode(ids[41:], cache, 0), expected[41:], atol=TOLERANCE, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "changes"),
+    [
+        ("gemma3", Case("gemma3", "gemma3_text", GEMMA), {}),
+        ("mistral3", Case("mistral3", "ministral3", {"rope_parameters": QUERIES}), {"tie_word_embeddings": False}),
+        ("mistral3", Case("mistral3", "mistral", {**PLAIN, "tie_word_embeddings": True}), {}),
+    ],
+    ids=["gemma 3", "ministral 3", "mistral small, tied"],
+)
+def test_of_a_model_that_sees_the_text_is_read(kind: str, text: Case, changes: dict[str, Any], tmp_path: Path) -> None:
+    """Its tower and what joins them are left out, and named in the plan."""
+    theirs = build_seeing(kind, build(text.kind, **text.changes), **changes)
+    theirs.save_pretrained(tmp_path)
+    ids = torch.randint(VOCABULARY, (60,), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        expected = theirs(input_ids=ids[None]).logits[0]
+    holds_reading(tmp_path, ids, expected)
+    planned = ModelFolder.open(tmp_path).plan(device="cpu")
+    assert any("its part for images" in note for note in planned.notes)
 
 
 def test_every_tensor_is_accounted_for(tmp_path: Path) -> None:
@@ -268,16 +364,19 @@ def test_logits_are_penalised_as_by_transformers() -> None:
         torch.testing.assert_close(found[row : row + 1], processor(ids, logits[row : row + 1].clone()))
 
 
-def test_a_packed_model_is_near_the_plain_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("quantization", ["int4", "nf4"])
+@pytest.mark.parametrize("kind", ["qwen2", "llama", "gemma3_text"])
+def test_a_packed_model_is_near_the_plain_one(kind: str, quantization: str, tmp_path: Path) -> None:
     """With biases, and with a head of its own: stored, loaded, and as close as eight and four bits are."""
-    theirs = build("qwen2", hidden_size=64, intermediate_size=128, head_dim=16, tie_word_embeddings=False)
-    folder = save(theirs, tmp_path / "plain", "qwen2")
-    quantize(folder, tmp_path / "packed", "int4", torch.device("cpu"))
+    shape: dict[str, Any] = {"hidden_size": 64, "intermediate_size": 128, "head_dim": 16}
+    shape |= {"sliding_window": 7} if kind == "gemma3_text" else {"tie_word_embeddings": False}
+    folder = save(build(kind, **shape), tmp_path / "plain", kind)
+    quantize(folder, tmp_path / "packed", quantization, torch.device("cpu"))
     plain, packed = (load_model(tmp_path / name, device="cpu", dtype="float32") for name in ("plain", "packed"))
     parts = packed.precision.as_dict()
     assert parts == {**parts, "experts": None, "attention": parts["dense"], "embedding": "int8"}
     ids = torch.arange(30)
     expected, found = (model.decode(ids, model.new_cache(), 0) for model in (plain, packed))
     error = (found - expected).norm() / expected.norm()
-    assert 1e-4 < error < 0.3
+    assert 1e-4 < error < 0.4
     assert packed.compute_path == "packed CPU kernels"

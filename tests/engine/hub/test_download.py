@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import random
 import shutil
 import socket
@@ -31,7 +32,9 @@ from engine.hub.download import (
 )
 from engine.hub.progress import ByteCounter
 from engine.hub.wire import has_route
+from engine.models.model import check_small_files
 from engine.store_files import DRAFT_FOLDER
+from engine.text.published_patterns import QWEN2
 from tests.engine.hub.server import Hub, serving
 
 REPO = "someone/a-model"
@@ -391,3 +394,29 @@ def test_a_downloaded_model_loads(hub: Hub, tmp_path: Path) -> None:
     assert download("safelight/skills", tmp_path, endpoint=hub.endpoint, patience=HASTY) == "ready"
     model = load_model(model_folder("safelight/skills", tmp_path), device="cpu")
     assert model.parameter_count > 0
+
+
+def test_weights_are_not_asked_for_before_the_small_files_are_seen_to_be_good(
+    hub: Hub, get: Callable[..., str], model: Path, tmp_path: Path
+) -> None:
+    source = resolve(SKILLS)
+    small = ("config.json", "generation_config.json", "tokenizer_config.json", "tokenizer.json", "chat_template.jinja")
+    files = {name: (source / name).read_bytes() for name in small}
+    weights = {"model-00001-of-00002.safetensors": b"tiny", "model-00002-of-00002.safetensors": bytes(SIZE)}
+    raw = json.loads(files["tokenizer.json"])
+    raw["pre_tokenizer"] = QWEN2.split | {"pattern": {"Regex": r"\d+(a+)+$"}}
+    refused = {
+        "tokenizer.json": (json.dumps(raw).encode(), r"the regular expression .*\(a\+\)\+.*; choose a model"),
+        "config.json": (b'{"model_type": "mamba"}', "mamba"),
+        "chat_template.jinja": (b"{% for x in", "chat template is damaged"),
+    }
+    for name, (content, said) in refused.items():
+        hub.files[REPO] = {**files, name: content, **weights}
+        with pytest.raises(SafelightError, match=said):
+            get(check=check_small_files)
+        assert [sent.file for sent in hub.sent if sent.file in weights] == []
+        assert [(part.done_bytes > 0, part.total_bytes > SIZE) for part in partials(model.parent)] == [(True, True)]
+        discard(REPO, tmp_path / "models")
+    hub.files[REPO] = {**files, **weights}
+    assert get(check=check_small_files) == "ready"
+    assert [sent.file for sent in hub.sent][-2:] == list(weights)

@@ -56,7 +56,7 @@ class Memory(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """As when launches are counted."""
+        """Returns False, as where launches are counted."""
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -80,7 +80,7 @@ def _patch_to_one_call(of: Any, name: str, member: Any, _builder: Any, scope: An
 
 
 def _join_what_has_one_type_at_once() -> None:
-    """Operands of the same numbers need no cast, and of the same type no broadcast."""
+    """Skips the cast of operands of the same numbers, and the broadcast of those of the same type."""
     kind, tensor = type(interpreter.interpreter_semantic), language.core.tensor
     check, cast, broadcast = kind.binary_op_type_checking_impl, kind.cast, kind.broadcast_impl_value
     unwrap, unwrapped = language.core._unwrap_if_constexpr, {tensor, bool, int, float, type(None)}

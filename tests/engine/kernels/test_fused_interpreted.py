@@ -101,7 +101,11 @@ def assert_alike(told: list[StepFacts], wanted: list[StepFacts]) -> None:
 
 @pytest.mark.parametrize(
     ("quantization", "adapted"),
-    [("none", False), pytest.param("none", True, marks=pytest.mark.slow), ("int4", False), ("int4", True)],
+    [
+        *(pytest.param("none", adapted, marks=pytest.mark.slow) for adapted in (False, True)),
+        ("int4", False),
+        ("int4", True),
+    ],
 )
 @torch.inference_mode()
 def test_a_step_that_commits(quantization: str, adapted: bool, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What the files of Qwen, WeDLM, SDAR and Nemotron-Labs-Diffusion say, and what is refused in them."""
+"""What the files of dense causal families say, and what is refused in them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from engine import GenerationConfig, SafelightError
 from engine.files import write_json
-from engine.models.causal.config import CausalConfig, QueryScaling
+from engine.models.causal.config import CausalConfig, LinearScaling, QueryScaling, Yarn
 from engine.models.defaults import generation_defaults
 from engine.models.folder import ModelFolder, plan
 from engine.models.registry import config_in, family_of
@@ -63,24 +63,70 @@ def test_each_family_reads_its_own_words() -> None:
     assert (one.bos_token_id, one.pad_token_id) == (151643, 151645)  # without a padding token: the end
 
 
+def test_layers_differ_as_their_files_say() -> None:
+    def sorts(model_type: str, **changes: Any) -> str:
+        """A letter a layer: full, sliding; in capitals where it rotates."""
+        layers = read(model_type, num_hidden_layers=8, **changes).layers
+        return "".join(
+            letter.upper() if layer.partial_rotary_factor else letter
+            for layer in layers
+            for letter in ("s" if layer.is_sliding else "f",)
+        )
+
+    listed = ["full_attention", "sliding_attention"] * 4
+    assert sorts("llama") == "FFFFFFFF"
+    assert sorts("smollm3") == "FFFfFFFf"
+    assert sorts("smollm3", no_rope_layer_interval=3) == "FFfFFfFF"
+    assert sorts("smollm3", no_rope_layers=[0, 1] * 6) == "fFfFfFfF"
+    assert sorts("smollm3", use_sliding_window=True, sliding_window=9) == "FFFsFFFs"
+    assert sorts("mistral") == sorts("mistral", sliding_window=9) == "SSSSSSSS"
+    assert sorts("mistral", sliding_window=None) == sorts("ministral3") == "FFFFFFFF"
+    assert sorts("ministral", layer_types=listed) == sorts("gemma3_text", layer_types=listed) == "FSFSFSFS"
+    assert sorts("gemma3_text") == "SSSSSFSS"
+    assert sorts("gemma3_text", sliding_window_pattern=2) == "SFSFSFSF"
+    assert read("mistral").sliding_window == read("gemma3_text").sliding_window == 4096
+
+
+def test_gemma_is_read_in_the_old_words_and_the_new() -> None:
+    scaling = {"rope_type": "linear", "factor": 8.0}
+    old = read("gemma3_text", rope_theta=5e5, rope_local_base_freq=7e3, rope_scaling=scaling)
+    ropes = {"full_attention": {**scaling, "rope_theta": 5e5}, "sliding_attention": {"rope_theta": 7e3}}
+    assert old == read("gemma3_text", rope_parameters=ropes)
+    assert old == read("gemma3", text_config={**RAW, "rope_parameters": ropes})
+    assert old.rope_scaling == LinearScaling(8.0)
+    assert {layer.rope_theta for layer in old.layers} == {7e3}  # of two layers, none is full
+    found = read("gemma3", text_config={"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 6})
+    assert (found.vocab_size, found.num_attention_heads, found.layers[0].head_dim) == (262_208, 8, 256)
+    assert [layer.rope_theta for layer in found.layers] == [10_000.0] * 5 + [1_000_000.0]
+    assert (found.query_divisor, found.tied, found.activation) == (256, True, "gelu_pytorch_tanh")
+
+
+def test_the_text_of_a_mistral_that_sees_is_read() -> None:
+    text = {**RAW, "model_type": "ministral3", "tie_word_embeddings": False}
+    assert read("mistral3", text_config=text) == read("ministral3")
+    assert read("mistral3", text_config=text, tie_word_embeddings=True).tied
+    assert read("mistral3", text_config={**RAW, "sliding_window": None}) == read("mistral", sliding_window=None)
+
+
 def test_rope_is_read_in_the_old_words_and_the_new() -> None:
     old = read("qwen2", rope_theta=5e5, rope_scaling={"type": "yarn", "factor": 4.0})
     yarn = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 5e5, "original_max_position_embeddings": 512}
     assert old == read("qwen2", rope_parameters=yarn)
-    assert old.yarn is not None
-    assert (old.yarn.original, old.layers[0].rope_theta) == (512, 5e5)
-    assert old.yarn.attention_factor == pytest.approx(0.1 * 1.3862944 + 1)
+    assert isinstance(old.rope_scaling, Yarn)
+    assert (old.rope_scaling.original, old.layers[0].rope_theta) == (512, 5e5)
+    assert old.rope_scaling.attention_factor == pytest.approx(0.1 * 1.3862944 + 1)
     both = {**yarn, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1}
     found = read(NEMOTRON, rope_parameters=both)
-    assert found.yarn is not None
-    assert found.yarn.attention_factor == 1.0
+    assert isinstance(found.rope_scaling, Yarn)
+    assert found.rope_scaling.attention_factor == 1.0
     assert found.query_scaling == QueryScaling(0.1, 512)
     plain = read(NEMOTRON, rope_parameters={"rope_type": "default", "llama_4_scaling_beta": 0.1})
-    assert (plain.yarn, plain.query_scaling) == (None, None)
+    assert (plain.rope_scaling, plain.query_scaling) == (None, None)
     defaults = [read(name).layers[0].rope_theta for name in ("qwen3", "wedlm", NEMOTRON)]
     assert defaults == [10_000.0, 1_000_000.0, 1_000_000.0]
 
 
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 WINDOW = {"sliding_window": 64}
 YARN = {"rope_type": "yarn", "factor": 2.0}
 
@@ -127,6 +173,35 @@ YARN = {"rope_type": "yarn", "factor": 2.0}
         ("qwen3", {"num_key_value_heads": 3}, "3 key-value heads, which do not divide 4"),
         ("qwen3", {"head_dim": 7}, "head_dim 7; it must be even"),
         ("qwen3", {"block_size": 0}, "canvas_length must be a whole number"),
+        ("llama", {"rope_scaling": LLAMA3}, "original_max_position_embeddings of rope_parameters is missing; 'llama3'"),
+        (
+            "llama",
+            {"rope_scaling": {**LLAMA3, "high_freq_factor": 1.0, "original_max_position_embeddings": 64}},
+            "low_freq_factor must be below high_freq_factor",
+        ),
+        ("llama", {"rope_scaling": {"type": "linear", "factor": 0}}, "factor of rope_parameters must be at least"),
+        ("llama", {"mlp_bias": True}, "mlp_bias is not supported"),
+        ("smollm3", {"no_rope_layers": [1]}, "no_rope_layers must have 0 or 1 for each of 2 layers"),
+        ("smollm3", {"no_rope_layers": [1, 2]}, "no_rope_layers must have 0 or 1"),
+        ("smollm3", {"no_rope_layer_interval": 0}, "no_rope_layer_interval must be a whole number"),
+        ("smollm3", {"num_hidden_layers": 10**9}, "num_hidden_layers must be a whole number"),
+        ("mistral", {"sliding_window": 0}, "sliding_window must be a whole number"),
+        ("ministral", {"layer_types": ["full_attention"]}, "layer_types must name 2 layers as"),
+        ("ministral", {"layer_types": ["chunked_attention", "full_attention"]}, "layer_types must name 2 layers as"),
+        ("mistral3", {}, "text_config is missing"),
+        ("mistral3", {"text_config": {"model_type": "llama"}}, "'mistral' and 'ministral3' are supported"),
+        ("gemma3", {"text_config": 3}, "text_config is missing"),
+        ("gemma3_text", {"final_logit_softcapping": 30.0}, "final_logit_softcapping is not supported"),
+        ("gemma3_text", {"use_bidirectional_attention": True}, "use_bidirectional_attention is not supported"),
+        ("gemma3_text", {"tie_word_embeddings": False}, "tie_word_embeddings must be true"),
+        ("gemma3_text", {"hidden_activation": "silu"}, "hidden_act 'silu' is not supported"),
+        ("gemma3_text", {"query_pre_attn_scalar": 0}, "query_pre_attn_scalar must be at least"),
+        ("gemma3_text", {"rope_parameters": {"full_attention": 7}}, "rope_parameters must be an object, not 7"),
+        (
+            "gemma3_text",
+            {"rope_parameters": {"sliding_attention": {"rope_type": "yarn"}}},
+            "rope_type 'yarn' of sliding layers is not supported",
+        ),
     ],
 )
 def test_what_cannot_be_run_is_said_in_a_line(model_type: str, changes: dict[str, Any], message: str) -> None:
@@ -242,5 +317,5 @@ def test_templates_by_name(tmp_path: Path) -> None:
     write_json(tmp_path / "tokenizer_config.json", {"chat_template": named, "bos_token": "<b>"})
     assert ChatTemplate.from_folder(tmp_path).render([]) == "<b>yes"
     write_json(tmp_path / "tokenizer_config.json", {"chat_template": named[:1]})
-    with pytest.raises(SafelightError, match="has no chat template"):
+    with pytest.raises(SafelightError, match="has no default among its templates"):
         ChatTemplate.from_folder(tmp_path)

@@ -143,8 +143,8 @@ def test_what_it_would_come_to(whole: Path, tmp_path: Path) -> None:
 
 
 def test_a_tokenizer_can_be_given(tmp_path: Path) -> None:
-    file = gguf_files.tiny(tmp_path / "tiny.gguf", SKILLS, **{"tokenizer.ggml.model": "gpt2"})
-    with pytest.raises(SafelightError, match=r"of the kind 'gpt2'.*--tokenizer FOLDER"):
+    file = gguf_files.tiny(tmp_path / "tiny.gguf", SKILLS, **{"tokenizer.ggml.model": "bert"})
+    with pytest.raises(SafelightError, match=r"of the kind 'bert'.*--tokenizer FOLDER"):
         import_gguf(file, tmp_path / "made", "int4", CPU)
     assert not (tmp_path / "made").exists()
     import_gguf(file, tmp_path / "made", "int4", CPU, tokenizer=SKILLS)
@@ -239,7 +239,9 @@ def test_bad_tensors(tmp_path: Path) -> None:
 
 def test_other_architectures_are_named(tmp_path: Path) -> None:
     file = gguf_files.write(tmp_path / "a.gguf", {"general.name": "Qwen3 30B"}, {}, "qwen3moe")
-    with pytest.raises(SafelightError, match=r"of the architecture 'qwen3moe' \('Qwen3 30B'\); only DiffusionGemma"):
+    with pytest.raises(
+        SafelightError, match=r"of the architecture 'qwen3moe' \('Qwen3 30B'\); only diffusion-gemma, llama"
+    ):
         import_gguf(file, tmp_path / "made", "int4", CPU)
     with pytest.raises(SafelightError, match=r"a.gguf is a GGUF file; import it first: safelight quantize FILE FOLDER"):
         load_model(file)

@@ -156,8 +156,9 @@ def test_what_cannot_be_is_said(model: Model, tmp_path: Path) -> None:
         model.with_images(ids, [said], (WIDE,), 280)
     with pytest.raises(SafelightError, match="not those that it was made for"):
         model.with_images(ids, [said], (TALL,), 70)
-    with pytest.raises(SafelightError, match="2 places for 1 images: its text names the token of images"):
-        model.chat_ids([message("a <|image|>", TALL)])
+    named = model.chat_ids([message("a <|image|>", TALL)])  # which people may write: it is text
+    assert named.count(BEGIN) == 1
+    assert len(named) == len(ids) + len(" <|image|>")
     text_alone = load_model(checkpoint(tmp_path))
     with pytest.raises(SafelightError, match="cannot see images"):
         text_alone.chat_ids([said])
@@ -173,6 +174,8 @@ def test_a_template_may_leave_out_earlier_images(model: Model) -> None:
     assert with_image_tokens([5, 6], vision, [2], 0) == [5, 6]
     with pytest.raises(SafelightError, match="0 places for 1 images"):
         with_image_tokens([5, 6], vision, [2], 1)
+    with pytest.raises(SafelightError, match="2 places for 1 images: its text names the token of images"):
+        with_image_tokens([SOFT, 6, SOFT], vision, [2], 1)
     answer, follow_up = {"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}
     asked = [message("a", WIDE, TALL), answer, message("a", TALL, TALL), answer, follow_up]
     sight = load_model(SIGHT)  # shows the last message, with the last pictures

@@ -36,7 +36,7 @@ def test_the_settings_of_a_models_runs_are_known_before_it_is_loaded() -> None:
         run_settings("nowhere")
 
 
-@pytest.mark.parametrize("found", ["llama", "", None, 7, ["diffusion_gemma"]])
+@pytest.mark.parametrize("found", ["gpt2", "", None, 7, ["diffusion_gemma"]])
 def test_an_unknown_type_is_told_with_those_that_are_known(found: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "FAMILIES", {**FAMILIES, "another": FAMILIES["diffusion_gemma"]})
     with pytest.raises(SafelightError, match=r"model_type is .*; this engine runs 'diffusion_gemma', .*'another'"):

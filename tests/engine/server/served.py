@@ -56,6 +56,14 @@ class LetterTokenizer:
             text = text[len(tag or "x") :]
         return ids
 
+    def encode_prompt(self, text: str) -> list[int]:
+        return [2, *self.encode(text)]
+
+    encode_rendered = encode
+
+    def inert(self, text: str) -> str:
+        return text
+
     def count(self, text: str) -> int:
         return len(self.encode(text))
 

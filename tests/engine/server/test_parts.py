@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import random
 import threading
+from types import SimpleNamespace
+from typing import Any
 
-from engine.events import PrefillFinished
+import numpy as np
+import pytest
+from tokenizers import Tokenizer as FastTokenizer
+from tokenizers import decoders, models
+
+from engine.events import CanvasCommitted, PrefillFinished
+from engine.server.answer import AnswerSettings, ServedAnswer
 from engine.server.live import MOST_ENDED, MOST_EVENTS, LiveRequests
 from engine.server.stopping import StopFinder
+from engine.text.output import ContentPart, OutputPart
+from engine.text.tokenizer import Tokenizer
 from engine.trace import Trace
 
 
@@ -29,6 +39,25 @@ def test_stop_strings_are_found_however_the_text_is_cut() -> None:
         assert found == text[: min(hits)[1] if hits else None]
         assert (stop is None) == (not hits)
         assert stop is None or text.startswith(found + stop)
+
+
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_characters_of_several_tokens_are_given_out_once(most: int) -> None:
+    """Where one goes on behind another, the library writes all bytes as unknown until it is whole."""
+    vocabulary = {f"<0x{byte:02X}>": byte for byte in range(256)} | {"<unk>": 256}
+    fast = FastTokenizer(models.BPE(vocabulary, [], unk_token="<unk>", byte_fallback=True))
+    fast.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
+    tokenizer, draw = Tokenizer(fast), random.Random(most)
+    model: Any = SimpleNamespace(write=tokenizer.decode, piece=tokenizer.piece, is_special=tokenizer.is_special)
+    for text in ("ꦗꦮ", "a字b字", "👨‍👩‍👧", "\ufffd字\ufffd", "e\u0301"):
+        answer, parts = ServedAnswer(model, AnswerSettings(max_tokens=99, is_raw=True)), list[OutputPart]()
+        ids = np.array(tokenizer.encode(text))
+        while len(ids):
+            size = draw.randint(1, most)
+            parts += answer.fold(CanvasCommitted(1, ids[:size], len(ids[:size]), 1, "converged"))
+            ids = ids[size:]
+        parts += answer.finish()
+        assert "".join(part.text for part in parts if isinstance(part, ContentPart)) == text
 
 
 def test_the_last_requests_stay_on_the_list_newest_first() -> None:

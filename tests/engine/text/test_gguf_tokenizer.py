@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tokenizers import normalizers, pre_tokenizers
+from transformers import LlamaTokenizer
 from transformers.convert_slow_tokenizer import generate_merges
+from transformers.integrations.gguf import convert_gguf_tokenizer
 
 from engine import SafelightError, catalog
 from engine.text.chat_template import ChatTemplate
-from engine.text.gguf_tokenizer import PREFIX, merges_from, tokenizer_files
+from engine.text.gguf_tokenizer import PRE, PREFIX, merges_from, tokenizer_files
+from engine.text.token_bytes import BYTE_LEVEL
 from engine.text.tokenizer import Tokenizer
 from tests.engine.gguf_files import tokenizer_values
 
@@ -121,14 +125,17 @@ def test_without_merges_the_scores_are_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"tokenizer.chat_template": None}, "has no chat template"),
         ({PREFIX + "tokens": None}, "has no tokenizer"),
         ({PREFIX + "tokens": [1, 2]}, "has no tokenizer"),
         ({PREFIX + "tokens": ["a", "a"]}, "the token 'a' twice"),
         ({PREFIX + "tokens": ["a" * 200_000]}, "a token of more than 1,024 characters"),
         ({PREFIX + "tokens": [f"{n:0900}" for n in range(10_000)]}, "more than 8,388,608 in all"),
-        ({PREFIX + "model": "gpt2"}, "has a tokenizer of the kind 'gpt2', whose rules are not in the file"),
-        ({PREFIX + "add_space_prefix": True}, "puts a space before each text"),
+        ({PREFIX + "model": "bert"}, "has a tokenizer of the kind 'bert', whose rules are not in the file"),
+        (
+            {PREFIX + "model": "gpt2", PREFIX + "pre": "new"},
+            "splits by the rules 'new', and these are run: gpt-2",
+        ),
+        ({PREFIX + "model": "gpt2", PREFIX + "pre": ["a"]}, "splits by the rules"),
         ({PREFIX + "token_type": [1]}, "whose tokens have no types"),
         ({PREFIX + "merges": ["he llo!"]}, "the merge 'he llo!', which is none of its tokens"),
         ({PREFIX + "merges": None}, "with neither merges nor scores"),
@@ -138,3 +145,101 @@ def test_what_cannot_be_used_is_said(changes: dict[str, Any], message: str, tmp_
     values = tokenizer_values(gemma_like(tmp_path / "gemma")) | changes
     with pytest.raises(SafelightError, match=message):
         tokenizer_files({name: value for name, value in values.items() if value is not None})
+
+
+def byte_values(pre: str, **more: Any) -> dict[str, Any]:
+    """A tokenizer on bytes, as a GGUF file has one: a token that no merge makes, one added, one that is special."""
+    letters = list(BYTE_LEVEL)
+    space = next(letter for letter, byte in BYTE_LEVEL.items() if byte == 32)
+    merges = [f"{space} {space}", f"{space} a", "1 2", "e r", "a b", "Ã ©"]
+    tokens = [*letters, *(merge.replace(" ", "") for merge in merges), "whole", "<think>", "<|end|>", "[PAD1]"]
+    types = [1] * (len(tokens) - 3) + [4, 3, 5]
+    return {
+        PREFIX + "model": "gpt2",
+        PREFIX + "pre": pre,
+        PREFIX + "tokens": tokens,
+        PREFIX + "token_type": types,
+        PREFIX + "merges": merges,
+        PREFIX + "eos_token_id": tokens.index("<|end|>"),
+        PREFIX + "bos_token_id": tokens.index("<|end|>"),
+        **{PREFIX + name: value for name, value in more.items()},
+    }
+
+
+@pytest.mark.parametrize("pre", PRE)
+def test_a_tokenizer_on_bytes_is_as_transformers_reads_it(pre: str, tmp_path: Path) -> None:
+    values = byte_values(pre)
+    own = Tokenizer.from_folder(made(values, tmp_path / "made"))
+    names = ("tokens", "token_type", "merges")
+    raw = {name: values[PREFIX + name] for name in names} | {"tokenizer_type": "gpt2", "pre_tokenizer_type": pre}
+    meant, _ = convert_gguf_tokenizer("llama", raw)
+    if pre == "smollm":  # what its tokenizer.json has, and transformers leaves out
+        steps = [pre_tokenizers.Digits(individual_digits=True), meant.pre_tokenizer]
+        meant.pre_tokenizer = pre_tokenizers.Sequence(steps)
+    if pre.startswith("qwen"):  # as its tokenizer.json, and transformers' class for it
+        meant.normalizer = normalizers.NFC()
+    for text in (
+        "  12 3 ab  1",
+        "We'LL Over/er\r\n\n x",
+        "e\u0301 é 字👍🏽",
+        "<think>a<|end|>[PAD1]",
+        "",
+        " 1234567 ab",
+    ):
+        ids = own.encode(text)
+        assert ids == meant.encode(text, add_special_tokens=False).ids
+        assert own.decode(ids, skip_special=False) == meant.decode(ids, skip_special_tokens=False)
+    word = own.encode("whole")
+    is_one = pre in ("tekken", "llama-bpe", "llama3", "llama-v3")  # whose published files say ignore_merges
+    assert (len(word) == 1) == is_one
+    assert own.before == own.after == ()
+    assert own.is_special(own.token_id("<|end|>") or 0)
+    assert not own.is_special(own.token_id("<think>") or 0)
+    with pytest.raises(SafelightError, match="this is a base model"):
+        ChatTemplate.from_folder(tmp_path / "made").render([{"role": "user", "content": "hi"}])
+
+
+def test_what_a_file_puts_around_a_text(tmp_path: Path) -> None:
+    end = 264
+    for number, (flags, before, after) in enumerate(
+        (
+            ({}, (), ()),
+            ({"add_bos_token": True}, (end,), ()),
+            ({"add_bos_token": False, "add_eos_token": True}, (), (end,)),
+        )
+    ):
+        tokenizer = Tokenizer.from_folder(made(byte_values("qwen2", **flags), tmp_path / str(number)))
+        assert tokenizer.token_id("<|end|>") == end
+        assert (tokenizer.before, tokenizer.after) == (before, after)
+    values = tokenizer_values(gemma_like(tmp_path / "gemma"), "llama")
+    assert Tokenizer.from_folder(made(values, tmp_path / "says nothing")).before == (2,)
+    values |= {PREFIX + "add_bos_token": False}
+    assert Tokenizer.from_folder(made(values, tmp_path / "says no")).before == ()
+
+
+def test_a_text_that_begins_with_a_space_of_its_own(tmp_path: Path) -> None:
+    """As SentencePiece's files of Llama 2 and the first Mistral ask for."""
+    values = tokenizer_values(gemma_like(tmp_path / "gemma"), "llama") | {PREFIX + "add_space_prefix": True}
+    own = Tokenizer.from_folder(made(values, tmp_path / "made"))
+    assert [own.piece(token) for token in own.encode("hello world")] == [" hello", " ", "world"]
+    raw = json.loads((tmp_path / "made" / "tokenizer.json").read_text(encoding="utf-8"))["model"]
+    meant = LlamaTokenizer(raw["vocab"], [tuple(merge) for merge in raw["merges"]]).backend_tokenizer
+    for text in ("hello world", " hello", "  hello", "", "é\n world"):
+        assert own.encode(text) == meant.encode(text, add_special_tokens=False).ids
+        assert own.decode(own.encode(text)) == meant.decode(own.encode(text))
+
+
+def test_gemmas_merges_are_in_the_order_of_its_tokens(tmp_path: Path) -> None:
+    """Its scores are not, and runs of spaces stand as such in the file."""
+    source = gemma_like(tmp_path / "gemma")
+    values = tokenizer_values(source, "llama") | {"general.architecture": "gemma3"}
+    merged, listed = [merge.replace(" ", "") for merge in values.pop(PREFIX + "merges")], values[PREFIX + "tokens"]
+    order = {token: place for place, token in enumerate(merged)}
+    tokens = sorted(listed, key=lambda token: order.get(token, -1))
+    kinds = dict(zip(listed, values[PREFIX + "token_type"], strict=True))
+    values[PREFIX + "tokens"] = [token.replace("\u2581\u2581", "  ") for token in tokens]
+    values[PREFIX + "token_type"] = [kinds[token] for token in tokens]
+    values[PREFIX + "scores"] = [0.0] * len(tokens)
+    own, meant = Tokenizer.from_folder(made(values, tmp_path / "made")), Tokenizer.from_folder(source)
+    for text in TEXTS:
+        assert list(map(own.piece, own.encode(text))) == list(map(meant.piece, meant.encode(text)))

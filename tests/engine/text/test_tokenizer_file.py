@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tokenizers import Regex, pre_tokenizers
+from transformers import AutoTokenizer
 
 from engine import EMBEDDED, SafelightError
+from engine.text.published_patterns import GPT2, PUBLISHED, QWEN2, PublishedPattern
 from engine.text.tokenizer import MOST_CHARACTERS, Tokenizer
 
 SAMPLE = EMBEDDED[0].folder / "tokenizer.json"
@@ -32,10 +35,32 @@ def replaced(pattern: str, content: str) -> dict[str, Any]:
     return {"type": "Replace", "pattern": {"String": pattern}, "content": content}
 
 
+def around(name: str, token: int, count: int = 1) -> dict[str, Any]:
+    """A post-processor that puts tokens before a text."""
+    piece = {"SpecialToken": {"id": name, "type_id": 0}}
+    return {
+        "type": "Sequence",
+        "processors": [
+            {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": False, "use_regex": True},
+            {
+                "type": "TemplateProcessing",
+                "single": [*[piece] * count, {"Sequence": {"id": "A", "type_id": 0}}],
+                "pair": [],
+                "special_tokens": {name: {"id": name, "ids": [token], "tokens": [name]}},
+            },
+        ],
+    }
+
+
 GEMMA = {
     "normalizer": replaced(" ", "\u2581"),
     "pre_tokenizer": split({"String": " "}, "MergedWithPrevious"),
-    "post_processor": {"type": "TemplateProcessing", "single": [], "pair": [], "special_tokens": {}},
+    "post_processor": {
+        "type": "TemplateProcessing",
+        "single": [{"SpecialToken": {"id": "<bos>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+        "pair": [],
+        "special_tokens": {"<bos>": {"id": "<bos>", "ids": [2], "tokens": ["<bos>"]}},
+    },
     "decoder": {"type": "Sequence", "decoders": [replaced("\u2581", " "), {"type": "ByteFallback"}, {"type": "Fuse"}]},
 }
 
@@ -54,12 +79,77 @@ def test_a_tokenizer_as_gemma_has_it_is_read(tmp_path: Path) -> None:
     assert tokenizer.decode(ids) == "ab cab"
     assert tokenizer.token_id('q"[{') == 200
     assert tokenizer.count("ab cab") == 4
+    assert tokenizer.before == (2,)
+
+
+@pytest.mark.parametrize("pattern", PUBLISHED, ids=lambda known: known.name)
+def test_published_patterns_split(pattern: PublishedPattern, tmp_path: Path) -> None:
+    steps = [pattern.split, {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}]
+    change = {"type": "Sequence", "pretokenizers": steps}
+    tokenizer = Tokenizer.from_folder(written(tmp_path, lambda raw: raw.update(pre_tokenizer=change)))
+    text = "We'LL see  1234 HTTPServer/2\r\n\r\n  e\u0301 \u00a0!?\n"
+    assert [piece for piece, _ in tokenizer.fast.pre_tokenizer.pre_tokenize_str(text)]
+    meant = pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(Regex(pattern.pattern), "isolated"), pre_tokenizers.ByteLevel(False, use_regex=False)]
+    )
+    assert tokenizer.fast.pre_tokenizer.pre_tokenize_str(text) == meant.pre_tokenize_str(text)
+
+
+@pytest.mark.parametrize(
+    ("file", "before", "after"),
+    [
+        (None, (), ()),
+        (around("<bos>", 2), (2,), ()),
+        (around("<eos>", 1, 2), (1, 1), ()),
+        (around("<bos>", 2) | {"processors": around("<bos>", 2)["processors"][:1]}, (), ()),
+    ],
+)
+def test_what_is_put_around_a_text_without_a_template(
+    file: Any, before: tuple[int, ...], after: tuple[int, ...], tmp_path: Path
+) -> None:
+    """As ``transformers`` has it, for which ``add_bos_token`` counts nothing where there is a tokenizer.json."""
+    folder = written(tmp_path, lambda raw: raw.update(post_processor=file))
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<bos>", "add_bos_token": not before}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    tokenizer = Tokenizer.from_folder(folder)
+    plain = tokenizer.encode("hi")
+    assert tokenizer.encode_prompt("hi") == [*before, *plain, *after]
+    assert AutoTokenizer.from_pretrained(folder)("hi").input_ids == [*before, *plain, *after]
+    written_out = "".join(map(tokenizer.piece, before)) + "hi"
+    assert tokenizer.encode_prompt(written_out) == [*before, *plain, *after]  # not twice
+    assert tokenizer.encode_rendered(written_out) == [*before, *plain]
+
+
+@pytest.mark.parametrize("name", ["Qwen2Tokenizer", "Qwen2TokenizerFast", "PreTrainedTokenizerFast"])
+def test_a_class_that_composes_characters(name: str, tmp_path: Path) -> None:
+    """``transformers`` normalizes for Qwen's class, also where the file, made of a GGUF file, does not say so."""
+    folder = written(tmp_path, lambda raw: raw["model"]["vocab"].update({"é": 200}))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": name}))
+    assert (200 in Tokenizer.from_folder(folder).encode("e\u0301")) == name.startswith("Qwen2")
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda raw: raw.update(pre_tokenizer=split({"Regex": "((.*)*)*Z"})), "regular expression"),
+        (
+            lambda raw: raw.update(pre_tokenizer=split({"Regex": "((.*)*)*Z"})),
+            "expression '((.*)*)*Z' (Split)",
+        ),
+        (lambda raw: raw.update(pre_tokenizer=split({"Regex": "(" * 9_000})), "choose a model that has one of them"),
+        (
+            lambda raw: raw.update(pre_tokenizer=split({"Regex": QWEN2.pattern + "?"})),
+            "Qwen2, Qwen3.5, Llama 3, tekken",
+        ),
+        (lambda raw: raw.update(pre_tokenizer=split({"Regex": QWEN2.pattern}, "Removed")), "behavior 'Removed'"),
+        (lambda raw: raw.update(pre_tokenizer=QWEN2.split | {"invert": True}), "invert True"),
+        (
+            lambda raw: raw.update(normalizer={"type": "Replace", "pattern": {"Regex": GPT2.pattern}, "content": ""}),
+            "(Replace)",
+        ),
+        (lambda raw: raw.update(post_processor={"type": "BertProcessing"}), "BertProcessing"),
+        (lambda raw: raw.update(post_processor=around("<bos>", 2, 9)), "more than 8 tokens"),
+        (lambda raw: raw.update(post_processor=around("<bos>", 2**31)), "damaged"),
+        (lambda raw: raw.update(post_processor=around("<bos>", -1)), "that are none"),
         (lambda raw: raw.update(normalizer=replaced("a", "b" * 1_000)), "more than 16 characters"),
         (
             lambda raw: raw.update(normalizer={"type": "Sequence", "normalizers": [replaced("a", "a" * 16)] * 6}),

@@ -139,7 +139,7 @@ def one_tensor(shape: list[int]) -> bytes:
 FAULTS: dict[str, tuple[Callable[[Path], None], str]] = {
     "no config": (removed("config.json"), "has no config.json"),
     "config is not JSON": (written("config.json", "{"), "config.json cannot be read as JSON"),
-    "other model": (lambda folder: set_config(folder, model_type="llama"), "model_type is 'llama'"),
+    "other model": (lambda folder: set_config(folder, model_type="gpt2"), "model_type is 'gpt2'"),
     "config of another shape": (lambda folder: set_config(folder, text_config={"vocab_size": 3}), "is missing"),
     "generation config": (written("generation_config.json", '{"t_max": -1}'), "t_max must be above 0"),
     "renamed tensor": (rename, "layers.1.self_attn.query.weight is not part of this model"),
@@ -176,7 +176,6 @@ FAULTS: dict[str, tuple[Callable[[Path], None], str]] = {
     "no tokenizer": (removed("tokenizer.json"), "tokenizer.json is missing"),
     "corrupt tokenizer": (written("tokenizer.json", '{"model":\n {}}'), "tokenizer.json is damaged"),
     "tokenizer is garbage": (written("tokenizer.json", b"\xff\x00"), "tokenizer.json is damaged"),
-    "no chat template": (removed("chat_template.jinja"), "has no chat template"),
     "corrupt chat template": (written("chat_template.jinja", "{% for\n m in"), "chat template is damaged"),
     "chat template is no text": (written("chat_template.jinja", b"\xff\xfe\xff"), "chat_template.jinja is damaged"),
     "settings are no JSON": (written("tokenizer_config.json", "nope"), "tokenizer_config.json cannot be read"),

@@ -15,15 +15,22 @@ from tests.hostile.kind import Attempt, Kind
 NUMBERS = (0, 1, 2, 7, 127, 255, 2**16, 2**31, 2**32 - 1, 2**63, 2**64 - 1)
 
 
+ARCHITECTURES = ("diffusion-gemma", "llama", "gemma3")
+
+
 @cache
-def _whole() -> tuple[bytes, int]:
+def _whole(architecture: str) -> tuple[bytes, int]:
     """A sound file, and where its tensors begin."""
     from engine import catalog
     from engine.weights.gguf.header import GGUFHeader
-    from tests.engine.gguf_files import q4_k_m, tiny
+    from tests.engine.gguf_files import q4_k_m, small, tiny
 
     with tempfile.TemporaryDirectory() as place:
-        file = tiny(Path(place) / "tiny.gguf", catalog.resolve(catalog.SKILLS), q4_k_m)
+        file, tokenizer = Path(place) / "tiny.gguf", catalog.resolve(catalog.SKILLS)
+        if architecture == "diffusion-gemma":
+            tiny(file, tokenizer, q4_k_m)
+        else:
+            small(file, tokenizer, architecture)
         begin = min(tensor.start for tensor in GGUFHeader.read(file).tensors.values())
         return file.read_bytes(), begin
 
@@ -65,8 +72,8 @@ def _changed(random: Random, data: bytes, begin: int) -> bytes:
             at, size = random.randrange(8, begin - 8), random.choice((4, 8))
             made[at : at + size] = (random.choice(NUMBERS) % 2 ** (8 * size)).to_bytes(size, "little")
         case 4:  # the name of a key, a tensor or a token
-            names = (b"diffusion-gemma.", b"tokenizer.ggml.", b"blk.0.", b"blk.1.", b"ffn_", b"attention.", b"<turn|>")
-            name = random.choice(names)
+            names = (b"tokenizer.ggml.", b"blk.0.", b"blk.1.", b"ffn_", b"attention.", b"rope", b"<turn|>")
+            name = random.choice((*names, *(architecture.encode() + b"." for architecture in ARCHITECTURES)))
             made[:] = data.replace(name, bytes(random.randrange(32, 127) for _ in name), random.choice((1, -1)))
         case _:  # a tensor's numbers
             at = random.randrange(begin, len(data) - 64)
@@ -83,7 +90,7 @@ def _make(random: Random, folder: Path) -> Attempt:
     if random.random() < 0.2:
         file = _lay_parts(random, folder)
     elif random.randrange(20):
-        file.write_bytes(_changed(random, *_whole()))
+        file.write_bytes(_changed(random, *_whole(random.choice(ARCHITECTURES))))
     else:
         make: Any = random.choice((os.mkfifo, os.mkdir, lambda place: os.symlink("/dev/zero", place)))
         make(file)
@@ -96,7 +103,8 @@ def _make(random: Random, folder: Path) -> Attempt:
 
 
 def _prepare() -> None:
-    _whole()
+    for architecture in ARCHITECTURES:
+        _whole(architecture)
     _parts()
 
 

@@ -13,6 +13,7 @@ from engine import EMBEDDED, GenerationConfig
 from engine.catalog import SHAPES
 from engine.files import read_json
 from engine.text.chat_template import ChatTemplate
+from engine.text.published_patterns import PUBLISHED
 from engine.text.tokenizer import Tokenizer
 from tests.hostile import mutate
 from tests.hostile.kind import Attempt, Kind
@@ -81,13 +82,23 @@ def _make_configs(random: Random, folder: Path) -> Attempt:
 
 PATTERNS = (
     {"String": " "}, {"String": ""}, {"String": "a" * 900}, {"Regex": "(a+)+$"}, {"Regex": "((.*)*)*Z"},
-    {"Regex": "(?:a{1000}){1000}"}, {"Regex": "(" * 9_000}, {"Regex": "\\p{L}+"}, {}, None, {"String": 5},
+    {"Regex": "(?:a{1000}){1000}"}, {"Regex": "(" * 9_000}, {"Regex": "\\p{L}+"}, {}, None, {"String": 5}, {"Regex": 5},
+    *({"Regex": known.pattern} for known in PUBLISHED), *({"Regex": known.pattern + "+"} for known in PUBLISHED[:2]),
 )  # fmt: skip
 CONTENTS = ("", "\u2581", "ab" * 4, "a" * 16, "a" * 17, "x" * 100_000, None, 7)
 BEHAVIORS = ("Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous", "None")
 SPOKEN = (
     "", "hello world", "a" * 3_000, " " * 3_000, "<|turn>user\n<pad>", "日本\u0301 \ud800 x", "\x00\x1b", "😀" * 500,
 )  # fmt: skip
+
+
+def _around(random: Random) -> dict[str, Any]:
+    """A post-processor that adds tokens to a text."""
+    ids = [random.choice((2, 2, 127, 128, 2**32 - 1, 2**32, -1, True, None))] * random.choice((1, 1, 2, 9, 9_000))
+    piece = {"SpecialToken": {"id": "<bos>", "type_id": 0}}
+    pieces = [piece] * random.choice((0, 1, 9_000)) + [{"Sequence": {"id": "A", "type_id": 0}}, piece]
+    known = {random.choice(("<bos>", "<bos>", "x")): {"id": "<bos>", "ids": ids, "tokens": ["<bos>"]}}
+    return {"type": "TemplateProcessing", "single": pieces, "pair": [], "special_tokens": known}
 
 
 def _component(random: Random, depth: int = 0) -> Any:
@@ -106,6 +117,7 @@ def _component(random: Random, depth: int = 0) -> Any:
             {"type": "Strip", "strip_left": True, "strip_right": True},
             {"type": "Precompiled", "precompiled_charsmap": "AAAAAAAA" * 9},
             {"type": "TemplateProcessing", "single": [{"Sequence": {"id": "A", "type_id": 0}}] * 99, "pair": []},
+            _around(random),
             {"type": random.choice(("NFKC", "NFD", "Lowercase", "Fuse", "ByteFallback", "Digits", "CTC", "x" * 5_000))},
         )
     )
@@ -164,6 +176,8 @@ def _make_tokenizers(random: Random, folder: Path) -> Attempt:
         tokenizer = Tokenizer.from_folder(folder)
         for text in texts:
             found = tokenizer.encode(text)
+            tokenizer.encode_prompt(text)
+            tokenizer.encode_rendered(tokenizer.inert(text))
             tokenizer.count(text)
             tokenizer.decode(found)
             tokenizer.decode(found, skip_special=False)

@@ -1,0 +1,33 @@
+"""Names of a dense causal model's tensors in transformers, and of its layers in PEFT."""
+
+from __future__ import annotations
+
+import re
+
+from engine.adapters.targets import Targets
+from engine.weights.layout import Names
+
+_LAYERS = re.compile(r"layers\.\d+\.(self_attn\.[qkvo]_proj|mlp\.(gate|up|down)_proj)")
+
+
+def names(body: str, head: str = "lm_head.", skipped: tuple[str, ...] = (), ignored: str = "") -> Names:
+    """Makes the names of a family.
+
+    Args:
+        body: what stands before our own names, as in ``model.``; but for the head, which has ``head``.
+        skipped: beginnings of the names of parts that are not read.
+        ignored: pattern of tensors that are left out, besides the head where it is the table, and buffers that older
+            transformers stored.
+    """
+
+    def released(parameter: str) -> str:
+        own = parameter.removeprefix("lm_head.")
+        return body + parameter if own == parameter else head + own
+
+    surplus = rf"{re.escape(head)}weight|{re.escape(body)}(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq"
+    return Names(released, skipped, re.compile(f"{surplus}|{ignored}" if ignored else surplus))
+
+
+def targets(body: str) -> Targets:
+    """Makes the targets of adapters: all projections, behind ``body`` in PEFT's names."""
+    return Targets(_LAYERS, prefixes=((body, "causal"),))

@@ -1,0 +1,118 @@
+"""GGUF files that others made of others' weights: numbers, logits and text as transformers has them.
+
+Greedy text is compared by induction: our text is that of transformers if each of its tokens is the likeliest behind
+those before it by transformers' logits, which one pass over all of it gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers.utils import logging
+
+from engine import GenerationFinished, Model, generate, load_model
+from engine.models.gguf_import import GGUFModel, import_gguf, plan_import
+from tests.real import packages
+
+pytestmark = pytest.mark.real
+
+logging.disable_progress_bar()
+TOKENS = 200
+CLOSE = 2e-3  # of logits, which reach 45
+SPLIT = 2e-2  # where a text is read in pieces, which adds up in another order; Gemma's own fp32 is 2e-3 from its fp64
+PROMPTS = ("def fibonacci(n):\n", "The capital of France is", "Once upon a time there was a king who")
+LONG = "A quick brown fox jumps over the lazy dog, and then it sleeps under the old oak. " * 60
+FILES: dict[str, Callable[[], Path]] = {
+    "SmolLM2-135M": packages.smollm2_135m,
+    "Qwen2.5-Coder-0.5B": packages.qwen_05b,
+    "Gemma-3-270M": packages.gemma3_270m,
+}
+
+
+@pytest.fixture(scope="module", params=FILES)
+def file(request: pytest.FixtureRequest) -> Path:
+    return FILES[request.param]()
+
+
+@pytest.fixture(scope="module")
+def theirs(file: Path) -> PreTrainedModel:
+    found: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
+        file.parent, gguf_file=file.name, dtype=torch.float32
+    ).eval()
+    return found
+
+
+@pytest.fixture(scope="module")
+def folder(file: Path, theirs: PreTrainedModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same weights in fp32 as a model folder that transformers wrote."""
+    made = tmp_path_factory.mktemp("folder")
+    config = type(theirs.config)(**{k: v for k, v in theirs.config.to_dict().items() if k != "quantization_config"})
+    fresh: Any = type(theirs)(config)
+    fresh.load_state_dict(theirs.state_dict())
+    fresh.save_pretrained(made)
+    AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name).save_pretrained(made)
+    return made
+
+
+@torch.no_grad()
+def logits_of(model: PreTrainedModel, ids: Tensor) -> Tensor:
+    found: Tensor = model(input_ids=ids[None]).logits[0]
+    return found
+
+
+def test_tensors_and_logits_are_those_of_transformers(file: Path, theirs: PreTrainedModel) -> None:
+    """Also of a text that is longer than the windows, read at once and in pieces."""
+    opened = GGUFModel.open_file(file)
+    ours: Any = opened.weights("none", torch.device("cpu"), torch.float32).load()
+    expected = theirs.state_dict()
+    for path, tensor in ours.state_dict().items():
+        torch.testing.assert_close(
+            tensor, expected[path if path in expected else f"model.{path}"], atol=1e-6, rtol=0, msg=path
+        )
+    tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+    ids = torch.tensor(tokenizer(LONG).input_ids)
+    wanted = logits_of(theirs, ids)
+    torch.testing.assert_close(ours.decode(ids, ours.new_cache(), 0), wanted, atol=CLOSE, rtol=0)
+    cache = ours.new_cache()
+    found = torch.cat([ours.decode(piece, cache, len(piece)) for piece in ids.split(300)])
+    torch.testing.assert_close(found, wanted, atol=SPLIT, rtol=0)
+
+
+def test_greedy_text_of_the_folder_is_that_of_transformers(folder: Path, theirs: PreTrainedModel) -> None:
+    model = load_model(folder, device="cpu", dtype="float32", quantization="none")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    for prompt in PROMPTS:
+        ids = model.tokenizer.encode_prompt(prompt)
+        assert ids == tokenizer(prompt).input_ids
+        holds_greedy(model, ids, theirs)
+
+
+def holds_greedy(model: Model, ids: list[int], theirs: PreTrainedModel) -> None:
+    settings = model.generation_defaults.replace(max_new_tokens=TOKENS, sampling_temperature=0.0, eos_token_ids=())
+    *_, last = generate(model, ids, settings)
+    assert isinstance(last, GenerationFinished)
+    text = last.tokens.tolist()
+    assert len(text) >= TOKENS
+    expected = logits_of(theirs, torch.tensor([*ids, *text]))
+    assert expected[len(ids) - 1 : -1].argmax(dim=-1).tolist() == text
+
+
+def test_a_packed_copy_says_nearly_the_same(file: Path, theirs: PreTrainedModel, tmp_path: Path) -> None:
+    """Imported in 4 bits; the loss on a text, in nats a token, is near that of the file's own weights."""
+    planned = plan_import(file)
+    manifest = import_gguf(file, tmp_path / "store", "int4", torch.device("cpu"))
+    written = sum(shard.bytes for shard in manifest.files.values())
+    assert planned.copy_bytes == pytest.approx(written, rel=0.05)
+    model = load_model(tmp_path / "store", device="cpu", dtype="float32")
+    ids = torch.tensor(model.tokenizer.encode_prompt(Path(__file__).read_text(encoding="utf-8")))[:700]
+    losses = [
+        torch.nn.functional.cross_entropy(logits[:-1], ids[1:]).item()
+        for logits in (logits_of(theirs, ids), model.decode(ids, model.new_cache(), 0))
+    ]
+    assert losses[1] < losses[0] + 0.35
