@@ -1,9 +1,10 @@
 """A tiny network trained by SDAR's objective, and how it was trained: ``python -m tests.engine.sdar`` does it anew.
 
-Each text is a few turns of a question, six digits behind some spaces, and an answer that repeats them. It is read with
-a noised copy, in blocks: a block of the copy sees itself and the clean blocks before it, a clean block sees itself and
-those before it, and a mask predicts the token of its own place. Source: ``modeling_sdar.py`` of JetAstra/SDAR, its
-block mask and its loss, weighted by one over the share of masks.
+Each text is a few turns of a question, six digits behind some spaces, and an answer, a letter for each: that of the
+last digit of the question in the same block. So it takes blocks that lie where they did in training, and a digit that
+sees all of its own. A text is read with a noised copy, in blocks: a block of the copy sees itself and the clean blocks
+before it, a clean block sees itself and those before it, and a mask predicts the token of its own place. Source:
+``modeling_sdar.py`` of JetAstra/SDAR, its block mask and its loss, weighted by one over the share of masks.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from engine.models.folder import ModelFolder
 from engine.models.registry import FAMILIES
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "sdar"
-DIGITS, SPACE, ASK, END, MASK = range(10), 10, 11, 12, 13
-COUNT, BLOCK, LENGTH = 6, 5, 45
+DIGITS, LETTERS, SPACE, ASK, END, MASK = range(10), range(10, 20), 20, 21, 22, 23
+COUNT, BLOCK, LENGTH = 6, 5, 55
 SHAPE = {
-    "model_type": "sdar", "block_size": BLOCK, "mask_token_id": MASK, "vocab_size": 14, "hidden_size": 48,
+    "model_type": "sdar", "block_size": BLOCK, "mask_token_id": MASK, "vocab_size": 24, "hidden_size": 48,
     "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 12,
     "max_position_embeddings": 96, "rope_theta": 500.0, "tie_word_embeddings": True, "eos_token_id": END,
 }  # fmt: skip
@@ -37,9 +38,11 @@ def question(rng: random.Random, spaces: int) -> list[int]:
     return [SPACE] * spaces + [rng.choice(DIGITS) for _ in range(COUNT)] + [ASK]
 
 
-def answer(asked: list[int]) -> list[int]:
-    """The right one."""
-    return [*asked[-1 - COUNT : -1], END]
+def answer(asked: list[int], before: int) -> list[int]:
+    """The right one, of a question behind so many tokens."""
+    first, behind = before + len(asked) - 1 - COUNT, before + len(asked) - 1
+    last = [min((place // BLOCK + 1) * BLOCK, behind) - 1 for place in range(first, behind)]
+    return [*(LETTERS[asked[place - before]] for place in last), END]
 
 
 def trained() -> CausalNetwork:
@@ -54,7 +57,7 @@ def _text(rng: random.Random) -> tuple[list[int], list[bool]]:
     ids, own = list[int](), list[bool]()
     while len(ids) < LENGTH:
         asked = question(rng, rng.randrange(BLOCK + 2))
-        ids += asked + answer(asked)
+        ids += asked + answer(asked, len(ids))
         own += [False] * len(asked) + [True] * (COUNT + 1)
     return ids[:LENGTH], own[:LENGTH]
 
@@ -68,7 +71,7 @@ def _visible() -> Tensor:
     return own | before
 
 
-def train(seconds: float, seed: int = 0, rows: int = 24) -> CausalNetwork:
+def train(seconds: float, seed: int = 0, rows: int = 20) -> CausalNetwork:
     """Train a new one for so long."""
     torch.manual_seed(seed)
     rng, network = random.Random(seed), build(FAMILIES["sdar"].read_config(SHAPE))
@@ -99,9 +102,9 @@ def train(seconds: float, seed: int = 0, rows: int = 24) -> CausalNetwork:
 
 
 def main() -> None:
-    """Train for two minutes on one core, and store it as a checkpoint."""
+    """Train for five minutes on one core, and store it as a checkpoint."""
     torch.set_num_threads(1)
-    tensors = {f"model.{name}": tensor.detach().bfloat16() for name, tensor in train(120).state_dict().items()}
+    tensors = {f"model.{name}": tensor.detach().bfloat16() for name, tensor in train(300).state_dict().items()}
     FOLDER.mkdir(exist_ok=True)
     save_file(tensors, FOLDER / "model.safetensors")
     write_json(FOLDER / "config.json", SHAPE)

@@ -223,6 +223,15 @@ def test_blocks_of_another_size_are_read_anew() -> None:
     assert events[-1].tokens.tolist() == wanted[4]
 
 
+@pytest.mark.parametrize(("probability", "passes"), [(0.99, 1), (1.0, 4)])
+def test_a_mask_must_be_surer_than_the_probability(probability: float, passes: int) -> None:
+    """Strictly: each token is certain where one may be drawn. A pass for the cache comes between two blocks."""
+    config = GenerationConfig(sampling_temperature=1.0, sampling_top_k=1, accept_probability=probability)
+    config = config.replace(max_new_tokens=8, eos_token_ids=(), banned_tokens=(8,), canvas_length=4)
+    network = masked_network(1)
+    assert events_of(network, [1, 2, 3, 4], config, 0, network.new_cache())[-1].steps == 2 * passes + 1
+
+
 def test_a_run_stops_within_a_pass_and_its_cache_serves_the_next() -> None:
     network, prompt = masked_network(5), [1, 2, 3, 4, 5, 6, 7]
     config = GenerationConfig(max_new_tokens=24, eos_token_ids=(), canvas_length=4, accept_probability=0.5)
@@ -258,7 +267,7 @@ def test_a_network_of_sdar_s_objective_answers_right(remasking: str, trained: Ca
             text += asked
             lengths.add(len(text) % sdar.BLOCK)
             found = [*events_of(trained, text, config, chat, cache)[-1].tokens.tolist(), sdar.END]
-            right += found == sdar.answer(asked)
+            right += found == sdar.answer(asked, len(text) - len(asked))
             if chat % 5 == turn:
                 sampled = config.replace(sampling_temperature=0.6, sampling_top_k=20, sampling_top_p=0.95)
                 drawn = events_of(trained, text, sampled, chat, trained.new_cache())[-1].tokens.tolist()
@@ -274,4 +283,4 @@ def test_another_model_s_rule_gets_none_of_it_right(trained: CausalNetwork) -> N
             asked = sdar.question(random.Random(seed), seed % 4)
             decoding = DECODERS[name](trained, torch.tensor(asked), SETTINGS, 0, None, trained.new_cache())  # type: ignore[arg-type]
             *_, last = run(trained, decoding)  # type: ignore[arg-type]
-            assert [*last.tokens.tolist(), sdar.END] != sdar.answer(asked)  # type: ignore[union-attr]
+            assert [*last.tokens.tolist(), sdar.END] != sdar.answer(asked, 0)  # type: ignore[union-attr]
