@@ -1,8 +1,8 @@
 """Perplexity of a model on a text, in each precision: what packing costs in quality.
 
 ``python -m tests.bench.perplexity FOLDER TEXT [--bytes 20000] [--window 1024] [--quantizations none int8 int4]``.
-The text is read as it is, without a chat template, in windows side by side; the first token of each is not scored. For
-models that write token by token.
+The text is read as it is, without a chat template, in windows side by side, each behind the tokens that begin any text
+of the model (BOS); the first token of each is not scored. For models that write token by token.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from engine import Model, load_model
 
 def perplexity(model: Model, ids: list[int], window: int) -> tuple[float, int]:
     """The exponential of the mean negative log-likelihood of token ids (T,), and how many of them were scored."""
-    total = 0.0
-    parts = [ids[start : start + window] for start in range(0, len(ids), window)]
+    total, scored, before = 0.0, 0, model.tokenizer.before
+    parts = [[*before, *ids[start : start + window]] for start in range(0, len(ids), window)]
     for part in parts:
         logits = model.decode(part, model.new_cache(), len(part))
         total -= float(logits[:-1].log_softmax(-1).gather(1, torch.tensor(part[1:])[:, None]).sum())
-    scored = len(ids) - len(parts)
+        scored += len(part) - 1
     return math.exp(total / scored), scored
 
 
