@@ -105,7 +105,7 @@ class State:
             self.put_into(path, name, there, packed)
 
     def keep(self, key: str, tensor: Tensor, place: Place = ()) -> None:
-        """Takes a finished tensor, or part of one. On the CPU packed ones stay in the mapped file; others are copied."""
+        """Takes a finished tensor or a part. On the CPU packed ones stay in the mapped file; others are copied."""
         if place:
             whole = self.plain[key].shape
             if key not in self.tensors:
