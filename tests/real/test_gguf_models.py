@@ -7,6 +7,7 @@ other, to the accuracy of the logits, are both right.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -51,11 +52,12 @@ PROMPTS = (
     "In 1969, the first",
 )
 LONG = "A quick brown fox jumps over the lazy dog, and then it sleeps under the old oak. " * 60
+TOKENS = int(os.environ.get("SAFELIGHT_REAL_TOKENS", "200"))  # of a text; they take 10 to 60 minutes a model
 FILES: dict[str, tuple[Callable[[], Path], int]] = {
-    "SmolLM2-135M": (packages.smollm2_135m, 200),
-    "Qwen2.5-Coder-0.5B": (packages.qwen_05b, 200),
-    "Gemma-3-270M": (packages.gemma3_270m, 200),
-    "Qwen2.5-Coder-1.5B": (packages.qwen_15b, 40),  # a token takes a second
+    "SmolLM2-135M": (packages.smollm2_135m, TOKENS),
+    "Qwen2.5-Coder-0.5B": (packages.qwen_05b, TOKENS),
+    "Gemma-3-270M": (packages.gemma3_270m, TOKENS),
+    "Qwen2.5-Coder-1.5B": (packages.qwen_15b, max(1, TOKENS // 5)),
 }
 """The files, and how many tokens a text of each has."""
 TURNS = ("Write a Python function that reverses a string.", "Now without slicing.", "How long does it take?")
