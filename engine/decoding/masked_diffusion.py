@@ -40,7 +40,8 @@ def masked_diffusion(
     places, unread = range(0), prompt[-1:].tolist()
     while run.goes_on():
         yield from run.write_next(unread)
-        places = range(places.stop, min(places.stop + run.size, run.limit))
+        places = range(places.stop, min(places.stop // run.size * run.size + run.size, run.limit))
+        places = run.budget.cut(places)  # the token behind a thought that is too long is its end
         yield from _fill(run, places)
         unread = run.tokens(places)
     yield from run.finish()

@@ -19,7 +19,7 @@ from engine import (
     generate,
 )
 from engine.decoding.generate import fork, perform, run
-from engine.decoding.mixed import ThoughtTokens, mixed
+from engine.decoding.mixed import mixed
 from engine.decoding.protocols import ScoreTokens
 from engine.decoding.together import perform_together
 from engine.events import Event
