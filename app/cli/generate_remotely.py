@@ -79,11 +79,13 @@ def remotely(
         _require_followed(args, model, changes)
         config, cost = options.settings(model.defaults, changes), model.image_cost
         messages, seed = (message_of(prompt, pictures),), running.seed(args)
-        request = RunRequest("chat", messages, config, seed, output_format=wanted, pictures=pictures, cancel=stop)
+        request = RunRequest(
+            "chat", messages, config, seed, args.think, output_format=wanted, pictures=pictures, cancel=stop
+        )
         with watcher(args, model, config) as watch:
             outcome = running.follow(events(), config, watch)
         outcome.stopped = stop.is_set()
-    outcome.text = "" if trace is None else trace.text
+    outcome.text, outcome.thinking = ("", "") if trace is None else trace.reply()
     sizes = [] if cost is None else [cost.soft_tokens(one.width, one.height, config.image_tokens) for one in pictures]
     names = {"model": model.name} | ({"adapter": model.adapter} if model.adapter else {})
     own = next(iter(model.decoders), "")

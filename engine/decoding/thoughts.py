@@ -27,7 +27,7 @@ class ThoughtTokens:
 
     @staticmethod
     def of(tokenizer: Tokenizer, prompt: Tensor) -> ThoughtTokens:
-        """Those of a run behind a prompt (T,)."""
+        """Returns those of a run behind a prompt (T,)."""
 
         def ids(*tags: str) -> frozenset[int]:
             return frozenset(token for tag in tags if (token := tokenizer.token_id(tag)) is not None)
@@ -36,12 +36,12 @@ class ThoughtTokens:
         return ThoughtTokens(ids(OPEN, THINK), ids(CLOSE, THINK_END), ids(THINK_ASKED), is_open)
 
     def expected(self, prompt: Tensor) -> bool:
-        """Whether the text behind a prompt (T,) begins in a thought, as far as the prompt tells."""
+        """Returns whether the text behind a prompt (T,) begins in a thought, as far as the prompt tells."""
         ids = prompt.tolist()
         return self.starts_open or (ids[-1] not in self.closes and not self.asks.isdisjoint(ids))
 
     def is_open_behind(self, text: Iterable[int]) -> bool:
-        """Whether generated text ends inside a thought."""
+        """Returns whether generated text ends inside a thought."""
         is_open = self.starts_open
         for token in text:
             is_open = (is_open or token in self.opens) and token not in self.closes
@@ -70,7 +70,7 @@ class ThoughtBudget:
 
     @staticmethod
     def of(model: BlockDenoiser | CausalModel, config: GenerationConfig, prompt: Tensor) -> ThoughtBudget:
-        """That of a run behind a prompt (T,); it ends nothing where no token may be written that ends a thought."""
+        """Returns the budget of a run behind a prompt (T,); it ends nothing where no token for that may be written."""
         if config.thinking_tokens is None or not isinstance(model, Model):
             return ThoughtBudget()
         end, allowed = end_of_thought(model.tokenizer.encode, model.tokenizer.piece), config.allowed_tokens
@@ -80,7 +80,7 @@ class ThoughtBudget:
 
     @property
     def is_due(self) -> bool:
-        """Whether the next token is to be the thought's end."""
+        """Returns whether the next token must be the thought's end."""
         return self._is_open and not self._has_ended and self._length >= self.tokens
 
     def add(self, token: int) -> None:

@@ -14,6 +14,7 @@ from engine import CanvasCommitted, CanvasStarted, GenerationConfig, GenerationF
 from engine.decoding.block_diffusion import block_diffusion
 from engine.decoding.generate import fork, run
 from engine.decoding.mixed import mixed
+from engine.decoding.thoughts import ThoughtTokens
 from engine.events import Event, StepFinished
 from engine.layers.kv_cache import KVCache
 from engine.models.diffusion_gemma.network import DiffusionGemma

@@ -21,6 +21,7 @@ from engine import (
 from engine.decoding.generate import fork, perform, run
 from engine.decoding.mixed import mixed
 from engine.decoding.protocols import ScoreTokens
+from engine.decoding.thoughts import ThoughtTokens
 from engine.decoding.together import perform_together
 from engine.events import Event
 from engine.models.diffusion_gemma import network as module
