@@ -46,11 +46,7 @@ def block_causal(
     start, end = -begun, model.config.max_position_embeddings - len(prompt)
     while run.goes_on():
         places = range(start, min(start + run.size, end))  # below 0: of the prompt
-        if not run.budget.is_due:
-            yield from _fill(run, places, run.budget.cut(places).stop)
-        if run.budget.is_due and run.length in places:
-            run.end_thought()
-        yield from _fill(run, places, places.stop)
+        yield from run.fill(places, _fill)
         if run.goes_on():
             clock = time.perf_counter()
             yield from commit(torch.tensor(run.tokens(places)), cache)
@@ -60,10 +56,10 @@ def block_causal(
 
 
 def _fill(run: MaskedRun, places: range, stop: int) -> Decoding[None]:
-    """Write a block's masks before ``stop``, pass by pass; ends early where the text ends."""
+    """Write a block's masks before ``stop``, pass by pass; ends early where the text ends, whatever would follow."""
     steps = min(run.config.max_denoising_steps, run.size)
     for step in range(steps):
-        masked = [place for place in places if 0 <= place < stop and place not in run.text]
+        masked = [place for place in range(max(0, places.start), stop) if place not in run.text]
         if not masked or not run.goes_on():
             return
         clock = time.perf_counter()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import torch
@@ -95,10 +95,18 @@ class MaskedRun:
         predicted = self.predicted([self.length], logits, drawn)
         yield from self.write({self.length: int(token)}, predicted, time.perf_counter() - clock)
 
-    def end_thought(self) -> None:
-        """Write the end of a thought behind the text; the next pass takes it up."""
-        self._blocks.text[self.length] = self.budget.end
-        self.drawing.see((self.budget.end,))
+    def fill(self, places: range, fill: Callable[[MaskedRun, range, int], Decoding[None]]) -> Decoding[None]:
+        """Write a block's masks, and among them the end of a thought where its budget ends.
+
+        Args:
+            fill: writes those before a place, the last of its arguments.
+        """
+        if not self.budget.is_due:
+            yield from fill(self, places, self.budget.cut(places))
+        if self.budget.is_due and self.length in places:
+            self._blocks.text[self.length] = self.budget.end  # the next pass tells of it
+            self.drawing.see((self.budget.end,))
+        yield from fill(self, places, places.stop)
 
     def read(
         self,

@@ -98,8 +98,7 @@ class ThoughtBudget:
             ahead.add(token)
         return tokens
 
-    def cut(self, places: range) -> range:
-        """The next block's places up to the one where the thought must end, if it is open; at least one place."""
-        if not self._is_open or self._has_ended:
-            return places
-        return places[: max(self.tokens, self._length, places.start + 1) - places.start]
+    def cut(self, places: range) -> int:
+        """The place in a block at which a thought would have to end, if none ends before; or the block's end."""
+        may_be_open = (self._is_open or bool(self.thoughts.opens)) and not self._has_ended
+        return min(max(self.tokens, self._length), places.stop) if may_be_open else places.stop

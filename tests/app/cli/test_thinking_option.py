@@ -1,4 +1,4 @@
-"""``--think`` and ``--thinking-tokens``: the bound holds for each way of decoding, and is refused where it is in vain."""
+"""``--think`` and ``--thinking-tokens``: the bound holds for each decoder, and is refused where it is in vain."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from app.cli.main import main
-from engine import load_model
 
 MASKED = Path(__file__).resolve().parents[3] / "assets" / "models" / "safelight-masked"
 DECODERS = ("masked_diffusion", "autoregressive", "self_speculation")
-BUDGET = 5
+BUDGET = 2
 
 Capture = pytest.CaptureFixture[str]
 
@@ -31,10 +30,9 @@ def thinker(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(MASKED, folder)
     tokenizer = json.loads((folder / "tokenizer.json").read_text())
     vocabulary, special = tokenizer["model"]["vocab"], tokenizer["added_tokens"][0]
-    for name, old in (("<think>", "<0xFE>"), ("</think>", "<0xFF>")):
+    for name, old in (("<think>", "π"), ("</think>", "→")):
         token = vocabulary[name] = vocabulary.pop(old)
         tokenizer["added_tokens"].append({**special, "id": token, "content": name, "special": False})
-    tokenizer["model"]["byte_fallback"] = False
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
     template = (folder / "chat_template.jinja").read_text()
     (folder / "chat_template.jinja").write_text(template + "{% if enable_thinking %}{{ '<think>\n' }}{% endif %}")
@@ -46,12 +44,12 @@ def test_a_thought_has_so_many_tokens(thinker: Path, capsys: Capture, decoder: s
     ask = ("generate", "Spell the word robot.", "--model", thinker, "--device", "cpu", "--decoder", decoder, "--json")
     free = json.loads(run(capsys, *ask, "--think", "--max-new-tokens", 24)[1])
     assert free["text"] == ""  # the thought is never closed
-    code, out, err = run(capsys, *ask, "--think", "--max-new-tokens", 24, "--thinking-tokens", BUDGET)
-    assert (code, err) == (0, "") if json.loads(out)["text"] else code == 0
+    code, out, _ = run(capsys, *ask, "--think", "--max-new-tokens", 24, "--thinking-tokens", BUDGET)
     found = json.loads(out)
-    assert len(load_model(thinker, device="cpu").tokenizer.encode(found["thinking"])) <= BUDGET
+    assert code == 0
     assert free["thinking"].startswith(found["thinking"])
-    assert found["tokens"] > BUDGET
+    assert len(found["thinking"]) == BUDGET  # a token is a letter
+    assert found["tokens"] == BUDGET + 1 + len(found["text"])
 
 
 def test_what_is_in_vain_is_refused(thinker: Path, capsys: Capture) -> None:

@@ -117,27 +117,25 @@ def test_text_is_that_of_one_token_after_the_other_with_the_end_put_in(
 
 @pytest.mark.parametrize("name", ["masked_diffusion", "block_causal"])
 def test_blocks_of_masks_end_a_thought_at_the_same_place(name: str, bounded: Callable[[bool], None]) -> None:
-    """A prompt's thought ends where the budget does, or before; then, and without a budget, nothing is put in."""
+    """A thought that is open where the budget ends has its end there; blocks before it, or behind another, stay."""
     forced = before = 0
     for seed in SEEDS:
-        network, prompt, config, _ = case(seed)
-        bounded(True)
+        network, prompt, config, starts_open = case(seed)
+        bounded(starts_open)
         budget = config.thinking_tokens
         assert budget is not None
         text, _ = run(name, network, prompt, config)
         free, _ = run(name, network, prompt, config.replace(thinking_tokens=None))
-        if in_thought(text[:budget], True)[1]:
-            before += 1
-        elif len(text) > budget:
+        if must_end(text[:budget], starts_open, budget) and len(text) > budget:
             assert text[budget] == CLOSES
             forced += text != free
+        before += in_thought(text[:budget], starts_open)[1]
         size, first = config.canvas_length or 5, len(prompt) if name == "block_causal" else 0
         start = max(0, (first + budget) // size * size - first)  # of the block with the place
         assert text[:start] == free[:start]
-        if in_thought(free[:start], True)[1]:
+        if in_thought(free[:start], starts_open)[1]:
             assert text == free
-    assert forced > 5
-    assert before > 5
+    assert min(forced, before) > 2
 
 
 def test_a_thought_that_begins_behind_its_budget_is_ended_at_once() -> None:
