@@ -52,6 +52,16 @@ def test_a_thought_has_so_many_tokens(thinker: Path, capsys: Capture, decoder: s
     assert found["tokens"] == BUDGET + 1 + len(found["text"])
 
 
+def test_an_answer_of_a_format_begins_behind_the_thought(thinker: Path, capsys: Capture) -> None:
+    ask = ("generate", "Spell the word robot.", "--model", thinker, "--device", "cpu", "--json", "--choices", "yes", "no")
+    code, out, err = run(capsys, *ask, "--think", "--thinking-tokens", BUDGET)
+    found = json.loads(out)
+    assert (code, err) == (0, "")
+    assert len(found["thinking"]) == BUDGET
+    assert found["text"] in ("yes", "no")
+    assert found["tokens"] == BUDGET + 1 + len(found["text"])
+
+
 def test_what_is_in_vain_is_refused(thinker: Path, capsys: Capture) -> None:
     plain = ("generate", "Spell cat.", "--model", "safelight-masked", "--thinking-tokens", BUDGET)
     own = ("generate", "Spell cat.", "--model", thinker, "--device", "cpu", "--thinking-tokens", BUDGET)
