@@ -14,7 +14,8 @@ Experts go to 4 bits; attention, dense layers, the embedding and the vision towe
 conversion that was stopped goes on where it stood when the same command is given again.
 
 Of GGUF files those of DiffusionGemma, Llama, SmolLM3, Mistral, Qwen2, Qwen3 and Gemma 3 are imported, whatever their
-quantization; of a model in parts give any of them.
+quantization; of a model in parts give any of them. One without experts and with fewer than two billion numbers goes
+to 8 bits, as four cost a small model much; --to int4 packs it all the same.
 What is packed again loses a little again, least from Q8_0. The relative error, by part, is what packing changed (root
 mean square) by what was packed. GGUF files hold text alone: images need the original checkpoint.
 

@@ -185,7 +185,7 @@ def _stored(path: Path, sizes: _Sizes) -> ModelEntry | None:
     """A folder in the data folder: a model, an unfinished conversion, or neither (None)."""
     key = str(path)
     if os.path.lexists(path / MANIFEST):
-        purpose = tr("packed into 4 bits by Safelight; loads at the speed of the disk")
+        purpose = tr("packed by Safelight; loads at the speed of the disk")
         here = sizes.of(path)
         return ModelEntry(
             key, "stored", "ready", _title(path), purpose, path, key, bytes_here=here, is_packed=True, can_verify=True

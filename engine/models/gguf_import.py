@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -38,6 +39,11 @@ ARCHITECTURES: dict[str, Describe] = {diffusion_gemma.ARCHITECTURE: diffusion_ge
 OWN = ("config.json", "generation_config.json")  # made from the file's keys, whatever the tokenizer's folder has
 
 
+FOUR_BITS_FROM = 2 * 10**9
+"""Numbers of a model without experts from which on it is packed in four bits where nobody asks for more: they cost a
+small one much (``tests.bench.perplexity``), and eight bits of it are few bytes."""
+
+
 @dataclass(frozen=True)
 class GGUFModel(ModelFolder):
     """A GGUF file of a family that is known, with its header and small files read."""
@@ -45,6 +51,13 @@ class GGUFModel(ModelFolder):
     header: GGUFHeader
     described: GGUFDescription
     tokenizer: dict[str, bytes]  # the files of one
+
+    def packing(self, quantization: str) -> str:
+        """Returns the name of the precision that it is packed in; "auto" is four bits, of a small dense model eight."""
+        if quantization != "auto":
+            return quantization
+        numbers = sum(math.prod(header.shape) for header in self.stored.checkpoint.headers.values())
+        return DEFAULT if self.config.num_experts or numbers >= FOUR_BITS_FROM else "int8"
 
     @staticmethod
     def open_file(path: Path, tokenizer: Path | None = None) -> GGUFModel:
@@ -105,7 +118,8 @@ def plan_import(
         SafelightError: as ``import_gguf``, before anything is written; or an argument is out of range.
     """
     check_packs(quantization)
-    opened, packing = GGUFModel.open_file(path), DEFAULT if quantization == "auto" else quantization
+    opened = GGUFModel.open_file(path)
+    packing = opened.packing(quantization)
     planned = opened.plan(context, packing, device, dtype)
     weights = opened.weights(packing, torch.device("meta"), None)
     return dataclasses.replace(planned, copy_bytes=weights.final_bytes)
@@ -129,7 +143,9 @@ def import_gguf(
         SafelightError: the file is damaged or of another model, its tokenizer cannot be used, or the destination
             cannot.
     """
-    return convert(GGUFModel.open_file(source, tokenizer), destination, quantization, device, progress, cancel)
+    check_packs(quantization)
+    opened = GGUFModel.open_file(source, tokenizer)
+    return convert(opened, destination, opened.packing(quantization), device, progress, cancel)
 
 
 def _tokenizer_of(path: Path, header: GGUFHeader) -> dict[str, bytes]:

@@ -49,7 +49,7 @@ def read_scheme(declared: dict[str, Any], source: str) -> tuple[Scheme | None, i
 
 
 def scheme_of_groups(size: object) -> Scheme | None:
-    """The int4 scheme that holds groups of a size exactly; None: there is none.
+    """Returns the int4 scheme that holds groups of a size exactly; None: there is none.
 
     Wider groups than ours are several of ours with the same scale.
     """
@@ -113,7 +113,7 @@ def packed_tensors(
 
 
 def groups_of(inputs: int, size: int | None) -> int:
-    """How many groups of ``size`` a row has; None: it is one."""
+    """Returns how many groups of ``size`` a row has; None: it is one."""
     return 1 if size is None else inputs // size
 
 
@@ -133,5 +133,5 @@ def plain_int8_tensors(state: State, matrix: Matrix, checkpoint: TensorSource) -
 
 
 def to_int8(words: Tensor) -> Tensor:
-    """Words (out, in / 4) of codes, each its value plus 128, low byte first -> int8 (out, in)."""
+    """Converts words (out, in / 4) of codes, each its value plus 128, low byte first, to int8 (out, in)."""
     return (words.contiguous().view(torch.uint8) ^ 128).view(torch.int8)

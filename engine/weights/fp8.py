@@ -80,7 +80,7 @@ def tensors(state: State, matrix: Matrix, checkpoint: TensorSource, block: Block
 
 
 def _values(codes: Tensor, scale: Tensor, block: Block | None) -> Tensor:
-    """Codes (out, in) times their scales, in fp32."""
+    """Multiplies codes (out, in) by their scales, in fp32."""
     values = codes.float()
     if scale.numel() == 1:
         return values.mul_(scale.reshape(()))

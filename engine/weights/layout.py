@@ -78,7 +78,7 @@ class State:
         """Part of the precision -> sums of squares of what packing changed and of what was packed; None: not counted"""
 
     def put(self, path: str, tensor: Tensor, place: Place = ()) -> None:
-        """A plain parameter as it is, or a weight to be packed, or the part of it at ``place``."""
+        """Takes a plain parameter as it is, or a weight to be packed, or the part of it at ``place``."""
         if path not in self.packed:
             self.keep(path, tensor, place)
             return
@@ -105,7 +105,7 @@ class State:
             self.put_into(path, name, there, packed)
 
     def keep(self, key: str, tensor: Tensor, place: Place = ()) -> None:
-        """A finished tensor, or a part of one. Packed ones on the CPU stay in the mapped file; others are copied."""
+        """Takes a finished tensor or a part. On the CPU packed ones stay in the mapped file; others are copied."""
         if place:
             whole = self.plain[key].shape
             if key not in self.tensors:

@@ -42,7 +42,7 @@ class Matrix:
 
 
 def matrices(path: str, name: str, shape: tuple[int, ...]) -> Iterator[Matrix]:
-    """Those of a weight (..., out, in), whose released name is ``name``."""
+    """Yields those of a weight (..., out, in), whose released name is ``name``."""
     if len(shape) == 2:
         out, inputs = shape
         yield Matrix(name.removesuffix(".weight"), (out, inputs), path, ())
@@ -57,16 +57,16 @@ def matrices(path: str, name: str, shape: tuple[int, ...]) -> Iterator[Matrix]:
 
 
 def put_values(state: State, matrix: Matrix, values: Tensor) -> None:
-    """A matrix as it was read, in fp32: kept, or packed. Where the state keeps a checkpoint's type it goes to bf16."""
+    """Keeps or packs a matrix that was read in fp32; where the state keeps a checkpoint's type it goes to bf16."""
     state.put(matrix.path, values if state.dtype is not None else values.bfloat16(), matrix.place)
 
 
 def to_tiles(codes: Tensor) -> Tensor:
-    """4-bit codes of rows, in numbers of any width, low nibble first -> our bytes (out, in / 2)."""
+    """Converts 4-bit codes of rows, in numbers of any width, low nibble first, to our bytes (out, in / 2)."""
     pairs = codes.contiguous().view(torch.uint8)  # even input low, odd input high
     return join_nibbles(torch.stack([pairs & 15, pairs >> 4], dim=-1).flatten(-2))
 
 
 def repeated(scales: Tensor, groups: int) -> Tensor:
-    """Scales (found, out) of wider groups -> (groups, out): each for all of the narrower groups that it covers."""
+    """Repeats scales (found, out) of wider groups for the narrower groups that each covers: (groups, out)."""
     return scales.repeat_interleave(groups // scales.shape[0], dim=0)

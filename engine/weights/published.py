@@ -91,7 +91,7 @@ class Published:
         return tuple(f".{name}" for name in fp8.SCALES) if self.scheme is None else ()
 
     def layout(self, state: State, names: Names, checkpoint: TensorSource) -> Layout:
-        """For a network in which ``precision`` is installed.
+        """Returns the layout for a network in which ``precision`` is installed.
 
         Of a part that is packed, a weight that the checkpoint left plain is packed like the others.
         """
@@ -117,7 +117,7 @@ class Published:
         return packed | {path: tuple(plain.shape) for path, plain in state.plain.items() if plain.dim() > 1}
 
     def _matrix(self, state: State, matrix: Matrix, checkpoint: TensorSource) -> Layout:
-        """What there is of a matrix, which may have been left plain where matrices are read as values."""
+        """Returns the tensors of a matrix, which may have been left plain where matrices are read as values."""
         name = f"{matrix.name}.weight"
         header = checkpoint.headers.get(name)
         if self.scheme is None and header is not None and header.dtype in FLOATING:

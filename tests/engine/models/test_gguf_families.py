@@ -185,11 +185,14 @@ def test_transformers_reads_the_same_numbers_from_it(
         torch.testing.assert_close(tensor, theirs[path if path in theirs else f"model.{path}"], atol=1e-6, rtol=0)
 
 
-def test_it_is_planned_imported_and_loaded(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("quantization", "bulk"), [("auto", "int8"), ("int4", "int4-g32")])
+def test_it_is_planned_imported_and_loaded(tmp_path: Path, quantization: str, bulk: str) -> None:
+    """A small model without experts goes to eight bits where nobody asks for four."""
     made = build("llama", hidden_size=64, intermediate_size=128, head_dim=16, max_position_embeddings=512)
     file = write(tmp_path / "tiny.gguf", made, "llama", Kind.Q8_0)
-    planned = plan_import(file)
-    manifest = import_gguf(file, tmp_path / "store", "int4", CPU)
+    planned = plan_import(file, quantization=quantization)
+    manifest = import_gguf(file, tmp_path / "store", quantization, CPU)
+    assert str(manifest.precision.bulk) == bulk
     written = sum(shard.bytes for shard in manifest.files.values())
     assert planned.copy_bytes == pytest.approx(written, rel=0.2)  # norms in fp32, and headers
     assert not planned.notes
