@@ -53,8 +53,8 @@ def test_a_thought_has_so_many_tokens(thinker: Path, capsys: Capture, decoder: s
 
 
 def test_an_answer_of_a_format_begins_behind_the_thought(thinker: Path, capsys: Capture) -> None:
-    ask = ("generate", "Spell the word robot.", "--model", thinker, "--device", "cpu", "--json", "--choices", "yes", "no")
-    code, out, err = run(capsys, *ask, "--think", "--thinking-tokens", BUDGET)
+    ask = ("generate", "Spell the word robot.", "--model", thinker, "--device", "cpu", "--json", "--think")
+    code, out, err = run(capsys, *ask, "--thinking-tokens", BUDGET, "--choices", "yes", "no")
     found = json.loads(out)
     assert (code, err) == (0, "")
     assert len(found["thinking"]) == BUDGET
