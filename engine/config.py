@@ -249,6 +249,8 @@ class GenerationConfig:
         banned_tokens: token ids that never appear, though allowed; only a pinned one stays.
         top_k: how many likeliest tokens a position each step reports; 0 reports none.
         image_tokens: the most tokens that an image of the prompt becomes, one of ``IMAGE_TOKENS``.
+        thinking_tokens: generated tokens behind which the end of a thought is written, if it is still open; None sets
+            no bound. Of the decoders in ``decoding.names.BOUNDING``; see ``decoding.thoughts``.
     """
 
     max_new_tokens: int = 256
@@ -285,6 +287,7 @@ class GenerationConfig:
     accept_probability: float = 0.9
     remasking: str = REMASKING[0]
     image_tokens: int = 280
+    thinking_tokens: int | None = None
 
     def __post_init__(self) -> None:
         check_whole("max_new_tokens", self.max_new_tokens, 1, MOST_POSITIONS)
@@ -331,6 +334,8 @@ class GenerationConfig:
             raise SafelightError(f"t_max ({self.t_max}) must not be below t_min ({self.t_min})")
         if self.canvas_length is not None:
             check_whole("canvas_length", self.canvas_length, 1, MOST_CANVAS)
+        if self.thinking_tokens is not None:
+            check_whole("thinking_tokens", self.thinking_tokens, 0, MOST_POSITIONS)
         check_whole("pad_token_id", self.pad_token_id, 0, MOST_TOKENS)
         _tokens("eos_token_ids", self.eos_token_ids, MOST_TOKENS)
         _tokens("banned_tokens", self.banned_tokens, MOST_TOKENS)

@@ -5,17 +5,22 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from app.cli import formats, options, running, terminal
 from app.cli.generate_remotely import AnsweredPrompt, remotely
 from app.cli.watch import watcher
 from engine import SKILLS, SafelightError
-from engine.decoding.names import formatting
+from engine.decoding.names import formatting, require_thoughts
 from engine.pictures import Picture, read_picture
 from engine.service import is_remote
-from engine.text.message import message_of
+from engine.text.message import Message, message_of
+from engine.text.output import parse_output
 from engine.text.output_format import OutputFormat
-from engine.text.tags import closed_thought
+from engine.text.tags import closed_thought, end_of_thought, starts_in_thought
+
+if TYPE_CHECKING:
+    from engine import GenerationConfig, Model
 
 EPILOG = (
     f"The model may be on another machine: --model http://HOST:PORT/v1#MODEL, with its key in {options.KEY_VARIABLE}."
@@ -45,6 +50,7 @@ def add(commands: options.Commands) -> None:
     options.add_images(parser, "a picture that stands before the prompt")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the text")
     formats.add(parser)
+    options.add_thinking(parser)
     options.add_watch(parser)
     options.add_model(parser, SKILLS)
     options.add_decoding(parser)
@@ -65,6 +71,8 @@ def run(args: argparse.Namespace) -> int:
     pictures = tuple(read_picture(Path(name)) for name in args.image)
     if args.image_tokens is not None:
         changes["image_tokens"] = args.image_tokens
+    if args.thinking_tokens is not None:
+        changes["thinking_tokens"] = args.thinking_tokens
     named = args.model or getattr(args, "window_model", None) or ""
     answered = (remotely if is_remote(named) else _here)(args, prompt, pictures, changes, wanted)
     outcome, config = answered.outcome, answered.config
@@ -73,6 +81,7 @@ def run(args: argparse.Namespace) -> int:
             {
                 "prompt": prompt,
                 "text": outcome.text,
+                **({"thinking": outcome.thinking} if args.think else {}),
                 "reason": outcome.reason,
                 "blocks": outcome.blocks,
                 "steps": outcome.steps,
@@ -126,14 +135,22 @@ def _here(
     config = options.settings(model.generation_defaults, changes)
     messages = [message_of(prompt, pictures)]
     ids = model.chat_ids(messages, image_tokens=config.image_tokens)
-    if wanted is not None:
+    if args.think:
+        ids = _asked_to_think(model, messages, config)
+    elif wanted is not None:
         ids = closed_thought(ids, model.tokenizer)
+    is_open = starts_in_thought(model.tokenizer.decode(ids, skip_special=False))
     given = model.with_images(ids, messages, pictures, config.image_tokens)
     known, own = model.family.decoders, model.family.default_decoder
     decoder = (config.decoder or own) if wanted is None else formatting(config, known, own)
     named = config.replace(decoder=decoder)
+    has_end = end_of_thought(model.tokenizer.encode, model.tokenizer.piece) is not None
+    require_thoughts(named, known, own, has_end=has_end, thinks=args.think or is_open)
     with watcher(args, model.tokenizer, named) as watch:
         outcome = running.run(model, given, config, running.seed(args), watch, wanted)
+    if args.think:
+        found = parse_output(model.tokenizer.decode(outcome.tokens, skip_special=False), starts_in_thought=is_open)
+        outcome.text, outcome.thinking = found.content, found.thought
     return AnsweredPrompt(
         outcome,
         named,
@@ -144,6 +161,20 @@ def _here(
         str(model.device),
         running.seed(args),
     )
+
+
+def _asked_to_think(model: Model, messages: list[Message], config: GenerationConfig) -> list[int]:
+    """The prompt by which a model thinks before it answers.
+
+    Raises:
+        SafelightError: its template has none.
+    """
+    asked, plain = (
+        model.chat_ids(messages, image_tokens=config.image_tokens, enable_thinking=thinks) for thinks in (True, False)
+    )
+    if asked == plain:
+        raise SafelightError("this model's chat template knows no thinking; leave out --think")
+    return asked
 
 
 def _verified(outcome: running.Outcome) -> dict[str, object]:

@@ -12,6 +12,7 @@ from app.cli.loading import remote_backend
 from app.cli.stopping import stopping
 from app.cli.watch import watcher
 from engine import Event, GenerationConfig, SafelightError
+from engine.decoding.names import require_thoughts
 from engine.pictures import Picture
 from engine.service import (
     Backend,
@@ -78,15 +79,18 @@ def remotely(
             )
         _require_followed(args, model, changes)
         config, cost = options.settings(model.defaults, changes), model.image_cost
+        own = next(iter(model.decoders), "")
+        require_thoughts(config, model.decoders, own, has_end=True, thinks=args.think)  # the server knows the rest
         messages, seed = (message_of(prompt, pictures),), running.seed(args)
-        request = RunRequest("chat", messages, config, seed, output_format=wanted, pictures=pictures, cancel=stop)
+        request = RunRequest(
+            "chat", messages, config, seed, args.think, output_format=wanted, pictures=pictures, cancel=stop
+        )
         with watcher(args, model, config) as watch:
             outcome = running.follow(events(), config, watch)
         outcome.stopped = stop.is_set()
-    outcome.text = "" if trace is None else trace.text
+    outcome.text, outcome.thinking = ("", "") if trace is None else trace.reply()
     sizes = [] if cost is None else [cost.soft_tokens(one.width, one.height, config.image_tokens) for one in pictures]
     names = {"model": model.name} | ({"adapter": model.adapter} if model.adapter else {})
-    own = next(iter(model.decoders), "")
     followed = seed if trace is None else trace.seed
     config = config if trace is None else config.replace(decoder=trace.config.decoder or config.decoder)
     return AnsweredPrompt(outcome, config, own, model.load_seconds, sizes, names, str(model.device_reason), followed)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from engine import GenerationConfig, SafelightError, files
-from engine.config import IMAGE_TOKENS, LARGEST_SEED, MOST_THREADS, REMASKING
+from engine.config import IMAGE_TOKENS, LARGEST_SEED, MOST_POSITIONS, MOST_THREADS, REMASKING
 from engine.errors import quoted
 from engine.service import is_remote
 
@@ -225,6 +225,17 @@ def add_images(parser: argparse._ActionsContainer, help: str) -> None:
         type=int,
         choices=IMAGE_TOKENS,
         help="the most tokens an image may take (default: the model's)",
+    )
+
+
+def add_thinking(parser: argparse._ActionsContainer) -> None:
+    """``--think`` and ``--thinking-tokens``."""
+    parser.add_argument("--think", action="store_true", help="let the model think before it answers")
+    parser.add_argument(
+        "--thinking-tokens",
+        type=number("the number of thinking tokens", 0, MOST_POSITIONS),
+        metavar="N",
+        help="end its thinking where so many tokens are written (default: no bound)",
     )
 
 

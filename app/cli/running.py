@@ -37,6 +37,7 @@ class Outcome:
     """A run's text and its cost. Times exclude loading and the observer."""
 
     text: str = ""
+    thinking: str = ""  # where it was asked for, and is no part of the text
     reason: str = "cancelled"
     why: str = ""  # "length" in a sentence, where it was not the length that ended the run
     tokens: list[int] = field(default_factory=list)  # before the end token

@@ -321,6 +321,7 @@ def _name(name: str) -> str:
         "thought_decoder": tr("decoding of thoughts"),
         "answer_decoder": tr("decoding of answers"),
         "remasking": tr("remasking"),
+        "thinking_tokens": tr("thinking at most"),
         "rescue": tr("rescue"),
         "verify": tr("verify"),
     }
@@ -337,6 +338,8 @@ def _value(name: str, value: object) -> str:
         return decoder_title(value) if value else none
     if isinstance(value, bool):
         return tr("on") if value else tr("off")
+    if name == "thinking_tokens":
+        return trn("{count} token", "{count} tokens", value) if isinstance(value, int) else tr("no bound")
     if value is None:
         return tr("the model's own")
     unit = next((setting.unit for setting in SAMPLER if setting.name == name), "")

@@ -21,6 +21,7 @@ from engine.decoding.drawing import Drawing
 from engine.decoding.held_answer import AnswerReader, allowed_next, take_chosen, take_forced
 from engine.decoding.prefill import commit, read_prompt
 from engine.decoding.protocols import BlockDenoiser, Decode, Decoding
+from engine.decoding.thoughts import ThoughtBudget
 from engine.decoding.written_blocks import WrittenBlocks
 from engine.decoding.written_run import blocks_of, room_behind
 from engine.events import Event
@@ -52,7 +53,7 @@ def autoregressive(
     drawing = Drawing(config, model.config.vocab_size, model.device, seed)
     drawing.see(prompt.tolist())
     blocks = blocks_of(model.config, config, in_order=True)
-    writer = Writer(cache, drawing, blocks, prompt[-1:].tolist(), answer)
+    writer = Writer(cache, drawing, blocks, prompt[-1:].tolist(), answer, ThoughtBudget.of(model, config, prompt))
     if not (yield from read_prompt(cache, prompt, limit, cancel, unread=1)):
         yield from writer.blocks.finish("cancelled", 0)
         return
@@ -68,6 +69,7 @@ class Writer:
         blocks: tell what is written; their pinned tokens are taken as they are.
         pending: the newest tokens of the text, which the cache does not hold yet; at least one where it is to write.
         answer: that the text must fit; it has not begun.
+        budget: of the text's first thought.
     """
 
     def __init__(
@@ -77,9 +79,10 @@ class Writer:
         blocks: WrittenBlocks,
         pending: Sequence[int],
         answer: AnswerReader | None = None,
+        budget: ThoughtBudget | None = None,
     ) -> None:
         self.cache, self.drawing, self.blocks, self.pending = cache, drawing, blocks, list(pending)
-        self.answer = answer
+        self.answer, self.budget = answer, budget or ThoughtBudget()
         self.length = 0  # tokens generated, without an end token
         self.has_ended = False  # by an end token
 
@@ -104,7 +107,7 @@ class Writer:
             self.pending = []
             logits, answer = self.drawing.allowed(wanted.take()), self.answer
             if answer is None:
-                yield from self.put(self.drawing.draw(logits), logits, until, clock)
+                yield from self.put(self.budget.ending(self.drawing.draw(logits)), logits, until, clock)
                 continue
             yield from self.put(self._fitting(answer, logits, until - self.length), logits, until, clock)
             if answer.must_end or answer.failure:
@@ -118,6 +121,7 @@ class Writer:
                 break
             self.drawing.see((token,))
             self.pending.append(token)
+            self.budget.add(token)
             self.has_ended = token in self.blocks.ends
             self.length += not self.has_ended
 
@@ -156,7 +160,8 @@ class Writer:
                 mask = allowed_next(answer, self.drawing.forbidden, ends_here=int(logits.argmax()) in ends)
                 logits = logits.masked_fill(torch.from_numpy(~mask).to(logits.device), -torch.inf)
             if not answer.failure:
-                chosen = take_chosen(answer, int(self.drawing.draw(logits)))
+                is_due = answer.is_free and self.budget.is_due
+                chosen = take_chosen(answer, self.budget.end if is_due else int(self.drawing.draw(logits)))
                 chosen += take_forced(answer, room - len(chosen))
         return torch.tensor(chosen, dtype=torch.long, device=logits.device)
 

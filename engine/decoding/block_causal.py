@@ -46,7 +46,7 @@ def block_causal(
     start, end = -begun, model.config.max_position_embeddings - len(prompt)
     while run.goes_on():
         places = range(start, min(start + run.size, end))  # below 0: of the prompt
-        yield from _fill(run, places)
+        yield from run.fill(places, _fill)
         if run.goes_on():
             clock = time.perf_counter()
             yield from commit(torch.tensor(run.tokens(places)), cache)
@@ -55,11 +55,11 @@ def block_causal(
     yield from run.finish()
 
 
-def _fill(run: MaskedRun, places: range) -> Decoding[None]:
-    """Write a block's masks, pass by pass; ends early where the text ends, whatever would be written behind that."""
+def _fill(run: MaskedRun, places: range, stop: int) -> Decoding[None]:
+    """Write a block's masks before ``stop``, pass by pass; ends early where the text ends, whatever would follow."""
     steps = min(run.config.max_denoising_steps, run.size)
     for step in range(steps):
-        masked = [place for place in places if place >= 0 and place not in run.text]
+        masked = [place for place in range(max(0, places.start), stop) if place not in run.text]
         if not masked or not run.goes_on():
             return
         clock = time.perf_counter()

@@ -18,7 +18,7 @@ from engine.decoding.block_diffusion import CommittedBlocks, Usage, block_diffus
 from engine.decoding.causal_parallel import causal_parallel
 from engine.decoding.infilling import infilling
 from engine.decoding.masked_diffusion import masked_diffusion
-from engine.decoding.mixed import ThoughtTokens, mixed
+from engine.decoding.mixed import mixed
 from engine.decoding.names import formatting, names_of, require_diffusion
 from engine.decoding.protocols import (
     BlockDenoiser,
@@ -36,6 +36,7 @@ from engine.decoding.protocols import (
 )
 from engine.decoding.self_speculation import self_speculation
 from engine.decoding.structured import structured
+from engine.decoding.thoughts import ThoughtTokens
 from engine.errors import SafelightError
 from engine.events import Event
 from engine.forks import Fork, Mark, check_seed

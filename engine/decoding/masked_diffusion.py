@@ -41,16 +41,16 @@ def masked_diffusion(
     while run.goes_on():
         yield from run.write_next(unread)
         places = range(places.stop, min(places.stop + run.size, run.limit))
-        yield from _fill(run, places)
+        yield from run.fill(places, _fill)
         unread = run.tokens(places)
     yield from run.finish()
 
 
-def _fill(run: MaskedRun, places: range) -> Decoding[None]:
-    """Write a block's masks, pass by pass; ends early where the text ends, whatever would be written behind that."""
+def _fill(run: MaskedRun, places: range, stop: int) -> Decoding[None]:
+    """Write a block's masks before ``stop``, pass by pass; ends early where the text ends, whatever would follow."""
     last = min(run.config.max_denoising_steps, len(places)) - 1
     for step in range(last + 1):
-        masked = [place for place in places if place not in run.text]
+        masked = [place for place in range(places.start, stop) if place not in run.text]
         if not masked or not run.goes_on():
             return
         clock = time.perf_counter()

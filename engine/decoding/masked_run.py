@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import torch
@@ -15,6 +15,7 @@ from engine.decoding.drawing import Drawing
 from engine.decoding.prefill import read_prompt
 from engine.decoding.protocols import CausalModel, Decode, Decoding, Passes
 from engine.decoding.shares import TRANSFORMERS, SamplingOrder
+from engine.decoding.thoughts import ThoughtBudget
 from engine.decoding.written_blocks import Predicted
 from engine.decoding.written_run import blocks_of, required_mask, room_behind
 from engine.errors import SafelightError
@@ -55,6 +56,7 @@ class MaskedRun:
         self.in_order = in_order
         self.drawing = Drawing(config, shape.vocab_size, model.device, seed, order)
         self.drawing.see(prompt.tolist())
+        self.budget = ThoughtBudget.of(model, config, prompt)
         forbidden = self.drawing.forbidden
         if forbidden is not None and int((~forbidden).sum()) == int(~forbidden[self.mask]):
             raise SafelightError("every token but the mask is banned; leave at least one")
@@ -86,12 +88,25 @@ class MaskedRun:
         yield from self._blocks.begin()
 
     def write_next(self, ids: Sequence[int]) -> Decoding[None]:
-        """Read the text's last tokens causally, into the cache, and write the token behind them."""
+        """Read the text's last tokens causally, into the cache, and write the token behind them, or a thought's end."""
         clock = time.perf_counter()
         logits = yield from self.read(ids, len(ids), len(ids) - 1)
-        (token,) = drawn = self.drawing.draw(logits)
+        (token,) = drawn = self.budget.ending(self.drawing.draw(logits))
         predicted = self.predicted([self.length], logits, drawn)
         yield from self.write({self.length: int(token)}, predicted, time.perf_counter() - clock)
+
+    def fill(self, places: range, fill: Callable[[MaskedRun, range, int], Decoding[None]]) -> Decoding[None]:
+        """Write a block's masks, and among them the end of a thought where its budget ends.
+
+        Args:
+            fill: writes those before a place, the last of its arguments.
+        """
+        if not self.budget.is_due:
+            yield from fill(self, places, self.budget.cut(places))
+        if self.budget.is_due and self.length in places:
+            self._blocks.text[self.length] = self.budget.end  # the next pass tells of it
+            self.drawing.see((self.budget.end,))
+        yield from fill(self, places, places.stop)
 
     def read(
         self,
@@ -125,6 +140,7 @@ class MaskedRun:
                 self._end = "eos"
             else:
                 self.length += 1
+                self.budget.add(token)
                 self._end = "length" if self.length == self.limit else None
         temperature = self.config.sampling_temperature
         yield from self._blocks.step(written, predicted, seconds, temperature, settled=self.length)

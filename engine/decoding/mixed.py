@@ -16,8 +16,6 @@ token behind the prefix, too. From there on the block is written autoregressivel
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -32,45 +30,12 @@ from engine.decoding.fork_schedule import ForkSchedule
 from engine.decoding.prefill import commit, read_prompt
 from engine.decoding.protocols import BlockDenoiser, Decode, Decoding, Passes
 from engine.decoding.sampler import Sampler
+from engine.decoding.thoughts import ThoughtTokens
 from engine.decoding.verifying import CausalReader, Verifier
 from engine.decoding.written_run import blocks_of
 from engine.errors import SafelightError
 from engine.layers.kv_cache import SLACK, KVCache
-from engine.text.tags import CLOSE, OPEN, THINK, THINK_ASKED, THINK_END, starts_in_thought
-from engine.text.tokenizer import Tokenizer
 from engine.types import Cancel
-
-
-@dataclass(frozen=True)
-class ThoughtTokens:
-    """Token ids that open a thought, that close one, and by which a prompt asks for one."""
-
-    opens: frozenset[int] = frozenset()
-    closes: frozenset[int] = frozenset()
-    asks: frozenset[int] = frozenset()
-    starts_open: bool = False  # the prompt ends inside a thought
-
-    @staticmethod
-    def of(tokenizer: Tokenizer, prompt: Tensor) -> ThoughtTokens:
-        """Those of a run behind a prompt (T,)."""
-
-        def ids(*tags: str) -> frozenset[int]:
-            return frozenset(token for tag in tags if (token := tokenizer.token_id(tag)) is not None)
-
-        is_open = starts_in_thought(tokenizer.decode(prompt.tolist(), skip_special=False))
-        return ThoughtTokens(ids(OPEN, THINK), ids(CLOSE, THINK_END), ids(THINK_ASKED), is_open)
-
-    def expected(self, prompt: Tensor) -> bool:
-        """Whether the text behind a prompt (T,) begins in a thought, as far as the prompt tells."""
-        ids = prompt.tolist()
-        return self.starts_open or (ids[-1] not in self.closes and not self.asks.isdisjoint(ids))
-
-    def is_open_behind(self, text: Iterable[int]) -> bool:
-        """Whether generated text ends inside a thought."""
-        is_open = self.starts_open
-        for token in text:
-            is_open = (is_open or token in self.opens) and token not in self.closes
-        return is_open
 
 
 @torch.inference_mode()

@@ -12,6 +12,9 @@ MIXABLE = (BLOCK_DIFFUSION, "autoregressive")
 FORMATTING = (BLOCK_DIFFUSION, "autoregressive")
 """The decoders that can hold an answer to a format."""
 
+BOUNDING = ("autoregressive", "masked_diffusion", "self_speculation", "block_causal")
+"""The decoders that can bound a thought."""
+
 
 def names_of(config: GenerationConfig, decoders: Sequence[str], own: str) -> tuple[str, str]:
     """Names of the decoders of thoughts, and of all else.
@@ -62,6 +65,29 @@ def formatting(config: GenerationConfig, decoders: Sequence[str], own: str) -> s
                 f"an answer in a format is written by {' or '.join(can)}, and this run asks for {name}"
             )
     return answer
+
+
+def require_thoughts(
+    config: GenerationConfig, decoders: Sequence[str], own: str, *, has_end: bool, thinks: bool
+) -> None:
+    """See that a run whose thinking is bounded has thoughts to bound.
+
+    Args:
+        decoders, own: as ``names_of`` takes them. has_end: the model has a token that ends a thought.
+
+    Raises:
+        SafelightError: it has none, or its decoder does not bound them.
+    """
+    if config.thinking_tokens is None:
+        return
+    for name in names_of(config, decoders, own):
+        if name not in BOUNDING:
+            known = ", ".join(BOUNDING)
+            raise SafelightError(f"the decoder {name} does not bound thinking, only {known} do; leave the bound out")
+    if not has_end:
+        raise SafelightError("this model has no token that ends a thought; leave out the bound on its thinking")
+    if not thinks:
+        raise SafelightError("this run does not think; ask the model to think, or leave out the bound on its thinking")
 
 
 def require_diffusion(config: GenerationConfig, decoders: Sequence[str], own: str, what: str) -> None:

@@ -94,6 +94,7 @@ def _verify(run: MaskedRun, token: int, drafts: _Drafts | None) -> Decoding[int]
         tokens = run.drawing.draw(logits)
     else:
         tokens = verified(drafts.tokens, drafts.shares, run.drawing.shares(logits), run.drawing.generator)
+    tokens = run.budget.ending(tokens)
     count = len(tokens)
     run.cache.truncate(held + count)
     places = range(run.length, run.length + count)

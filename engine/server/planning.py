@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from engine.config import BLOCK_DIFFUSION, GenerationConfig
-from engine.decoding.names import names_of
+from engine.decoding.names import names_of, require_thoughts
 from engine.errors import SafelightError, quoted
 from engine.server.answer import AnswerSettings
 from engine.server.context import ServerContext
@@ -19,7 +19,7 @@ from engine.server.schemas import OF_SAMPLING, SampledRequest
 from engine.server.strict import check_neutral
 from engine.server.xargs import apply_xargs, is_read_only
 from engine.service import LoadedModel, RunRequest, is_remote
-from engine.text.tags import starts_in_thought
+from engine.text.tags import end_of_thought, starts_in_thought
 
 MOST_EXACT = 2**53  # JavaScript reads larger whole numbers as others
 COLDEST = 0.5
@@ -73,6 +73,7 @@ def config_of(body: SampledRequest, model: LoadedModel, top_logprobs: int | None
         config = _sampled(body, config)
     if config.denoises:
         config = _warmed(body, config)
+    config = config.replace(thinking_tokens=body.thinking_token_budget)
     if top_logprobs is not None:
         config = config.replace(top_k=max(config.top_k, top_logprobs, 1))
     return apply_xargs(config, body.vllm_xargs or {}, body.logprob_token_ids, model)
@@ -165,12 +166,26 @@ def plan(
         longest = config.max_new_tokens
     length = _answer_length(longest, model, config, len(ids), context.options.answer_tokens)
     request = dataclasses.replace(request, config=config.replace(max_new_tokens=length))
-    settings = dataclasses.replace(settings, max_tokens=length, starts_in_thought=starts_in_thought(model.write(ids)))
+    is_open = starts_in_thought(model.write(ids))
+    _check_thinking(model, config, thinks=request.think or is_open)
+    settings = dataclasses.replace(settings, max_tokens=length, starts_in_thought=is_open)
     if asked_format is not None:  # all of the answer is what it must fit, but for a thought and calls
         is_text = asked_format.format.kind != "tool_calls" and request.kind == "chat" and not request.think
         settings = dataclasses.replace(settings, is_raw=is_text)
     field = None if asked_format is None else asked_format.field
     return RunPlan(request, settings, model, body.model or model.name, bool(body.diffusion_frames), field)
+
+
+def _check_thinking(model: LoadedModel, config: GenerationConfig, *, thinks: bool) -> None:
+    """
+    Raises:
+        ApiError: thinking is bounded where there is none, or where the run cannot do it.
+    """
+    own, has_end = next(iter(model.decoders), ""), end_of_thought(model.encode, model.piece) is not None
+    try:
+        require_thoughts(config, model.decoders, own, has_end=has_end, thinks=thinks)
+    except SafelightError as error:
+        raise ApiError(400, f"{error}.", param="thinking_token_budget", code=UNSUPPORTED) from None
 
 
 def _seed(body: SampledRequest) -> int:

@@ -86,6 +86,7 @@ class ResponsesRequest(NeutralFields):
     decoder: str | None = None
     thought_decoder: str | None = None
     answer_decoder: str | None = None
+    thinking_token_budget: int | None = None
     image_tokens: int | None = None
     top_logprobs: int | None = None
     max_tool_calls: int | None = None
@@ -120,6 +121,7 @@ def chat_of(body: ResponsesRequest) -> ChatRequest:
         "decoder": body.decoder,
         "thought_decoder": body.thought_decoder,
         "answer_decoder": body.answer_decoder,
+        "thinking_token_budget": body.thinking_token_budget,
         "image_tokens": body.image_tokens,
         "seed": body.seed,
         "tools": [_tool(tool) for tool in body.tools or ()] or None,

@@ -80,6 +80,7 @@ class SampledRequest(FormattedRequest):
     top_p: float | None = None
     top_k: int | None = None
     min_p: float | None = None
+    thinking_token_budget: Annotated[int, Field(ge=0, le=MOST_POSITIONS)] | None = None
     typical_p: float | None = None
     presence_penalty: float | None = None
     frequency_penalty: float | None = None

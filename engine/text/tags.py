@@ -8,7 +8,7 @@ in letters, as other models write it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -53,6 +53,15 @@ def starts_in_thought(prompt: str) -> bool:
             is_open = tag == OPEN
         behind = found.end()
     return is_open
+
+
+def end_of_thought(encode: Callable[[str], Sequence[int]], piece: Callable[[int], str]) -> int | None:
+    """The token that ends a thought, by what encodes a text and what writes one token; None where there is none."""
+    for tag in (THINK_END, CLOSE):
+        ids = encode(tag)
+        if [piece(token) for token in ids] == [tag]:
+            return ids[0]
+    return None
 
 
 def closed_thought(prompt: Sequence[int], tokenizer: Tokenizer) -> list[int]:

@@ -88,6 +88,9 @@ def test_differences_in_words():
     assert asked_in_words(asked(pinned=((0, 5),)), asked(entropy_bound=0.4, prompt="Count")) == (
         "What differs: the prompt; entropy bound: 0.1 nats and 0.4 nats; pinned cells: 1 and 0."
     )
+    assert (
+        asked_in_words(asked(), asked(thinking_tokens=40)) == "What differs: thinking at most: no bound and 40 tokens."
+    )
     assert run_title(asked(8, adapter="Sudoku")) == "made-up with Sudoku, seed 8"
     assert short_difference(asked(7), asked(8, adapter="Sudoku")) == "adapter Sudoku, seed 8"
 

@@ -13,7 +13,8 @@ import torch
 from engine import CanvasCommitted, CanvasStarted, GenerationConfig, GenerationFinished, SafelightError, generate
 from engine.decoding.block_diffusion import block_diffusion
 from engine.decoding.generate import fork, run
-from engine.decoding.mixed import ThoughtTokens, mixed
+from engine.decoding.mixed import mixed
+from engine.decoding.thoughts import ThoughtTokens
 from engine.events import Event, StepFinished
 from engine.layers.kv_cache import KVCache
 from engine.models.diffusion_gemma.network import DiffusionGemma

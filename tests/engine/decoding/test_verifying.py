@@ -19,8 +19,9 @@ from engine import (
     generate,
 )
 from engine.decoding.generate import fork, perform, run
-from engine.decoding.mixed import ThoughtTokens, mixed
+from engine.decoding.mixed import mixed
 from engine.decoding.protocols import ScoreTokens
+from engine.decoding.thoughts import ThoughtTokens
 from engine.decoding.together import perform_together
 from engine.events import Event
 from engine.models.diffusion_gemma import network as module

@@ -100,6 +100,29 @@ def test_thinking_is_asked_for_by_either_field_but_not_by_both_against_each_othe
     assert served.refusal(reasoning_effort="high")[:2] == (400, "reasoning_effort")
 
 
+def test_a_bound_on_thinking_reaches_the_run_or_is_refused(served: Served) -> None:
+    field, engine = "thinking_token_budget", ScriptedEngine()
+    engine.decoders = ("block_diffusion", "autoregressive")  # its own is the last
+    with serving(engine) as bounded:
+        for budget in (0, 7):
+            assert bounded.chat(**{field: budget}, reasoning_effort="low").status_code == 200
+            assert engine.configs[-1].thinking_tokens == budget
+        assert bounded.chat("<think>", **{field: 3}).status_code == 200  # the prompt ends in a thought
+        assert bounded.chat(reasoning_effort="low").status_code == 200
+        assert engine.configs[-1].thinking_tokens is None
+        asked = {"input": "Hi", "reasoning": {"effort": "low"}, field: 9}
+        assert bounded.http.post("/v1/responses", json=asked).status_code == 200
+        assert engine.configs[-1].thinking_tokens == 9
+        for fields, said in (
+            ({}, "this run does not think; ask the model to think"),
+            ({"reasoning_effort": "low", "decoder": "block_diffusion"}, "block_diffusion does not bound thinking"),
+        ):
+            status, param, message = bounded.refusal(**{field: 5}, **fields)
+            assert (status, param) == (400, field)
+            assert said in message
+    assert served.refusal(**{field: -1})[:2] == served.refusal(**{field: 5})[:2] == (400, field)
+
+
 def test_calls_of_tools_are_streamed_with_each_name_once(served: Served) -> None:
     served.engine.says = CALL + CALL
     deltas = [delta(chunk) for chunk in events(served.chat(stream=True, tools=TOOLS))]

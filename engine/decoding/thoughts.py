@@ -1,0 +1,104 @@
+"""Thoughts in the tokens of a run: where they begin and end, and the most tokens that one may take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from copy import copy
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from engine.config import GenerationConfig
+from engine.decoding.protocols import BlockDenoiser, CausalModel
+from engine.models.model import Model
+from engine.text.tags import CLOSE, OPEN, THINK, THINK_ASKED, THINK_END, end_of_thought, starts_in_thought
+from engine.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class ThoughtTokens:
+    """Token ids that open a thought, that close one, and by which a prompt asks for one."""
+
+    opens: frozenset[int] = frozenset()
+    closes: frozenset[int] = frozenset()
+    asks: frozenset[int] = frozenset()
+    starts_open: bool = False  # the prompt ends inside a thought
+
+    @staticmethod
+    def of(tokenizer: Tokenizer, prompt: Tensor) -> ThoughtTokens:
+        """Returns those of a run behind a prompt (T,)."""
+
+        def ids(*tags: str) -> frozenset[int]:
+            return frozenset(token for tag in tags if (token := tokenizer.token_id(tag)) is not None)
+
+        is_open = starts_in_thought(tokenizer.decode(prompt.tolist(), skip_special=False))
+        return ThoughtTokens(ids(OPEN, THINK), ids(CLOSE, THINK_END), ids(THINK_ASKED), is_open)
+
+    def expected(self, prompt: Tensor) -> bool:
+        """Returns whether the text behind a prompt (T,) begins in a thought, as far as the prompt tells."""
+        ids = prompt.tolist()
+        return self.starts_open or (ids[-1] not in self.closes and not self.asks.isdisjoint(ids))
+
+    def is_open_behind(self, text: Iterable[int]) -> bool:
+        """Returns whether generated text ends inside a thought."""
+        is_open = self.starts_open
+        for token in text:
+            is_open = (is_open or token in self.opens) and token not in self.closes
+        return is_open
+
+
+@dataclass
+class ThoughtBudget:
+    """Ends a run's first thought where it is still open behind a number of generated tokens.
+
+    All generated tokens count, from the first. Without arguments there are no thoughts, and nothing is ended.
+    Source: the thinking budget of Nemotron-Labs-Diffusion, as its ``ar_generate`` has it.
+
+    Args:
+        tokens: that may be generated before the thought's end, 0 or more.
+        end: the token that is written then.
+    """
+
+    thoughts: ThoughtTokens = ThoughtTokens()
+    tokens: int = 0
+    end: int = 0
+
+    def __post_init__(self) -> None:
+        self._is_open, self._has_ended = self.thoughts.starts_open, False
+        self._length = 0  # tokens of the text
+
+    @staticmethod
+    def of(model: BlockDenoiser | CausalModel, config: GenerationConfig, prompt: Tensor) -> ThoughtBudget:
+        """Returns the budget of a run behind a prompt (T,); it ends nothing where no token for that may be written."""
+        if config.thinking_tokens is None or not isinstance(model, Model):
+            return ThoughtBudget()
+        end, allowed = end_of_thought(model.tokenizer.encode, model.tokenizer.piece), config.allowed_tokens
+        if end is None or end in config.banned_tokens or (allowed is not None and end not in allowed):
+            return ThoughtBudget()
+        return ThoughtBudget(ThoughtTokens.of(model.tokenizer, prompt), config.thinking_tokens, end)
+
+    @property
+    def is_due(self) -> bool:
+        """Returns whether the next token must be the thought's end."""
+        return self._is_open and not self._has_ended and self._length >= self.tokens
+
+    def add(self, token: int) -> None:
+        """Take up the next token of the text."""
+        closes = self._is_open and token in self.thoughts.closes
+        self._is_open = (self._is_open or token in self.thoughts.opens) and not closes
+        self._has_ended, self._length = self._has_ended or closes, self._length + 1
+
+    def ending(self, tokens: Tensor) -> Tensor:
+        """The tokens (R,) that are to come next; where the thought is to end among them, those up to its end."""
+        ahead = copy(self)
+        for place, token in enumerate(tokens.tolist()):
+            if ahead.is_due:
+                return torch.cat((tokens[:place], tokens.new_tensor([self.end])))
+            ahead.add(token)
+        return tokens
+
+    def cut(self, places: range) -> int:
+        """The place in a block at which a thought would have to end, if none ends before; or the block's end."""
+        may_be_open = (self._is_open or bool(self.thoughts.opens)) and not self._has_ended
+        return min(max(self.tokens, self._length), places.stop) if may_be_open else places.stop

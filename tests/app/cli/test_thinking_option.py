@@ -1,0 +1,78 @@
+"""``--think`` and ``--thinking-tokens``: the bound holds for each decoder, and is refused where it is in vain."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from app.cli.main import main
+
+MASKED = Path(__file__).resolve().parents[3] / "assets" / "models" / "safelight-masked"
+DECODERS = ("masked_diffusion", "autoregressive", "self_speculation")
+BUDGET = 2
+
+Capture = pytest.CaptureFixture[str]
+
+
+def run(capsys: Capture, *arguments: object) -> tuple[int, str, str]:
+    code = main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+@pytest.fixture(scope="module")
+def thinker(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An embedded model in whose vocabulary two tokens are a thought's, and whose template opens one where asked."""
+    folder = tmp_path_factory.mktemp("models") / "thinker"
+    shutil.copytree(MASKED, folder)
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    vocabulary, special = tokenizer["model"]["vocab"], tokenizer["added_tokens"][0]
+    for name, old in (("<think>", "π"), ("</think>", "→")):
+        token = vocabulary[name] = vocabulary.pop(old)
+        tokenizer["added_tokens"].append({**special, "id": token, "content": name, "special": False})
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    template = (folder / "chat_template.jinja").read_text()
+    (folder / "chat_template.jinja").write_text(template + "{% if enable_thinking %}{{ '<think>\n' }}{% endif %}")
+    return folder
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_a_thought_has_so_many_tokens(thinker: Path, capsys: Capture, decoder: str) -> None:
+    ask = ("generate", "Spell the word robot.", "--model", thinker, "--device", "cpu", "--decoder", decoder, "--json")
+    free = json.loads(run(capsys, *ask, "--think", "--max-new-tokens", 24)[1])
+    assert free["text"] == ""  # the thought is never closed
+    code, out, _ = run(capsys, *ask, "--think", "--max-new-tokens", 24, "--thinking-tokens", BUDGET)
+    found = json.loads(out)
+    assert code == 0
+    assert free["thinking"].startswith(found["thinking"])
+    assert len(found["thinking"]) == BUDGET  # a token is a letter
+    assert found["tokens"] == BUDGET + 1 + len(found["text"])
+
+
+def test_an_answer_of_a_format_begins_behind_the_thought(thinker: Path, capsys: Capture) -> None:
+    ask = ("generate", "Spell the word robot.", "--model", thinker, "--device", "cpu", "--json", "--think")
+    code, out, err = run(capsys, *ask, "--thinking-tokens", BUDGET, "--choices", "yes", "no")
+    found = json.loads(out)
+    assert (code, err) == (0, "")
+    assert len(found["thinking"]) == BUDGET
+    assert found["text"] in ("yes", "no")
+    assert found["tokens"] == BUDGET + 1 + len(found["text"])
+
+
+def test_what_is_in_vain_is_refused(thinker: Path, capsys: Capture) -> None:
+    plain = ("generate", "Spell cat.", "--model", "safelight-masked", "--thinking-tokens", BUDGET)
+    own = ("generate", "Spell cat.", "--model", thinker, "--device", "cpu", "--thinking-tokens", BUDGET)
+    wedlm = ("generate", "Spell cat.", "--model", "safelight-wedlm", "--thinking-tokens", BUDGET)
+    for arguments, message in (
+        ((*plain, "--think"), "this model's chat template knows no thinking; leave out --think"),
+        (plain, "this model has no token that ends a thought"),
+        (own, "this run does not think; ask the model to think"),
+        (wedlm, "the decoder causal_parallel does not bound thinking"),
+        ((*own[:-1], -1), "the number of thinking tokens must be a whole number from 0"),
+    ):
+        code, out, err = run(capsys, *arguments)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert message in err
