@@ -40,6 +40,11 @@ class DigitTokenizer:
     def encode(self, text: str) -> list[int]:
         return [BREAK if sign == "\n" else ord(sign) - ord("0") + 2 for sign in text]
 
+    encode_prompt = encode_rendered = encode
+
+    def inert(self, text: str) -> str:
+        return text
+
     def count(self, text: str) -> int:
         return len(text)
 
