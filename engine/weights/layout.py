@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -96,13 +96,7 @@ class State:
             self.tensors |= {f"{path}.{name}": packed.to(end) for name, packed in made.tensors.items()}
             return
         for name, packed in made.tensors.items():
-            there = place
-            if rows is not None and name == "scales":
-                there = (*place[:-1], slice(None), rows)
-            elif isinstance(rows, slice) and name == "matrix_scales":
-                first = rows.start * module.matrices // module.shape[-2]
-                there = (*place[:-1], slice(first, first + matrices))
-            self.put_into(path, name, there, packed)
+            self.put_into(path, name, place, packed)
 
     def keep(self, key: str, tensor: Tensor, place: Place = ()) -> None:
         """Takes a finished tensor or a part. On the CPU packed ones stay in the mapped file; others are copied."""
@@ -128,9 +122,15 @@ class State:
             return module.scheme.packed_bytes(module.shape, module.matrices)
         return 2 * self.plain[path].numel()
 
-    def put_into(self, path: str, part: str, place: Any, tensor: Tensor) -> None:
-        """A slice of one of the tensors of a packed weight."""
+    def put_into(self, path: str, part: str, place: Place, tensor: Tensor) -> None:
+        """Puts one of the tensors of a packed weight's part at ``place`` where it belongs."""
         key, module = f"{path}.{part}", self.packed[path]
+        *outer, last = place
+        if part == "scales" and isinstance(last, slice | Tensor):
+            place = (*outer, slice(None), last)
+        elif part == "matrix_scales" and isinstance(last, slice):
+            first, end = (row * module.matrices // module.shape[-2] for row in (last.start, last.stop))
+            place = (*outer, slice(first, end))
         if key not in self.tensors:
             self.tensors[key] = torch.empty_like(getattr(module, part), device=self.device)
         self.tensors[key][place] = tensor.to(self.device)

@@ -27,18 +27,16 @@ class Matrix:
 
     @property
     def place(self) -> Place:
-        """The part of the weight that it fills."""
-        return (*self.at, self._rows) if self.at else ()
+        """The part of the weight that it fills; () is all of it."""
+        return self._rows if self.at else ()
 
     @property
-    def _rows(self) -> slice:
-        return slice(self.index * self.shape[0], (self.index + 1) * self.shape[0])
+    def _rows(self) -> Place:
+        return (*self.at, slice(self.index * self.shape[0], (self.index + 1) * self.shape[0]))
 
     def put(self, state: State, part: str, tensor: Tensor) -> None:
         """Codes in tiles, stored scales, or the matrix's scale ()."""
-        rows = self._rows
-        places = {"codes": (rows,), "scales": (slice(None), rows), "matrix_scales": (self.index,)}
-        state.put_into(self.path, part, (*self.at, *places[part]), tensor)
+        state.put_into(self.path, part, self._rows, tensor)
 
 
 def matrices(path: str, name: str, shape: tuple[int, ...]) -> Iterator[Matrix]:

@@ -36,7 +36,7 @@ class Published:
 
     scheme: Scheme | None  # that its weights stay in; None: they are read as values
     tensors: Tensors
-    scales: str = ".weight_scale"  # how the names of the scales end
+    scales: tuple[str, ...] = (".weight_scale",)  # how the names of the scales end
     has_small_cache: bool = False  # it asks for keys and values in 8 bits or fewer, which is not done
 
     @staticmethod
@@ -70,11 +70,11 @@ class Published:
         Raises:
             SafelightError: it packs nothing.
         """
-        scales = [name for name in checkpoint.headers if name.endswith((self.scales, *self._values))]
+        scales = [name for name in checkpoint.headers if name.endswith(self.scales)]
         if not scales:
             kind = "8-bit" if self.scheme is None else str(self.scheme)
             raise SafelightError(
-                f"{checkpoint.folder}: {kind} weights are declared, and no tensor holds scales ({self.scales}); "
+                f"{checkpoint.folder}: {kind} weights are declared, and no tensor holds scales ({self.scales[0]}); "
                 "download the model again"
             )
         if self.scheme is None:
@@ -85,10 +85,6 @@ class Published:
 
         attention, dense = (self.scheme if is_there(part) else INT8 for part in (".self_attn.", ".mlp."))
         return Precision(self.scheme if is_there(".experts.") else None, attention, dense, INT8, INT8)
-
-    @property
-    def _values(self) -> tuple[str, ...]:
-        return tuple(f".{name}" for name in fp8.SCALES) if self.scheme is None else ()
 
     def layout(self, state: State, names: Names, checkpoint: TensorSource) -> Layout:
         """Returns the layout for a network in which ``precision`` is installed.
@@ -147,19 +143,24 @@ def _declared(declared: dict[str, Any], source: str) -> Published:
             nvfp4.check_compressed_tensors(declared, source)
             return Published(NVFP4, partial(nvfp4.tensors, names=nvfp4.COMPRESSED_TENSORS))
         case ("compressed-tensors", "float-quantized" | "naive-quantized") | ("fp8" | "fbgemm_fp8", _):
-            return Published(None, partial(fp8.tensors, block=fp8.read_block(declared, source)))
+            return _of_fp8(declared, source)
         case "modelopt", _:
             if str(declared.get("quant_algo")).startswith("FP8"):
-                return Published(None, partial(fp8.tensors, block=fp8.read_block(declared, source)))
+                return _of_fp8(declared, source)
             nvfp4.check_modelopt(declared, source)
             return Published(NVFP4, partial(nvfp4.tensors, names=nvfp4.MODELOPT))
         case "auto-round" | "gptq", _:
             scheme, size = gptq.read_scheme(declared, source)
-            return Published(scheme, partial(gptq.tensors, scheme=scheme, size=size), scales=".scales")
+            return Published(scheme, partial(gptq.tensors, scheme=scheme, size=size), (".scales",))
     raise SafelightError(
         f"{source}: weights quantised as {quoted(method)} ({quoted(layout)}) cannot be read; use a checkpoint in bf16, "
         "in FP8, in compressed-tensors' int4, int8 or NVFP4, or AutoRound's or GPTQ's int4"
     )
+
+
+def _of_fp8(declared: dict[str, Any], source: str) -> Published:
+    tensors = partial(fp8.tensors, block=fp8.read_block(declared, source))
+    return Published(None, tensors, tuple(f".{name}" for name in fp8.SCALES))
 
 
 def _are_floats(declared: dict[str, Any], source: str) -> bool:
