@@ -41,40 +41,26 @@ def block_causal(
         SafelightError: as ``MaskedRun``; the model gives numbers that are not finite.
     """
     run = MaskedRun(model, prompt, config, seed, cancel, cache, order=SDAR)
+    steps = min(config.max_denoising_steps, run.size)
+
+    def choose(logits: Tensor, step: int) -> tuple[Tensor, list[int]]:
+        greedy = config.sampling_temperature == 0.0
+        shares = logits.softmax(dim=-1) if greedy else run.drawing.shares(logits)
+        drawn = run.drawing.draw(logits, shares)
+        return drawn, _chosen(shares, drawn, run.size // steps + (step < run.size % steps), config)
+
     begun = len(prompt) % run.size  # tokens of the prompt in the first block that is filled
     yield from run.begin(unread=begun, block=run.size)
     start, end = -begun, model.config.max_position_embeddings - len(prompt)
     while run.goes_on():
         places = range(start, min(start + run.size, end))  # below 0: of the prompt
-        yield from run.fill(places, _fill)
+        yield from run.fill(places, steps, choose)
         if run.goes_on():
             clock = time.perf_counter()
             yield from commit(torch.tensor(run.tokens(places)), cache)
             yield from run.write({}, {}, time.perf_counter() - clock)
         start += run.size
     yield from run.finish()
-
-
-def _fill(run: MaskedRun, places: range, stop: int) -> Decoding[None]:
-    """Write a block's masks before ``stop``, pass by pass; ends early where the text ends, whatever would follow."""
-    steps = min(run.config.max_denoising_steps, run.size)
-    for step in range(steps):
-        masked = [place for place in range(max(0, places.start), stop) if place not in run.text]
-        if not masked or not run.goes_on():
-            return
-        clock = time.perf_counter()
-        logits = yield from run.read(run.tokens(places), 0, masked[0] - places[0], is_causal=False)
-        logits = logits[[place - masked[0] for place in masked]]
-        if step == steps - 1:
-            logits[:, run.mask] = -torch.inf
-        greedy = run.config.sampling_temperature == 0.0
-        shares = logits.softmax(dim=-1) if greedy else run.drawing.shares(logits)
-        drawn = run.drawing.draw(logits, shares)
-        count = run.size // steps + (step < run.size % steps)
-        chosen = range(len(masked)) if step == steps - 1 else _chosen(shares, drawn, count, run.config)
-        tokens = drawn.tolist()
-        predicted = run.predicted(masked, logits, drawn)
-        yield from run.write({masked[row]: tokens[row] for row in chosen}, predicted, time.perf_counter() - clock)
 
 
 def _chosen(shares: Tensor, drawn: Tensor, count: int, config: GenerationConfig) -> list[int]:

@@ -7,8 +7,6 @@ is left. Source: Nemotron-Labs-Diffusion, arXiv 2607.05722.
 
 from __future__ import annotations
 
-import time
-
 import torch
 from torch import Tensor
 
@@ -36,34 +34,19 @@ def masked_diffusion(
         SafelightError: as ``MaskedRun``; the model gives numbers that are not finite.
     """
     run = MaskedRun(model, prompt, config, seed, cancel, cache)
+
+    def choose(logits: Tensor, _step: int) -> tuple[Tensor, list[int]]:
+        drawn = run.drawing.draw(logits)
+        return drawn, _is_sure(logits, drawn, config.accept_probability).nonzero()[:, 0].tolist()
+
     yield from run.begin(unread=1)
     places, unread = range(0), prompt[-1:].tolist()
     while run.goes_on():
         yield from run.write_next(unread)
         places = range(places.stop, min(places.stop + run.size, run.limit))
-        yield from run.fill(places, _fill)
+        yield from run.fill(places, min(config.max_denoising_steps, len(places)), choose)
         unread = run.tokens(places)
     yield from run.finish()
-
-
-def _fill(run: MaskedRun, places: range, stop: int) -> Decoding[None]:
-    """Write a block's masks before ``stop``, pass by pass; ends early where the text ends, whatever would follow."""
-    last = min(run.config.max_denoising_steps, len(places)) - 1
-    for step in range(last + 1):
-        masked = [place for place in range(places.start, stop) if place not in run.text]
-        if not masked or not run.goes_on():
-            return
-        clock = time.perf_counter()
-        logits = yield from run.read(run.tokens(places), 0, masked[0] - places[0], is_causal=False)
-        logits = logits[[place - masked[0] for place in masked]]
-        if step == last:
-            logits[:, run.mask] = -torch.inf
-        drawn = run.drawing.draw(logits)
-        sure = _is_sure(logits, drawn, run.config.accept_probability).tolist()
-        tokens = zip(masked, drawn.tolist(), sure, strict=True)
-        written = {place: token for place, token, is_sure in tokens if is_sure or step == last}
-        predicted = run.predicted(masked, logits, drawn)
-        yield from run.write(written, predicted, time.perf_counter() - clock)
 
 
 def _is_sure(logits: Tensor, drawn: Tensor, probability: float) -> Tensor:

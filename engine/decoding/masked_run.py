@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
@@ -22,6 +22,9 @@ from engine.errors import SafelightError
 from engine.events import Event, GenerationFinished
 from engine.layers.kv_cache import KVCache
 from engine.types import Cancel
+
+Choose: TypeAlias = Callable[[Tensor, int], tuple[Tensor, Sequence[int]]]
+"""Logits (M, V) of a block's masks and the number of the pass -> the tokens drawn (M,), and the rows to write."""
 
 
 class MaskedRun:
@@ -95,18 +98,35 @@ class MaskedRun:
         predicted = self.predicted([self.length], logits, drawn)
         yield from self.write({self.length: int(token)}, predicted, time.perf_counter() - clock)
 
-    def fill(self, places: range, fill: Callable[[MaskedRun, range, int], Decoding[None]]) -> Decoding[None]:
+    def fill(self, places: range, steps: int, choose: Choose) -> Decoding[None]:
         """Write a block's masks, and among them the end of a thought where its budget ends.
 
         Args:
-            fill: writes those before a place, the last of its arguments.
+            steps: the most passes; the last one writes all masks.
         """
         if not self.budget.is_due:
-            yield from fill(self, places, self.budget.cut(places))
+            yield from self._fill(places, self.budget.cut(places), steps, choose)
         if self.budget.is_due and self.length in places:
             self._blocks.text[self.length] = self.budget.end  # the next pass tells of it
             self.drawing.see((self.budget.end,))
-        yield from fill(self, places, places.stop)
+        yield from self._fill(places, places.stop, steps, choose)
+
+    def _fill(self, places: range, stop: int, steps: int, choose: Choose) -> Decoding[None]:
+        """Write a block's masks before ``stop``, pass by pass; ends early where the text ends."""
+        for step in range(steps):
+            masked = [place for place in range(max(0, places.start), stop) if place not in self.text]
+            if not masked or not self.goes_on():
+                return
+            clock = time.perf_counter()
+            logits = yield from self.read(self.tokens(places), 0, masked[0] - places[0], is_causal=False)
+            logits = logits[[place - masked[0] for place in masked]]
+            is_last = step == steps - 1
+            if is_last:
+                logits[:, self.mask] = -torch.inf
+            drawn, chosen = choose(logits, step)
+            predicted, tokens = self.predicted(masked, logits, drawn), drawn.tolist()
+            written = {masked[row]: tokens[row] for row in (range(len(masked)) if is_last else chosen)}
+            yield from self.write(written, predicted, time.perf_counter() - clock)
 
     def read(
         self,
