@@ -11,6 +11,7 @@ from engine.adapters.targets import Targets
 from engine.config import BLOCK_DIFFUSION, GenerationConfig, ModelConfig
 from engine.errors import SafelightError, quoted
 from engine.files import read_json
+from engine.models.causal.layout import SEEING_NAMES, SEEING_TARGETS
 from engine.models.causal.network import build as build_causal
 from engine.models.diffusion_gemma import config as diffusion_gemma
 from engine.models.diffusion_gemma import layout as gemma_layout
@@ -21,7 +22,6 @@ from engine.models.llama import config as llama
 from engine.models.llama import layout as llama_layout
 from engine.models.mask_token import mask_token_in
 from engine.models.mistral import config as mistral
-from engine.models.mistral import layout as mistral_layout
 from engine.models.nemotron import config as nemotron
 from engine.models.nemotron import layout as nemotron_layout
 from engine.models.network import Network
@@ -111,11 +111,9 @@ FAMILIES = {
         _autoregressive("mistral", mistral.read_mistral, llama_layout.NAMES, llama_layout.TARGETS),
         _autoregressive("ministral", mistral.read_mistral, llama_layout.NAMES, llama_layout.TARGETS),
         _autoregressive("ministral3", mistral.read_ministral3, llama_layout.NAMES, llama_layout.TARGETS),
-        _autoregressive("mistral3", mistral.read_mistral3, mistral_layout.NAMES, mistral_layout.TARGETS),
-        _autoregressive(
-            "gemma3_text", gemma3.read_text, gemma3_layout.TEXT_NAMES, gemma3_layout.TEXT_TARGETS, "Gemma 3 270M"
-        ),
-        _autoregressive("gemma3", gemma3.read_seeing, gemma3_layout.SEEING_NAMES, gemma3_layout.SEEING_TARGETS),
+        _autoregressive("mistral3", mistral.read_mistral3, SEEING_NAMES, SEEING_TARGETS),
+        _autoregressive("gemma3_text", gemma3.read_text, gemma3_layout.NAMES, gemma3_layout.TARGETS, "Gemma 3 270M"),
+        _autoregressive("gemma3", gemma3.read_seeing, SEEING_NAMES, SEEING_TARGETS),
         Family(
             "wedlm",
             qwen.read_wedlm,

@@ -31,3 +31,10 @@ def names(body: str, head: str = "lm_head.", skipped: tuple[str, ...] = (), igno
 def targets(body: str) -> Targets:
     """Makes the targets of adapters: all projections, behind ``body`` in PEFT's names."""
     return Targets(_LAYERS, prefixes=((body, "causal"),))
+
+
+SEEING_NAMES = names(
+    "language_model.model.", "language_model.lm_head.", skipped=("vision_tower.", "multi_modal_projector.")
+)
+"""Names of the text of models that see, as Gemma 3 and Mistral publish them."""
+SEEING_TARGETS = targets("model.language_model.")  # as transformers calls the module that it loads them into

@@ -121,6 +121,18 @@ def read_kinds(raw: dict[str, Any], default: Callable[[int], LayerKind]) -> tupl
     return tuple(kinds)
 
 
+def text_config(raw: dict[str, Any]) -> dict[str, Any]:
+    """Returns the config of the text of a model that sees.
+
+    Raises:
+        SafelightError: there is none.
+    """
+    text = raw.get("text_config")
+    if not isinstance(text, dict):
+        raise SafelightError("config.json: text_config is missing")
+    return text
+
+
 def flag(raw: dict[str, Any], name: str, default: bool) -> bool:
     """A field that is true or false.
 

@@ -11,7 +11,7 @@ from typing import Any
 from engine.config import MOST_LAYERS, check_whole
 from engine.errors import SafelightError, quoted
 from engine.models.causal.config import CausalConfig
-from engine.models.causal.reading import FULL, SLIDING, flag, read_causal, read_kinds
+from engine.models.causal.reading import FULL, SLIDING, flag, read_causal, read_kinds, text_config
 
 THETA, NEAR_THETA = 1_000_000.0, 10_000.0  # of full and of sliding layers, where the file has none
 PATTERN = 6  # one layer in so many is full, where the file does not say
@@ -31,10 +31,7 @@ DEFAULTS = {  # transformers', for what published files leave out
 
 def read_seeing(raw: dict[str, Any]) -> CausalConfig:
     """Reads the ``text_config`` of a model that sees; see ``read_causal``."""
-    text = raw.get("text_config")
-    if not isinstance(text, dict):
-        raise SafelightError("config.json: text_config is missing")
-    return read_text(text)
+    return read_text(text_config(raw))
 
 
 def read_text(raw: dict[str, Any]) -> CausalConfig:
