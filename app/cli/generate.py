@@ -134,11 +134,11 @@ def _here(
     model = running.load(args, SKILLS)
     config = options.settings(model.generation_defaults, changes)
     messages = [message_of(prompt, pictures)]
-    ids = model.chat_ids(messages, image_tokens=config.image_tokens)
     if args.think:
         ids = _asked_to_think(model, messages, config)
-    elif wanted is not None:
-        ids = closed_thought(ids, model.tokenizer)
+    else:
+        ids = model.chat_ids(messages, image_tokens=config.image_tokens)
+        ids = ids if wanted is None else closed_thought(ids, model.tokenizer)
     is_open = starts_in_thought(model.tokenizer.decode(ids, skip_special=False))
     given = model.with_images(ids, messages, pictures, config.image_tokens)
     known, own = model.family.decoders, model.family.default_decoder

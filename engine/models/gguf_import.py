@@ -37,8 +37,6 @@ from engine.weights.packed_store import Manifest, companions_of
 
 ARCHITECTURES: dict[str, Describe] = {diffusion_gemma.ARCHITECTURE: diffusion_gemma.describe, **DESCRIBE}
 OWN = ("config.json", "generation_config.json")  # made from the file's keys, whatever the tokenizer's folder has
-
-
 FOUR_BITS_FROM = 2 * 10**9
 """Numbers of a model without experts from which on it is packed in four bits where nobody asks for more: they cost a
 small one much (``tests.bench.perplexity``), and eight bits of it are few bytes."""
@@ -143,7 +141,6 @@ def import_gguf(
         SafelightError: the file is damaged or of another model, its tokenizer cannot be used, or the destination
             cannot.
     """
-    check_packs(quantization)
     opened = GGUFModel.open_file(source, tokenizer)
     return convert(opened, destination, opened.packing(quantization), device, progress, cancel)
 

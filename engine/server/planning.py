@@ -167,7 +167,8 @@ def plan(
     length = _answer_length(longest, model, config, len(ids), context.options.answer_tokens)
     request = dataclasses.replace(request, config=config.replace(max_new_tokens=length))
     is_open = starts_in_thought(model.write(ids))
-    _check_thinking(model, config, thinks=request.think or is_open)
+    if config.thinking_tokens is not None:
+        _check_thinking(model, config, thinks=request.think or is_open)
     settings = dataclasses.replace(settings, max_tokens=length, starts_in_thought=is_open)
     if asked_format is not None:  # all of the answer is what it must fit, but for a thought and calls
         is_text = asked_format.format.kind != "tool_calls" and request.kind == "chat" and not request.think
