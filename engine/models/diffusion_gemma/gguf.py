@@ -14,7 +14,7 @@ from typing import Any
 from engine.config import MOST_HEAD_DIM, MOST_LAYERS, GenerationConfig, LayerConfig, ModelConfig, check_whole
 from engine.errors import SafelightError, quoted
 from engine.models.diffusion_gemma.writing import config_dict, generation_dict
-from engine.models.gguf_description import ROPE, TABLE, GGUFDescription, table_shape
+from engine.models.gguf_description import ROPE, TABLE, GGUFDescription, GGUFKeys, table_shape
 from engine.weights.gguf.checkpoint import GGUFCheckpoint
 from engine.weights.gguf.header import GGUFHeader
 from engine.weights.layout import Names
@@ -78,7 +78,7 @@ def describe(header: GGUFHeader, token_id: Callable[[str], int | None]) -> GGUFD
     """Describes a file; see ``gguf_description.Describe``."""
     ends = {text: token for text in ENDS if (token := token_id(text)) is not None}
     defaults = read_generation(header.values, ends)
-    config = read_config(header.values, table_shape(header), _divisors(header))
+    config = read_config(header, _divisors(header))
     notes = ("text only: images need the original checkpoint",)
     generation = generation_dict(defaults, list(defaults.eos_token_ids))
     return GGUFDescription(config_dict(config), generation, NAMES, notes=notes)
@@ -95,30 +95,26 @@ def _divisors(header: GGUFHeader) -> list[float] | None:
     return found
 
 
-def read_config(values: Mapping[str, Any], table: tuple[int, ...], divisors: list[float] | None) -> ModelConfig:
+def read_config(header: GGUFHeader, divisors: list[float] | None) -> ModelConfig:
     """The shape of the model.
 
     Args:
-        values: of the file's header.
-        table: shape of the token table, whose rows are the vocabulary.
         divisors: what ``ROPE`` holds.
 
     Raises:
         SafelightError: a key is missing, or says what this engine does not implement; goes behind the file's name.
     """
-
-    def need(name: str, *, takes_list: bool = False) -> Any:
-        found = values.get(f"{ARCHITECTURE}.{name}")
-        if found is None or (isinstance(found, list) and not takes_list):
-            raise SafelightError(f"{'lacks' if found is None else 'has a list under'} the key {ARCHITECTURE}.{name}")
-        return found
+    values: Mapping[str, Any] = header.values
+    need, (vocabulary, width) = GGUFKeys(header, ARCHITECTURE).need, table_shape(header)
 
     def each(name: str) -> list[Any]:
         """A value for each layer, which the file writes once where it is the same for all."""
-        found = need(name, takes_list=True)
-        if isinstance(found, list) and len(found) != count:
+        found = values.get(f"{ARCHITECTURE}.{name}")
+        if not isinstance(found, list):
+            return [need(name)] * count
+        if len(found) != count:
             raise SafelightError(f"has {len(found)} values of {ARCHITECTURE}.{name} for {count} layers")
-        return found if isinstance(found, list) else [found] * count
+        return found
 
     count = need("block_count")
     check_whole(f"{ARCHITECTURE}.block_count", count, 1, MOST_LAYERS)
@@ -127,9 +123,10 @@ def read_config(values: Mapping[str, Any], table: tuple[int, ...], divisors: lis
         raise SafelightError(f"has {ARCHITECTURE}.attention.sliding_window_pattern {quoted(is_sliding)}")
     if values.get(f"{ARCHITECTURE}.attention.causal", False):
         raise SafelightError("is made for a causal model alone, which does not denoise")
-    width = need("embedding_length")
-    if len(table) != 2 or table[1] != width:
-        raise SafelightError(f"has a token table of shape {table} for an embedding length of {quoted(width)}")
+    hidden = need("embedding_length")
+    if hidden != width:
+        table = (vocabulary, width)
+        raise SafelightError(f"has a token table of shape {table} for an embedding length of {quoted(hidden)}")
 
     def layer(kv_heads: Any, *, sliding: bool) -> LayerConfig:
         suffix = "_swa" if sliding else ""
@@ -142,8 +139,8 @@ def read_config(values: Mapping[str, Any], table: tuple[int, ...], divisors: lis
     if sorted(kind.is_sliding for kind in set(layers)) != [False, True]:
         raise SafelightError("does not have one sort of sliding and one sort of full layers, as DiffusionGemma has")
     return ModelConfig(
-        vocab_size=table[0],
-        hidden_size=table[1],
+        vocab_size=vocabulary,
+        hidden_size=width,
         intermediate_size=need("feed_forward_length"),
         num_attention_heads=need("attention.head_count"),
         layers=layers,
