@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 import traceback
 from collections.abc import Callable, Sequence
@@ -121,7 +120,7 @@ class RemoteBackend:
         if found.kind == "safelight":
             return SafelightModel(calls, request.title, self._tokenizers, check)
         if found.kind == "vllm":
-            found = dataclasses.replace(found, denoises=chat.denoises(calls, check))
+            found = chat.probed(found, calls, check)
         return ForeignModel(calls, found, request.title, systemone.offer_of(calls, check))
 
     def unload(self) -> ModelUnloaded:

@@ -2,12 +2,13 @@
 
 Only what the server follows is sent. For a diffusion model vLLM refuses a seed and a temperature other than its own
 (``SamplingParams._validate_diffusion``); it takes the steps of a canvas and its length. Other models get the seed, and
-temperature, top-k and top-p where they are not the neutral ones, which leave them to the server. The length of the
-answer is always sent.
+temperature, top-k, top-p and the bound of a thought where they are not the neutral ones, which leave them to the
+server. The length of the answer is always sent.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +43,13 @@ Reason = Literal["eos", "length", "cancelled"]
 
 NEUTRAL = GenerationConfig(sampling_temperature=1.0, eos_token_ids=())
 """The settings of which nothing is sent: the server's own stand for them."""
-_SAMPLING = {"sampling_temperature": "temperature", "sampling_top_k": "top_k", "sampling_top_p": "top_p"}
+_BUDGET = "thinking_token_budget"  # of a thought, to vLLM
+_SAMPLING = {
+    "sampling_temperature": "temperature",
+    "sampling_top_k": "top_k",
+    "sampling_top_p": "top_p",
+    "thinking_tokens": _BUDGET,
+}
 _CANVAS = {"max_denoising_steps": "diffusion_max_steps", "canvas_length": "diffusion_canvas_length"}
 
 
@@ -55,23 +62,29 @@ def settings_of(model: RemoteModel) -> frozenset[str]:
         own |= {"sampling_top_k", "sampling_top_p"}
     if not model.denoises and "sampling_top_k" in own:
         own |= {"sampling_temperature", "seed"}
+    if model.bounds:
+        own.add("thinking_tokens")
     return frozenset(own)
 
 
-def denoises(calls: Calls, check: Check = no_check) -> bool | None:
-    """Returns whether a vLLM model is a diffusion model, which refuses a seed; None where the server does not say.
+def probed(model: RemoteModel, calls: Calls, check: Check = no_check) -> RemoteModel:
+    """Returns a vLLM model with ``denoises`` and ``bounds`` as its refusal shows them, unchanged without an answer.
 
-    Asks the network; another model writes one token.
+    A diffusion model refuses a seed. Another one refuses to bound a thought where the server has no reasoning parser
+    (``InputProcessor._validate_params``, which checks that last); else it writes one token. Asks the network.
     """
     messages = [{"role": "user", "content": "."}]
-    body = {"model": calls.address.model, "messages": messages, "max_tokens": 1, "seed": 0}
+    body = {"model": calls.address.model, "messages": messages, "max_tokens": 1, "seed": 0, _BUDGET: 1}
     try:
         status, said = calls.refusal(calls.address.base + "/chat/completions", body, check)
     except RemoteError:
-        return None
-    if status == 200:
-        return False
-    return True if status == 400 and "diffusion" in said.decode("utf-8", "replace").lower() else None
+        return model
+    why = said.decode("utf-8", "replace").lower() if status == 400 else ""
+    if "diffusion" in why:
+        return dataclasses.replace(model, denoises=True)
+    if status == 200 or _BUDGET in why:
+        return dataclasses.replace(model, denoises=False, bounds=status == 200)
+    return model
 
 
 def body_of(request: RunRequest, messages: tuple[Message, ...], model: RemoteModel) -> dict[str, Any]:

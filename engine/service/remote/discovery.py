@@ -29,6 +29,7 @@ class RemoteModel:
     context: int = 0  # tokens; 0 where the server does not say
     sees: bool | None = None  # pictures; None where the server does not say
     denoises: bool | None = None  # a diffusion model; None where nobody knows
+    bounds: bool = False  # thoughts by a number of tokens, as far as is known
 
     @property
     def id(self) -> str:

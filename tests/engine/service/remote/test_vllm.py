@@ -165,6 +165,29 @@ def test_a_plain_model_follows_seed_and_sampling() -> None:
     assert backend.capabilities.structured
 
 
+def test_a_thought_is_bounded_where_the_server_takes_it() -> None:
+    def unparsed(request: Request) -> None:
+        """As a server without a reasoning parser refuses in ``InputProcessor._validate_params``."""
+        if "thinking_token_budget" not in json.loads(request.body):
+            plain(request)
+            return
+        why = "thinking_token_budget is set but reasoning_config is not configured."
+        in_json({"error": {"message": why, "type": "BadRequestError", "code": 400}}, "400 Bad Request")(request)
+
+    config = GenerationConfig(thinking_tokens=40)
+    for answer, is_taken in ((plain, True), (unparsed, False)):
+        with plain_vllm(answer) as server:
+            backend = loaded(server, "smollm2")
+            assert ask(backend, question(config=config, think=True)).ended.message == ""
+        [body] = bodies(server)
+        assert body.get("thinking_token_budget") == (40 if is_taken else None)
+        own = backend._model.loaded.settings  # type: ignore[union-attr]
+        assert {"seed", "sampling_temperature"} < own
+        assert ("thinking_tokens" in own) is is_taken
+    with vllm() as server:  # of a diffusion model, which bounds none
+        assert "thinking_tokens" not in loaded(server, NAME)._model.loaded.settings  # type: ignore[union-attr]
+
+
 def test_what_vllm_had_cached_is_taken_from_the_last_figures() -> None:
     with plain_vllm() as server:
         ran = ask(loaded(server, "smollm2"))
