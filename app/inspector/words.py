@@ -9,8 +9,8 @@ from dataclasses import asdict
 from app.canvas.glyphs import glyph_of
 from app.canvas.words import token_words
 from app.inspector.timeline.overview import BlockFigures
-from app.settings.decoders import OWN_DECODING, decoder_title
-from app.settings.spec import SAMPLER
+from app.settings.decoders import OWN_DECODING, decoder_title, remasking_title
+from app.settings.spec import REMASKING, SAMPLER
 from app.state.run.answers import question_words
 from app.state.run.canvas import BlockState
 from app.state.run.cell_history import History
@@ -320,8 +320,7 @@ def _name(name: str) -> str:
         "decoder": tr("decoding"),
         "thought_decoder": tr("decoding of thoughts"),
         "answer_decoder": tr("decoding of answers"),
-        "remasking": tr("remasking"),
-        "thinking_tokens": tr("thinking at most"),
+        REMASKING.name: tr(REMASKING.label).lower(),
         "rescue": tr("rescue"),
         "verify": tr("verify"),
     }
@@ -333,6 +332,8 @@ def _value(name: str, value: object) -> str:
         return str(len(value)) if isinstance(value, Sized) else tr("all")
     if name == "adapter":
         return str(value) or tr("none")
+    if name == REMASKING.name:
+        return remasking_title(str(value))
     if name in asdict(OWN_DECODING) and isinstance(value, str):
         none = tr("the model's own") if name == "decoder" else tr("as the rest")
         return decoder_title(value) if value else none

@@ -13,7 +13,7 @@ from app.design.fonts import px
 from app.design.text_field import TextField, refusal
 from app.presets.preset import Preset, overrides_in_order
 from app.settings.decoding_fields import DecodingFields
-from app.settings.fields import NumberBox, WholeBox, flag_box, number_box
+from app.settings.fields import NumberBox, flag_box, number_box, number_in, put_number, start_number
 from app.settings.spec import SAMPLER, Setting
 from app.system.i18n import tr
 from engine import GenerationConfig
@@ -105,9 +105,9 @@ class PresetForm(QWidget):
         values = {}
         for setting in SAMPLER:
             if self.own[setting.name].isChecked():
-                value = self.boxes[setting.name].value()
-                kept = shown.get(setting.name)  # it may have more decimals than the box shows
-                values[setting.name] = kept if kept is not None and round(kept, setting.decimals) == value else value
+                value = number_in(self.boxes[setting.name], setting, shown.get(setting.name))
+                if value is not None:
+                    values[setting.name] = value
         return Preset(
             self._shown.id,
             self.name.text(),
@@ -139,7 +139,7 @@ class PresetForm(QWidget):
             self.own[setting.name].setChecked(setting.name in own)
             self.own[setting.name].setEnabled(not fixed)
             self.boxes[setting.name].setEnabled(setting.name in own and not fixed)
-            self._put(setting.name, own.get(setting.name, getattr(self._defaults, setting.name)))
+            put_number(self.boxes[setting.name], own.get(setting.name, getattr(self._defaults, setting.name)))
         self._filling = False
 
     def _show_rows(self) -> None:
@@ -170,23 +170,18 @@ class PresetForm(QWidget):
         self.too_long.setVisible(bool(self._hidden) and not self.system_prompt.toPlainText())
         self._edit()
 
-    def _put(self, name: str, value: float) -> None:
-        box = self.boxes[name]
-        if isinstance(box, WholeBox):
-            box.setValue(int(value))
-        else:
-            box.setValue(float(value))
-
     @Slot(bool)
     def _tick(self, checked: bool) -> None:
         if self._filling:
             return
         name = self.sender().objectName().removeprefix("own_")
         self.boxes[name].setEnabled(checked)
-        if not checked:
-            self._filling = True
-            self._put(name, getattr(self._defaults, name))
-            self._filling = False
+        self._filling = True
+        if checked:
+            start_number(self.boxes[name])
+        else:
+            put_number(self.boxes[name], getattr(self._defaults, name))
+        self._filling = False
         self._edit()
 
     @Slot()

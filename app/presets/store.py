@@ -15,7 +15,7 @@ from pathlib import Path
 
 from app.presets.preset import BUILT_IN_IDS, LONGEST_NAME, LONGEST_PROMPT, Preset, built_in, overrides_in_order
 from app.settings.decoders import DecodingChoice
-from app.settings.spec import SAMPLER
+from app.settings.spec import REMASKING, SAMPLER
 from app.system.folders import set_aside, tighten
 from app.system.i18n import tr
 from app.system.locks import locked
@@ -23,7 +23,7 @@ from engine import SafelightError
 from engine.files import count_signs, parse_json, private_folder, read_bytes, write_text
 
 FILE = "presets.json"
-VERSION = 3  # of presets that mix decoders; those that name one are still written as 2, all others as 1
+VERSION = 4  # of presets that choose a remasking; those that mix decoders are written as 3, name one as 2, others as 1
 MOST = 500  # presets
 MOST_BYTES = 2**21
 MOST_VALUES = 100_000  # in the JSON; separators inside prompts count, too
@@ -185,7 +185,8 @@ def _as_json(preset: Preset) -> dict[str, object]:
 
 
 def _version(decoding: DecodingChoice) -> int:
-    return VERSION if decoding.changes.keys() - {"decoder"} else 2 if decoding.decoder else 1
+    chosen = decoding.changes.keys()
+    return VERSION if REMASKING.name in chosen else 3 if chosen - {"decoder"} else 2 if chosen else 1
 
 
 def _encodable(text: str) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
-from app.settings.spec import SAMPLER
+from app.settings.spec import REMASKING, SAMPLER
 from app.system.i18n import tr
-from engine.config import BLOCK_DIFFUSION, is_decoder
-from engine.decoding.names import MIXABLE
+from engine.config import BLOCK_DIFFUSION, GenerationConfig, is_decoder
+from engine.decoding.names import BOUNDING, MIXABLE
+
+BLOCK_CAUSAL = "block_causal"
 
 
 @dataclass(frozen=True)
@@ -23,18 +25,22 @@ class DecodingChoice:
     answer_decoder: str = ""
     rescue: bool = False
     verify: bool = False
+    remasking: str = GenerationConfig.remasking
 
     @staticmethod
     def read(stored: Mapping[str, object]) -> DecodingChoice:
         """A choice as it was stored, by name; what cannot be read is as if it was not there."""
         names = {name: stored.get(name) for name in ("decoder", "thought_decoder", "answer_decoder")}
         known = {name: str(value) for name, value in names.items() if is_decoder(value)}
+        if (remasking := stored.get(REMASKING.name)) in [value for value, _ in REMASKING.options]:
+            known[REMASKING.name] = str(remasking)
         return DecodingChoice(**known, rescue=stored.get("rescue") is True, verify=stored.get("verify") is True)
 
     @property
     def changes(self) -> dict[str, str | bool]:
         """What is chosen, by name."""
-        return {name: value for name, value in asdict(self).items() if value}
+        own = asdict(OWN_DECODING)
+        return {name: value for name, value in asdict(self).items() if value != own[name]}
 
     @property
     def names(self) -> tuple[str, str]:
@@ -49,19 +55,25 @@ class DecodingChoice:
     @property
     def settings(self) -> frozenset[str]:
         """The settings of the sampler that count."""
-        own = frozenset[str]().union(*map(settings_of, self.names))
+        of_each = [settings_of(name) for name in self.names]
+        own = frozenset[str]().union(*of_each)
+        if BLOCK_CAUSAL in self.names:
+            own |= _OF_REMASKING.get(self.remasking, frozenset())
         if self.rescue and self.denoises:
             own |= settings_of("autoregressive") | {_RESCUE}
-        return own | _VERIFY if self.verify and self.denoises else own
+        if self.verify and self.denoises:
+            own |= _VERIFY
+        return own if all(_THINKING in settings for settings in of_each) else own - {_THINKING}
 
     def among(self, decoders: Sequence[str]) -> DecodingChoice:
         """What comes of it with a model that has these, its own first; the decoder has a name then, if there is one."""
         decoder = self.decoder if self.decoder in decoders else next(iter(decoders), "")
+        remasking = self.remasking if decoder == BLOCK_CAUSAL else OWN_DECODING.remasking
         if not can_mix(decoders):
-            return DecodingChoice(decoder)
+            return DecodingChoice(decoder, remasking=remasking)
         thought, answer = (name if name in MIXABLE else "" for name in (self.thought_decoder, self.answer_decoder))
-        found = DecodingChoice(decoder, thought, answer, self.rescue, self.verify)
-        return found if found.denoises else DecodingChoice(decoder, thought, answer)
+        found = DecodingChoice(decoder, thought, answer, self.rescue, self.verify, remasking)
+        return found if found.denoises else replace(found, rescue=False, verify=False)
 
 
 OWN_DECODING = DecodingChoice()
@@ -124,16 +136,20 @@ _WORDS = {
         "Answers are drafted several tokens at a time, and written as far as the draft holds.",
         _DRAWING,
     ),
-    "block_causal": DecoderWords(
+    BLOCK_CAUSAL: DecoderWords(
         "Block-causal diffusion (SDAR)",
         "A block begins as masks and sees all of itself; each pass writes the places it is sure of, or a few of them.",
         "Answers are written a block at a time, the surest places first.",
-        ("accept_probability", "max_denoising_steps", *_DRAWING),
+        ("max_denoising_steps", *_DRAWING),
     ),
 }
-_RESCUE = "rescue_probability"
+_OF_REMASKING = {
+    "low_confidence_dynamic": frozenset({"accept_probability"}),
+    "entropy_bounded": frozenset({"entropy_bound"}),
+}
+_RESCUE, _THINKING = "rescue_probability", "thinking_tokens"
 _VERIFY = frozenset({"verify_probability", "verify_rewrites"})
-_OF_ONE = {_RESCUE, *_VERIFY} | {name for words in _WORDS.values() for name in words.settings}
+_OF_ONE = {_RESCUE, _THINKING, *_VERIFY} | {name for words in _WORDS.values() for name in words.settings}
 
 
 def decoder_title(name: str) -> str:
@@ -157,8 +173,13 @@ def answers_in_words(name: str) -> str:
     return "" if words is None else tr(words.answers)
 
 
+def remasking_title(name: str) -> str:
+    """Return what a way of remasking is called; one that is not known here by its name."""
+    return tr(dict(REMASKING.options).get(name, name))
+
+
 def settings_of(name: str) -> frozenset[str]:
     """The settings of the sampler that a decoder goes by; "" is block diffusion, one that is not known has all."""
     words = _WORDS.get(name or BLOCK_DIFFUSION)
-    own = _OF_ONE if words is None else set(words.settings)
+    own = _OF_ONE if words is None else {*words.settings, *([_THINKING] if name in BOUNDING else [])}
     return frozenset(setting.name for setting in SAMPLER if setting.name in own or setting.name not in _OF_ONE)

@@ -1,4 +1,4 @@
-"""Fields that say how runs are decoded; those of mixed decoding where a model can do that."""
+"""Fields that say how runs are decoded; those of mixed decoding and of remasking where a model can do that."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from PySide6.QtCore import Signal, Slot
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.design.controls import label
-from app.settings.decoders import OWN_DECODING, DecodingChoice, can_mix
+from app.settings.decoders import BLOCK_CAUSAL, OWN_DECODING, DecodingChoice, can_mix
 from app.settings.fields import choice_box, flag_box, show_decoders
 from app.settings.spec import (
     ANSWER_DECODER,
     DECODER,
+    REMASKING,
     RESCUE,
     RESCUE_EXPLANATION,
     THOUGHT_DECODER,
@@ -56,6 +57,10 @@ class DecodingFields(QWidget):
         for flag, explanation in ((self.rescue, RESCUE_EXPLANATION), (self.verify, VERIFY_EXPLANATION)):
             self._of_blocks.append(self._add("", flag, label(tr(explanation), "caption", wrap=True)))
             flag.toggled.connect(self._mix)
+        self.remasking = choice_box(REMASKING)
+        about_remasking = label(tr(REMASKING.explanation), "caption", wrap=True)
+        self._remasking_row = self._add(REMASKING.label, self.remasking, about_remasking)
+        self.remasking.currentIndexChanged.connect(self._mix)
         self.decoder.currentIndexChanged.connect(self._choose)
 
     def _add(self, title: str, *widgets: QWidget) -> QWidget:
@@ -82,7 +87,7 @@ class DecodingFields(QWidget):
             offered = tuple(dict.fromkeys(("", *decoders, shown.decoder)))
             show_decoders(self.decoder, offered, shown.decoder, tr("The model's own"))
             has_decoders = len(decoders) > 1 or bool(shown.decoder)
-            mixes = can_mix(decoders) or bool(shown.changes.keys() - {DECODER.name})
+            mixes = can_mix(decoders) or bool(shown.changes.keys() - {DECODER.name, REMASKING.name})
         else:
             shown = shown.among(decoders)
             show_decoders(self.decoder, decoders, shown.decoder)
@@ -95,13 +100,16 @@ class DecodingFields(QWidget):
             box.setAccessibleDescription(tr(declared.explanation))
         self.rescue.setChecked(self.choice.rescue)
         self.verify.setChecked(self.choice.verify)
+        self.remasking.setCurrentIndex(self.remasking.findData(self.choice.remasking))
+        remasks = (shown.decoder or next(iter(decoders), "")) == BLOCK_CAUSAL or REMASKING.name in shown.changes
+        self._remasking_row.setVisible(remasks)
         self._choosing.setVisible(has_decoders)
         for row in self._mixing:
             row.setVisible(mixes)
         for row in self._of_blocks:
             row.setVisible(mixes and shown.denoises)
         self.about_decoder.setText(self.decoder.toolTip())
-        self.setVisible(has_decoders or mixes)
+        self.setVisible(has_decoders or mixes or remasks)
         self._filling = False
 
     @Slot()
@@ -114,8 +122,8 @@ class DecodingFields(QWidget):
     def _mix(self) -> None:
         thought, answer = self.thought_decoder.currentData(), self.answer_decoder.currentData()
         rescue, verify = self.rescue.isChecked(), self.verify.isChecked()
-        changed = replace(self.choice, thought_decoder=thought, answer_decoder=answer, rescue=rescue, verify=verify)
-        self._take(changed)
+        remasking = self.remasking.currentData()
+        self._take(DecodingChoice(self.choice.decoder, thought, answer, rescue, verify, remasking))
 
     def _take(self, choice: DecodingChoice) -> None:
         if not self._filling:

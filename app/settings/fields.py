@@ -48,7 +48,8 @@ def number_box(setting: Setting) -> NumberBox:
     box: NumberBox
     if setting.is_whole:
         box = WholeBox()
-        box.setRange(int(setting.low), int(setting.high))
+        box.setRange(int(setting.low) - bool(setting.none), int(setting.high))
+        box.setSpecialValueText(tr(setting.none))
         box.setSingleStep(int(setting.step))
     else:
         box = RealBox()
@@ -65,6 +66,27 @@ def number_box(setting: Setting) -> NumberBox:
     bounds = tr("From {low} to {high}.", low=f"{setting.low:,g}", high=f"{setting.high:,g}")
     box.setToolTip(f"{explanation} {bounds}")
     return box
+
+
+def put_number(box: NumberBox, value: float | None) -> None:
+    """Show a number, or none where the box has words for that."""
+    shown = box.minimum() if value is None else value
+    if isinstance(box, WholeBox):
+        box.setValue(int(shown))
+    else:
+        box.setValue(float(shown))
+
+
+def number_in(box: NumberBox, setting: Setting, known: float | None = None) -> float | None:
+    """The number that a box shows, or none; ``known`` where it shows that, which may have more decimals."""
+    shown = None if box.value() < setting.low else box.value()
+    return shown if known is None or round(known, setting.decimals) != shown else known
+
+
+def start_number(box: NumberBox) -> None:
+    """Show the first number in a box that shows none."""
+    if box.text() == box.specialValueText():
+        box.stepUp()
 
 
 class _Seeds(QValidator):

@@ -19,6 +19,7 @@ class Setting:
     high: float
     step: float
     decimals: int = 0
+    none: str = ""  # what no number at all is called; empty where there always is one
 
     @property
     def is_whole(self) -> bool:
@@ -202,6 +203,16 @@ SAMPLER = (
         1,
     ),
     Setting(
+        "thinking_tokens",
+        "Thinking at most",
+        "tokens",
+        "A thought that is still open after so many tokens is ended. For models that think.",
+        1,
+        65536,
+        256,
+        none="No bound",
+    ),
+    Setting(
         "max_new_tokens",
         "New tokens at most",
         "tokens",
@@ -239,6 +250,17 @@ THOUGHT_DECODER = Choice(
     (),
 )
 ANSWER_DECODER = Choice("answer_decoder", "Decoding of answers", "Of all other blocks.", ())
+REMASKING = Choice(
+    "remasking",
+    "Remasking",
+    "Which places of a block a step writes; all others stay masks.",
+    (
+        ("low_confidence_dynamic", "All above a probability"),
+        ("low_confidence_static", "A fixed number of the likeliest"),
+        ("sequential", "A fixed number from the left"),
+        ("entropy_bounded", "The surest within the entropy bound"),
+    ),
+)
 RESCUE = "Rescue blocks"
 RESCUE_EXPLANATION = (
     "A block that has taken all its steps and has not converged keeps its stable beginning, and is written on from "

@@ -90,8 +90,8 @@ def write_values(settings: QSettings, values: SettingsValues, reduced_motion: bo
     """
     for setting in SAMPLER:
         _write(settings, f"sampler/{setting.name}", values.overrides.get(setting.name))
-    for name, value in asdict(values.decoding).items():
-        _write(settings, f"sampler/{name}", value or None)
+    for name in asdict(values.decoding):
+        _write(settings, f"sampler/{name}", values.decoding.changes.get(name))
     if not keep_seed:
         _write(settings, "sampler/seed", None if values.seed is None else str(values.seed))
     _write(settings, "canvas/calm", values.calm)

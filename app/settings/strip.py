@@ -12,10 +12,11 @@ from app.settings.decoding_fields import DecodingFields
 from app.settings.fields import (
     NumberBox,
     SeedBox,
-    WholeBox,
     choice_box,
     flag_box,
     number_box,
+    number_in,
+    put_number,
 )
 from app.settings.spec import (
     LAYER,
@@ -158,12 +159,7 @@ class SettingsStrip(QWidget):
         self._filling = True
         self.decoding.show_choice(self._values.decoding, self._values.decoders)
         for setting in SAMPLER:
-            value = self._values.value(setting.name, defaults)
-            box = self.boxes[setting.name]
-            if isinstance(box, WholeBox):
-                box.setValue(int(value))
-            else:
-                box.setValue(float(value))
+            put_number(self.boxes[setting.name], self._values.value(setting.name, defaults))
         self.random_seed.setChecked(self._values.seed is None)
         self.seed.setValue(self._values.seed or 0)
         self.view.setCurrentIndex(self.view.findData("calm" if self._values.calm else "raw"))
@@ -207,9 +203,8 @@ class SettingsStrip(QWidget):
         if self._filling:
             return
         for setting in SAMPLER:
-            shown = self.boxes[setting.name].value()
-            # A default with more decimals than the box shows must not turn into an override.
-            if round(self._values.value(setting.name, self._defaults), setting.decimals) != shown:
+            before = self._values.value(setting.name, self._defaults)
+            if (shown := number_in(self.boxes[setting.name], setting, before)) != before:
                 self._values.set(setting.name, shown, self._defaults)
         self._values.decoding = self.decoding.choice
         self._values.seed = None if self.random_seed.isChecked() else self.seed.value()

@@ -67,14 +67,14 @@ class SettingsValues:
     def pace(self, value: str) -> None:
         self.speed = float(value)
 
-    def value(self, name: str, defaults: GenerationConfig) -> float:
+    def value(self, name: str, defaults: GenerationConfig) -> float | None:
         """The effective value of a sampler setting."""
-        found: float = self.overrides.get(name, getattr(defaults, name))
+        found: float | None = self.overrides.get(name, getattr(defaults, name))
         return found
 
-    def set(self, name: str, value: float, defaults: GenerationConfig) -> None:
-        """Override a sampler setting; the model's default removes the override."""
-        if value == getattr(defaults, name):
+    def set(self, name: str, value: float | None, defaults: GenerationConfig) -> None:
+        """Override a sampler setting; the model's default removes the override, as no number does."""
+        if value is None or value == getattr(defaults, name):
             self.overrides.pop(name, None)
         else:
             self.overrides[name] = value
@@ -103,7 +103,7 @@ class SettingsValues:
 
     def problem(self, defaults: GenerationConfig) -> str:
         """Why the values are inconsistent, in a sentence; empty if they are not."""
-        start, end = self.value("t_max", defaults), self.value("t_min", defaults)
+        start, end = (self.overrides.get(name, getattr(defaults, name)) for name in ("t_max", "t_min"))
         if start < end and "t_max" in self.present_decoding.settings:
             return tr(
                 "The temperature at the start ({start}) is below the one at the end ({end}). "

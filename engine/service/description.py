@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from engine.service.replies import LoadedModel
 from engine.service.requests import LoadRequest, RunRequest
 from engine.text.message import Message, image_digests, with_images
 from engine.text.reply import read_reply
-from engine.text.tags import closed_thought
+from engine.text.tags import closed_thought, end_of_thought
 from engine.trace.header import ModelIdentity
 
 if TYPE_CHECKING:
@@ -49,11 +50,19 @@ def describe(model: Model, request: LoadRequest, identity: ModelIdentity, capabi
         image_cost=None if model.vision is None else model.vision.cost,
         capabilities=capabilities,
         decoders=model.family.own_first,
+        settings=_settings(model),
         traits=catalog.traits(model.name),
         reads_system=_reads(model, [_SYSTEM, _QUESTION], _SYSTEM),
         reads_tools=_reads_tools(model),
         reads_history=_reads(model, [_QUESTION, _ANSWER, _NEXT], _QUESTION),
     )
+
+
+def _settings(model: Model) -> frozenset[str] | None:
+    """Return all settings but the bound of a thought where the model has no token that ends one; None for all."""
+    if end_of_thought(model.tokenizer.encode, model.tokenizer.piece) is not None:
+        return None
+    return frozenset(field.name for field in dataclasses.fields(GenerationConfig)) - {"thinking_tokens"} | {"seed"}
 
 
 _SYSTEM = {"role": "system", "content": "4f1c"}

@@ -13,12 +13,22 @@ from app.design.choice_box import ChoiceBox
 from app.design.controls import FlowLayout, button, chain_tabs, label
 from app.design.fonts import px
 from app.race.lanes.facts import ModelFacts
-from app.settings.decoders import DecodingChoice, can_mix
-from app.settings.fields import NumberBox, WholeBox, choice_box, flag_box, number_box, show_decoders
+from app.settings.decoders import BLOCK_CAUSAL, DecodingChoice, can_mix
+from app.settings.fields import (
+    NumberBox,
+    choice_box,
+    flag_box,
+    number_box,
+    number_in,
+    put_number,
+    show_decoders,
+    start_number,
+)
 from app.settings.spec import (
     ANSWER_DECODER,
     DECODER,
     IMAGE_BUDGET,
+    REMASKING,
     RESCUE,
     RESCUE_EXPLANATION,
     SAMPLER,
@@ -61,6 +71,7 @@ class LaneEditor(QFrame):
         self.model = _chooser(tr("Model"))
         self.decoder = choice_box(DECODER)
         self.mixed = {declared.name: choice_box(declared) for declared in MIXED}
+        self.remasking = choice_box(REMASKING)
         self.flags = {name: flag_box(name, *words) for name, words in FLAGS.items()}
         self.images = choice_box(IMAGE_BUDGET)
         self.adapter = _chooser(tr("Adapter"))
@@ -75,7 +86,7 @@ class LaneEditor(QFrame):
         self._lay_out()
         self._fit()
         self.model.activated.connect(self._choose_model)
-        for box in (self.decoder, *self.mixed.values(), self.images):
+        for box in (self.decoder, *self.mixed.values(), self.remasking, self.images):
             box.activated.connect(self._edit)
         for flag in self.flags.values():
             flag.toggled.connect(self._edit)
@@ -91,6 +102,7 @@ class LaneEditor(QFrame):
             (tr("Model"), self.model),
             (tr("Decoding"), self.decoder),
             *((tr(declared.label), self.mixed[declared.name]) for declared in MIXED),
+            (tr(REMASKING.label), self.remasking),
             (tr(IMAGE_BUDGET.label), self.images),
             (tr("Adapter"), self.adapter),
         ):
@@ -183,6 +195,8 @@ class LaneEditor(QFrame):
             show_decoders(box, ("", *MIXABLE), name, tr("As under Decoding"))
             box.setAccessibleDescription(tr(declared.explanation))
             self._titled[box].setVisible(can_mix(decoders))
+        self.remasking.setCurrentIndex(self.remasking.findData(choice.remasking))
+        self._titled[self.remasking].setVisible(BLOCK_CAUSAL in choice.names)
         self.images.setCurrentIndex(max(0, self.images.findData(str(lane.changes.get(IMAGES, "")))))
         self._titled[self.images].setVisible(facts.sees)
         for flag, is_on in zip(self.flags.values(), (choice.rescue, choice.verify), strict=True):
@@ -194,7 +208,7 @@ class LaneEditor(QFrame):
             self._cells[setting.name].setVisible(setting.name in shown)
             self.ticks[setting.name].setChecked(is_own)
             self.boxes[setting.name].setEnabled(is_own)
-            self._put(setting.name, lane.changes.get(setting.name, getattr(defaults, setting.name)))
+            put_number(self.boxes[setting.name], lane.changes.get(setting.name, getattr(defaults, setting.name)))
         self.problem.setText(problem)
         self.problem.setVisible(bool(problem))
         self._filling = False
@@ -203,13 +217,6 @@ class LaneEditor(QFrame):
         """Whether there may be a lane more, or less."""
         self.duplicate.setEnabled(can_add)
         self.remove.setEnabled(can_remove)
-
-    def _put(self, name: str, value: float) -> None:
-        box = self.boxes[name]
-        if isinstance(box, WholeBox):
-            box.setValue(int(value))
-        else:
-            box.setValue(float(value))
 
     # ---------------------------------------------------------------- what is chosen
 
@@ -235,22 +242,27 @@ class LaneEditor(QFrame):
             return
         name = self.sender().objectName().removeprefix("own_")
         self.boxes[name].setEnabled(is_own)
+        if is_own:
+            self._filling = True
+            start_number(self.boxes[name])
+            self._filling = False
         self._edit()
 
     @Slot()
     def _edit(self) -> None:
         if self._filling:
             return
-        chosen = {name: box.currentData() for name, box in (*self.mixed.items(), (DECODER.name, self.decoder))}
+        boxes = {**self.mixed, DECODER.name: self.decoder, REMASKING.name: self.remasking}
+        chosen = {name: box.currentData() for name, box in boxes.items()}
         flags = {name: flag.isChecked() for name, flag in self.flags.items()}
         choice = self._fitting(DecodingChoice.read(chosen | flags))
         changes: dict[str, Any] = choice.changes
         decoder, shown = changes.pop(DECODER.name, ""), choice.settings
         for setting in SAMPLER:
             if self.ticks[setting.name].isChecked() and setting.name in shown:
-                value, known = self.boxes[setting.name].value(), self._lane.changes.get(setting.name)
-                # One with more decimals than the box shows stays as it is.
-                changes[setting.name] = value if known is None or round(known, setting.decimals) != value else known
+                value = number_in(self.boxes[setting.name], setting, self._lane.changes.get(setting.name))
+                if value is not None:
+                    changes[setting.name] = value
         if budget := self.images.currentData():
             changes[IMAGES] = int(budget)
         self.changed.emit(replace(self._lane, decoder=decoder, changes=changes))

@@ -1,4 +1,4 @@
-"""``--think`` and ``--thinking-tokens``: the bound holds for each decoder, and is refused where it is in vain."""
+"""``--think`` and ``--thinking-tokens``: the bound holds for each decoder, and is refused or not offered in vain."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ import shutil
 from pathlib import Path
 
 import pytest
+from pytestqt.qtbot import QtBot
 
 from app.cli.main import main
+from app.settings.strip import SettingsStrip
+from app.settings.values import SettingsValues
+from engine.service import LoadReply, LoadRequest, LocalBackend, ModelLoaded
 
 MASKED = Path(__file__).resolve().parents[3] / "assets" / "models" / "safelight-masked"
 DECODERS = ("masked_diffusion", "autoregressive", "self_speculation")
@@ -60,6 +64,20 @@ def test_an_answer_of_a_format_begins_behind_the_thought(thinker: Path, capsys: 
     assert len(found["thinking"]) == BUDGET
     assert found["text"] in ("yes", "no")
     assert found["tokens"] == BUDGET + 1 + len(found["text"])
+
+
+def test_the_window_offers_a_bound_where_the_model_has_an_end_of_thoughts(thinker: Path, qtbot: QtBot) -> None:
+    strip = SettingsStrip(SettingsValues(decoders=DECODERS))
+    qtbot.addWidget(strip)
+    hidden = []
+    for path in (thinker, MASKED):
+        replies: list[LoadReply] = []
+        LocalBackend().load(LoadRequest(str(path), ""), replies.append)
+        (model,) = [reply.model for reply in replies if isinstance(reply, ModelLoaded)]
+        strip.allow(model.settings)
+        hidden.append([name for name, box in strip.boxes.items() if box.parentWidget().isHidden()])
+        assert strip.seed.isEnabled()
+    assert set(hidden[1]) - set(hidden[0]) == {"thinking_tokens"}
 
 
 def test_what_is_in_vain_is_refused(thinker: Path, capsys: Capture) -> None:

@@ -139,7 +139,7 @@ def test_files_set_aside_do_not_replace_each_other(store: PresetStore, monkeypat
 
 
 def test_a_file_of_a_newer_version_is_left_alone(store: PresetStore) -> None:
-    newer = '{"version": 4, "presets": [], "more": "things"}'
+    newer = '{"version": 5, "presets": [], "more": "things"}'
     store.path.write_text(newer)
     found = again(store)
     assert "newer Safelight" in found.problem
@@ -335,7 +335,7 @@ def test_a_preset_names_a_decoder(store: PresetStore, qtbot: QtBot) -> None:
     assert form.preset == store.own[0]
     assert {name for name, box in form.boxes.items() if not box.isHidden()} == {
         *("sampling_temperature", "sampling_top_k", "sampling_top_p", "sampling_min_p", "repetition_penalty"),
-        "max_new_tokens",
+        *("thinking_tokens", "max_new_tokens"),
     }
     form.decoding.decoder.setCurrentIndex(0)  # the model's own
     assert form.preset == store.own[0].replace(decoding=OWN_DECODING)
@@ -366,7 +366,49 @@ def test_a_preset_mixes_decoders(store: PresetStore, qtbot: QtBot) -> None:
     assert fields.isHidden()  # nothing is left that this model could not do
 
 
-@pytest.mark.parametrize("bad", [{"thought_decoder": "a b"}, {"rescue": 1}, {"verify": "yes"}, {"answer_decoder": 7}])
+def test_a_preset_chooses_a_remasking(store: PresetStore, qtbot: QtBot) -> None:
+    chosen = DecodingChoice(remasking="sequential")
+    store.write((POET.replace(decoding=chosen), CLERK))
+    assert json.loads(store.path.read_text())["version"] == 4
+    assert (again(store).problem, again(store).own) == ("", store.own)
+    editor = PresetEditor(store, DEFAULTS, POET.id, None, ("block_diffusion",))  # not of the model that is loaded
+    qtbot.addWidget(editor)
+    fields = editor.form.decoding
+    assert editor.form.preset == store.own[0]
+    assert fields.remasking.currentText() == "A fixed number from the left"
+    fields.remasking.setCurrentIndex(0)
+    assert editor.form.preset == POET
+    assert fields.isHidden()
+    of_sdar = PresetEditor(store, DEFAULTS, CLERK.id, None, ("block_causal",))
+    qtbot.addWidget(of_sdar)
+    of_sdar.form.decoding.remasking.setCurrentIndex(3)
+    assert of_sdar.form.preset == CLERK.replace(decoding=DecodingChoice(remasking="entropy_bounded"))
+    assert not of_sdar.form.boxes["entropy_bound"].isHidden()
+    assert of_sdar.form.boxes["accept_probability"].isHidden()
+
+
+def test_a_preset_bounds_thoughts_or_does_not(store: PresetStore, qtbot: QtBot) -> None:
+    editor = PresetEditor(store, DEFAULTS, CLERK.id, None, ("autoregressive",))
+    qtbot.addWidget(editor)
+    own, box = editor.form.own["thinking_tokens"], editor.form.boxes["thinking_tokens"]
+    assert box.text() == "No bound"
+    own.click()
+    assert editor.form.preset == CLERK.replace(overrides=(*CLERK.overrides, ("thinking_tokens", 256)))
+    editor.save()
+    assert (again(store).problem, again(store).own) == ("", (POET, editor.form.preset))
+    box.stepDown()  # no bound, as without a tick
+    assert editor.form.preset == CLERK
+    own.click()
+    assert (box.text(), editor.form.preset) == ("No bound", CLERK)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        *({"thought_decoder": "a b"}, {"rescue": 1}, {"verify": "yes"}, {"answer_decoder": 7}),
+        *({"remasking": "random"}, {"remasking": ["sequential"]}),
+    ],
+)
 def test_decoders_that_cannot_be_read_are_left_out(store: PresetStore, bad: dict[str, object]) -> None:
     raw = json.loads(store.path.read_text())
     raw["presets"][0] |= bad

@@ -13,7 +13,10 @@ from pytestqt.qtbot import QtBot
 
 from app.context import AppContext
 from app.race.controller import RaceController
-from app.race.store import NAME, read_lanes
+from app.race.lanes.editor import LaneEditor
+from app.race.lanes.facts import ModelFacts
+from app.race.store import NAME, read_lanes, write_lanes
+from app.race.words import changes_words
 from app.state.race.lanes import LaneSpec
 from engine import BASE, SIGHT, SKILLS
 from tests.engine.drawn import picture
@@ -88,6 +91,31 @@ def test_lanes_are_added_changed_removed_and_remembered(qtbot: QtBot, page: Race
     page.lanes.remember()
     again = opened(qtbot, open_context())
     assert again.lanes.specs == page.lanes.specs
+
+
+def test_a_lane_bounds_thoughts_and_chooses_a_remasking(qtbot: QtBot, tmp_path: Path) -> None:
+    editor = LaneEditor()
+    qtbot.addWidget(editor)
+    editor.changed.connect(lambda lane: editor.show_lane(lane, [], [], facts, ""))
+    found: list[LaneSpec] = []
+    editor.changed.connect(found.append)
+    facts = ModelFacts(("block_causal",))
+    editor.show_lane(LaneSpec("sdar"), [], [], facts, "")
+    editor.remasking.setCurrentIndex(2)
+    editor.remasking.activated.emit(2)
+    editor.ticks["thinking_tokens"].click()
+    lane = LaneSpec("sdar", "block_causal", {"remasking": "sequential", "thinking_tokens": 256})
+    assert found[-1] == lane
+    assert editor.boxes["accept_probability"].parentWidget().isHidden()
+    assert changes_words(lane) == "Remasking: A fixed number from the left · Thinking at most: 256 tokens"
+    write_lanes(tmp_path, [lane, lane])
+    assert read_lanes(tmp_path) == (lane, lane)
+    editor.boxes["thinking_tokens"].stepDown()  # no bound, as without a tick
+    assert found[-1] == replace(lane, changes={"remasking": "sequential"})
+    assert not editor.ticks["thinking_tokens"].isChecked()
+    facts = ModelFacts(("autoregressive", "block_diffusion"))
+    editor.show_lane(LaneSpec("other"), [], [], facts, "")
+    assert editor.remasking.parentWidget().isHidden()
 
 
 def test_fields_are_seen_whole_and_on_a_low_page_alone(page: RaceController) -> None:

@@ -22,6 +22,7 @@ from app.state.run.pace import FULL_SPEED
 from app.system.folders import default_data_folder
 from app.window.appearance import Appearance
 from engine import GenerationConfig
+from engine.config import REMASKING
 
 T = TypeVar("T", bound=QWidget)
 
@@ -265,6 +266,7 @@ def test_the_strip_shows_what_the_chosen_decoder_goes_by(qtbot: QtBot, settings:
         "sampling_top_p",
         "sampling_min_p",
         "repetition_penalty",
+        "thinking_tokens",
         "max_new_tokens",
     }
     assert strip.decoding.about_decoder.text().startswith("One token after the other")
@@ -281,6 +283,61 @@ def test_the_strip_shows_what_the_chosen_decoder_goes_by(qtbot: QtBot, settings:
     assert values.config(defaults) == defaults.replace(decoder="causal_parallel", sampling_temperature=0.7, window=4)
     strip.decoding.decoder.setCurrentIndex(3)
     assert shown() == {setting.name for setting in SAMPLER}
+
+
+def test_the_strip_bounds_thoughts_where_the_decoder_can(qtbot: QtBot, settings: QSettings) -> None:
+    values, defaults = SettingsValues(decoders=("autoregressive", "block_diffusion")), GenerationConfig()
+    strip = SettingsStrip(values)
+    qtbot.addWidget(strip)
+    box = strip.boxes["thinking_tokens"]
+    assert (box.text(), box.parentWidget().isHidden()) == ("No bound", False)
+    box.stepUp()
+    assert values.config(defaults) == defaults.replace(decoder="autoregressive", thinking_tokens=256)
+    store.write_values(settings, values, False, keep_seed=False)
+    assert store.read_values(settings, False).overrides == {"thinking_tokens": 256}
+    strip.decoding.answer_decoder.setCurrentIndex(1)  # block diffusion
+    assert box.parentWidget().isHidden()
+    assert values.config(defaults).thinking_tokens is None
+    strip.decoding.answer_decoder.setCurrentIndex(0)
+    box.stepDown()
+    assert (box.text(), values.overrides) == ("No bound", {})
+    store.write_values(settings, values, False, keep_seed=False)
+    assert settings.value("sampler/thinking_tokens") is None
+
+
+@pytest.mark.parametrize("stored", ["0", "-1", "65537", "nan", "many"])
+def test_a_stored_bound_of_thoughts_that_is_none_is_left_out(settings: QSettings, stored: str) -> None:
+    settings.setValue("sampler/thinking_tokens", stored)
+    assert store.read_values(settings, False).overrides == {}
+
+
+def test_the_strip_offers_the_ways_of_remasking_and_what_each_goes_by(qtbot: QtBot, settings: QSettings) -> None:
+    values, defaults = SettingsValues(decoders=("block_causal",)), GenerationConfig()
+    strip = SettingsStrip(values)
+    qtbot.addWidget(strip)
+    box, knobs = strip.decoding.remasking, ("accept_probability", "entropy_bound")
+    assert [box.itemData(place) for place in range(box.count())] == list(REMASKING)
+    assert not strip.decoding.isHidden()
+    live = []
+    for place in range(box.count()):
+        box.setCurrentIndex(place)
+        live.append([name for name in knobs if not strip.boxes[name].parentWidget().isHidden()])
+        assert not strip.boxes["max_denoising_steps"].parentWidget().isHidden()
+    assert live == [["accept_probability"], [], [], ["entropy_bound"]]
+    strip.boxes["entropy_bound"].setValue(0.3)
+    changes = {"decoder": "block_causal", "remasking": "entropy_bounded", "entropy_bound": 0.3}
+    assert values.config(defaults) == defaults.replace(**changes)
+    store.write_values(settings, values, False, keep_seed=False)
+    assert store.read_values(settings, False).decoding == values.decoding
+    values.decoders = ("masked_diffusion",)
+    strip.show_values(defaults)
+    assert strip.decoding.isHidden()
+    assert values.config(defaults) == defaults.replace(decoder="masked_diffusion")  # the choice waits for its model
+    strip.reset.click()
+    store.write_values(settings, values, False, keep_seed=False)
+    assert settings.value("sampler/remasking") is None
+    settings.setValue("sampler/remasking", "at random")
+    assert store.read_values(settings, False).decoding == OWN_DECODING
 
 
 def test_the_strip_mixes_decoders_where_the_model_has_both(qtbot: QtBot, settings: QSettings) -> None:
@@ -315,7 +372,7 @@ def test_the_strip_mixes_decoders_where_the_model_has_both(qtbot: QtBot, setting
     assert (read.decoding, read.overrides) == (values.decoding, values.overrides)
     fields.thought_decoder.setCurrentIndex(2)  # nothing is denoised any more
     assert fields.rescue.parentWidget().isHidden()
-    assert shown() == drawing | {"max_new_tokens"}
+    assert shown() == drawing | {"thinking_tokens", "max_new_tokens"}
     assert values.config(defaults).rescue is False
     values.decoders = ("autoregressive",)
     strip.show_values(defaults)
