@@ -10,7 +10,7 @@ from app.models.page import ModelsPage
 
 
 class ModelsController(QObject):
-    """Lists nothing before the first ``refresh``."""
+    """Lists nothing before ``list_models``, or before the page is shown."""
 
     notice = None  # errors of the page's jobs are shown in it, others under it
 
@@ -36,9 +36,9 @@ class ModelsController(QObject):
         self.page.refresh()
         self.page.setFocus()
 
-    def refresh(self) -> None:
-        """Read the disk and the free memory again."""
-        self.page.refresh()
+    def list_models(self) -> None:
+        """Offer the models on the disk to the other pages."""
+        self.page.list_models()
 
     @Slot()
     def _show_model(self) -> None:

@@ -33,7 +33,7 @@ HUB = "https://huggingface.co"
 
 
 class ModelsPage(QWidget):
-    """Installed and available models. Lists nothing before the first ``refresh``.
+    """Installed and available models. Lists nothing before ``list_models``, and has no rows before it is shown.
 
     Args:
         folder: the data folder of models; created when something is written to it.
@@ -131,7 +131,16 @@ class ModelsPage(QWidget):
 
     @Slot()
     def refresh(self) -> None:
-        """Read the disk and the free memory again."""
+        """Read the disk and the free memory again, and show what is found."""
+        if not self.list_models():
+            return
+        self.frame.place.setText(words.place_line(self._folder, self._free, self._offline.is_set()))
+        self._arrange()
+        self._count_all()
+        self._show_all()
+
+    def list_models(self) -> bool:
+        """Find the models on the disk and offer those that can be loaded; False, with a notice, where it fails."""
         try:
             found = entries(self._folder, self._local.all(), self._published)
             place = next(path for path in (self._folder, *self._folder.parents) if path.exists())
@@ -139,7 +148,7 @@ class ModelsPage(QWidget):
         except OSError as error:
             why = error.strerror or str(error)
             self.notice.show_message(tr("{folder} cannot be read ({why})", folder=self._folder, why=why))
-            return
+            return False
         if sum(entry.group == "stored" for entry in found) >= FOLDERS:
             self.notice.show_message(
                 tr("{folder} holds more than the {count} that are listed", folder=self._folder, count=FOLDERS)
@@ -147,11 +156,8 @@ class ModelsPage(QWidget):
         shown_elsewhere = {folder for key, folder in self._work.converting.items() if key != str(folder)}
         self._entries.clear()
         self._entries |= {e.key: e for e in found if not (e.state == "unpacked" and e.folder in shown_elsewhere)}
-        self.frame.place.setText(words.place_line(self._folder, self._free, self._offline.is_set()))
-        self._arrange()
-        self._count_all()
-        self._show_all()
         self._offer()
+        return True
 
     @Slot()
     def _offer(self) -> None:
@@ -171,6 +177,12 @@ class ModelsPage(QWidget):
         """End the jobs; downloads and conversions can be resumed next time."""
         self._jobs.shutdown()
         self.servers.shutdown()
+
+    def setVisible(self, visible: bool) -> None:
+        if visible and not self.rows:  # rows made once it is visible would be laid out after it is painted
+            self._arrange()
+            self._show_all()
+        super().setVisible(visible)
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
@@ -209,7 +221,7 @@ class ModelsPage(QWidget):
             self._show(key)
 
     def _show(self, key: str) -> None:
-        if key not in self._entries:
+        if key not in self._entries or key not in self.rows:
             return
         entry, row = self._entries[key], self.rows[key]
         job = self._jobs.heavy_of(key)

@@ -210,7 +210,7 @@ class MainWindow(QMainWindow):
 
     @Slot()
     def _list_models(self) -> None:
-        attempt(self.context, tr("The models could not be listed"), self.pages.models().refresh)
+        attempt(self.context, tr("The models could not be listed"), self.pages.models().list_models)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -74,7 +74,7 @@ class Mode:
         return self.on_cpu and self.precision.experts is not None and self.dtype == torch.bfloat16
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=512)  # of some dozens of models in each precision
 def weights(
     build: Build, config: ModelConfig, precision: Precision, dtype: torch.dtype, on_cpu: bool = False
 ) -> dict[str, int]:

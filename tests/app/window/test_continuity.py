@@ -122,6 +122,7 @@ def test_every_place_has_the_same_model_at_every_moment(
 ) -> None:
     window = open_window(SKILLS)
     load = "Load Safelight Sudoku and solve"
+    window.show_page(MODELS)  # which has no rows before
     window.show_page(SUDOKU)
     assert shown(window) == (SKILLS, [f"● {SKILLS}"], load)
     down, none = QPoint(0, -120), QPoint()
