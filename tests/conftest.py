@@ -60,6 +60,12 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_sessionfinish() -> None:
+    """Collect what is left once: pytest goes through it five times at its end."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(tryfirst=True)  # a test's own marks come before
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The offscreen platform says of each window what it cannot do; that is no fault of ours."""

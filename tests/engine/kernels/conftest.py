@@ -1,9 +1,9 @@
 """Kernels in two lives. Triton decides when it is imported whether kernels are interpreted or compiled, its own library
 functions included, so that one process holds only one of the two.
 
-Files named ``test_*_interpreted.py`` run on CPU tensors in Triton's interpreter: here they are one item for each
-worker, which runs its share of the files in a process of their own with ``TRITON_INTERPRET=1``. All other files here
-find the compiler and build kernels for cards that are not there. Without Triton nothing here is collected.
+Files named ``test_*_interpreted.py`` run on CPU tensors in Triton's interpreter: here they are two items, which run
+their share of the files in a process of their own with ``TRITON_INTERPRET=1``. All other files here find the compiler
+and build kernels for cards that are not there. Without Triton nothing here is collected.
 
 In the interpreter, use fp32 or fp16: its bf16 arithmetic is wrong and says nothing. Inline PTX does not run in it.
 """
@@ -52,10 +52,10 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Files share processes, one for each worker: importing torch and Triton takes as long as many a file's tests."""
+    """Files share processes, at most two: importing torch and Triton takes as long as many a file's tests."""
     files = [item for item in items if isinstance(item, InterpretedRun)]
     files.sort(key=lambda item: (-item.seconds, item.name))
-    shares = files[: getattr(config, "workerinput", {}).get("workercount", 1)]
+    shares = files[: min(2, getattr(config, "workerinput", {}).get("workercount", 1))]
     for item in files[len(shares) :]:
         min(shares, key=lambda share: share.seconds).take(item)
     items[:] = [item for item in items if item in shares or item not in files]

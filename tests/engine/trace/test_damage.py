@@ -31,10 +31,11 @@ from engine import (
     open_trace,
 )
 from engine.trace.codec import COMM, DONE, STEP, Codec
+from engine.trace.folder import GALLERY
 from engine.trace.format import HEAD, OPENING, VERSION, Head, PayloadError, frame, opening, unpack
 from tests.engine.traces import assert_same, bits, header, is_tenth, letter, letters, made_up, record, write
 
-COUNTING = next(one.path for one in gallery() if one.path.stem == "count")  # a real run of three blocks
+COUNTING = GALLERY / "count.sltrace"  # a real run of three blocks
 LENGTH, VOCABULARY = 6, 50
 
 

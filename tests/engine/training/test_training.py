@@ -350,7 +350,7 @@ def tiny(name: str) -> Recipe:
     return dataclasses.replace(RECIPES[name], **changes)
 
 
-@pytest.mark.parametrize("name", ["sudoku", "skills", "decisions"])
+@pytest.mark.parametrize("name", [pytest.param("sudoku", marks=pytest.mark.slow), "skills", "decisions"])
 def test_a_run_taken_up_again_ends_in_the_same_bits(name: str, puzzles: Path, tmp_path: Path) -> None:
     ends = []
     for folder, kind in ((tmp_path / "whole", Trainer), (tmp_path / "parts", Interrupted)):
