@@ -50,8 +50,8 @@ class SettingsStrip(QWidget):
         self._filling = False
         self._allowed: frozenset[str] | None = None  # the settings that the model follows; None: all
         self.boxes: dict[str, NumberBox] = {}
-        inside = QWidget()
-        self._column = QVBoxLayout(inside)
+        self._inside = QWidget()
+        self._column = QVBoxLayout(self._inside)
         self._column.setContentsMargins(20, 20, 20, 24)
         self._column.setSpacing(4)
 
@@ -95,7 +95,6 @@ class SettingsStrip(QWidget):
         scroll.setFrameShape(QFrame.Shape.NoFrame)
         scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         scroll.setAccessibleName(tr("Sampler"))
-        scroll.setWidget(inside)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(0)
@@ -109,6 +108,11 @@ class SettingsStrip(QWidget):
         for choice in (self.view, self.layer, self.pace):
             choice.currentIndexChanged.connect(self._take)
         self.show_values(self._defaults)
+
+    def setVisible(self, visible: bool) -> None:
+        if visible and self._scroll.widget() is None:  # measuring so many fields would make the window's start longer
+            self._scroll.setWidget(self._inside)
+        super().setVisible(visible)
 
     def _add(self, title: str, explanation: str, *widgets: QWidget, unit: str = "") -> QWidget:
         """A setting in a row of its own, which is returned."""
