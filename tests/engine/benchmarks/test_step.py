@@ -307,6 +307,7 @@ def test_the_context_must_fit(placement: Placement) -> None:
         measure_shape("tiny", small, PRECISION, placement, context=55)
 
 
+@pytest.mark.slow
 def test_transformers_takes_the_same_shape(placement: Placement, tmp_path: Path) -> None:
     from engine.benchmarks.transformers import transformers_step_ms
 

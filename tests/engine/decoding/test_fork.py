@@ -382,7 +382,7 @@ TREE = (
 )
 
 
-@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize("held", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_every_run_of_a_tree_comes_from_its_root(model: Counting, held: bool) -> None:
     cache = model.new_cache() if held else None
     run, changes = play(model, cache=cache), ()

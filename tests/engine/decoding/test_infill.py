@@ -68,7 +68,7 @@ def ended(rows: Sequence[Tokens], block: int, at: int) -> list[Tokens]:
     return found
 
 
-@pytest.mark.parametrize("block", [0, 1, 2])
+@pytest.mark.parametrize("block", [0, pytest.param(1, marks=pytest.mark.slow), 2])
 @pytest.mark.parametrize("span", [(0, 3), (4, 5), (7, 10), (0, 10)])
 def test_only_the_marked_span_changes(model: Counting, block: int, span: tuple[int, int]) -> None:
     cache = model.new_cache()

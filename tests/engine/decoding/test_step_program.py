@@ -338,7 +338,7 @@ def text_kept(network: DiffusionGemma, cache: KVCache) -> list[Tensor]:
     ]
 
 
-@pytest.mark.parametrize("window", [WINDOW, CANVAS + 3, 40])
+@pytest.mark.parametrize("window", [WINDOW, CANVAS + 3, pytest.param(40, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("length", [0, 5, 30, LONG])
 @torch.inference_mode()  # as the passes are that allocate the buffers
 def test_a_step_that_commits_is_a_commit_and_a_step(length: int, window: int) -> None:

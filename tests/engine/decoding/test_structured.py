@@ -220,7 +220,9 @@ def test_an_answer_that_is_whole_is_not_cut(model: Any) -> None:
 # --- the embedded model ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [0, 4, 8, 13, 18, 20, 25])
+@pytest.mark.parametrize(
+    "number", [0, 8, 20, *(pytest.param(number, marks=pytest.mark.slow) for number in (4, 13, 18, 25))]
+)
 def test_the_skills_model_fits_random_formats(number: int) -> None:
     wanted = random_format(Random(number), number)
     found = answered(load_model(SKILLS, device="cpu"), "What is 12 + 7?", number, wanted, 8)

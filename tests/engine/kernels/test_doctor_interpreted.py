@@ -76,7 +76,7 @@ def test_right_kernels_pass_and_every_kernel_has_a_check() -> None:
     }
 
 
-@pytest.mark.parametrize("name", ["linear8", "add_norm", "attention"])
+@pytest.mark.parametrize("name", [pytest.param("linear8", marks=pytest.mark.slow), "add_norm", "attention"])
 def test_a_broken_kernel_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     right = {"linear8": linear_w8a16.linear_w8a16, "add_norm": norms.add_norm, "attention": attention.attention}[name]
     broken = {

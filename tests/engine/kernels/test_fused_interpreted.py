@@ -103,7 +103,7 @@ def assert_alike(told: list[StepFacts], wanted: list[StepFacts]) -> None:
     ("quantization", "adapted"),
     [
         *(pytest.param("none", adapted, marks=pytest.mark.slow) for adapted in (False, True)),
-        ("int4", False),
+        pytest.param("int4", False, marks=pytest.mark.slow),
         ("int4", True),
     ],
 )

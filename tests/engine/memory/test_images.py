@@ -42,7 +42,7 @@ def test_the_largest_image_finds_the_room_that_is_planned(piece: int) -> None:
     assert cache.nbytes > cache_bytes(blind, len(asked) + model.config.canvas_length, 4, piece)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [pytest.param(torch.float32, marks=pytest.mark.slow), torch.bfloat16])
 def test_a_plan_covers_the_pass_of_the_largest_image(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     """Never less than measured, and at most 1.4 times as much. On one thread: the profiler sees no other."""
     monkeypatch.setattr(footprint, "available_threads", lambda: 1)
