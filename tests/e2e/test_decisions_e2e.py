@@ -267,6 +267,7 @@ def test_a_picture_alone_is_decided_about_by_a_model_that_sees(
     assert "was not trained to decide" in one.message.text()
 
 
+@pytest.mark.slow
 def test_a_table_of_pictures_is_decided_calibrated_and_written(
     qtbot: QtBot, window: MainWindow, page: DecisionsController, tmp_path: Path
 ) -> None:

@@ -1,16 +1,12 @@
-"""A few kills, full disks and held locks; ``python -m tests.hostile.kills`` and ``.disk`` run more, for the README.
-
-Both wait more than they work, so that they run side by side.
-"""
+"""A few kills, full disks and held locks; ``python -m tests.hostile.kills`` and ``.disk`` run more, for the README."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,41 +18,26 @@ COMMANDS = {
     "disk": ["--times", str(ROUNDS)],
 }
 
-Running = dict[str, subprocess.Popen[str]]
+
+def told(name: str) -> tuple[Any, int]:
+    """What a command prints, and its exit status."""
+    command = [sys.executable, "-m", f"tests.hostile.{name}", *COMMANDS[name], "--json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 1), done.stderr
+    return json.loads(done.stdout), done.returncode
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[Running]:
-    """Both commands at work."""
-    with ExitStack() as ended:
-        yield {
-            name: ended.enter_context(
-                subprocess.Popen(
-                    [sys.executable, "-m", f"tests.hostile.{name}", *options, "--json"],
-                    cwd=ROOT,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    text=True,
-                )
-            )
-            for name, options in COMMANDS.items()
-        }
-
-
-def test_a_few_kills_lose_nothing(running: Running) -> None:
-    out, errors = running["kills"].communicate()
-    assert running["kills"].returncode in (0, 1), errors
-    scores = json.loads(out)
+@pytest.mark.slow
+def test_a_few_kills_lose_nothing() -> None:
+    scores, _ = told("kills")
     assert all(score["kills"] for score in scores)
-    assert not [lost for score in scores for lost in score["lost"]], errors[-2000:]
+    assert not [lost for score in scores for lost in score["lost"]]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="fills disks as POSIX does")
-def test_nothing_that_was_on_screen_is_lost(running: Running) -> None:
-    out, errors = running["disk"].communicate()
-    assert out, errors
-    told = json.loads(out)
-    assert told["lost"] == []
-    assert (told["rounds"], running["disk"].returncode) == (ROUNDS, 0)
-    assert told["checked"]["conversations"] >= ROUNDS
-    assert set(told["faults"]) == {"lock", "disk full"}
+def test_nothing_that_was_on_screen_is_lost() -> None:
+    found, status = told("disk")
+    assert found["lost"] == []
+    assert (found["rounds"], status) == (ROUNDS, 0)
+    assert found["checked"]["conversations"] >= ROUNDS
+    assert set(found["faults"]) == {"lock", "disk full"}

@@ -14,7 +14,7 @@ import pytest
 from tests.hostile import kinds
 
 ROOT = Path(__file__).resolve().parents[2]
-CASES = 1
+CASES = 2
 
 
 @cache
@@ -60,6 +60,7 @@ def test_the_harness_finds_what_is_broken() -> None:
         assert sign in findings[name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", kinds.all_kinds())
 def test_nothing_comes_through(name: str) -> None:
     told = _slice()[name]

@@ -236,7 +236,7 @@ def test_a_program_of_before_is_dropped(base: Path, tmp_path: Path) -> None:
 # --- ours in peft ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ranks", [(3, 5), (0, 4), (2, 2)])
+@pytest.mark.parametrize("ranks", [(3, 5), (0, 4), pytest.param((2, 2), marks=pytest.mark.slow)])
 def test_ours_load_in_peft(ranks: tuple[int, int], base: Path, tmp_path: Path) -> None:
     from peft import PeftModel
 

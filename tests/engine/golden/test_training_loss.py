@@ -112,7 +112,7 @@ def test_gradients_to_the_weights(name: str, rows: str, tmp_path: Path) -> None:
     assert compared > 40
 
 
-@pytest.mark.parametrize("recompute", [False, True])
+@pytest.mark.parametrize("recompute", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize("rows", ["none", "some"])
 def test_gradients_to_peft_matrices(rows: str, recompute: bool, tmp_path: Path) -> None:
     from peft import LoraConfig, get_peft_model  # seconds, in each process that collects the tests
