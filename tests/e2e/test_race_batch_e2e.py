@@ -29,6 +29,7 @@ def page(window_with: Callable[[str], MainWindow]) -> RaceController:
     return found
 
 
+@pytest.mark.slow
 def test_a_batch_of_skills(qtbot: QtBot, page: RaceController) -> None:
     view, (first, second) = page.page.batch, list(TASKS)[:2]
     page.lanes.change(1, LaneSpec(SKILLS, "autoregressive", {"max_new_tokens": 8}))

@@ -423,6 +423,7 @@ def test_held_out_decisions_are_scored_by_what_they_are_about_and_by_how_they_ar
         assert (code, out, err.count("\n")) == (2, "", 1)
 
 
+@pytest.mark.slow
 def test_held_out_decisions_about_drawings_are_scored_by_kind(capsys: Capture) -> None:
     code, out, err = run(capsys, "skills", "--drawings", "--decisions", "--count", "12", "--json")
     record = json.loads(out)

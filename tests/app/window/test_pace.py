@@ -66,7 +66,7 @@ def canvases(window: MainWindow) -> list[CanvasView]:
     return window.pages.chat().page.turns[-1].answer.canvases
 
 
-@pytest.mark.parametrize(("steps", "pace"), [(1, "1"), (48, "1"), (6, "0.25")])
+@pytest.mark.parametrize(("steps", "pace"), [(1, "1"), (48, "1"), pytest.param(6, "0.25", marks=pytest.mark.slow)])
 def test_a_block_in_the_chat_takes_its_time(
     qtbot: QtBot, open_paced: Open, fake: FakeEngine, hands: Hands, steps: int, pace: str
 ) -> None:

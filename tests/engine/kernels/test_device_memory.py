@@ -96,6 +96,7 @@ def test_a_step_takes_what_the_plan_says(network: DiffusionGemma) -> None:
     assert found <= plan_of(CONTEXT)["workspace"] - footprint.LIBRARIES <= 1.05 * found
 
 
+@pytest.mark.slow
 @torch.inference_mode()
 def test_a_pass_of_several_runs_takes_what_is_said(network: DiffusionGemma) -> None:
     """All of which commit a canvas, or none, as in a graph; with all that may be asked of them."""

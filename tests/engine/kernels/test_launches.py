@@ -64,6 +64,7 @@ def test_a_launch_more_in_a_layer_is_counted(counted: StepLaunches, monkeypatch:
     assert more.layers == {kind: launches + 1 for kind, launches in counted.layers.items()}
 
 
+@pytest.mark.slow
 def test_likeliest_tokens_cost_a_walk_over_the_vocabulary(counted: StepLaunches) -> None:
     """Three launches a piece: logits, the best of them, their ids. So the inspector's step is within the goal, too."""
     pieces = -(-REAL.vocab_size // TOP_PIECE)

@@ -393,7 +393,11 @@ def with_puzzles(out: Path, puzzles: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("states", "dtype"),
-    [pytest.param("uniform", "float32", marks=pytest.mark.slow), ("uniform", "bfloat16"), ("walk", "float32")],
+    [
+        pytest.param("uniform", "float32", marks=pytest.mark.slow),
+        ("uniform", "bfloat16"),
+        pytest.param("walk", "float32", marks=pytest.mark.slow),
+    ],
 )
 def test_a_run_taken_up_again_ends_in_the_same_bits(
     states: str,
@@ -467,7 +471,7 @@ def test_the_adapter_of_a_run_loads_and_changes_the_model(
     assert torch.equal(answer(), before)
 
 
-@pytest.mark.parametrize("states", ["uniform", "walk"])
+@pytest.mark.parametrize("states", [pytest.param("uniform", marks=pytest.mark.slow), "walk"])
 def test_a_dozen_steps_lower_the_loss(states: str, base: Path, puzzles: Path, data: Path, tmp_path: Path) -> None:
     out = with_puzzles(tmp_path / "out", puzzles)
     recipe = TINY_WALK.replace(rate=0.05) if states == "walk" else TINY_UNIFORM.replace(rate=0.02)

@@ -151,6 +151,7 @@ class Interrupted(SightTrainer):
             raise StopError
 
 
+@pytest.mark.slow
 def test_a_run_taken_up_again_ends_in_the_same_bits(tmp_path: Path) -> None:
     recipe: Recipe = TINY
     whole, parts = tmp_path / "whole", tmp_path / "parts"

@@ -59,7 +59,10 @@ def packed_store(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     return folder
 
 
-@pytest.mark.parametrize("precision", PACKED)
+@pytest.mark.parametrize(
+    "precision",
+    ["int4", "int8", *(pytest.param(n, marks=pytest.mark.slow) for n in PACKED if n not in ("int4", "int8"))],
+)
 def test_packed_logits_equal_the_oracle_on_unpacked_weights(source: Path, precision: str, tmp_path: Path) -> None:
     expected = oracle(source, meaning(source, precision))
     direct = load_model(source, device="cpu", dtype="float32", quantization=precision)
