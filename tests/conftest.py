@@ -30,8 +30,6 @@ if os.environ["QT_QPA_PLATFORM"] == "offscreen" and ":" not in str(SCREEN):
 
 # The longest come first, and in this order: with one of them at the end, one worker would work and the other wait.
 LONG = (
-    "tests/engine/kernels/test_fused_interpreted.py",  # half of all that is interpreted,
-    "tests/engine/kernels/test_doctor_interpreted.py",  # and the other half
     "tests/test_house.py",
     "tests/engine/kernels/test_budgets.py",
     "tests/engine/kernels/test_expert_compile.py",
@@ -54,16 +52,17 @@ def _place(item: pytest.Item) -> int:
 gc.disable()  # imports make a great many objects and next to no cycles
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """A worker ends at once: to clear away what it imported takes four seconds, and nothing in it asks for that."""
+    if hasattr(config, "workerinput"):
+        atexit.register(_leave, os.getpid())
+    else:
+        atexit.register(gc.unfreeze)  # so that libraries that count what they leave behind find nothing
+
+
 def _leave(worker: int) -> None:
-    """End a worker at once: to clear away what it imported takes four seconds, and nothing in it asks for that."""
     if os.getpid() == worker:  # and not in a process that it forked
         os._exit(0)
-
-
-if "PYTEST_XDIST_WORKER" in os.environ:
-    atexit.register(_leave, os.getpid())
-else:
-    atexit.register(gc.unfreeze)  # so that libraries that count what they leave behind find nothing
 
 
 def pytest_collection_finish() -> None:

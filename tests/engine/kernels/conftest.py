@@ -1,9 +1,9 @@
 """Kernels in two lives. Triton decides when it is imported whether kernels are interpreted or compiled, its own library
 functions included, so that one process holds only one of the two.
 
-Files named ``test_*_interpreted.py`` run on CPU tensors in Triton's interpreter: here they are two items, which run
-their share of the files in a process of their own with ``TRITON_INTERPRET=1``. All other files here find the compiler
-and build kernels for cards that are not there. Without Triton nothing here is collected.
+Files named ``test_*_interpreted.py`` run on CPU tensors in Triton's interpreter: here they are one item, which runs
+in a process of its own with ``TRITON_INTERPRET=1``. All other files here find the compiler and build kernels for cards
+that are not there. Without Triton nothing here is collected.
 
 In the interpreter, use fp32 or fp16: its bf16 arithmetic is wrong and says nothing. Inline PTX does not run in it.
 """
@@ -11,10 +11,13 @@ In the interpreter, use fp32 or fp16: its bf16 arithmetic is wrong and says noth
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,14 +25,7 @@ from typing import Any
 import pytest
 
 PATTERN = "test_*_interpreted.py"
-# Of CPU time, roughly; the shares are made even by them.
-SECONDS = {
-    "test_fused_interpreted": 8,
-    "test_doctor_interpreted": 5,
-    "test_prefill_interpreted": 4,
-    "test_layers_interpreted": 3,
-    "test_int8_interpreted": 2,
-}
+PATIENCE = 600.0  # seconds
 INTERPRETING = os.environ.get("TRITON_INTERPRET") == "1"
 # A quarter of a build's time: without it machine code is the same, and says nothing of lines.
 os.environ.setdefault("TRITON_DISABLE_LINE_INFO", "1")
@@ -51,14 +47,20 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
     return InterpretedFile.from_parent(parent, path=module_path)
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Files share processes, at most two: importing torch and Triton takes as long as many a file's tests."""
-    files = [item for item in items if isinstance(item, InterpretedRun)]
-    files.sort(key=lambda item: (-item.seconds, item.name))
-    shares = files[: min(2, getattr(config, "workerinput", {}).get("workercount", 1))]
-    for item in files[len(shares) :]:
-        min(shares, key=lambda share: share.seconds).take(item)
-    items[:] = [item for item in items if item in shares or item not in files]
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files share a process, whose result is asked for last: importing torch and Triton takes as long as a file."""
+    runs = [item for item in items if isinstance(item, InterpretedRun)]
+    if runs:
+        runs[0].paths = [run.path for run in runs]
+        items[:] = [item for item in items if item not in runs] + runs[:1]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """The first of several workers begins; the processors work at it while tests wait for other things."""
+    worker = getattr(session.config, "workerinput", {}).get("workerid")
+    for item in session.items:
+        if isinstance(item, InterpretedRun) and worker == "gw0":
+            threading.Thread(target=item.perform, daemon=True).start()
 
 
 class InterpretedFile(pytest.File):
@@ -74,14 +76,9 @@ class InterpretedRun(pytest.Item):
     def __init__(self, **named: Any) -> None:
         super().__init__(**named)
         self.paths = [self.path]
-        self.seconds = SECONDS.get(self.path.stem, 1)
 
-    def take(self, other: InterpretedRun) -> None:
-        """Run that one's files, too."""
-        self.paths += other.paths
-        self.seconds += other.seconds
-
-    def runtest(self) -> None:
+    def perform(self) -> None:
+        """Run the tests, and write down how that ended."""
         command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *map(str, self.paths)]
         with tempfile.TemporaryDirectory() as temporary:  # else it clears up after all other runs
             done = subprocess.run(
@@ -92,8 +89,27 @@ class InterpretedRun(pytest.Item):
                 text=True,
                 check=False,
             )
-        if done.returncode != 0:
-            raise AssertionError(f"{done.stdout}{done.stderr}")
+        part = self.result.with_suffix(".part")
+        part.write_text(json.dumps([done.returncode, done.stdout + done.stderr]), encoding="utf-8")
+        part.replace(self.result)
+
+    @property
+    def result(self) -> Path:
+        """The file that all workers find it in."""
+        run = getattr(self.config, "workerinput", {}).get("testrunuid", os.getpid())
+        return Path(tempfile.gettempdir(), f"safelight-interpreted-{run}.json")
+
+    def runtest(self) -> None:
+        if not hasattr(self.config, "workerinput"):
+            self.perform()
+        ends = time.monotonic() + PATIENCE
+        while not self.result.exists():
+            assert time.monotonic() < ends, "the process that interprets has not ended"
+            time.sleep(0.1)
+        status, printed = json.loads(self.result.read_text(encoding="utf-8"))
+        self.result.unlink()
+        if status != 0:
+            raise AssertionError(printed)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> str:  # noqa: ARG002
         return str(excinfo.value)
