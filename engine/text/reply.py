@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from engine.text.output import ContentPart, OutputParser, ThoughtPart, ToolCallArguments, ToolCallStarted
 from engine.text.output_parts import joined
-from engine.text.tags import CALL, CALL_END, CLOSE, MARK, OPEN
+from engine.text.tags import CALL, CALL_END, CLOSE, MARK, OPEN, THINK, THINK_END
 
 if TYPE_CHECKING:
     from engine.text.tokenizer import Tokenizer
@@ -26,7 +26,8 @@ class Reply(NamedTuple):
 def read_reply(tokenizer: Tokenizer, ids: Iterable[int]) -> Reply:
     """Split an answer's tokens. The content of a thought that is still open is thinking.
 
-    Only the tokens of thoughts and calls count among special tokens: an answer's end is known before.
+    Only the tokens of thoughts and calls count among special tokens: an answer's end is known before. A thought that
+    the prompt opened is known by the token that ends it, and is text until then.
     """
     tokens = [int(token) for token in ids]
     tags = {tokenizer.token_id(tag) for tag in (OPEN, CLOSE, CALL, CALL_END, MARK)}
@@ -37,7 +38,9 @@ def read_reply(tokenizer: Tokenizer, ids: Iterable[int]) -> Reply:
     else:
         kept = [token for token in tokens if token in tags or not tokenizer.is_special(token)]
         written = tokenizer.decode(kept, skip_special=False)
-    parser = OutputParser()
+    marks = {tokenizer.token_id(THINK), tokenizer.token_id(THINK_END)} - {None}
+    first = next((token for token in tokens if token in marks), None)
+    parser = OutputParser(starts_in_thought=first is not None and first == tokenizer.token_id(THINK_END))
     text: list[str] = []
     thinking: list[str] = []
     for part in joined([*parser.feed(written), *parser.finish()]):

@@ -7,7 +7,7 @@ from tokenizers import AddedToken, decoders, models
 from tokenizers import Tokenizer as FastTokenizer
 
 from engine.text.reply import Reply, read_reply
-from engine.text.tags import TAGS
+from engine.text.tags import TAGS, THINK, THINK_END
 from engine.text.tokenizer import Tokenizer
 
 
@@ -38,6 +38,16 @@ def tokenizer() -> Tokenizer:
 )
 def test_a_reply(tokenizer: Tokenizer, text: str, reply: Reply) -> None:
     assert read_reply(tokenizer, tokenizer.encode(text)) == reply
+
+
+def test_a_thought_that_the_prompt_opened_is_known_by_the_token_that_ends_it(tokenizer: Tokenizer) -> None:
+    fast = FastTokenizer.from_str(tokenizer.fast.to_str())
+    fast.add_tokens([AddedToken(tag, special=False) for tag in (THINK, THINK_END)])
+    thinks = Tokenizer(fast)
+    assert read_reply(thinks, thinks.encode("hm</think>\nAnswer.")) == Reply("Answer.", "hm")
+    assert read_reply(thinks, thinks.encode("<think>hm</think>\nAnswer.")) == Reply("Answer.", "hm")
+    letters = [token for sign in "hm</think>" for token in thinks.encode(sign)]  # as text that is about the tag
+    assert read_reply(thinks, letters).thinking == ""
 
 
 def test_tags_in_letters_are_text_where_no_token_is_one(tokenizer: Tokenizer) -> None:
