@@ -38,9 +38,8 @@ def read_reply(tokenizer: Tokenizer, ids: Iterable[int]) -> Reply:
     else:
         kept = [token for token in tokens if token in tags or not tokenizer.is_special(token)]
         written = tokenizer.decode(kept, skip_special=False)
-    marks = {tokenizer.token_id(THINK), tokenizer.token_id(THINK_END)} - {None}
-    first = next((token for token in tokens if token in marks), None)
-    parser = OutputParser(starts_in_thought=first is not None and first == tokenizer.token_id(THINK_END))
+    begin, end = tokenizer.token_id(THINK), tokenizer.token_id(THINK_END)
+    parser = OutputParser(starts_in_thought=next((token == end for token in tokens if token in (begin, end)), False))
     text: list[str] = []
     thinking: list[str] = []
     for part in joined([*parser.feed(written), *parser.finish()]):

@@ -246,7 +246,7 @@ def test_what_makes_rows_is_closed_on_every_way_out(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [pytest.param("sudoku", marks=pytest.mark.slow), "base"])
+@pytest.mark.parametrize("name", ["sudoku", "base"])
 def test_a_run_taken_up_again_ends_in_the_same_bits(
     name: str, puzzles: str, tmp_path: Path, ahead: type[Ahead]
 ) -> None:
