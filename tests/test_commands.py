@@ -2,7 +2,7 @@
 
 Commands run in a fresh folder with nothing but ``assets``, one document after the other, as somebody would who copies
 them. What stands behind an arrow is printed. What takes minutes, a card, a network or files of one's own is only
-parsed here; ``-m slow`` runs the long ones.
+parsed here, and so are the examples of ``--help``; ``-m slow`` runs the long ones and the examples.
 """
 
 from __future__ import annotations
@@ -136,15 +136,20 @@ def test_commands_of_documents(
         (run_shown(shown, monkeypatch, capsys) if shown.way == "run" else check_shown(shown))
 
 
-@pytest.mark.usefixtures("fresh")
-def test_commands_of_help(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_of_help_are_parsed(capsys: pytest.CaptureFixture[str]) -> None:
     found = in_help(capsys)
     assert len(found) > 40
-    run_already = {shown.text for document in DOCUMENTS for shown in in_blocks(document)}
     for shown in found:
-        if shown.text in run_already:
-            continue
-        (run_shown(shown, monkeypatch, capsys) if shown.way == "run" else check_shown(shown))
+        check_shown(shown)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("fresh")
+def test_commands_of_help(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    run_already = {shown.text for document in DOCUMENTS for shown in in_blocks(document)}
+    for shown in in_help(capsys):
+        if shown.way == "run" and shown.text not in run_already:
+            run_shown(shown, monkeypatch, capsys)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -23,13 +24,22 @@ def sources() -> dict[str, tuple[str, ast.Module]]:
     return found
 
 
+def imports(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Every import of a module: at its top, inside functions, and for types alone."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import | ast.ImportFrom):
+            yield child
+        elif not isinstance(child, ast.expr):  # which has no statement in it
+            yield from imports(child)
+
+
 def imported(module: ast.Module) -> set[str]:
-    """Our modules that one names anywhere: at its top, inside functions, and for types alone."""
+    """Our modules that one imports."""
     names: set[str] = set()
-    for node in ast.walk(module):
+    for node in imports(module):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif node.module:
             inner = {f"{node.module}.{alias.name}" for alias in node.names}
             names |= {name if name in sources() else node.module for name in inner}
     return names & sources().keys()
@@ -48,7 +58,7 @@ def test_imports_are_absolute() -> None:
     relative = [
         path
         for path, module in sources().values()
-        for node in ast.walk(module)
+        for node in imports(module)
         if isinstance(node, ast.ImportFrom) and node.level
     ]
     assert relative == []

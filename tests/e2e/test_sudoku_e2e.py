@@ -114,7 +114,7 @@ def test_a_run_is_stopped_within_a_step(qtbot: QtBot, window: MainWindow) -> Non
     one = window.pages["sudoku"].page.one
     window.actions_by_name.run("sudoku-hard")
     assert 25 <= one.puzzle.givens <= 29
-    window.context.values.speed = 0.25
+    window.context.values.speed = 0.5
     window.context.apply_values()
     one.column.solve.click()
     qtbot.waitUntil(lambda: one.run.frame is not None and one.run.frame.steps >= 1, timeout=RUN_MS)

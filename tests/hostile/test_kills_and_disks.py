@@ -34,6 +34,7 @@ def test_a_few_kills_lose_nothing() -> None:
     assert not [lost for score in scores for lost in score["lost"]], errors[-2000:]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="fills disks as POSIX does")
 def test_nothing_that_was_on_screen_is_lost() -> None:
     found, status, errors = told("disk")

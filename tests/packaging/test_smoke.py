@@ -42,7 +42,7 @@ def test_a_server_that_says_nothing_is_not_waited_for(
     program: smoke.Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "serve").write_text("import time; time.sleep(600)")  # what Python is asked to run
-    monkeypatch.setattr(smoke, "SECONDS", 1.0)
+    monkeypatch.setattr(smoke, "SECONDS", 0.3)
     assert smoke.check(program, (smoke.serve,)) == 1
     assert "it ended before it listened" in capsys.readouterr().out
 

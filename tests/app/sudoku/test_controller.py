@@ -87,7 +87,7 @@ def test_a_run_is_shown_step_by_step_and_scrubbed_afterwards(
 def test_the_pace_holds_each_step_in_view(qtbot: QtBot, open_sudoku: Open) -> None:
     opened = open_sudoku(MODEL)
     one = opened.page.one
-    opened.context.values.speed = 1
+    opened.context.values.speed = 2
     opened.context.apply_values()
     seen: list[int] = []
     one.run.shown.connect(lambda: seen.append(one.run.frame.steps if one.run.frame is not None else -1))

@@ -98,6 +98,7 @@ def test_a_broken_kernel_is_named(name: str, monkeypatch: pytest.MonkeyPatch) ->
     assert all("oracle; it is much like what" in said for ok, said in found.values() if not ok) or name == "attention"
 
 
+@pytest.mark.slow  # the checks themselves have tests of their own
 def test_fused_steps_are_held_against_plain_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(step_section, "TINY_STEPS", 1)
     assert [ok for ok, _ in told(step_section).values()] == [True, True, True]
@@ -108,6 +109,7 @@ def test_fused_steps_are_held_against_plain_ones(monkeypatch: pytest.MonkeyPatch
     assert [ok for ok, _ in found.values()] == [False]
 
 
+@pytest.mark.slow
 def test_what_is_run_on_a_card_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its course, with fused kernels where a card has a graph."""
     monkeypatch.setattr(step_section, "AGAIN", 2)

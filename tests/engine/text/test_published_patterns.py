@@ -26,7 +26,7 @@ WORST = (
     " ", "a", "A", "1", "\n", "\r\n", "\u0301", "'", "'s", "!", "!A", " \n", "Aa", "字", "A\u0301", "  1",
     "\u0315\u0300",
 )  # fmt: skip
-SIZE = 2**13  # characters, and four times as many; the tests on real vocabularies take megabytes
+SIZE = 2**12  # characters, and four times as many; the tests on real vocabularies take megabytes
 
 
 def test_they_are_what_transformers_has() -> None:

@@ -125,6 +125,7 @@ def test_processes_make_the_rows_that_are_made_here_and_end(puzzles: str, tmp_pa
     assert not multiprocessing.active_children()
 
 
+@pytest.mark.slow  # starts two more processes that import torch
 def test_a_run_with_processes_makes_its_puzzles_by_them_and_ends_them(puzzles: str, tmp_path: Path) -> None:
     runner = Trainer(tiny("sudoku", puzzles=3, steps=2), tmp_path, seed=1)
     assert (tmp_path / "puzzles.txt").read_text().splitlines() == puzzles.splitlines()[:3]
