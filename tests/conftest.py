@@ -88,15 +88,15 @@ _users = itertools.count()
 
 
 @pytest.fixture(autouse=True)
-def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_folders(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Nothing is read from or written to the user's own settings and data."""
-    folder = tmp_path_factory.getbasetemp() / f"user{next(_users)}"  # few tests need it: whoever does makes it
+    folder = f"{tmp_path_factory.getbasetemp()}/user{next(_users)}"  # few tests need it: whoever does makes it
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
-        monkeypatch.setenv(name, str(folder / name.lower()))
+        os.environ[name] = f"{folder}/{name.lower()}"  # until the next test's
     core = sys.modules.get("PySide6.QtCore")
     if core is not None:
         for kind in (core.QSettings.Format.NativeFormat, core.QSettings.Format.IniFormat):
-            core.QSettings.setPath(kind, core.QSettings.Scope.UserScope, str(folder / "settings"))
+            core.QSettings.setPath(kind, core.QSettings.Scope.UserScope, f"{folder}/settings")
 
 
 @pytest.fixture(scope="module", autouse=True)

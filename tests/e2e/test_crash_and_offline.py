@@ -48,6 +48,7 @@ def facts(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
         yield json.loads(line)
 
 
+@pytest.mark.slow  # a killed writer and a killed conversion have shorter tests
 def test_a_kill_in_the_middle_of_an_answer_loses_nothing_that_was_on_screen(qtbot: QtBot, child: Any) -> None:
     process = child("developing")
     told = facts(process)

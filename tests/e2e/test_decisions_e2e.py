@@ -211,6 +211,7 @@ def circles(colours: str, folder: Path) -> list[Path]:
     return paths
 
 
+@pytest.mark.slow
 def test_a_picture_alone_is_decided_about_by_a_model_that_sees(
     qtbot: QtBot, window: MainWindow, page: DecisionsController, tmp_path: Path
 ) -> None:

@@ -47,6 +47,7 @@ print(json.dumps({tally.kind.name: [tally.cases, tally.findings] for tally in ta
 """
 
 
+@pytest.mark.slow
 def test_the_harness_finds_what_is_broken() -> None:
     done = subprocess.run([sys.executable, "-c", BROKEN], cwd=ROOT, capture_output=True, text=True, check=True)
     told = json.loads(done.stdout)

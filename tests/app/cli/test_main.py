@@ -400,6 +400,7 @@ def test_skills_table(capsys: Capture) -> None:
     assert "\x1b" not in out
 
 
+@pytest.mark.slow
 def test_held_out_decisions_are_scored_by_what_they_are_about_and_by_how_they_are_asked(capsys: Capture) -> None:
     code, out, err = run(capsys, "skills", "--decisions", "--count", "10", "--seed", "1", "--json")
     record = json.loads(out)

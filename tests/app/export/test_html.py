@@ -44,7 +44,9 @@ def expected(run: Trace, place: int, *, calm: bool, replay: Replay | None = None
     return found
 
 
-@pytest.mark.parametrize("name", ["real", "several", "hostile", "decision", "fitting", "verifying"])
+@pytest.mark.parametrize(
+    "name", ["real", pytest.param("several", marks=pytest.mark.slow), "hostile", "decision", "fitting", "verifying"]
+)
 def test_every_frame_is_what_the_window_shows(
     name: str, browser: Any, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

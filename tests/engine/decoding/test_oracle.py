@@ -144,7 +144,7 @@ def random_settings(rng: random.Random) -> GenerationConfig:
     )
 
 
-@pytest.mark.parametrize("group", [*range(4), *(pytest.param(group, marks=pytest.mark.slow) for group in range(4, 10))])
+@pytest.mark.parametrize("group", [*range(2), *(pytest.param(group, marks=pytest.mark.slow) for group in range(2, 10))])
 def test_the_block_loop_against_plain_python(group: int) -> None:
     seen = set()
     for seed in range(30 * group, 30 * group + 30):

@@ -52,6 +52,7 @@ def test_a_layer_by_name(counted: StepLaunches) -> None:
     assert sum(torch_operations.values()) <= 8, torch_operations
 
 
+@pytest.mark.slow
 def test_a_launch_more_in_a_layer_is_counted(counted: StepLaunches, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = FusedLayers.dense
 

@@ -140,7 +140,9 @@ def non_finite(one: Denoise) -> None:
     one.logits[3] = torch.nan
 
 
-@pytest.mark.parametrize(("moment", "spoil"), [("spoil", outside), ("spoil_after", non_finite)])
+@pytest.mark.parametrize(
+    ("moment", "spoil"), [pytest.param("spoil", outside, marks=pytest.mark.slow), ("spoil_after", non_finite)]
+)
 def test_a_run_that_fails_leaves_the_others_as_they_are(
     moment: str, spoil: Callable[[Denoise], None], backend: Watched, scheduler: Scheduler
 ) -> None:

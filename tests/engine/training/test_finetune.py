@@ -395,7 +395,7 @@ def with_puzzles(out: Path, puzzles: Path) -> Path:
     ("states", "dtype"),
     [
         pytest.param("uniform", "float32", marks=pytest.mark.slow),
-        ("uniform", "bfloat16"),
+        pytest.param("uniform", "bfloat16", marks=pytest.mark.slow),
         pytest.param("walk", "float32", marks=pytest.mark.slow),
     ],
 )
