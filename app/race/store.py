@@ -41,7 +41,7 @@ def write_lanes(folder: Path, lanes: Sequence[LaneSpec]) -> None:
     """Replaces the stored lanes.
 
     Raises:
-        SafelightError: the folder or the file cannot be written.
+        SafelightError: The folder or the file cannot be written.
     """
     said = [
         {"model": lane.model, "decoder": lane.decoder, "adapter": lane.adapter, "settings": dict(lane.changes)}

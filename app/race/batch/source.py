@@ -153,7 +153,7 @@ class PromptSource(QWidget):
         self.changed.emit()
 
     def allow(self, allowed: bool) -> None:
-        """Enables or disables all fields."""
+        """Enables or disables the fields; disabling also closes the list of skills."""
         if not allowed:
             self.which.setChecked(False)
         for control in (self.source, self.which, *self.bins.values(), self.count, self.seed, self.own, self.file):

@@ -176,7 +176,8 @@ class BatchView(QWidget):
         """Clears the tab for a batch that has begun.
 
         Args:
-            titles: The lanes' titles. lanes: Their names in the rows.
+            titles: The lanes' titles.
+            lanes: The lanes' names in the rows.
         """
         self._titles, self._lanes, self._figures = titles, lanes, {}
         self._total, self._done = len(request), 0

@@ -90,8 +90,8 @@ def _facts(model: str) -> ModelFacts:
     Raises:
         SafelightError: The model cannot be read.
     """
-    from engine import run_settings  # torch
-    from engine.models.folder import plan  # torch
+    from engine import run_settings  # imports torch
+    from engine.models.folder import plan  # imports torch
 
     found = run_settings(model)
     return ModelFacts(found.decoders, found.defaults, plan(model).released_bytes, sees=found.sees)

@@ -110,7 +110,7 @@ class LaneCard(QFrame):
     # ---------------------------------------------------------------- display
 
     def show_changes(self, changes: str) -> None:
-        """Shows the settings that differ from the model's; an empty text, if no lane has any, hides the line."""
+        """Shows the settings that differ from the model's; an empty text hides the line."""
         self.facts.set_whole(changes)
         self.facts.setVisible(bool(changes))
 

@@ -212,7 +212,7 @@ class OneRace(QWidget):
         self.clock.open([[moment.seconds for moment in lane.moments] for lane in race.run.lanes])
 
     def play_if_short(self) -> None:
-        """Play a race that was too short to be watched."""
+        """Plays a race that was too short to be watched, unless motion is reduced."""
         if 0 < self.clock.end < WATCHABLE_SECONDS and not self._reduced_motion:
             self.clock.toggle()
 
@@ -308,7 +308,7 @@ class OneRace(QWidget):
 
 
 def part_of(trace: Recording | None, block: BlockState | None) -> LanePart:
-    """Returns a lane's text up to ``block``, which counts up to its first token that is not accepted, or its end."""
+    """Returns a lane's text up to ``block``; of that block, only the accepted tokens before a gap or the end."""
     if block is None:
         return LanePart(trace)
     if block.committed:
