@@ -419,7 +419,7 @@ class Tour:
         window = self.window
         window.show_page("sudoku")
         solving = window.pages["sudoku"]
-        one, beside = solving.page.one, solving.page.beside
+        one, beside = solving.page.one, solving.page.side_by_side
         one.board.paste_text(PUZZLE)
         self.shoot("board")
         solving.solve()

@@ -1,1 +1,1 @@
-"""The Decisions page: typed answers about a state, one by one or over a table, and how far they can be trusted."""
+"""The Decisions page: typed answers about one state or the rows of a table, and their calibration."""

@@ -1,4 +1,4 @@
-"""What the Decisions page can do, by name, with its keys. Each goes to the page first."""
+"""The actions of the Decisions page with their keys. Each opens the page first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def actions(_context: AppContext, page: Lazy[DecisionsController]) -> list[Action]:
-    """About a state and its questions."""
+    """Returns the actions for deciding and for adding questions."""
     section = tr("Decisions")
 
     def decide() -> None:

@@ -1,4 +1,4 @@
-"""Connects the Decisions page to the app: what is asked, which model answers, and what is remembered."""
+"""Connects the Decisions page to the engine, to the loaded model and to the stored questions."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from app.context import DECISIONS, AppContext
 from app.decisions import words
 from app.decisions.calibration.fitting import TrustFitter
 from app.decisions.deciding import StateDecider
-from app.decisions.keeping import QuestionKeeper
 from app.decisions.page import DecisionsPage
+from app.decisions.question_store import QuestionStore
 from app.decisions.table.deciding import TableDecider
 from app.pictures.bar import Cost
 from app.pictures.files import drawing_of
@@ -42,30 +42,30 @@ NO_QUESTIONS = QuestionSheet()
 
 @dataclass(frozen=True)
 class _Asked:
-    """Questions, and the state that they are about: a text and pictures."""
+    """Questions, and the state that they are about, which is a text and pictures."""
 
     sheet: QuestionSheet = NO_QUESTIONS
     state: tuple[str, tuple[AttachedPicture, ...]] = ("", ())
 
 
 class DecisionsController(QObject):
-    """One thing at a time goes to the engine: a state, or the rows of a table."""
+    """The controller of the Decisions page. It decides one state or one table at a time."""
 
-    notice = None  # the window says what went wrong
+    notice = None  # errors go through ``context.say``
 
     def __init__(self, context: AppContext) -> None:
         super().__init__()
         self._context = context
         self.widget = self.page = page = DecisionsPage(context.theme, context.values.reduced_motion)
-        self.setParent(page)  # so that nothing arrives once the page is gone
+        self.setParent(page)  # so that no signal arrives after the page is deleted
         self.decider = StateDecider(context, self)
         self.rows = TableDecider(context, page.table, self)
         self.fitter = TrustFitter(page.calibration, self)
-        self.keeper = QuestionKeeper(context, page.one.questions, page.one.column.state.toPlainText, self)
-        self._example = _Asked()  # that was shown last; all else is the person's own,
-        self._own = _Asked()  # which was there last
+        self.store = QuestionStore(context, page.one.questions, page.one.column.state.toPlainText, self)
+        self._example = _Asked()  # the example shown last; content that differs from it is the user's own
+        self._own = _Asked()  # the user's own questions and state, kept to be put back
         self._problem = ""  # of the last decision
-        self._fitted: RowBoard | None = None  # that the calibration was fitted to
+        self._fitted: RowBoard | None = None  # the answers that calibration was fitted to
         one = page.one
         one.decide_asked.connect(self.decide)
         one.stop_asked.connect(self.stop)
@@ -74,7 +74,7 @@ class DecisionsController(QObject):
         one.column.typed.connect(self._changed)
         one.column.switched.connect(self._switched)
         one.questions.changed.connect(self._changed)
-        self.keeper.opened.connect(self._show_file)
+        self.store.opened.connect(self._show_file)
         for strip in (one.strip, page.table.detail.strip):
             strip.inspect_asked.connect(self._inspect)
         page.go_asked.connect(self.go)
@@ -97,7 +97,7 @@ class DecisionsController(QObject):
         self.refresh()
 
     def enter(self) -> None:
-        """The state has the keyboard."""
+        """Moves the keyboard focus to the state."""
         self.page.setFocus()
 
     @Slot()
@@ -110,11 +110,11 @@ class DecisionsController(QObject):
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is being decided."""
+        """True while a state or a table is being decided."""
         return self.decider.is_busy or self.rows.is_busy
 
     def reason_to_wait(self) -> str:
-        """That something is being decided, in a sentence; empty where nothing is."""
+        """A sentence that says that a decision is running; empty if none is."""
         if self.rows.is_busy:
             return tr("A table is being decided; Esc stops it")
         return tr("A decision is being made; Esc stops it") if self.is_busy else ""
@@ -122,8 +122,8 @@ class DecisionsController(QObject):
     # ---------------------------------------------------------------- questions
 
     def _recall(self) -> None:
-        """Show the questions and the text of the last start; the first sample if there were none."""
-        found, one = self.keeper.recall(), self.page.one
+        """Shows the stored questions and text, or the first sample if there are none."""
+        found, one = self.store.recall(), self.page.one
         if found is None:
             one.questions.sheet = QuestionSheet(is_joint=True)
             self._example = self._asked
@@ -133,7 +133,7 @@ class DecisionsController(QObject):
         one.column.state.setPlainText(state)
         one.questions.show_sheet(sheet)
         one.column.show_sheet(sheet)
-        self._tell_at(sheet.temperature)
+        self._set_temperature(sheet.temperature)
 
     @Slot()
     def _show_sample_table(self) -> None:
@@ -144,7 +144,7 @@ class DecisionsController(QObject):
     @Slot()
     def _changed(self) -> None:
         self._problem = ""
-        self.keeper.note_change()
+        self.store.note_change()
         self.refresh()
 
     @Slot()
@@ -159,7 +159,7 @@ class DecisionsController(QObject):
             repeats=column.repeats.value(),
             temperature=column.temperature.value(),
         )
-        self._tell_at(column.temperature.value())
+        self._set_temperature(column.temperature.value())
         self._changed()
 
     @Slot(int)
@@ -176,12 +176,12 @@ class DecisionsController(QObject):
         self._show_sheet(replace(before, questions=drafts, instructions="", is_joint=False), scene=scene)
 
     def _show_sheet(self, sheet: QuestionSheet, state: str = "", scene: Scene | None = None) -> None:
-        """Show other questions, and another state if there is one, a text or a drawing.
+        """Shows other questions, and another state if one is given, as a text or a drawing.
 
-        The person's own questions and text can be had back.
+        Keeps the user's own questions and state, and offers to put them back.
         """
         one, before, shows_state = self.page.one, self._asked, bool(state) or scene is not None
-        one.begin_nothing()
+        one.clear_reading()
         if shows_state:
             one.column.state.setPlainText(state)
             one.column.frame.pictures.set_pictures(())
@@ -189,7 +189,7 @@ class DecisionsController(QObject):
             one.column.frame.add([drawing_of(scene)])
         one.questions.show_sheet(sheet)
         one.column.show_sheet(sheet)
-        self._tell_at(sheet.temperature)
+        self._set_temperature(sheet.temperature)
         self._changed()
         own_sheet, own_state = before.sheet != self._example.sheet, before.state != self._example.state
         self._own = _Asked(
@@ -199,7 +199,7 @@ class DecisionsController(QObject):
         if own_sheet or (shows_state and own_state):
             said = tr("These questions took the place of yours.")
             self._context.done.emit(said, tr("Put mine back"), functools.partial(self._put_back, self._own))
-            one.column.offer_own()  # the message is there for a moment
+            one.column.offer_own()  # the message disappears after a moment
 
     @property
     def _asked(self) -> _Asked:
@@ -207,7 +207,7 @@ class DecisionsController(QObject):
         return _Asked(self.page.one.questions.sheet, (column.state.toPlainText(), column.frame.pictures.pictures))
 
     def _put_back(self, own: _Asked) -> None:
-        """Show the person's own questions and text again, each as far as there were any."""
+        """Shows the user's own questions and state again, each if there was one."""
         column = self.page.one.column
         if own.state != _Asked().state:
             column.state.setPlainText(own.state[0])
@@ -216,10 +216,10 @@ class DecisionsController(QObject):
         self._show_sheet(own.sheet if len(own.sheet) else self._asked.sheet)
         self._example = example
 
-    def _tell_at(self, temperature: float) -> None:
-        """Tell what there is at another temperature; nothing is read again."""
+    def _set_temperature(self, temperature: float) -> None:
+        """Converts all shown probabilities to another temperature, without reading again."""
         self.page.one.set_temperature(temperature)
-        self.rows.tell_at(temperature)
+        self.rows.set_temperature(temperature)
         self.fitter.use(temperature)
 
     @Slot(object, str)
@@ -228,7 +228,7 @@ class DecisionsController(QObject):
         self._show_sheet(sheet, state)
 
     def show_questions(self, questions: Sequence[Question]) -> None:
-        """Ask these in place of those that are there."""
+        """Replaces the questions."""
         drafts = tuple(map(QuestionDraft.of, questions))
         self._show_sheet(replace(self.page.one.questions.sheet, questions=drafts))
 
@@ -236,14 +236,14 @@ class DecisionsController(QObject):
 
     @Slot()
     def go(self) -> None:
-        """Decide what is on show: the state, or all rows."""
+        """Decides what the current tab shows: all rows of the table, or the state."""
         if self.page.part == "table":
             self.decide_rows()
         else:
             self.decide()
 
     def _is_ready(self) -> bool:
-        """Whether the questions can be asked; shows what is missing where they cannot."""
+        """Returns True if the questions can be asked; else it shows their problems."""
         sheet = self.page.one.questions.sheet
         problems = sheet.problems
         if problems:
@@ -253,7 +253,7 @@ class DecisionsController(QObject):
 
     @Slot()
     def decide_rows(self) -> None:
-        """Ask the questions about each row of the table."""
+        """Asks the questions about each row of the table."""
         model = self._context.model
         if self._reason() or model is None or self.rows.table is None or not self._is_ready():
             return
@@ -268,7 +268,7 @@ class DecisionsController(QObject):
         self._context.busy_changed.emit()
 
     def _reason(self) -> str:
-        """Why nothing can be decided now, in a sentence; empty where something can."""
+        """Returns why nothing can be decided now, as a sentence; empty if something can."""
         model = self._context.model
         return self._context.reason_to_wait() or ("" if model is None else words.obstacle(model))
 
@@ -277,7 +277,7 @@ class DecisionsController(QObject):
         return bool(self.page.one.column.frame.pictures.chips)
 
     def _blindness(self) -> str:
-        """Why the pictures of the state cannot be seen; empty where there are none, or they can."""
+        """Returns why the model cannot take the state's pictures; empty if it can, or if there are none."""
         return words.blindness(self._context.model) if self._has_pictures else ""
 
     def _stored(self, digest: str, width: int, height: int) -> Picture | None:
@@ -285,7 +285,7 @@ class DecisionsController(QObject):
 
     @Slot()
     def decide(self) -> None:
-        """Ask what is on the page; what is missing is named where it is."""
+        """Asks the questions about the state; if something is missing, a message is shown at its field."""
         one, model = self.page.one, self._context.model
         if self._reason() or self._blindness() or model is None:
             return
@@ -305,7 +305,7 @@ class DecisionsController(QObject):
 
     @Slot()
     def stop(self) -> None:
-        """Stop what is being decided, within one denoising step."""
+        """Stops within one denoising step."""
         self.decider.stop()
         self.rows.stop()
 
@@ -320,7 +320,7 @@ class DecisionsController(QObject):
 
     @Slot(object)
     def take(self, replies: list[ServiceReply]) -> None:
-        """Take in what arrived from the engine."""
+        """Passes replies of the engine on to the state's and the table's decider."""
         self.decider.take(replies)
         self.rows.take(replies)
 
@@ -329,7 +329,7 @@ class DecisionsController(QObject):
         self._context.borrow(self._suited)
 
     def _cost(self, model: LoadedModel | None) -> Cost | None:
-        """The tokens of a picture; None where none is seen."""
+        """Returns the function from a picture's size to its tokens; None if the model takes no pictures."""
         cost = None if model is None else model.image_cost
         if model is None or cost is None:
             return None
@@ -338,12 +338,12 @@ class DecisionsController(QObject):
 
     @property
     def _suited(self) -> str:
-        """The embedded model for what is asked."""
+        """The embedded model that suits the state: one that takes pictures, or the decider."""
         return SIGHT if self._has_pictures else DECIDER
 
     @Slot()
     def refresh(self) -> None:
-        """What can be asked has changed."""
+        """Updates messages and buttons after a change of model, questions, state or running decision."""
         context, one = self._context, self.page.one
         model, busy = context.model, self.is_busy
         obstacle = "" if model is None else words.obstacle(model)
@@ -375,11 +375,10 @@ class DecisionsController(QObject):
             self._context.inspect(trace, place=Replay(trace).place(Frame(read, 0)))
 
     def show(self, part: str) -> None:
-        """Go to the page, and there to a part."""
+        """Opens the page at a part: "one", "table" or "calibration"."""
         self._context.show_page(DECISIONS)
         self.page.show_part(part)
 
 
 def build(context: AppContext) -> DecisionsController:
-    """The Decisions page."""
     return DecisionsController(context)

@@ -1,4 +1,4 @@
-"""Decides one state: makes the requests beside the window, runs them, and takes in their replies. Knows no widgets."""
+"""Decides one state: makes the requests in a thread, runs them, and receives their replies. Has no widgets."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from engine.service import LoadedModel, RunRequest, ServiceReply, decision_reque
 
 
 class StateDecider(QObject):
-    """One decision at a time."""
+    """Makes one decision at a time."""
 
     began = Signal(object)  # a DecisionReading, before its first reply
-    changed = Signal()  # something has come of it
-    ended = Signal(str, str)  # why it failed in a sentence, and details; empty where it did not
+    changed = Signal()  # new replies
+    ended = Signal(str, str)  # why it failed, as a sentence, and details; both empty if it did not
 
     def __init__(self, context: AppContext, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._context = context
-        self._reading: DecisionReading | None = None  # under way
+        self._reading: DecisionReading | None = None  # of the running decision
         self._keep = False
         self._making = Background(self)
         self._making.done.connect(self._run)
@@ -34,7 +34,7 @@ class StateDecider(QObject):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a decision is being made."""
+        """True while a decision is being prepared or running."""
         return self._making.is_busy or self._reading is not None
 
     def decide(
@@ -46,8 +46,12 @@ class StateDecider(QObject):
         *,
         keep: bool = True,
     ) -> None:
-        """Ask all questions about a state, and pictures, which are got beside the window; what is wrong is told by
-        ``ended``."""
+        """Asks all questions about a state. A problem is reported by ``ended``.
+
+        Args:
+            pictures: Returns the state's pictures; called in a thread.
+            keep: Stores the runs.
+        """
         image_tokens = self._context.values.image_tokens
 
         def make() -> tuple[RunRequest, ...]:
@@ -67,7 +71,7 @@ class StateDecider(QObject):
 
     @Slot()
     def stop(self) -> None:
-        """Stop within one denoising step."""
+        """Stops within one denoising step."""
         if self._reading is None:
             if self._making.is_busy:
                 self._making.drop()
@@ -91,7 +95,7 @@ class StateDecider(QObject):
         self.ended.emit(tr(str(error)), "")
 
     def take(self, replies: list[ServiceReply]) -> None:
-        """Take in what arrived; what is of no run of this decision is left alone."""
+        """Processes replies of the engine and ignores those of other runs."""
         reading = self._reading
         if reading is None:
             return

@@ -1,4 +1,4 @@
-"""The Decisions page: one state, a table of states, and how far the answers can be trusted. Knows no model."""
+"""The widget of the Decisions page: one state, a table of states, and calibration. Knows no model."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from app.system.i18n import tr
 
 
 class DecisionsPage(QWidget):
-    """``one``, ``table`` and ``calibration`` are its parts, each a tab."""
+    """The tabs ``one``, ``table`` and ``calibration``."""
 
-    go_asked = Signal()  # by Ctrl+Return, whatever part is on show
+    go_asked = Signal()  # by Ctrl+Return, in any tab
 
     def __init__(self, theme: Theme = DARKROOM, reduced_motion: bool = False, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -49,21 +49,21 @@ class DecisionsPage(QWidget):
         self.set_reduced_motion(reduced_motion)
 
     def show_part(self, part: str) -> None:
-        """Bring a part to the front."""
+        """Switches to the tab "one", "table" or "calibration"."""
         self.tabs.setCurrentWidget(self._parts[part])
 
     @property
     def part(self) -> str:
-        """The part on show."""
+        """The name of the current tab."""
         return next(name for name, part in self._parts.items() if part is self.tabs.currentWidget())
 
     def set_theme(self, theme: Theme) -> None:
-        """Wear a theme; the style sheet is the window's."""
+        """Sets the theme of painted parts; the style sheet belongs to the window."""
         for part in (self.one, self.table, self.calibration):
             part.set_theme(theme)
 
     def set_reduced_motion(self, reduced: bool) -> None:
-        """Whether bars fill at once."""
+        """Turns animations off, or on again."""
         for part in (self.one, self.table):
             part.set_reduced_motion(reduced)
 

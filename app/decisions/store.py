@@ -1,4 +1,4 @@
-"""Remembers the questions and the text that they are about between two starts, as a file in the data folder."""
+"""Stores the questions and their state between two starts of the app, as a file in the data folder."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from engine import SafelightError
 from engine.files import read_json, write_json
 
 NAME = "questions.json"
-FILE_BYTES = 32 * 2**20  # many times the questions that people write and the longest text, 100 000 characters
+FILE_BYTES = 32 * 2**20  # far more than usual questions and the longest text, 100 000 characters, take
 STATE = "state"
 
 
 def read_sheet(folder: Path) -> tuple[QuestionSheet, str] | None:
-    """Returns the questions and the text that were written last; None if nothing can be read."""
+    """Returns the stored questions and text; None if the file is missing or cannot be read."""
     path = folder / NAME
     if not path.is_file():
         return None
@@ -29,9 +29,9 @@ def read_sheet(folder: Path) -> tuple[QuestionSheet, str] | None:
 
 
 def write_sheet(folder: Path, sheet: QuestionSheet, state: str) -> None:
-    """Write the questions and the text in place of those before.
+    """Replaces the stored questions and text.
 
     Raises:
-        SafelightError: the folder or the file cannot be written.
+        SafelightError: The folder or the file cannot be written.
     """
     write_json(ensure(folder) / NAME, {**sheet.to_json(), STATE: state})

@@ -1,4 +1,4 @@
-"""Questions and answers in words, for labels and assistive technology. Knows no widgets."""
+"""Texts about questions and answers, for labels and assistive technology. Has no widgets."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ KIND_TITLES: dict[Kind, str] = {"yes-no": "Yes or no", "choice": "Choice", "scor
 
 
 def percent(share: float) -> str:
-    """A share of 0 to 1, as "97.3 %"."""
+    """Returns a share of 0 to 1 as a text like "97.3 %"."""
     return f"{100 * share:.1f} %"
 
 
 def mark_of(kind: Kind, place: int) -> str:
-    """What stands before an option: its letter, its level, nothing for yes and no."""
+    """Returns the mark in front of an option: its letter or its level; empty for yes and no."""
     return {"yes-no": "", "choice": LETTERS[place], "score": str(place)}[kind]
 
 
 def option_title(kind: Kind, name: str) -> str:
-    """An option as it is shown; yes and no in the user's language."""
+    """Returns an option's title; yes and no are translated."""
     return tr(name.capitalize()) if kind == "yes-no" else name
 
 
 def answer_name(question: Question, place: int) -> str:
-    """An option of a question as an answer."""
+    """Returns the title of a question's option, by index."""
     draft = QuestionDraft.of(question)
     return option_title(draft.kind, draft.options[place].name)
 
 
 def facts(answer: TypedAnswer) -> str:
-    """How sure an answer is, in one line."""
+    """Returns one line about an answer's certainty: mean level, confidence, label mass, reads."""
     parts = []
     if isinstance(answer.question, Score):
         most = len(answer.probabilities) - 1
@@ -57,7 +57,7 @@ def facts(answer: TypedAnswer) -> str:
 
 
 def facts_meaning() -> str:
-    """What the line of facts says."""
+    """Returns the explanation of the line that ``facts`` returns."""
     return tr(
         "Label mass: how much of all probability is on the options; the rest is on other tokens. Confidence: the "
         "chosen option's probability times the label mass. An answer in doubt is read again with fresh noise; then "
@@ -66,7 +66,7 @@ def facts_meaning() -> str:
 
 
 def warning(answer: TypedAnswer) -> str:
-    """What speaks against an answer, in a sentence; empty where nothing does."""
+    """Returns a sentence that warns about an unreliable answer; empty if there is no reason to."""
     if answer.label_mass < LITTLE_MASS:
         return tr(
             "Of all probability, {share} is on the options: the model wanted to say something else.",
@@ -78,7 +78,7 @@ def warning(answer: TypedAnswer) -> str:
 
 
 def spoken(answer: TypedAnswer) -> str:
-    """An answer in one sentence, for assistive technology."""
+    """Returns an answer as sentences, for assistive technology."""
     shares = ", ".join(
         f"{answer_name(answer.question, place)} {share_words(share)}"
         for place, share in enumerate(answer.probabilities)
@@ -88,24 +88,23 @@ def spoken(answer: TypedAnswer) -> str:
 
 
 def kind_of(question: Question) -> Kind:
-    """A question's kind."""
     return "choice" if isinstance(question, OneOf) else "score" if isinstance(question, Score) else "yes-no"
 
 
 def obstacle(model: LoadedModel) -> str:
-    """Why a model cannot decide, and what to do; empty if it can."""
+    """Returns why a model cannot decide, and what to do; empty if it can."""
     if model.capabilities.decisions:
         return ""
     return tr("{model} cannot decide: it reads no probabilities from a canvas. Load another model.", model=model.title)
 
 
 def blindness(model: LoadedModel | None) -> str:
-    """Why a model sees no pictures, and what to do; empty if it does."""
+    """Returns why a model takes no pictures, and what to do; empty if it does, or if there is no model."""
     return "" if model is None or model.capabilities.images else cannot_see(model.title)
 
 
 def advice(model: LoadedModel, *, has_pictures: bool) -> str:
-    """What to know of a small model before it is asked; empty of one that was trained for this, and of others."""
+    """Returns a caution if an embedded model was not trained for such decisions; empty for all other models."""
     known = next((one for one in EMBEDDED if one.id == model.path_or_id), None)
     if known is None or known.decides_about == ("drawings" if has_pictures else "texts"):
         return ""
@@ -115,7 +114,7 @@ def advice(model: LoadedModel, *, has_pictures: bool) -> str:
 
 
 def asked_line(sheet: QuestionSheet) -> str:
-    """What is asked about each row of a table, in a line."""
+    """Returns one line about the questions that are asked about each row of a table."""
     asked = trn("Asks {count} question", "Asks {count} questions", len(sheet))
     together = tr("in one canvas") if sheet.is_joint and len(sheet) > 1 else ""
     names = ", ".join(draft.name for draft in sheet.questions)
@@ -126,7 +125,7 @@ def asked_line(sheet: QuestionSheet) -> str:
 
 
 def progress_words(board: RowBoard, seconds: float, *, is_on: bool) -> str:
-    """How far it is, how fast, and how much of it is right."""
+    """Returns a table's progress, speed and accuracy, in one line."""
     done = trn("{count} row of {total} decided", "{count} rows of {total} decided", board.done, total=f"{len(board):,}")
     parts = [done]
     if is_on and seconds > 0.5 and board.done:

@@ -1,1 +1,1 @@
-"""The Race page: one prompt by two to four lanes, beside each other."""
+"""The Race page: two to four lanes answer the same prompt, shown side by side."""

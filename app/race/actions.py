@@ -1,4 +1,4 @@
-"""What the Race page can do, by name, with its keys. Each goes to the page first."""
+"""The actions of the Race page with their keys. Each opens the page first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def actions(_context: AppContext, page: Lazy[RaceController]) -> list[Action]:
-    """About lanes and their races."""
+    """Returns the actions for lanes and races."""
     section = tr("Race")
 
     def race() -> None:

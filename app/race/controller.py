@@ -1,4 +1,4 @@
-"""Connects the Race page to the app: which lanes race, what they answer, and the races of this session."""
+"""Connects the Race page to the engine, and keeps the lanes and the races of this session."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.race import words
 from app.race.batch.batch import RaceBatch
 from app.race.lanes.chooser import LaneChooser
 from app.race.lanes.facts import FactBook
-from app.race.lanes.keeper import LaneKeeper
+from app.race.lanes.lane_store import LaneStore
 from app.race.one.view import ShownRace
 from app.race.page import RacePage
 from app.race.racer import Racer
@@ -33,28 +33,28 @@ from engine.service import ServiceReply
 if TYPE_CHECKING:
     from engine.tasks.drawings import Scene
 
-MOST_RACES = 12  # of the session that can be shown again
-MOST_FRAMES = 20_000  # of all of them, each some kilobytes in memory
+MOST_RACES = 12  # of the session that are kept to be shown again
+MOST_FRAMES = 20_000  # of all kept races; each takes some kilobytes of memory
 
 
 class RaceController(QObject):
-    """One race at a time goes to the engine."""
+    """The controller of the Race page. It runs one race or one batch at a time."""
 
-    notice = None  # the window says what went wrong
+    notice = None  # errors go through ``context.say``
 
     def __init__(self, context: AppContext) -> None:
         super().__init__()
         self._context = context
-        self.lanes, self.facts = LaneKeeper(context, self), FactBook(context, self)
+        self.lanes, self.facts = LaneStore(context, self), FactBook(context, self)
         self.racer = Racer(context, self)
         chooser = LaneChooser(context, self.lanes, self.facts)
         self.widget = self.page = page = RacePage(chooser, context.theme, context.values.reduced_motion)
-        self.setParent(page)  # so that nothing arrives once the page is gone
+        self.setParent(page)  # so that no signal arrives after the page is deleted
         self._races: list[ShownRace] = []  # of this session, the latest first
         self._fault = ""  # of the last race
-        self._suggested: object = None  # what the suggestions were made for
-        self._scenes: dict[str, Scene] = {}  # of those about drawings
-        self._pictures: tuple[AttachedPicture, ...] = ()  # of the race that begins
+        self._suggested: object = None  # the traits that the suggestions were made for
+        self._scenes: dict[str, Scene] = {}  # by prompt, of the suggestions about drawings
+        self._pictures: tuple[AttachedPicture, ...] = ()  # of the race that is starting
         self.batch = RaceBatch(context, self)
         batch = page.batch
         batch.run_asked.connect(self.run_batch)
@@ -89,7 +89,7 @@ class RaceController(QObject):
         self.refresh()
 
     def enter(self) -> None:
-        """The prompt has the keyboard."""
+        """Moves the keyboard focus to the page."""
         self.page.setFocus()
 
     @Slot()
@@ -102,11 +102,11 @@ class RaceController(QObject):
 
     @property
     def is_busy(self) -> bool:
-        """Whether lanes race."""
+        """True while a race or a batch is running."""
         return self.racer.is_busy or self.batch.is_on
 
     def reason_to_wait(self) -> str:
-        """That lanes race, in a sentence; empty where none do."""
+        """A sentence that says that a race is running; empty if none is."""
         return tr("A race is on; Esc stops it") if self.is_busy else ""
 
     # ---------------------------------------------------------------- lanes
@@ -118,7 +118,7 @@ class RaceController(QObject):
         self.refresh()
 
     def _show_lanes(self) -> None:
-        """Empty cards for the lanes as they are now."""
+        """Shows empty cards for the current lanes."""
         self.page.one.show_lanes(self.lanes.specs)
         self._show_history()
 
@@ -128,14 +128,14 @@ class RaceController(QObject):
     # ---------------------------------------------------------------- racing
 
     def _reason(self) -> str:
-        """What a race waits for, in a sentence; empty where it need not. Without a model each lane's own is loaded."""
+        """Why no race can start now, as a sentence; empty if one can. It needs no loaded model: lanes load theirs."""
         context = self._context
         is_waiting = context.is_busy or context.loading is not None
         return context.reason_to_wait() if is_waiting else ""
 
     @Slot(str)
     def pick(self, prompt: str) -> None:
-        """Race on a suggestion, or put it into the field where it is about a drawing."""
+        """Starts a race with a suggestion. One about a drawing is only put into the field, with its picture."""
         bar = self.page.one.prompt
         bar.field.setPlainText(prompt)
         bar.pictures.set_pictures(())
@@ -148,7 +148,7 @@ class RaceController(QObject):
     @Slot()
     @Slot(str)
     def race(self, prompt: str = "") -> None:
-        """Let all lanes answer the prompt that is written, or this one, with the pictures beside it."""
+        """Starts a race with ``prompt``, or with the text of the field if it is empty, and the attached pictures."""
         bar = self.page.one.prompt
         if self._reason() or self.page.lanes.problem:
             return
@@ -168,7 +168,7 @@ class RaceController(QObject):
 
     @Slot()
     def stop(self) -> None:
-        """Stop all lanes within one denoising step."""
+        """Stops all lanes within one denoising step."""
         self.racer.stop()
         self.batch.stop()
 
@@ -197,7 +197,7 @@ class RaceController(QObject):
 
     @Slot(object)
     def take(self, replies: list[ServiceReply]) -> None:
-        """Take in what arrived from the engine."""
+        """Passes replies of the engine on to the race and the batch."""
         self.racer.take(replies)
         self.batch.racer.take(replies)
 
@@ -205,7 +205,7 @@ class RaceController(QObject):
 
     @Slot(object)
     def run_batch(self, request: BatchRequest) -> None:
-        """Let all lanes answer the prompts of a request, one after the other."""
+        """Starts a batch: all lanes answer the prompts of a request, one prompt after the other."""
         if self._reason() or self.page.lanes.problem:
             return
         specs, view = self.lanes.specs, self.page.batch
@@ -220,7 +220,7 @@ class RaceController(QObject):
         self.refresh()
 
     def _batch_titles(self) -> list[str]:
-        """What the lanes of the batch are called, with the settings that are not their models'."""
+        """Returns the titles of the batch's lanes, with the settings that differ from their models' defaults."""
         lanes = self.batch.specs
         changes = [words.changes_words(lane) if lane.changes else "" for lane in lanes]
         titles = [self.page.lanes.title(lane) for lane in lanes]
@@ -242,11 +242,11 @@ class RaceController(QObject):
         self.page.one.show_race(self._races[place])
         self.refresh()
 
-    # ---------------------------------------------------------------- what is possible now
+    # ---------------------------------------------------------------- state of the page
 
     @Slot()
     def refresh(self) -> None:
-        """What can be asked has changed: another model or lane, or a race that began or ended."""
+        """Updates titles, messages and buttons after a change of model, lanes or running race."""
         page, busy, shown = self.page, self.is_busy, self.page.one.shown
         page.one.name_lanes([page.lanes.title(lane) for lane in (self.lanes.specs if shown is None else shown.lanes)])
         reason = "" if busy else self._reason()
@@ -275,24 +275,23 @@ class RaceController(QObject):
 
     @staticmethod
     def _loading(racer: Racer) -> str:
-        """What is being loaded for a race; empty once nothing is."""
+        """A message about the model that is being loaded for a race; empty if none is."""
         loading = None if racer.run is None else racer.run.loading
         if loading is None:
             return ""
         return tr("Loading {model} beside the loaded model, {share}", model=loading.title, share=f"{loading.share:.0%}")
 
     def show(self, part: str) -> None:
-        """Go to the page, and there to a part."""
+        """Opens the page at a part: "one" or "batch"."""
         self._context.show_page(RACE)
         self.page.show_part(part)
 
 
 def _recent(races: Sequence[ShownRace]) -> list[ShownRace]:
-    """The races, the latest first, that are kept to be shown again."""
+    """Returns the latest races within ``MOST_RACES`` and ``MOST_FRAMES``; ``races`` is sorted latest first."""
     frames = itertools.accumulate(sum(len(lane.moments) for lane in race.run.lanes) for race in races)
     return [race for race, count in zip(races[:MOST_RACES], frames, strict=False) if count <= MOST_FRAMES]
 
 
 def build(context: AppContext) -> RaceController:
-    """The Race page."""
     return RaceController(context)

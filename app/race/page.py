@@ -1,4 +1,4 @@
-"""The Race page: the lanes, and below them one prompt or a batch of them. Knows no engine."""
+"""The widget of the Race page: the lanes, and below them the tabs for one prompt and for a batch. Has no engine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.system.i18n import tr
 
 
 class RacePage(QWidget):
-    """``one`` and ``batch`` are its parts, a tab each."""
+    """The lanes above two tabs, ``one`` and ``batch``."""
 
     def __init__(
         self,
@@ -48,25 +48,25 @@ class RacePage(QWidget):
 
     @Slot()
     def _give_focus(self) -> None:
-        """The part in front has the page's keyboard."""
+        """Makes the current tab the focus proxy of the page."""
         self.setFocusProxy(self.tabs.currentWidget())
 
     def show_part(self, part: str) -> None:
-        """Bring a part to the front."""
+        """Switches to the tab "one" or "batch"."""
         self.tabs.setCurrentWidget(self._parts[part])
 
     @property
     def part(self) -> str:
-        """The part on show."""
+        """The name of the current tab."""
         return next(name for name, part in self._parts.items() if part is self.tabs.currentWidget())
 
     def set_theme(self, theme: Theme) -> None:
-        """Wear a theme; the style sheet is the window's."""
+        """Sets the theme of painted parts; the style sheet belongs to the window."""
         self.one.set_theme(theme)
         self.batch.set_theme(theme)
 
     def set_reduced_motion(self, reduced: bool) -> None:
-        """Whether nothing moves by itself."""
+        """Turns animations off, or on again."""
         self.one.set_reduced_motion(reduced)
 
     def resizeEvent(self, event: QResizeEvent) -> None:

@@ -1,4 +1,4 @@
-"""Sends a race to the engine, and takes in what comes of it. Knows no widgets."""
+"""Sends a race to the engine and receives its replies. Has no widgets."""
 
 from __future__ import annotations
 
@@ -13,28 +13,27 @@ from engine.pictures import Picture
 from engine.service import RaceRequest, ServiceReply
 from engine.text.message import message_of
 
-REFRESH_MS = 30  # between two tellings that something has come
+REFRESH_MS = 30  # at least, between two ``changed`` signals
 
 
 class Racer(QObject):
-    """One race at a time. ``take`` is to be given all replies."""
+    """Runs one race at a time. ``take`` must be called with every reply of the engine."""
 
     began = Signal(object)  # a RaceRun, before its first reply
-    changed = Signal()  # something has come of it since
-    ended = Signal(object)  # the RaceRun, which says how
+    changed = Signal()  # new replies, at most once per ``REFRESH_MS``
+    ended = Signal(object)  # the RaceRun, with its outcome
 
     def __init__(self, context: AppContext, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._context = context
-        self._run: RaceRun | None = None  # under way
-        self._telling = QTimer(self)
-        self._telling.setSingleShot(True)
-        self._telling.setInterval(REFRESH_MS)
-        self._telling.timeout.connect(self.changed)
+        self._run: RaceRun | None = None  # the running race
+        self._refresh_timer = QTimer(self)
+        self._refresh_timer.setSingleShot(True)
+        self._refresh_timer.setInterval(REFRESH_MS)
+        self._refresh_timer.timeout.connect(self.changed)
 
     @property
     def run(self) -> RaceRun | None:
-        """The race under way."""
         return self._run
 
     @property
@@ -50,7 +49,7 @@ class Racer(QObject):
         *,
         keep: bool = True,
     ) -> None:
-        """Let two to four lanes answer a prompt; only while none does. ``keep``: their runs are stored."""
+        """Starts a race of two to four lanes; only while none is running. With ``keep`` their runs are stored."""
         assert self._run is None
         request = RaceRequest(
             (message_of(prompt, pictures),),
@@ -67,21 +66,21 @@ class Racer(QObject):
 
     @Slot()
     def stop(self) -> None:
-        """Stop all lanes within one denoising step."""
+        """Stops all lanes within one denoising step."""
         if self._run is not None:
             self._run.request.cancel.set()
             self._context.backend.scheduler.wake()
 
     def take(self, replies: Sequence[ServiceReply]) -> None:
-        """Take in what arrived; what is not of this race is left alone."""
+        """Processes replies of the engine and ignores those of other runs."""
         run = self._run
         if run is None:
             return
         mine = [reply for reply in replies if run.take(reply)]
         if run.is_over:
             self._run = None
-            self._telling.stop()
+            self._refresh_timer.stop()
             self.changed.emit()
             self.ended.emit(run)
-        elif mine and not self._telling.isActive():
-            self._telling.start()
+        elif mine and not self._refresh_timer.isActive():
+            self._refresh_timer.start()

@@ -1,4 +1,4 @@
-"""Remembers the lanes between two starts, as a file in the data folder."""
+"""Stores the lanes between two starts of the app, as a file in the data folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LONGEST = 4096  # characters of a path
 
 
 def read_lanes(folder: Path) -> tuple[LaneSpec, ...]:
-    """What was written last; nothing where there is nothing that can be read."""
+    """Returns the stored lanes; an empty tuple if the file is missing or cannot be read."""
     path = folder / NAME
     if not path.is_file():
         return ()
@@ -38,10 +38,10 @@ def read_lanes(folder: Path) -> tuple[LaneSpec, ...]:
 
 
 def write_lanes(folder: Path, lanes: Sequence[LaneSpec]) -> None:
-    """Write the lanes in place of those before.
+    """Replaces the stored lanes.
 
     Raises:
-        SafelightError: the folder or the file cannot be written.
+        SafelightError: The folder or the file cannot be written.
     """
     said = [
         {"model": lane.model, "decoder": lane.decoder, "adapter": lane.adapter, "settings": dict(lane.changes)}
@@ -66,7 +66,7 @@ def _name(raw: Any) -> str:
 
 
 def _changes(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that are known and within their bounds."""
+    """Returns the known settings whose values are within their bounds."""
     found: dict[str, Any] = replace(DecodingChoice.read(raw), decoder="").changes
     budget = raw.get("image_tokens")
     if isinstance(budget, int) and budget in IMAGE_TOKENS:

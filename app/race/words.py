@@ -1,4 +1,4 @@
-"""Lanes and what came of them in words, for labels and assistive technology. Knows no widgets."""
+"""Texts about lanes and races, for labels and assistive technology. Has no widgets."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from app.system.i18n import tr
 from app.system.memory_use import size
 
 UNKNOWN = "–"
-LONGEST_TITLE = 60  # characters of a race in a list
+LONGEST_TITLE = 60  # characters
 
 
 def lane_title(lane: LaneSpec, model: str, decoder: str = "") -> str:
-    """A lane's model, what is on it, and how it decodes.
+    """Returns a lane's title: its model, its adapter and its decoder.
 
     Args:
-        model: its title.
-        decoder: that is the model's own, where that is known.
+        model: The model's title.
+        decoder: The model's default decoder; empty while it is not known.
     """
     who = with_adapter(model, title_of_adapter(lane.adapter) if lane.adapter else "")
     thought, answer = DecodingChoice.read({**lane.changes, "decoder": lane.decoder or decoder}).names
@@ -32,7 +32,7 @@ def lane_title(lane: LaneSpec, model: str, decoder: str = "") -> str:
 
 
 def changes_words(lane: LaneSpec) -> str:
-    """The settings of a lane that are not its model's, in a line; empty where there are none."""
+    """Returns the lane's settings that differ from its model's, in one line; empty if none does."""
     said = []
     for declared in (THOUGHT_DECODER, ANSWER_DECODER):
         if declared.name in lane.changes:
@@ -54,31 +54,31 @@ def changes_words(lane: LaneSpec) -> str:
 
 
 def settings_words(lane: LaneSpec) -> str:
-    """The same, or that there are none."""
+    """Returns ``changes_words``, or a sentence that says that there are no changes."""
     return changes_words(lane) or tr("With its model's settings")
 
 
-def beside_words(models: Sequence[tuple[str, int]]) -> str:
-    """What is loaded beside the loaded model: titles, and the bytes of each, 0 where they are not known."""
+def loaded_words(models: Sequence[tuple[str, int]]) -> str:
+    """Returns a sentence about further models that have to be loaded: title and bytes of each, 0 if unknown."""
     said = [tr("{model} ({size})", model=title, size=size(bytes)) if bytes else title for title, bytes in models]
     return tr("Loaded beside the loaded model: {models}.", models=", ".join(said)) if said else ""
 
 
 def rate_words(rate: float) -> str:
-    """How fast a race is played, against the seconds that it took."""
+    """Returns the playback speed relative to real time in words; ``rate`` is recorded seconds per second played."""
     if rate >= 1:
         return tr("{times} times as fast", times=f"{rate:.1f}") if rate > 1.05 else ""
     return tr("{times} times slower", times=f"{1 / rate:,.0f}" if rate < 0.1 else f"{1 / rate:.1f}")
 
 
 def fairness() -> str:
-    """How the figures of lanes come about that share one machine."""
+    """Returns a sentence about how lanes that share one machine are timed."""
     return tr(
         "Lanes take turns, a pass each. Seconds are each lane's own, without the prompt and the other lanes' turns."
     )
 
 
 def race_title(prompt: str) -> str:
-    """A race in a list: what was asked, in one line."""
+    """Returns a race's prompt as one line of at most ``LONGEST_TITLE`` characters."""
     line = " ".join(prompt.split())
     return line if len(line) <= LONGEST_TITLE else f"{line[: LONGEST_TITLE - 1]}…"

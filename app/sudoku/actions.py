@@ -1,4 +1,4 @@
-"""What the Sudoku page can do, by name, with its keys. Each goes to the page first."""
+"""The actions of the Sudoku page with their keys. Each opens the page first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def actions(_context: AppContext, page: Lazy[SudokuController]) -> list[Action]:
-    """About puzzles, contenders and the scoreboard."""
+    """Returns the actions for puzzles, contenders and the scoreboard."""
     section = tr("Sudoku")
 
     def solve() -> None:

@@ -1,4 +1,4 @@
-"""The scoreboard's runs: puzzle after puzzle for the loaded model, each made while the one before runs."""
+"""Runs the scoreboard's batch of puzzles, each made while the one before runs."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from app.state.sudoku.scores import Request, Result, Task
 from app.sudoku.contenders import Contender
 from app.sudoku.job_queue import JobQueue, PuzzleJob, was_stopped
 from app.sudoku.scores.view import ScoreboardView
-from app.sudoku.words import Spent
+from app.sudoku.words import RunCost
 from app.system.i18n import tr
 from engine import Recording
 from engine.tasks import sudoku
 
-POLL_MS = 10  # between two looks whether the next puzzle is made
+POLL_MS = 10  # between two checks whether the next puzzle is made
 
 
 class Ahead:
-    """The items of an iterator, each made in a thread of its own while the one before is used."""
+    """Takes items from an iterator, each made in a thread while the one before is used."""
 
     def __init__(self, items: Iterator[Task]) -> None:
         self._items = items
@@ -39,11 +39,11 @@ class Ahead:
 
     @property
     def is_ready(self) -> bool:
-        """Whether ``take`` need not wait."""
+        """True if ``take`` returns at once."""
         return self._thread is None or not self._thread.is_alive()
 
     def take(self) -> Task | None:
-        """The next item, waited for; None after the last."""
+        """Returns the next item, and waits until it is made; None after the last one."""
         if self._thread is not None:
             self._thread.join()
         made = self._made
@@ -53,14 +53,14 @@ class Ahead:
 
 
 class PuzzleBatch(QObject):
-    """A ``Follower`` of ``app.sudoku.job_queue``. ``changed`` tells that it began or ended."""
+    """Runs one batch at a time, as the ``Follower`` of its jobs. ``changed``: a batch began or ended."""
 
     changed = Signal()
 
     def __init__(self, queue: JobQueue, view: ScoreboardView, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._queue, self._view = queue, view
-        self.puzzles: Ahead | None = None  # those to come, while a batch is on
+        self.puzzles: Ahead | None = None  # the remaining puzzles; None while no batch is running
         self._task: Task | None = None
         self._title = ""
         self._contender: Contender | None = None
@@ -71,11 +71,16 @@ class PuzzleBatch(QObject):
 
     @property
     def is_on(self) -> bool:
-        """Whether puzzles are left to run."""
+        """True while a batch is running."""
         return self.puzzles is not None
 
     def begin(self, request: Request, title: str, contender: Contender | None = None) -> None:
-        """Run all puzzles of a request with a contender, or with the model as it is; ``title`` is how it is called."""
+        """Starts a batch.
+
+        Args:
+            title: The name in the results.
+            contender: Solves the puzzles; None for the loaded model.
+        """
         self._title, self._contender, self._seed = title, contender, request.seed
         self.puzzles = Ahead(request.tasks())
         self._view.begin(request, (title,))
@@ -83,7 +88,7 @@ class PuzzleBatch(QObject):
         self._poll.start()
 
     def stop(self) -> None:
-        """Leave out what has not begun; the puzzle under way is stopped by whoever holds the queue."""
+        """Ends the batch. The caller stops the queue, and with it the running puzzle."""
         if self.is_on:
             self._end(tr("Stopped."))
 
@@ -95,7 +100,7 @@ class PuzzleBatch(QObject):
 
     @Slot()
     def _offer(self) -> None:
-        """Run the next puzzle once it is made."""
+        """Runs the next puzzle once it is made."""
         if self.puzzles is None or self._task is not None or not self.puzzles.is_ready:
             return
         self._task = self.puzzles.take()
@@ -105,13 +110,13 @@ class PuzzleBatch(QObject):
         job = PuzzleJob(self._contender, self._task.puzzle, self._seed, follower=self, keep=False, is_watched=False)
         self._queue.add([job])
 
-    # ---------------------------------------------------------------- following
+    # ---------------------------------------------------------------- Follower
 
     def began(self, view: Recording) -> None:
-        """It is looked at when it is over."""
+        """Does nothing: a run is read when it has ended."""
 
     def grew(self, share: float) -> None:
-        """As above."""
+        """Does nothing, as ``began``."""
 
     def ended(self, view: Recording | None, problem: str) -> None:
         task, self._task = self._task, None
@@ -120,7 +125,7 @@ class PuzzleBatch(QObject):
         if problem or view is None or was_stopped(view):
             self._end(problem or tr("Stopped."))
             return
-        spent = Spent.of(view)
+        cost = RunCost.from_trace(view)
         answer = sudoku.read_answer(view.text)
-        self._view.add(Result(task.puzzle, answer, task.solution, spent.steps, spent.seconds, self._title))
+        self._view.add(Result(task.puzzle, answer, task.solution, cost.steps, cost.seconds, self._title))
         self._offer()

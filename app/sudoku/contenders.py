@@ -1,4 +1,4 @@
-"""Who can be given a puzzle: a model, with or without an adapter; and what a puzzle asks of a model. Knows no Qt."""
+"""The models, with or without an adapter, that can solve puzzles, and the settings of their runs. Uses no Qt."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from engine.service import LoadedModel, is_remote
 from engine.tasks import sudoku
 
 ANSWER_TOKENS = 90  # 81 digits, the line breaks between nine lines, and the end
-TOP_K = 10  # candidates a position: all digits can have a pencil mark
+TOP_K = 10  # candidates for each position, so that all nine digits can have a pencil mark
 LINE = 10  # tokens of a line of the answer, with its line break
-WITH_BOARDS = (SUDOKU, BASE)  # the embedded models that were taught what a board looks like
+WITH_BOARDS = (SUDOKU, BASE)  # the embedded models that were trained on boards
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A model with what is on it: an embedded one's id or a folder each; no adapter is None."""
+    """A model and its adapter, each an embedded id or a folder; no adapter is None."""
 
     model: str
     adapter: str | None = None
 
     @property
     def title(self) -> str:
-        """As people call it."""
+        """The title of the model, with its adapter's."""
         return with_adapter(title_of_model(self.model), title_of_adapter(self.adapter) if self.adapter else "")
 
 
 def title_of_model(path_or_id: str) -> str:
-    """An embedded model's title, a folder's name, or where a model is elsewhere."""
+    """Returns an embedded model's title, a folder's name, or the address of a remote model."""
     return next((known.title for known in EMBEDDED if known.id == path_or_id), title_of_path(path_or_id))
 
 
 def contenders(others: Iterable[str] = (), chosen: Iterable[str] = ()) -> list[Contender]:
-    """Every known model that may write a board, each alone and with each adapter that was made for it.
+    """Returns every known model that may write a board, alone and with each adapter that was made for it.
 
     Args:
-        others: folders of further models.
-        chosen: folders of adapters that the user has opened; each may be tried on any model.
+        others: Folders of further models.
+        chosen: Folders of adapters that the user has opened; each is offered with every model.
     """
     chosen = tuple(chosen)
     shipped = {known.id for known in EMBEDDED if (known.folder / "config.json").is_file()}
@@ -51,13 +51,13 @@ def contenders(others: Iterable[str] = (), chosen: Iterable[str] = ()) -> list[C
     found = []
     for model in dict.fromkeys((*here, *others)):
         found.append(Contender(model))
-        if not is_remote(model):  # whose server puts adapters on, and no other
+        if not is_remote(model):  # the adapters of a remote model are up to its server
             found += [Contender(model, adapter) for adapter in dict.fromkeys((*adapters_for(model), *chosen))]
     return found
 
 
 def usual_pair(offered: list[Contender]) -> tuple[Contender, Contender]:
-    """The pair to begin with: a model without and with an adapter if there is one, else the base and the solver."""
+    """Returns the initial pair: a model without and with its adapter, or else the base model and the solver."""
     tuned = next((one for one in offered if one.adapter is not None), None)
     if tuned is not None:
         return Contender(tuned.model), tuned
@@ -65,11 +65,11 @@ def usual_pair(offered: list[Contender]) -> tuple[Contender, Contender]:
     return next((one for one in offered if one.model == BASE), solver), solver
 
 
-# ---------------------------------------------------------------- what a puzzle asks
+# ---------------------------------------------------------------- requirements and settings
 
 
 def obstacle(model: LoadedModel) -> str:
-    """Why a model cannot be given a puzzle, in a sentence; empty if it can."""
+    """Returns why a model cannot solve puzzles, as a sentence; empty if it can."""
     if not model.capabilities.steps:
         return only_text(model) or tr(
             "{model} tells no denoising steps, which a board is drawn from.", model=model.title
@@ -85,32 +85,32 @@ def obstacle(model: LoadedModel) -> str:
 
 
 def unadapted(model: LoadedModel) -> str:
-    """Why no adapter can be put on a model whose backend takes none."""
+    """Returns why a model takes no adapter, for a backend without adapters."""
     if is_remote(model.path_or_id):
         return tr("Adapters are put on by the server that runs this model.")
     return tr("No adapter can be put on {model}.", model=model.title)
 
 
 def settings(model: LoadedModel, config: GenerationConfig, puzzle: str, *, clamp: bool) -> GenerationConfig:
-    """A run's settings: enough candidates for pencil marks, and the givens pinned if they are to be clamped.
+    """Returns a run's settings: enough candidates for pencil marks and, with ``clamp``, pinned givens.
 
     Raises:
-        SafelightError: the model writes a board in other tokens than one a character, so that nothing can be clamped.
+        SafelightError: The model does not write one token for each character, so that nothing can be clamped.
     """
     config = config.replace(top_k=max(config.top_k, TOP_K))
     if not clamp:
         return config
-    diffusing = BLOCK_DIFFUSION if BLOCK_DIFFUSION in model.decoders else config.decoder  # alone holds what is pinned
+    diffusing = BLOCK_DIFFUSION if BLOCK_DIFFUSION in model.decoders else config.decoder  # only this one keeps pins
     return config.replace(
         pinned=pins(model, puzzle), decoder=diffusing, thought_decoder="", answer_decoder="", rescue=False
     )
 
 
 def pins(model: LoadedModel, puzzle: str) -> tuple[tuple[int, int], ...]:
-    """(position, token) of every given, where it stands in the answer.
+    """Returns (position in the answer, token) of every given.
 
     Raises:
-        SafelightError: as ``settings``.
+        SafelightError: As ``settings``.
     """
     tokens = model.encode(sudoku.rows(puzzle))
     if len(tokens) != ANSWER_TOKENS - 1:

@@ -1,4 +1,4 @@
-"""What the Sudoku page asks for: solving, two contenders, the scoreboard's batch, adapters."""
+"""Connects the Sudoku page to the engine: solving, side by side, the scoreboard's batch, pictures and adapters."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from engine.tasks.sudoku import Bin
 
 
 class SudokuController(QObject):
-    """One thing at a time goes to the engine: a puzzle, two in turn, or a batch of them."""
+    """The controller of the Sudoku page. It runs one puzzle, a pair or a batch at a time."""
 
-    notice = None  # the window says what went wrong
+    notice = None  # errors go through ``context.say``
 
     def __init__(self, context: AppContext) -> None:
         super().__init__()
         self._context = context
         self.widget = self.page = page = SudokuPage(context.theme, context.values.reduced_motion)
-        self.setParent(page)  # so that nothing arrives once the page is gone
+        self.setParent(page)  # so that no signal arrives after the page is deleted
         self.queue = JobQueue(context, self)
         self.reader = PictureReader(context, self)
         self.batch = PuzzleBatch(self.queue, page.scores, self)
-        self._folders: list[str] = []  # of adapters that the user has opened
-        self._offered: object = None  # what the choosers were filled from
+        self._folders: list[str] = []  # adapters that the user has opened
+        self._offered: object = None  # the models and adapters that the choosers were filled from
         one, column = page.one, page.one.column
         column.solve_asked.connect(self.solve)
         column.stop_asked.connect(self.stop)
@@ -52,11 +52,11 @@ class SudokuController(QObject):
         self.reader.ended.connect(one.end_reading)
         self.reader.changed.connect(context.busy_changed)
         one.changed.connect(self.refresh)
-        page.beside.run_asked.connect(self.solve_both)
-        page.beside.stop_asked.connect(self.stop)
-        page.beside.bin_asked.connect(one.new_puzzle)
-        page.beside.folder_asked.connect(self._ask_contender)
-        page.beside.inspect_asked.connect(self._inspect)
+        page.side_by_side.run_asked.connect(self.solve_both)
+        page.side_by_side.stop_asked.connect(self.stop)
+        page.side_by_side.bin_asked.connect(one.new_puzzle)
+        page.side_by_side.folder_asked.connect(self._ask_contender)
+        page.side_by_side.inspect_asked.connect(self._inspect)
         page.scores.run_asked.connect(self._run_batch)
         page.scores.stop_asked.connect(self.stop)
         page.scores.failed.connect(context.say)
@@ -73,7 +73,7 @@ class SudokuController(QObject):
         self.refresh()
 
     def enter(self) -> None:
-        """The board has the keyboard."""
+        """Moves the keyboard focus to the board."""
         self.page.setFocus()
 
     @Slot()
@@ -88,11 +88,11 @@ class SudokuController(QObject):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a puzzle is being solved, or a model made ready for one."""
+        """True while a puzzle is being solved or read, or a model loaded for one."""
         return self.queue.is_busy or self.batch.is_on or self.reader.is_busy
 
     def reason_to_wait(self) -> str:
-        """That a puzzle is being solved, in a sentence; empty where none is."""
+        """A sentence that says that a puzzle is being solved or read; empty if none is."""
         if self.reader.is_busy:
             return tr("A puzzle is being read from a picture; Esc stops it")
         if self.queue.skips:
@@ -103,7 +103,7 @@ class SudokuController(QObject):
 
     @Slot()
     def solve(self) -> None:
-        """Give the puzzle to the loaded model; where that cannot write a board, to Safelight Sudoku."""
+        """Solves the puzzle with the loaded model, or with Safelight Sudoku if that cannot write a board."""
         one, model = self.page.one, self._context.model
         if self._reason() or not one.check.runs:
             return
@@ -117,22 +117,22 @@ class SudokuController(QObject):
 
     @Slot()
     def solve_both(self) -> None:
-        """Give the puzzle to both contenders, one after the other, with one seed."""
-        beside, one = self.page.beside, self.page.one
-        left, right = beside.left.contender, beside.right.contender
+        """Solves the puzzle with both contenders, one after the other, with the same seed."""
+        both, one = self.page.side_by_side, self.page.one
+        left, right = both.left.contender, both.right.contender
         if self._reason() or not one.check.runs or left is None or right is None:
             return
         puzzle, seed = one.puzzle.cells, self._context.values.next_seed()
-        seeds = (seed, later_seed(seed, int(left == right)))  # the same twice would be the same run twice
-        beside.expect(puzzle)
+        seeds = (seed, later_seed(seed, int(left == right)))  # one contender twice with one seed would repeat the run
+        both.expect(puzzle)
         self.queue.add(
             PuzzleJob(side.contender, puzzle, own, self.page.clamp, side.run)
-            for side, own in zip(beside.sides, seeds, strict=True)
+            for side, own in zip(both.sides, seeds, strict=True)
         )
 
     @Slot()
     def stop(self) -> None:
-        """Stop the run under way within one denoising step, and begin none of those that wait."""
+        """Stops the running job within one denoising step, and drops the waiting ones."""
         self.reader.stop()
         self.batch.stop()
         self.queue.stop()
@@ -149,21 +149,21 @@ class SudokuController(QObject):
             self.batch.begin(request, title_of(model))
 
     def new_puzzle(self, bin: Bin) -> None:
-        """A fresh puzzle of a bin."""
+        """Shows a fresh puzzle of a bin."""
         self.page.one.new_puzzle(bin)
 
     # ---------------------------------------------------------------- a puzzle from a picture
 
     @Slot()
     def ask_picture(self) -> None:
-        """Let the user choose a picture, and read the puzzle in it."""
+        """Lets the user choose a picture, and reads the puzzle in it."""
         path, _ = QFileDialog.getOpenFileName(self.page.window(), tr("Open a picture of a Sudoku"))
         if path:
             self.read_picture(path)
 
     @Slot(object)
     def read_picture(self, source: Pasted) -> None:
-        """Read a puzzle from a picture, by Safelight Sight, beside the loaded model; the puzzle stays until then."""
+        """Reads a puzzle from a picture with Safelight Sight. The loaded model stays, as does the puzzle until then."""
         one, reason = self.page.one, self._reason()
         if reason:
             one.refuse(reason)
@@ -201,31 +201,31 @@ class SudokuController(QObject):
         return folder
 
     def _fill(self) -> None:
-        """Offer what there is to choose from."""
+        """Fills the choosers of contenders and adapters."""
         model = self._context.model
         others = [path for path, _ in self._context.models]
         if model is not None and not obstacle(model):
             others.append(model.path_or_id)
-        self.page.beside.offer(contenders(others, self._folders))
+        self.page.side_by_side.offer(contenders(others, self._folders))
         fitting = () if model is None else adapters_for(model.path_or_id)
         offered = [(path, title_of_adapter(path)) for path in (*fitting, *self._folders)]
         self.page.one.column.show_adapters(offered, "" if model is None else model.adapter or "")
 
-    # ---------------------------------------------------------------- what is possible now
+    # ---------------------------------------------------------------- state of the page
 
     def _reason(self) -> str:
-        """Why nothing can be run now; empty where something can, if need be by the model that is offered."""
+        """Returns why nothing can be run now; empty if something can. A missing model is no reason: one is offered."""
         reason = self._context.reason_to_wait()
         return "" if reason and self._context.model is None and self._context.loading is None else reason
 
     def _offer(self) -> bool:
-        """Whether a model has to be loaded first."""
+        """Returns True if a model has to be loaded first."""
         model = self._context.model
         return model is None or bool(obstacle(model))
 
     @Slot()
     def refresh(self) -> None:
-        """What can be asked has changed: another model or puzzle, or a run that began or ended."""
+        """Updates messages, choosers and buttons after a change of model, puzzle or running job."""
         model, page, one = self._context.model, self.page, self.page.one
         known = (model, tuple(self._context.models), tuple(self._folders))
         if known != self._offered:
@@ -238,8 +238,8 @@ class SudokuController(QObject):
             waits = obstacle(model)
         skips = self.queue.skips
         one.show_solving(busy, waits, can_run=not busy and not reason and check.runs, offer=offer, skips=skips)
-        page.beside.show_puzzle(one.puzzle, waits or check.text)
-        page.beside.show_solving(busy, waits, can_run=not reason and check.runs, skips=skips)
+        page.side_by_side.show_puzzle(one.puzzle, waits or check.text)
+        page.side_by_side.show_solving(busy, waits, can_run=not reason and check.runs, skips=skips)
         page.scores.set_busy("" if self.batch.is_on else reason)
         takes = model is not None and model.capabilities.adapters
         one.column.allow_adapters(
@@ -247,7 +247,7 @@ class SudokuController(QObject):
         )
 
     def _preparing(self) -> str:
-        """What a run waits for; empty once it is under way."""
+        """Returns what a run waits for; empty once it is running."""
         if self.reader.is_busy:
             return self.reader.progress
         if self.queue.is_running or not self.queue.is_busy:
@@ -255,18 +255,18 @@ class SudokuController(QObject):
         loading = self._context.loading
         return loading.text if loading is not None else tr("Changing the adapter")
 
-    # ---------------------------------------------------------------- what arrives
+    # ---------------------------------------------------------------- replies
 
     @Slot(object)
     def take(self, replies: list[ServiceReply]) -> None:
-        """Take in what arrived of a run; where an adapter could not be put on, the chooser goes back."""
+        """Passes replies of the engine on. After a change of adapter the chooser shows the one in use."""
         for reply in replies:
             self.queue.take(reply)
             self.reader.take(reply)
             if isinstance(reply, AdapterChanged):
                 self._fill()
 
-    # ---------------------------------------------------------------- looking into it
+    # ---------------------------------------------------------------- actions
 
     @Slot()
     def _inspect_one(self) -> None:
@@ -278,16 +278,15 @@ class SudokuController(QObject):
             self._context.inspect(run.trace)
 
     def toggle_clamp(self) -> None:
-        """Clamp givens from now on, or no longer."""
+        """Turns the clamping of givens on or off."""
         self.show("one")
         self.page.one.column.clamp.toggle()
 
     def show(self, part: str) -> None:
-        """Go to the page, and there to "one", "beside" or "scores"."""
+        """Opens the page at a part, see ``SudokuPage.show_part``."""
         self._context.show_page(SUDOKU)
         self.page.show_part(part)
 
 
 def build(context: AppContext) -> SudokuController:
-    """The Sudoku page."""
     return SudokuController(context)

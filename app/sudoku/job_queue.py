@@ -1,6 +1,6 @@
-"""One puzzle after another for the engine, which has one model at a time: load it, put an adapter on, run.
+"""Runs puzzles one after the other. The engine holds one model, so a job first loads its model and sets its adapter.
 
-Each request is followed by a reply, and the next goes out when that has come. Knows no widgets.
+Each request to the engine waits for the reply to the one before. Has no widgets.
 """
 
 from __future__ import annotations
@@ -21,55 +21,55 @@ from engine.tasks import sudoku
 
 
 class Follower(Protocol):
-    """Who looks at a run."""
+    """Receives the events of a job's run."""
 
     def began(self, view: Recording) -> None:
-        """There is a trace, which grows."""
+        """The run has begun; ``view`` is its growing trace."""
 
     def grew(self, share: float, /) -> None:
-        """It has another event, or more of its latest step is to be shown: ``share`` of what that accepts."""
+        """The trace has a new event, or more of its latest step is to be shown: a ``share`` of its accepted tokens."""
 
     def ended(self, view: Recording | None, problem: str) -> None:
-        """It is over: ``problem`` says why it failed, empty if it did not. None where nothing was run."""
+        """The job is over. ``view`` is None if nothing was run; ``problem`` says why it failed, empty if it did not."""
 
 
 @dataclass(frozen=True, eq=False)
 class PuzzleJob:
-    """A puzzle for a contender. Without a puzzle only the model is made ready; without a contender it stays."""
+    """A puzzle for a contender. Without a puzzle, only the model is loaded; without a contender, it stays."""
 
     contender: Contender | None = None
     puzzle: str = ""  # 81 digits, 0 for a blank
     seed: int = 0
     clamp: bool = False
     follower: Follower | None = None
-    keep: bool = True  # the trace as a file
+    keep: bool = True  # store the trace as a file
     is_watched: bool = True
 
 
 def was_stopped(view: Recording | None) -> bool:
-    """Whether a run was ended by the user, or never begun."""
+    """Returns True if a run was stopped by the user, or never began."""
     return view is None or (view.result is not None and view.result.reason == "cancelled")
 
 
 @dataclass(frozen=True)
 class _Load:
-    """The model of this name was asked for."""
+    """A request to load a model."""
 
     path_or_id: str
 
 
 @dataclass(frozen=True)
 class _Adapt:
-    """This adapter was asked for, or none."""
+    """A request to set an adapter, or none."""
 
     path_or_id: str | None
 
 
-_Awaited = _Load | _Adapt | RunRequest  # what was asked of the engine, until the reply to it has come
+_Awaited = _Load | _Adapt | RunRequest  # a request whose reply is awaited
 
 
 class JobQueue(QObject):
-    """Does one job after the other. ``changed`` tells that it began, took the next job, or ended."""
+    """Runs one job after the other. ``changed``: it began, took the next job, or ended."""
 
     changed = Signal()
 
@@ -80,39 +80,39 @@ class JobQueue(QObject):
         self._now: PuzzleJob | None = None
         self._awaited: _Awaited | None = None
         self._view: Recording | None = None
-        self._is_stopping = False  # once the reply that is awaited has come
+        self._is_stopping = False  # stop after the awaited reply
         context.model_changed.connect(self._model_changed)
         context.backend.pacing.revealed.connect(self._grow)
 
     @property
     def is_busy(self) -> bool:
-        """Whether there is anything to do."""
+        """True while there is a job."""
         return self._now is not None
 
     @property
     def is_running(self) -> bool:
-        """Whether a puzzle is being solved, rather than a model being made ready."""
+        """True while a puzzle is being solved, rather than a model loaded for it."""
         return isinstance(self._awaited, RunRequest)
 
     @property
     def skips(self) -> bool:
-        """Says whether ``stop`` only skips to the end of a run that is computed and still shown."""
+        """True if ``stop`` only skips to the end of a run that is computed but not fully shown."""
         return self.is_running and not self._waiting and self._context.backend.pacing.is_computed
 
     def add(self, jobs: Iterable[PuzzleJob]) -> None:
-        """Do these, after what there is."""
+        """Appends jobs."""
         self._waiting.extend(jobs)
         if self._now is None:
             self._next()
 
     def stop(self) -> None:
-        """Do nothing of what waits, and stop the run under way within one denoising step."""
+        """Drops all waiting jobs, and stops the running one within one denoising step."""
         self._drop_waiting()
         match self._awaited:
             case RunRequest():
                 self._context.backend.cancel()
             case _Load():
-                self._end(None)  # the model is loaded nevertheless
+                self._end(None)  # loading continues
             case _Adapt():
                 self._is_stopping = True
 
@@ -126,9 +126,9 @@ class JobQueue(QObject):
         self.changed.emit()
 
     def _ask(self) -> None:
-        """Ask for what the job at hand needs next: its model, the adapter on it, or the run.
+        """Requests what the current job needs next: its model, its adapter, or its run.
 
-        What was asked for and is not there when its reply has come is gone for good, as another model was chosen.
+        Abandons the job if the model or adapter is not there after its reply: then another one was chosen.
         """
         job, model, asked = self._now, self._context.model, self._awaited
         assert job is not None
@@ -151,7 +151,7 @@ class JobQueue(QObject):
             self._next()
 
     def _make_ready(self, want: Contender, is_for_puzzle: bool) -> None:
-        """Ask for a model, or for the adapter on it. What is only wanted for a puzzle is borrowed, and else stays."""
+        """Requests a model, or its adapter. For a puzzle it is only borrowed; otherwise it stays."""
         context, model = self._context, self._context.model
         is_there = model is not None and model.path_or_id == want.model
         if is_for_puzzle:
@@ -180,7 +180,7 @@ class JobQueue(QObject):
 
     def _drop_waiting(self) -> None:
         while self._waiting:
-            _tell_end(self._waiting.popleft(), None)
+            _report_end(self._waiting.popleft(), None)
 
     def _abandon(self, problem: str, details: str = "") -> None:
         self._drop_waiting()
@@ -190,15 +190,15 @@ class JobQueue(QObject):
 
     def _end(self, view: Recording | None, problem: str = "") -> None:
         self._awaited = None
-        if self._now is not None:  # until it has been told: a follower may ask for more, which then waits
-            _tell_end(self._now, view, problem)
+        if self._now is not None:  # still set during the report: a job that a follower adds then must wait
+            _report_end(self._now, view, problem)
         self._next()
 
     # ---------------------------------------------------------------- replies
 
     @Slot()
     def _model_changed(self) -> None:
-        """The model that was asked for may be there, or may have failed to come; or the user chose another one."""
+        """Continues the job if its model was loaded; abandons it if loading failed or another one was chosen."""
         if not isinstance(self._awaited, _Load):
             return
         model, loading, wanted = self._context.model, self._context.loading, self._awaited.path_or_id
@@ -208,7 +208,7 @@ class JobQueue(QObject):
             self._abandon("")  # the context has said why
 
     def take(self, reply: ServiceReply) -> None:
-        """Take in what arrived from the engine; what answers no request of this queue is left alone."""
+        """Processes replies of the engine and ignores those to requests of others."""
         match reply:
             case AdapterChanged(path_or_id, _, problem) if self._awaited == _Adapt(path_or_id):
                 if problem or self._is_stopping:
@@ -242,6 +242,6 @@ class JobQueue(QObject):
             self._now.follower.grew(share)
 
 
-def _tell_end(job: PuzzleJob, view: Recording | None, problem: str = "") -> None:
+def _report_end(job: PuzzleJob, view: Recording | None, problem: str = "") -> None:
     if job.follower is not None and job.puzzle:
         job.follower.ended(view, problem)

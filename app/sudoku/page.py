@@ -1,4 +1,4 @@
-"""The Sudoku page: one puzzle, two contenders side by side, the scoreboard. Knows no model and no window."""
+"""The widget of the Sudoku page: one puzzle, two contenders side by side, the scoreboard. Knows no model."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from PySide6.QtWidgets import QTabWidget, QVBoxLayout, QWidget
 
 from app.design.tokens import DARKROOM, Theme
 from app.sudoku.scores.view import ScoreboardView
-from app.sudoku.side_by_side import Beside
+from app.sudoku.side_by_side import SideBySide
 from app.sudoku.single import OnePuzzle
 from app.system.i18n import tr
 
 
 class SudokuPage(QWidget):
-    """``one``, ``beside`` and ``scores`` are its parts, each a tab."""
+    """The tabs ``one``, ``side_by_side`` and ``scores``."""
 
-    pace_chosen = Signal(str)  # a value of the declared setting
+    pace_chosen = Signal(str)  # a value of the pace setting
 
     def __init__(self, theme: Theme = DARKROOM, reduced_motion: bool = False, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("sudoku")
         self.setAccessibleName(tr("Sudoku"))
         self.one = OnePuzzle()
-        self.beside = Beside()
+        self.side_by_side = SideBySide()
         self.scores = ScoreboardView()
         framed = QWidget()
         around = QVBoxLayout(framed)
         around.setContentsMargins(16, 12, 16, 12)
         around.addWidget(self.scores)
-        self._tabs = {"one": self.one, "beside": self.beside, "scores": framed}
+        self._tabs = {"one": self.one, "beside": self.side_by_side, "scores": framed}
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
         self.tabs.tabBar().setDrawBase(False)
@@ -36,7 +36,7 @@ class SudokuPage(QWidget):
         self.tabs.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         for title, part in (
             (tr("One puzzle"), self.one),
-            (tr("Side by side"), self.beside),
+            (tr("Side by side"), self.side_by_side),
             (tr("Scoreboard"), framed),
         ):
             self.tabs.addTab(part, title)
@@ -45,34 +45,34 @@ class SudokuPage(QWidget):
         column.addWidget(self.tabs)
         self.setFocusProxy(self.one.board)
         self.one.scrub.pace_chosen.connect(self.pace_chosen)
-        self.beside.scrub.pace_chosen.connect(self.pace_chosen)
-        self.one.column.clamp.toggled.connect(self.beside.clamp.setChecked)
-        self.beside.clamp.toggled.connect(self.one.column.clamp.setChecked)
+        self.side_by_side.scrub.pace_chosen.connect(self.pace_chosen)
+        self.one.column.clamp.toggled.connect(self.side_by_side.clamp.setChecked)
+        self.side_by_side.clamp.toggled.connect(self.one.column.clamp.setChecked)
         self.set_theme(theme)
         self.set_reduced_motion(reduced_motion)
 
     @property
     def clamp(self) -> bool:
-        """Whether givens are to be clamped."""
+        """True if givens are to be clamped."""
         return self.one.column.clamp.isChecked()
 
     def show_part(self, part: str) -> None:
-        """Bring "one", "beside" or "scores" to the front."""
+        """Switches to the tab ``"one"``, ``"beside"`` (side by side) or ``"scores"``."""
         self.tabs.setCurrentWidget(self._tabs[part])
 
     def set_theme(self, theme: Theme) -> None:
-        """Wear a theme; the style sheet is the window's."""
-        for part in (self.one, self.beside, self.scores):
+        """Sets the theme of painted parts; the style sheet belongs to the window."""
+        for part in (self.one, self.side_by_side, self.scores):
             part.set_theme(theme)
 
     def set_reduced_motion(self, reduced: bool) -> None:
-        """Nothing moves but from frame to frame."""
-        for part in (self.one, self.beside):
+        """Turns animations between frames off, or on again."""
+        for part in (self.one, self.side_by_side):
             part.set_reduced_motion(reduced)
 
     def set_pace(self, pace: str, *, is_smooth: bool) -> None:
-        """Play runs at a value of the declared setting."""
-        for part in (self.one, self.beside):
+        """Sets the pace at which runs are played, a value of the pace setting."""
+        for part in (self.one, self.side_by_side):
             part.scrub.set_pace(pace, is_smooth=is_smooth)
 
     def minimumSizeHint(self) -> QSize:

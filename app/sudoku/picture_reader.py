@@ -1,4 +1,4 @@
-"""Reads a puzzle from a picture: its file beside the window, its rows by the engine. Knows no widgets."""
+"""Reads a puzzle from a picture: opens the file in a thread, and lets the engine read its rows. Has no widgets."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from engine.tasks.sudoku_pictures.reading import ReadBoard
 
 
 class PictureReader(QObject):
-    """One picture at a time. ``take`` is to be given all replies."""
+    """Reads one picture at a time. ``take`` must be called with every reply of the engine."""
 
     opened = Signal(object, object)  # the AttachedPicture, and its Picture
     advanced = Signal(object)  # ReadBoard of the rows so far
-    ended = Signal(object, str)  # ReadBoard, None where there is none; why it failed
-    changed = Signal()  # ``progress`` has
+    ended = Signal(object, str)  # the ReadBoard or None, and why reading failed
+    changed = Signal()  # ``progress`` has changed
 
     def __init__(self, context: AppContext, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._context = context
         self._request: BoardRequest | None = None
-        self.progress = ""  # what is being done, in a sentence; empty where nothing is
+        self.progress = ""  # the current activity as a sentence; empty if there is none
         self._opening = Background(self)
         self._opening.done.connect(self._opened)
         self._opening.failed.connect(self._not_opened)
@@ -39,13 +39,13 @@ class PictureReader(QObject):
         return bool(self.progress)
 
     def read(self, source: Pasted) -> None:
-        """Read a picture; only while none is."""
+        """Starts reading a picture; only while none is being read."""
         self._opening.ask(lambda: read_picture(source))
-        self._tell(tr("Opening the picture"))
+        self._set_progress(tr("Opening the picture"))
 
     @Slot()
     def stop(self) -> None:
-        """Stop within one denoising step."""
+        """Stops within one denoising step."""
         if self._request is not None:
             self._request.cancel.set()
             self._context.backend.scheduler.wake()
@@ -59,7 +59,7 @@ class PictureReader(QObject):
         self.opened.emit(AttachedPicture(name, picture.digest, picture.width, picture.height), picture)
         self._request = BoardRequest(picture, self._context.preferences.threads)
         self._context.backend.read_board(self._request)
-        self._tell(tr("Making Safelight Sight ready beside the loaded model"))
+        self._set_progress(tr("Making Safelight Sight ready beside the loaded model"))
 
     @Slot(object)
     def _not_opened(self, error: Exception) -> None:
@@ -68,24 +68,24 @@ class PictureReader(QObject):
             logs.record(error, "in reading a picture")
 
     def take(self, reply: ServiceReply) -> None:
-        """Take in what arrived; what is not of this picture is left alone."""
+        """Processes replies of the engine and ignores those about other pictures."""
         asked = self._request
         match reply:
             case BoardAdvanced(board_id, rows) if asked is not None and asked.board_id == board_id:
                 self.advanced.emit(ReadBoard.of(rows))
                 if len(rows) < 9:
-                    self._tell(tr("Reading row {row} of 9", row=len(rows) + 1))
+                    self._set_progress(tr("Reading row {row} of 9", row=len(rows) + 1))
             case BoardEnded(board_id, board, message, details) if asked is not None and asked.board_id == board_id:
                 problem = tr(message) if message else ""
                 if details:
                     self._context.say(problem, details)
                 self._end(board, problem)
 
-    def _tell(self, progress: str) -> None:
+    def _set_progress(self, progress: str) -> None:
         self.progress = progress
         self.changed.emit()
 
     def _end(self, board: ReadBoard | None, problem: str = "") -> None:
         self._request = None
         self.ended.emit(board, problem)
-        self._tell("")
+        self._set_progress("")

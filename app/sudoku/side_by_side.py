@@ -1,4 +1,4 @@
-"""Two contenders on one puzzle with one seed, side by side; one slider goes through both. Knows no window."""
+"""The Side by side tab: two contenders on one puzzle with one seed, and one slider for both runs."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from app.sudoku.words import steps_text
 from app.system.i18n import tr
 
 OPEN_FOLDER = "open-folder"  # the choosers' last entry
-NARROW = 608  # pixels; below it the boards stand under each other
+NARROW = 608  # pixels; below it the boards are in one column
 LEAST, NARROW_BOARD = 240, 360
 
 
 class BoardSide(QWidget):
-    """A contender, its board and how its run went."""
+    """One side: the choice of a contender, its board and its result."""
 
     chosen = Signal()
-    folder_asked = Signal()  # of an adapter
+    folder_asked = Signal()  # for an adapter
     inspect_asked = Signal()
 
     def __init__(self, name: str) -> None:
@@ -49,7 +49,7 @@ class BoardSide(QWidget):
         self.run = RunBoard(self.board, self)
         self.result = label("", "verdict", wrap=True, selectable=True)
         self.result.setAccessibleName(tr("{side}: result", side=name))
-        self.result.setMinimumHeight(px(40))  # of two lines, so that boards stay level
+        self.result.setMinimumHeight(px(40))  # two lines, so that the boards stay level
         self.result.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.inspect = button(tr("Open in the inspector"), tr("{side}: open the run in the inspector", side=name))
         policy = self.inspect.sizePolicy()
@@ -73,11 +73,11 @@ class BoardSide(QWidget):
 
     @property
     def contender(self) -> Contender | None:
-        """Who is to solve the puzzle here."""
+        """The chosen contender; None before any was offered."""
         return self._contender
 
     def offer(self, offered: Sequence[Contender], chosen: Contender) -> None:
-        """Offer these, with one of them chosen."""
+        """Sets the contenders to choose from, and the chosen one, which is added if it is missing."""
         self._offered = list(offered)
         if chosen not in self._offered:
             self._offered.append(chosen)
@@ -89,7 +89,7 @@ class BoardSide(QWidget):
         self.choose(chosen)
 
     def choose(self, contender: Contender) -> None:
-        """Choose one of those on offer; another is offered from now on."""
+        """Chooses one of the offered contenders."""
         self._contender = contender
         self.chooser.setCurrentIndex(self._offered.index(contender))
 
@@ -117,7 +117,7 @@ class BoardSide(QWidget):
 
     @Slot()
     def show_run(self) -> None:
-        """Steps so far, or how it went."""
+        """Shows the run's steps so far, or its result."""
         run, frame = self.run, self.run.frame
         if run.run_view is None or frame is None:
             text = tr("Waits for its turn") if run.is_live else ""
@@ -130,13 +130,13 @@ class BoardSide(QWidget):
         self.inspect.setVisible(bool(run.result) and run.run_view is not None)
 
 
-class Beside(QWidget):
-    """Asks for both runs by ``run_asked``; the puzzle is that of "One puzzle"."""
+class SideBySide(QWidget):
+    """The tab. ``run_asked`` requests both runs; the puzzle is that of the tab "One puzzle"."""
 
     run_asked = Signal()
     stop_asked = Signal()
     bin_asked = Signal(str)
-    folder_asked = Signal(object)  # the Side that wants an adapter of the user's
+    folder_asked = Signal(object)  # the BoardSide to choose an adapter's folder for
     inspect_asked = Signal(object)  # a RunBoard
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -151,7 +151,7 @@ class Beside(QWidget):
         self.note = label("", "caption", wrap=True)
         self.note.setAccessibleName(tr("What is compared"))
         self.scrub = Scrub([side.run.player for side in self.sides])
-        self.scrub.words.hide()  # each side says it
+        self.scrub.words.hide()  # each side shows its own
         self._lay_out()
         self.solve.clicked.connect(self.run_asked)
         self.stop.clicked.connect(self.stop_asked)
@@ -183,15 +183,15 @@ class Beside(QWidget):
         around.setContentsMargins(0, 0, 0, 0)
         around.addWidget(self.area)
 
-    # ---------------------------------------------------------------- what is compared
+    # ---------------------------------------------------------------- contenders and puzzle
 
     def offer(self, offered: Sequence[Contender]) -> None:
-        """Whom one can choose from; who is chosen stays."""
+        """Sets the contenders to choose from; the chosen ones stay."""
         for side, first in zip(self.sides, usual_pair(list(offered)), strict=True):
             side.offer(offered, side.contender or first)
 
     def show_puzzle(self, board: Board, text: str) -> None:
-        """The puzzle to be solved; ``text`` says how it stands."""
+        """Shows the puzzle to be solved; ``text`` describes its state."""
         for side in self.sides:
             if not side.run.is_live and side.board.board != board:
                 side.run.close()
@@ -199,7 +199,11 @@ class Beside(QWidget):
         self.note.setText(text)
 
     def show_solving(self, busy: bool, reason: str, *, can_run: bool, skips: bool) -> None:
-        """Shows whether something runs, and what it waits for; or why nothing can. ``skips`` as for one board."""
+        """Shows whether something is running, and what it waits for or why nothing can run.
+
+        Args:
+            skips: As in ``Column.show_solving``.
+        """
         show_stop(self.stop, tr("Stop"), tr("Stop both"), skips=skips)
         with self._focus:
             self.solve.setVisible(not busy)
@@ -213,7 +217,7 @@ class Beside(QWidget):
     # ---------------------------------------------------------------- runs
 
     def expect(self, puzzle: str) -> None:
-        """Two runs were asked for."""
+        """Prepares both boards for the runs that were requested."""
         for side in self.sides:
             side.run.expect(puzzle)
             side.show_run()
@@ -245,7 +249,7 @@ class Beside(QWidget):
     def _inspect_right(self) -> None:
         self.inspect_asked.emit(self.right.run)
 
-    # ---------------------------------------------------------------- looks
+    # ---------------------------------------------------------------- appearance
 
     def set_theme(self, theme: Theme) -> None:
         for side in self.sides:
@@ -265,7 +269,7 @@ class Beside(QWidget):
         for side in self.sides:
             side.board.setMinimumSize(LEAST, least)
         least = self._inside.layout().minimumSize().height()  # type: ignore[union-attr]
-        for wrapped in (self._head, self.note):  # the layout counts a single line of each
+        for wrapped in (self._head, self.note):  # the layout counts one line only for each
             least += max(0, wrapped.heightForWidth(self.width() - 32) - wrapped.minimumSizeHint().height())
         self._inside.setMinimumHeight(0 if narrow else least)
         self._inside.setMaximumHeight(16777215 if narrow else max(least, self.height()))

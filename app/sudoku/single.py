@@ -1,4 +1,4 @@
-"""One puzzle: the board with its slider, and the column beside it. Knows no model and no window."""
+"""The One puzzle tab: the board with its slider, and the column next to it. Knows no model."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ CHECK_MS = 120  # after the last change; a hard board takes the solver a tenth o
 
 
 class OnePuzzle(QWidget):
-    """``puzzle`` is the board as it is entered; ``run`` the run on show."""
+    """The tab. ``puzzle`` is the entered board, ``run`` the shown run."""
 
-    changed = Signal()  # the puzzle, or how it stands
-    pictured = Signal(object)  # a picture was pasted or dropped: its path, or a QImage
+    changed = Signal()  # the check of the puzzle has changed
+    pictured = Signal(object)  # a pasted or dropped picture: its path, or a QImage
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -44,13 +44,13 @@ class OnePuzzle(QWidget):
         self.run = RunBoard(self.board, self)
         self.scrub = Scrub([self.run.player])
         self.legend = BoardLegend()
-        self.legend.set_running(True)  # at all times, so that the board keeps its place
+        self.legend.set_running(True)  # always visible, so that the board does not move
         self.column = Column()
         self._problem = ""
         self._facts = ""
-        self._is_reading = False  # a picture
-        self._picture: Shown | None = None  # that the puzzle was read from
-        self._read: Shown | None = None  # of these, the one that is being read
+        self._is_reading = False  # a picture is being read
+        self._picture: Shown | None = None  # the picture that the puzzle was read from
+        self._read: Shown | None = None  # the picture that is being read
         self._check: BoardCheck | None = None
         self._later = QTimer(self)
         self._later.setSingleShot(True)
@@ -109,19 +109,19 @@ class OnePuzzle(QWidget):
 
     @property
     def puzzle(self) -> Board:
-        """The board as it is entered."""
+        """The entered board."""
         return self.board.board
 
     @property
     def check(self) -> BoardCheck:
-        """How the puzzle stands, up to date."""
+        """The check of the puzzle, up to date."""
         self._check_now()
         assert self._check is not None
         return self._check
 
     @Slot(str)
     def new_puzzle(self, bin: Bin) -> None:
-        """Put a fresh puzzle on the board."""
+        """Puts a fresh puzzle on the board, unless a run or a reading uses it."""
         if not self._is_held:
             self.leave_run()
             self.board.set_puzzle(generate(bin, random.Random()))
@@ -149,7 +149,7 @@ class OnePuzzle(QWidget):
 
     @Slot()
     def leave_run(self) -> None:
-        """Show the puzzle alone, to be edited; a run under way stays."""
+        """Shows the puzzle again, to edit it, if the run has ended."""
         if not self.run.is_live and self.run.run_view is not None:
             self.run.close()
 
@@ -162,23 +162,23 @@ class OnePuzzle(QWidget):
 
     @property
     def _is_held(self) -> bool:
-        """Whether the puzzle is not to be changed now."""
+        """True while the puzzle must not be changed: a run or a reading uses the board."""
         return self.run.is_live or self._is_reading
 
     @Slot(str)
     def refuse(self, problem: str) -> None:
-        """Say why there is no other puzzle."""
+        """Shows why a puzzle was not accepted."""
         self._problem = problem
         self._show_check()
 
     @property
     def check_shown(self) -> BoardCheck:
-        """How the puzzle stood when it was looked at last, a moment ago at most."""
+        """The latest check of the puzzle, at most ``CHECK_MS`` older than the last change."""
         assert self._check is not None
         return self._check
 
     def show_solving(self, busy: bool, waits: str, *, can_run: bool, offer: bool, skips: bool) -> None:
-        """Shows whether something runs, what it or the user waits for, and whether a model must be loaded for it."""
+        """Shows the state of solving, see ``Column.show_solving``."""
         self.column.show_solving(busy, waits, can_run=can_run, offer=offer, skips=skips)
 
     def _show_entry(self) -> None:
@@ -207,7 +207,7 @@ class OnePuzzle(QWidget):
         self.column.check.setText(self._problem or about)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Typing takes the board back from a run that has ended."""
+        """Leaves a run that has ended when the user types or edits."""
         if watched is self.board and event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
             edits = keys.digit_of(event) is not None or keys.edit_of(event) in ("paste", "undo", "redo")
             if edits:
@@ -217,25 +217,25 @@ class OnePuzzle(QWidget):
     # ---------------------------------------------------------------- a puzzle from a picture
 
     def begin_reading(self) -> None:
-        """A picture is going to be opened; the puzzle waits underneath."""
+        """Prepares the board for a picture; the puzzle is kept underneath."""
         self._problem = ""
         self.leave_run()
         self._hold(reading=True)
 
     @Slot(object, object)
     def show_picture(self, shown: AttachedPicture, picture: Picture) -> None:
-        """This one is being read."""
+        """Shows the picture that is being read."""
         self._read = shown, picture
         self.column.note.show_picture(shown, picture)
 
     @Slot(object)
     def show_reading(self, read: ReadBoard) -> None:
-        """What is read so far."""
+        """Shows the cells that are read so far."""
         self.board.set_frame(entered(read.cells))
 
     @Slot(object, str)
     def end_reading(self, read: ReadBoard | None, problem: str) -> None:
-        """Take what was read as the puzzle; without it the one before stays, and ``problem`` says why."""
+        """Puts the read puzzle on the board. If it is None the old one stays, and ``problem`` says why."""
         self._hold(reading=False)
         if read is None:
             self.board.set_frame(None)
@@ -259,7 +259,7 @@ class OnePuzzle(QWidget):
         self._show_picture()
 
     def _show_picture(self) -> None:
-        """That of the puzzle on the board, if it is of one."""
+        """Shows the picture that the puzzle was read from, if there is one."""
         if self._picture is None:
             self.column.note.clear()
         else:
@@ -273,7 +273,7 @@ class OnePuzzle(QWidget):
     # ---------------------------------------------------------------- the run
 
     def expect(self, facts: str) -> None:
-        """A run on the puzzle was asked for; ``facts`` says whose it is."""
+        """Prepares the board for a run that was requested; ``facts`` names its model, seed and clamping."""
         self._facts = facts
         self._problem = ""
         self.run.expect(self.puzzle.cells)
@@ -304,7 +304,7 @@ class OnePuzzle(QWidget):
         self.column.figures.show_frame(run.frame)
         self.column.show_result(run.result, self._facts if has_run else "", has_run=has_run and not run.is_live)
 
-    # ---------------------------------------------------------------- looks
+    # ---------------------------------------------------------------- appearance
 
     def set_theme(self, theme: Theme) -> None:
         self.board.set_theme(theme)
@@ -320,10 +320,10 @@ class OnePuzzle(QWidget):
         self._arrange()
 
     def _arrange(self) -> None:
-        """Wide: the board fills the height, the column scrolls. Narrow: the column under the board, all scrolls."""
+        """Lays out the tab. Wide: the column scrolls next to the board. Narrow: it is below, and all scrolls."""
         narrow = self.width() < px(COLUMN) + LEAST_BOARD + 56
         room = self.width() - 32 if narrow else self.width() - 56 - px(COLUMN) - 12
-        self.board.setMaximumHeight(max(room, LEAST_BOARD))  # the slider stands right under the squares
+        self.board.setMaximumHeight(max(room, LEAST_BOARD))  # so that the slider is directly under the squares
         if narrow:
             self._row.setDirection(QBoxLayout.Direction.TopToBottom)
             under = self.scrub.sizeHint().height() + self.legend.heightForWidth(room) + 24

@@ -1,4 +1,4 @@
-"""A run on a puzzle and a bin in words, for labels and tool tips. Knows no widgets."""
+"""Texts about runs and bins of puzzles, for labels and tool tips. Has no widgets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine import GenerationFinished, PrefillFinished, Recording, StepFinished
 from engine.tasks.sudoku import GIVENS, Bin
 
 SAMPLE = "530070000600195000098000060800060003400803001700020006060000280000419005000080079"
-"""Stands there at first sight, so that one click solves something."""
+"""The puzzle shown at first, so that one click solves something."""
 
 UNKNOWN = "–"
 
@@ -20,16 +20,16 @@ UNKNOWN = "–"
 
 
 @dataclass(frozen=True)
-class Spent:
-    """What a run took."""
+class RunCost:
+    """The steps and seconds of a run."""
 
     steps: int
     seconds: float  # of prefill and denoising, without the pace at which it was shown
     is_stopped: bool  # by the user
 
     @staticmethod
-    def of(trace: Recording) -> Spent:
-        """Of a run as far as it is recorded."""
+    def from_trace(trace: Recording) -> RunCost:
+        """Returns the cost of a run as far as it is recorded."""
         steps, seconds, ended = 0, 0.0, None
         for event in trace.events:
             match event:
@@ -40,11 +40,11 @@ class Spent:
                     seconds += event.seconds
                 case GenerationFinished():
                     ended = event
-        return Spent(steps, seconds, ended is not None and ended.reason == "cancelled")
+        return RunCost(steps, seconds, ended is not None and ended.reason == "cancelled")
 
     @property
     def words(self) -> str:
-        """As "7 steps, 0.12 s"."""
+        """A text like "7 steps, 0.12 s"."""
         return tr("{steps}, {seconds} s", steps=steps_text(self.steps), seconds=f"{self.seconds:.2f}")
 
 
@@ -52,19 +52,19 @@ def steps_text(count: int) -> str:
     return trn("{count} step", "{count} steps", count)
 
 
-def result_text(frame: SolveFrame | None, spent: Spent, problem: str = "") -> str:
-    """How a run went: the solver's verdict, or why there is none; with steps and seconds."""
+def result_text(frame: SolveFrame | None, cost: RunCost, problem: str = "") -> str:
+    """Returns a run's result: the problem, or else the solver's verdict with steps and seconds."""
     if problem:
         return problem
-    if spent.is_stopped:
-        return tr("Stopped before the end. {spent}.", spent=spent.words)
+    if cost.is_stopped:
+        return tr("Stopped before the end. {spent}.", spent=cost.words)
     if frame is None or frame.verdict is None:
-        return tr("The run ended without an answer. {spent}.", spent=spent.words)
-    return tr("{verdict} {spent}.", verdict=frame.verdict.text, spent=spent.words)
+        return tr("The run ended without an answer. {spent}.", spent=cost.words)
+    return tr("{verdict} {spent}.", verdict=frame.verdict.text, spent=cost.words)
 
 
 def figures(frame: SolveFrame | None) -> tuple[str, str, str]:
-    """Step, mean entropy and accepted cells of a frame."""
+    """Returns step, mean entropy and accepted cells of a frame, as texts."""
     if frame is None or frame.step < 0:
         return UNKNOWN, UNKNOWN, UNKNOWN
     entropy = UNKNOWN if frame.entropy is None else tr("{entropy} nats", entropy=f"{frame.entropy:.2f}")
@@ -75,11 +75,11 @@ def figures(frame: SolveFrame | None) -> tuple[str, str, str]:
 
 
 def bin_title(bin: Bin) -> str:
-    """A bin as a button has it."""
+    """Returns a bin's title for its button."""
     return bin_name(bin).capitalize()
 
 
 def bin_tip(bin: Bin) -> str:
-    """What a bin is."""
+    """Returns the explanation of a bin."""
     givens = GIVENS[bin]
     return tr("A fresh puzzle with {low} to {high} givens and one solution", low=givens.low, high=givens.high)

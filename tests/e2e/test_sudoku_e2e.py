@@ -127,7 +127,7 @@ def test_a_run_is_stopped_within_a_step(qtbot: QtBot, window: MainWindow) -> Non
 
 def test_two_runs_side_by_side(qtbot: QtBot, window: MainWindow) -> None:
     page = window.pages["sudoku"].page
-    beside = page.beside
+    beside = page.side_by_side
     page.show_part("beside")
     page.one.board.set_puzzle(Board(EASY))
     window.pages["sudoku"].refresh()

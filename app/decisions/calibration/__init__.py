@@ -1,1 +1,1 @@
-"""How far the answers of a table with labels can be trusted."""
+"""The calibration of a table's answers, measured on its labels."""

@@ -1,4 +1,4 @@
-"""Fits a temperature to the labelled answers of a table, beside the window. Knows no model."""
+"""Fits a temperature to the labelled answers of a table, in a thread. Knows no model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engine import SafelightError
 
 
 class TrustFitter(QObject):
-    """Follows a table's answers; fits again when they or the chosen question are others."""
+    """Fits a temperature to a table's answers, again after each change of the answers or the chosen question."""
 
     def __init__(self, view: CalibrationView, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -33,13 +33,13 @@ class TrustFitter(QObject):
         return self._fitting.is_busy
 
     def follow(self, board: RowBoard | None) -> None:
-        """Look at these answers, which are complete; None: there are none."""
+        """Uses these complete answers; None for no answers."""
         self._board, self.trust = board, None
         self._view.offer([] if board is None else [(place, board.questions[place].name) for place in board.labelled])
         self._fit()
 
     def use(self, temperature: float) -> None:
-        """Note which temperature is in use."""
+        """Sets the temperature in use, which the view compares with the fitted one."""
         self._temperature = temperature
         if self.trust is not None:
             self._view.show_trust(self.trust, temperature)

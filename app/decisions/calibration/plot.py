@@ -1,4 +1,4 @@
-"""A reliability plot: how often answers of a certain probability are right. Knows no model."""
+"""The reliability plot: the share of right answers over their probability. Knows no model."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from app.system.i18n import tr, trn
 from engine.tasks.decisions.calibration import Reliability
 
 LEAST, USUAL = 180, 280  # pixels at 100 %
-SHARES = (0, 50, 100)  # with a line each, per cent
+SHARES = (0, 50, 100)  # of the grid lines, in per cent
 
 
 class ReliabilityPlot(QWidget):
-    """A bar for each tenth of the probability that has answers, as high as the share of them that is right; where the
-    probabilities are true, bars end on the diagonal."""
+    """A bar for each tenth of the probability that has answers, as high as their share of right ones.
+
+    With calibrated probabilities the bars end on the diagonal.
+    """
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -27,10 +29,10 @@ class ReliabilityPlot(QWidget):
         self.setMaximumWidth(px(420))
 
     def show_reliability(self, found: Reliability, title: str) -> None:
-        """Show how answers are at some temperature, which ``title`` names."""
+        """Shows the reliability at one temperature, which ``title`` names."""
         self._found = found
         self.setAccessibleName(tr("Reliability, {title}", title=title))
-        told = [
+        lines = [
             tr(
                 "{low} to {high} %: {accuracy} % right of {count}",
                 low=round(100 * one.low),
@@ -41,8 +43,8 @@ class ReliabilityPlot(QWidget):
             for one in found.bins
             if one.count
         ]
-        self.setAccessibleDescription("; ".join(told))
-        self.setToolTip("\n".join(told))
+        self.setAccessibleDescription("; ".join(lines))
+        self.setToolTip("\n".join(lines))
         self.update()
 
     def set_theme(self, theme: Theme) -> None:
@@ -109,7 +111,7 @@ class ReliabilityPlot(QWidget):
 
 
 def legend() -> str:
-    """What the plots show, in words."""
+    """Returns the explanation of the plots."""
     return tr(
         "Bars: the share of answers that is right, by the probability that they were given; over each, how many there "
         "are. On the dashed line probabilities are true; bars below it are too sure of themselves."
@@ -117,5 +119,5 @@ def legend() -> str:
 
 
 def examples_text(count: int) -> str:
-    """As "200 answers"."""
+    """Returns a count as a text like "200 answers"."""
     return trn("{count} answer", "{count} answers", count)

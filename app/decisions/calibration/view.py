@@ -1,4 +1,4 @@
-"""How far the answers of a table can be trusted: accuracy, and a temperature fitted to its labels. Knows no model."""
+"""The Calibration tab: accuracy, reliability, and a temperature fitted to a table's labels. Knows no model."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from app.state.decisions.trust import Trust
 from app.system.i18n import tr
 from engine.tasks.decisions.calibration import LEAST_EXAMPLES
 
-ALL = -1  # in place of a question
+ALL = -1  # in place of a question's index
 
 
 class CalibrationView(ColumnPage):
-    """Emits which question is looked at, and that a temperature is to be used."""
+    """The tab. ``chosen``: another question was picked; ``use_asked``: the fitted temperature is to be used."""
 
     chosen = Signal()
     use_asked = Signal(float)  # a temperature
@@ -33,7 +33,7 @@ class CalibrationView(ColumnPage):
         self.picker = ChoiceBox()
         self.picker.setAccessibleName(tr("Question"))
         self.picker.activated.connect(self.chosen)
-        self.told = label("", "fact", wrap=True)
+        self.summary = label("", "fact", wrap=True)
         self.plots = [ReliabilityPlot(), ReliabilityPlot()]
         self.titles = [label("", "side", wrap=True), label("", "side", wrap=True)]
         self.figures: dict[str, list[QLabel]] = {}
@@ -59,7 +59,7 @@ class CalibrationView(ColumnPage):
         row.addWidget(self.use)
         row.addStretch(1)
         column.addLayout(row)
-        column.addWidget(self.told)
+        column.addWidget(self.summary)
         inner = QVBoxLayout(self._shown)
         inner.setContentsMargins(0, 8, 0, 0)
         inner.setSpacing(8)
@@ -101,16 +101,16 @@ class CalibrationView(ColumnPage):
             grid.addWidget(label(meaning, "caption", wrap=True), row, 3)
         return grid
 
-    # ---------------------------------------------------------------- what is shown
+    # ---------------------------------------------------------------- display
 
     @property
     def question(self) -> int | None:
-        """The question that is looked at, by its place; None for all together."""
+        """The index of the picked question; None for all together."""
         found = self.picker.currentData()
         return None if found in (None, ALL) else int(found)
 
     def offer(self, questions: Sequence[tuple[int, str]]) -> None:
-        """The questions that have labels: places and names."""
+        """Offers the questions that have labels, by index and name."""
         before = self.picker.currentData()
         self.picker.clear()
         if len(questions) > 1:
@@ -121,11 +121,11 @@ class CalibrationView(ColumnPage):
         self.picker.setVisible(len(questions) > 1)
 
     def show_nothing(self, problem: str) -> None:
-        """Say why there is nothing to show, or teach how to come to it."""
+        """Shows a problem, or how to get a calibration, in place of the plots."""
         self._trust = None
         self._shown.hide()
         self.use.hide()
-        self.told.setText(
+        self.summary.setText(
             problem
             or tr(
                 "Decide a table first that has a column of right answers, named as the question, or as the question "
@@ -135,17 +135,17 @@ class CalibrationView(ColumnPage):
         )
 
     def show_trust(self, trust: Trust, temperature: float) -> None:
-        """Show what a fitted temperature changes; ``temperature`` is the one in use."""
+        """Shows the reliability before and after fitting; ``temperature`` is the one in use."""
         self._trust = trust
         self._shown.show()
         fitted = f"{trust.temperature:.2f}"
         count, measured = examples_text(trust.fitted), f"{trust.after.examples:,}"
-        told = tr("Fitted to {fitted}, and measured on the same, as there are few.", fitted=count)
+        text = tr("Fitted to {fitted}, and measured on the same, as there are few.", fitted=count)
         if trust.is_apart:
-            told = tr("Fitted to {fitted}, and measured on {measured} others.", fitted=count, measured=measured)
+            text = tr("Fitted to {fitted}, and measured on {measured} others.", fitted=count, measured=measured)
         if not trust.is_fitted:
-            told = tr("All of {fitted} are right, so there is nothing to fit: temperature 1 stays.", fitted=count)
-        self.told.setText(told)
+            text = tr("All of {fitted} are right, so there is nothing to fit: temperature 1 stays.", fitted=count)
+        self.summary.setText(text)
         for part in (self.titles[1], self.plots[1]):
             part.setVisible(trust.is_fitted)
         titles = (tr("As the model has them, temperature 1"), tr("At temperature {temperature}", temperature=fitted))

@@ -1,1 +1,1 @@
-"""Questions about one state: what is asked, what comes of it, the canvas that it was read from."""
+"""Questions about one state: the fields, the answers, and the canvas that they were read from."""

@@ -1,4 +1,4 @@
-"""Answers under each other, each with its question, to be looked at alone. Knows no model."""
+"""A read-only list of questions with their answers. Knows no model."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from engine.tasks.decisions.questions import Question
 
 
 class AnswerList(QWidget):
-    """What was asked, the bars, and how sure each answer is."""
+    """The list: each question with its bars, facts and warning."""
 
-    chosen = Signal(int)  # an answer, by its place
+    chosen = Signal(int)  # index of an answer
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -33,7 +33,7 @@ class AnswerList(QWidget):
         self._column.setSpacing(4)
 
     def show_answers(self, questions: Sequence[Question], answers: Sequence[TypedAnswer], problem: str = "") -> None:
-        """Show a row's answers, or why there are none."""
+        """Shows questions with their answers, and ``problem``, which says why answers are missing."""
         self._clear()
         self._questions = tuple(questions)
         for place, question in enumerate(questions):

@@ -1,4 +1,4 @@
-"""A question's options with a bar each, as long as its probability; the chosen one has a mark. Knows no model."""
+"""A question's options, each with a bar for its probability; the likeliest has a mark. Knows no model."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from engine.tasks.decisions.answers import TypedAnswer
 
 ROW = 24  # pixels at 100 %
 BAR = 8
-MARK = 20  # the column of the chosen one's mark
-MOST_NAME = 0.36  # of the width
-FILL_MS = 180  # a bar from nothing to its length
-WHISKER = 3  # pixels above and below the middle
+MARK = 20  # width of the column for the mark
+MOST_NAME = 0.36  # share of the width
+FILL_MS = 180  # until a bar has its length
+WHISKER = 3  # pixels; half the height of an error bar's ends
 
 
 class AnswerBars(QWidget):
-    """Without an answer the options stand there with empty bars."""
+    """The bars of one question; empty while there is no answer."""
 
     def __init__(self, draft: QuestionDraft, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -41,20 +41,19 @@ class AnswerBars(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self._describe()
 
-    # ---------------------------------------------------------------- what is shown
+    # ---------------------------------------------------------------- display
 
     @property
     def answer(self) -> TypedAnswer | None:
-        """What is shown."""
         return self._answer
 
     @property
     def is_filling(self) -> bool:
-        """Whether bars are on their way."""
+        """True while the bars are animated."""
         return self._fill.state() == QVariantAnimation.State.Running
 
     def set_draft(self, draft: QuestionDraft) -> None:
-        """Show another question's options, without an answer."""
+        """Shows another question's options, without an answer."""
         self._draft, self._answer = draft, None
         self._fill.stop()
         self.updateGeometry()
@@ -62,7 +61,7 @@ class AnswerBars(QWidget):
         self.update()
 
     def set_answer(self, answer: TypedAnswer | None) -> None:
-        """Fill the bars from where they are; empty them for None."""
+        """Fills the bars from their current lengths; None empties them."""
         self._from = self._shares() or (0.0,) * len(self._draft.options)
         self._answer = answer
         self._fill.stop()
@@ -76,14 +75,14 @@ class AnswerBars(QWidget):
         self.update()
 
     def set_reduced_motion(self, reduced: bool) -> None:
-        """Whether bars have their length at once."""
+        """Turns the animation off, or on again."""
         self._reduced_motion = reduced
         if reduced:
             self._fill.stop()
             self.update()
 
     def _shares(self) -> tuple[float, ...]:
-        """How long each bar is now, 0 to 1; empty without an answer."""
+        """Returns each bar's current length, 0 to 1; empty without an answer."""
         if self._answer is None:
             return ()
         ends = self._answer.probabilities
@@ -165,7 +164,7 @@ class AnswerBars(QWidget):
             painter.drawRoundedRect(filled, 2, 2)
 
     def _paint_spread(self, painter: QPainter, track: QRectF, place: int) -> None:
-        """One standard error to either side, once the bar has its length."""
+        """Draws an error bar of one standard error to either side, once the bar has its length."""
         answer = self._answer
         if answer is None or answer.reads < 2 or self.is_filling:
             return

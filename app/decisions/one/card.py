@@ -1,4 +1,4 @@
-"""A question with its answer; unfolded, its fields. Knows no model."""
+"""A card with a question and its answer or, unfolded, the question's fields. Knows no model."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from engine.tasks.decisions.answers import TypedAnswer
 
 
 class QuestionCard(QFrame):
-    """Emits what is to be done with the question; is told everything else."""
+    """The card of one question. Emits the user's requests; the list passes in number, answer and problem."""
 
-    edit_asked = Signal(bool)  # whether its fields are to be shown
-    changed = Signal(object)  # the draft as it is now
-    move_asked = Signal(int)  # so many places down
+    edit_asked = Signal(bool)  # True to show the fields, False to hide them
+    changed = Signal(object)  # the new draft
+    move_asked = Signal(int)  # by so many places down
     double_asked = Signal()
     remove_asked = Signal()
     pressed = Signal()
-    rearranged = Signal()  # it has other fields
+    rearranged = Signal()  # its fields were replaced
 
     def __init__(self, draft: QuestionDraft, theme: Theme = DARKROOM) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class QuestionCard(QFrame):
 
     def _lay_out(self) -> None:
         for part, above in ((self.number, 6), (self.asked, 5), (self.kind, 6)):
-            part.setContentsMargins(0, above, 0, 0)  # one middle with the button beside them
+            part.setContentsMargins(0, above, 0, 0)  # centres them on the button next to them
         head = QHBoxLayout()
         head.setSpacing(8)
         head.addWidget(self.number, 0, Qt.AlignmentFlag.AlignTop)
@@ -86,15 +86,14 @@ class QuestionCard(QFrame):
         self._column.setSpacing(8)
         self._column.addWidget(self._folded)
 
-    # ---------------------------------------------------------------- what is shown
+    # ---------------------------------------------------------------- display
 
     @property
     def draft(self) -> QuestionDraft:
-        """The question on show."""
         return self._draft
 
     def set_number(self, number: int, count: int) -> None:
-        """Its place among all, from 1."""
+        """Shows the question's number, from 1, of ``count``."""
         self.number.setText(str(number))
         self.setAccessibleName(tr("Question {number} of {count}", number=number, count=count))
         self.tools[0].setEnabled(number > 1)
@@ -102,7 +101,7 @@ class QuestionCard(QFrame):
         self.edit.setAccessibleName(tr("Edit question {number}", number=number))
 
     def show_draft(self, draft: QuestionDraft) -> None:
-        """Show a question, without an answer."""
+        """Shows a question, without an answer."""
         self._draft = draft
         self.asked.setText(draft.instructions.strip() or tr("Nothing asked yet"))
         self.kind.setText(tr(words.KIND_TITLES[draft.kind]))
@@ -110,7 +109,7 @@ class QuestionCard(QFrame):
         self.show_answer(None)
 
     def show_answer(self, answer: TypedAnswer | None) -> None:
-        """Fill the bars, and say how sure the answer is."""
+        """Shows an answer: its bars, its facts and a warning; None for no answer."""
         self.bars.set_answer(answer)
         self.facts.setText("" if answer is None else words.facts(answer))
         self.facts.setVisible(answer is not None)
@@ -118,14 +117,14 @@ class QuestionCard(QFrame):
         self.warning.setVisible(bool(self.warning.text()))
 
     def show_problem(self, problem: DraftProblem | None) -> None:
-        """Say what keeps the question from being asked; None where nothing does."""
+        """Shows why the question cannot be asked; None if it can."""
         self.fault.setText("" if problem is None else problem.text)
         self.fault.setVisible(problem is not None)
         if self.editor is not None:
             self.editor.show_problem(problem)
 
     def set_chosen(self, chosen: bool) -> None:
-        """Whether its canvas is the one on show."""
+        """Marks the card, or removes the mark, as the one whose canvas is shown."""
         if bool(self.property("chosen")) != chosen:
             restyle(self, "chosen", chosen)
 
@@ -139,7 +138,7 @@ class QuestionCard(QFrame):
         self.bars.set_reduced_motion(reduced)
 
     def tab_stops(self) -> list[QWidget]:
-        """What takes the keyboard, in the order of Tab."""
+        """Returns the widgets of the Tab order."""
         if self.editor is None:
             return [self.edit]
         return [self.editor.kind, self.editor.name, *self.tools, self.done, *self.editor.tab_stops()]
@@ -147,7 +146,7 @@ class QuestionCard(QFrame):
     # ---------------------------------------------------------------- fields
 
     def unfold(self) -> None:
-        """Show the fields."""
+        """Shows the fields."""
         if self.editor is not None:
             return
         self.editor = QuestionEditor(self._draft)
@@ -163,7 +162,7 @@ class QuestionCard(QFrame):
         self.editor.show_problem(None)
 
     def fold(self) -> None:
-        """Show the question and its answer alone."""
+        """Hides the fields."""
         editor, self.editor = self.editor, None
         if editor is None:
             return

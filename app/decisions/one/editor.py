@@ -1,4 +1,4 @@
-"""The fields of one question: what is asked, and its options. Emits each change as a draft. Knows no model."""
+"""The fields of one question: its text and its options. Knows no model."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from app.system.i18n import tr
 from engine.tasks.decisions.questions import MOST_TEXT, Option
 
 NAME_WIDTH = 104  # pixels at 100 %
-LONGEST_NAME = 200  # characters that can be typed
+LONGEST_NAME = 200  # characters
 
 
 class QuestionEditor(QWidget):
-    """``changed`` gives the draft as it is now."""
+    """The fields. ``changed`` emits the new draft after each edit."""
 
     changed = Signal(object)
-    rearranged = Signal()  # there are other fields
+    rearranged = Signal()  # the option fields were replaced
 
     def __init__(self, draft: QuestionDraft) -> None:
         super().__init__()
@@ -71,16 +71,15 @@ class QuestionEditor(QWidget):
 
     @property
     def draft(self) -> QuestionDraft:
-        """The question as it is now."""
         return self._draft
 
     @property
     def option_fields(self) -> list[tuple[QLineEdit, QLineEdit]]:
-        """Name and description of each option."""
+        """The fields for name and description of each option."""
         return self._rows
 
     def tab_stops(self) -> list[QWidget]:
-        """Its fields behind those at its head, in the order of Tab."""
+        """Returns the widgets of the Tab order that follow ``head``."""
         stops: list[QWidget] = [self.instructions]
         for place, row in enumerate(self._rows):
             stops += [*row, *self._removers[place : place + 1]]
@@ -140,7 +139,7 @@ class QuestionEditor(QWidget):
         self._rows.append((name, meaning))
 
     def show_problem(self, problem: DraftProblem | None) -> None:
-        """Mark the field that is to be mended, and say why."""
+        """Marks the field with the problem, and shows its text; None removes both."""
         self.problem.setText("" if problem is None else problem.text)
         self.problem.setVisible(problem is not None)
         wrong = None if problem is None else self._field_of(problem)
@@ -155,10 +154,10 @@ class QuestionEditor(QWidget):
         return self.name if problem.field == "name" else self.instructions
 
     def focus_on(self, problem: DraftProblem | None) -> None:
-        """Give the keyboard to the field that is to be mended, or to the first."""
+        """Moves the focus to the field with the problem; None to the first field."""
         (self.instructions if problem is None else self._field_of(problem)).setFocus()
 
-    # ---------------------------------------------------------------- changing
+    # ---------------------------------------------------------------- edits
 
     @Slot()
     def _type(self) -> None:

@@ -1,4 +1,4 @@
-"""The questions as cards, one of them unfolded at most. Knows no model."""
+"""The list of questions as cards; at most one is unfolded. Knows no model."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from engine.tasks.decisions.answers import TypedAnswer
 
 
 class QuestionList(QWidget):
-    """Holds the sheet; ``changed`` tells that its questions are others."""
+    """Holds the sheet of questions. ``changed`` is emitted after each edit by the user."""
 
     changed = Signal()
-    chosen = Signal(int)  # a question, by its place
+    chosen = Signal(int)  # index of a question
     open_asked = Signal()
     save_asked = Signal()
 
@@ -71,10 +71,10 @@ class QuestionList(QWidget):
         column.addLayout(foot)
         column.addStretch(1)
 
-    # ---------------------------------------------------------------- what is shown
+    # ---------------------------------------------------------------- display
 
     def show_sheet(self, sheet: QuestionSheet) -> None:
-        """Show other questions, all folded."""
+        """Shows other questions, all folded."""
         self.sheet = sheet
         while len(self.cards) > len(sheet):
             card = self.cards.pop()
@@ -113,22 +113,22 @@ class QuestionList(QWidget):
 
     @Slot()
     def chain(self) -> None:
-        """Let Tab go through the cards in their order, which were made later than what follows them."""
+        """Sets the Tab order. Cards are created after the widgets below them, so Qt's own order is wrong."""
         stops = [stop for card in self.cards for stop in card.tab_stops()]
         chain_tabs(self.open, (self.save, *stops, *self.adders))
 
     def show_answers(self, answers: Sequence[TypedAnswer | None]) -> None:
-        """Fill the bars of what has an answer that is not shown yet."""
+        """Shows the answers, by question; cards that show theirs already are left as they are."""
         for card, answer in zip(self.cards, answers, strict=False):
             if card.bars.answer != answer:
                 card.show_answer(answer)
 
     def forget_answers(self) -> None:
-        """Empty all bars."""
+        """Removes all answers."""
         self.show_answers([None] * len(self.cards))
 
     def show_problems(self, problems: Mapping[int, DraftProblem]) -> None:
-        """Name at each question what keeps it from being asked; the first one gets its fields and the keyboard."""
+        """Shows each question's problem, and unfolds and focuses the first question that has one."""
         first = min(problems, default=-1)
         if first >= 0:
             self.unfold(first)
@@ -139,7 +139,7 @@ class QuestionList(QWidget):
             editor.focus_on(problems[first])
 
     def unfold(self, place: int) -> None:
-        """Show the fields of a question, -1 of none, and no other's."""
+        """Unfolds one question, by index, and folds all others; -1 folds all."""
         for other, card in enumerate(self.cards):
             if other == place:
                 card.unfold()
@@ -148,7 +148,7 @@ class QuestionList(QWidget):
         self.chain()
 
     def mark_chosen(self, place: int) -> None:
-        """Show whose canvas is on show; -1 for none."""
+        """Marks the question whose canvas is shown; -1 for none."""
         for other, card in enumerate(self.cards):
             card.set_chosen(other == place)
 
@@ -162,10 +162,10 @@ class QuestionList(QWidget):
         for card in self.cards:
             card.set_reduced_motion(reduced)
 
-    # ---------------------------------------------------------------- what is done
+    # ---------------------------------------------------------------- edits
 
     def add(self, kind: str) -> None:
-        """Add a question, with its fields open."""
+        """Adds a question, unfolded."""
         self._change(self.sheet.plus(next(one for one in KINDS if one == kind)))
         self._open(len(self.cards) - 1)
 

@@ -1,4 +1,4 @@
-"""What the questions are about, and how they are asked. Knows no model."""
+"""The fields for the state that the questions are about, and for how they are asked. Knows no model."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from app.state.decisions.sheet import MOST_READS_AGAIN, QuestionSheet
 from app.system.i18n import tr
 from engine.tasks.decisions.calibration import COLDEST, HOTTEST
 
-LEAST_STATE = 136  # pixels at 100 %, of the field with its frame; the style sheet has its say on a field alone
+LEAST_STATE = 136  # pixels at 100 %, of the field with its frame: the style sheet sets the height of a field alone
 BOX = 88
 
 
 class StateColumn(QWidget):
-    """Emits what is written and switched; ``show_sheet`` reflects it without emitting."""
+    """The fields. Signals are emitted after the user's edits, not by ``show_sheet``."""
 
     example_chosen = Signal(int)
     typed = Signal()
-    switched = Signal()  # joint, repeats, temperature or instructions are others
+    switched = Signal()  # joint, repeats, temperature or instructions were changed
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -35,7 +35,7 @@ class StateColumn(QWidget):
         self.examples.setAccessibleName(tr("Examples"))
         self.examples.setPlaceholderText(tr("Examples"))
         self.state = _text(tr("State"), tr("The text that the questions are about: a message, a report, facts."))
-        self.state.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)  # as high as there is room
+        self.state.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)  # fills the column
         self.frame = PictureFrame(self.state)
         self.frame.setMinimumHeight(px(LEAST_STATE))
         self.instruct = button(tr("Instructions"), tr("Show or hide the instructions"))
@@ -45,8 +45,8 @@ class StateColumn(QWidget):
         self.instructions.hide()
         self.problem = label("", "error", wrap=True)
         self.problem.hide()
-        self.told = label("", "caption", wrap=True)
-        self.told.hide()
+        self.note = label("", "caption", wrap=True)
+        self.note.hide()
         self.joint = QCheckBox(tr("Ask all questions in one canvas"))
         self.joint.setToolTip(
             tr("One read answers all of them, each in a slot of its own; otherwise each has a canvas for itself.")
@@ -94,7 +94,7 @@ class StateColumn(QWidget):
         self.frame.inside.addWidget(self.state, 1)
         self.frame.inside.addLayout(tools)
         column.addWidget(self.frame, 1)
-        column.addWidget(self.told)
+        column.addWidget(self.note)
         column.addWidget(self.problem)
         column.addWidget(self.instruct)
         column.addWidget(self.instructions)
@@ -106,7 +106,7 @@ class StateColumn(QWidget):
         self.state.textChanged.connect(self._type)
         self.state.focus_changed.connect(self.frame.mark_active)
         self.frame.pictures.changed.connect(self._change_pictures)
-        self.frame.said.connect(self._tell)
+        self.frame.said.connect(self._note)
         self.instruct.toggled.connect(self.instructions.setVisible)
         self.instructions.textChanged.connect(self._switch)
         self.joint.toggled.connect(self._switch)
@@ -115,22 +115,22 @@ class StateColumn(QWidget):
         for field in (self.state, self.instructions):
             field.overlong.connect(self._refuse)
 
-    # ---------------------------------------------------------------- what is shown
+    # ---------------------------------------------------------------- display
 
     def offer(self, titles: Sequence[str]) -> None:
-        """The examples that there are."""
+        """Sets the titles of the examples."""
         self.examples.clear()
         self.examples.addItems(list(titles))
         self.examples.setCurrentIndex(-1)
 
     def offer_own(self) -> None:
-        """Offer what the person had written behind the examples, from now on."""
+        """Adds the user's own text to the end of the examples, if it is not there yet."""
         mine = tr("What you had written")
         if self.examples.itemText(self.examples.count() - 1) != mine:
             self.examples.addItem(mine)
 
     def show_sheet(self, sheet: QuestionSheet) -> None:
-        """Show how the questions are asked."""
+        """Shows the settings of a sheet: instructions, joint, repeats and temperature."""
         self._filling = True
         if self.instructions.toPlainText() != sheet.instructions:
             self.instructions.setPlainText(sheet.instructions)
@@ -142,18 +142,18 @@ class StateColumn(QWidget):
         self._filling = False
 
     def show_problem(self, text: str) -> None:
-        """What is wrong with the state; empty where nothing is."""
+        """Shows what is wrong with the state; an empty text hides the line."""
         self.problem.setText(text)
         self.problem.setVisible(bool(text))
 
     def show_blind(self, reason: str) -> None:
-        """Why the model sees no pictures; empty where it does."""
+        """Disables pictures with a reason; empty enables them."""
         self.frame.choose.setEnabled(not reason)
         tip = reason or tr("Add pictures; they can be dropped or pasted as well")
         self.frame.choose.setToolTip(tip)
         self.frame.choose.setAccessibleDescription(tip)
 
-    # ---------------------------------------------------------------- what is chosen
+    # ---------------------------------------------------------------- edits
 
     @Slot()
     def _change_pictures(self) -> None:
@@ -161,14 +161,14 @@ class StateColumn(QWidget):
         self._type()
 
     @Slot(str)
-    def _tell(self, text: str) -> None:
-        self.told.setText(text)
-        self.told.setVisible(bool(text))
+    def _note(self, text: str) -> None:
+        self.note.setText(text)
+        self.note.setVisible(bool(text))
 
     @Slot()
     def _type(self) -> None:
         self.show_problem("")
-        self._tell("")
+        self._note("")
         self.typed.emit()
 
     @Slot()

@@ -1,4 +1,4 @@
-"""Under the answers: which canvas they were read from, one read after the other. Knows no model."""
+"""The canvases that the answers were read from, one for each read. Knows no model."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from app.design.tokens import Theme
 from app.state.decisions.reading import CanvasPlace, DecisionReading, DecisionRun
 from app.system.i18n import tr, trn
 
-LEAST, MOST = 72, 176  # pixels of a canvas at 100 %, before it scrolls
+LEAST, MOST = 72, 176  # bounds of a canvas's height in pixels at 100 %
 HEAD = 40
 
 
 class CanvasStrip(QWidget):
-    """Follows a reading: shows the newest canvas until another is chosen."""
+    """Shows the canvases of a reading: the newest, until the user chooses another."""
 
-    inspect_asked = Signal(object)  # a Recording, and the frame to open it at
-    question_chosen = Signal(int)  # by its place among all
+    inspect_asked = Signal(object)  # a Recording and the index of the read
+    question_chosen = Signal(int)  # index of a question
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -38,7 +38,7 @@ class CanvasStrip(QWidget):
         self.canvas = CanvasView()
         self.canvas.set_legend(False)
         self.canvas.setAccessibleName(tr("Canvas with slots"))
-        self.slots: dict[int, int] = {}  # the numbers of the questions, by the position that answers them
+        self.slots: dict[int, int] = {}  # question numbers, from 1, by the position of their slot
         self.teaching = label("", "caption", wrap=True)
         self._area = scroller(self.canvas)
         self._pages = QStackedWidget()
@@ -67,22 +67,22 @@ class CanvasStrip(QWidget):
         self.canvas.cellSelected.connect(self._choose_slot)
         self.show_reading(None)
 
-    # ---------------------------------------------------------------- what is shown
+    # ---------------------------------------------------------------- display
 
     def show_reading(self, reading: DecisionReading | None) -> None:
-        """Follow another reading from its beginning, or none."""
+        """Shows another reading from its beginning; None for none."""
         self._reading, self._places, self._question, self._is_following = reading, [], -1, True
         self.picker.clear()
         self.refresh()
 
     @property
     def place(self) -> CanvasPlace | None:
-        """The canvas on show."""
+        """The shown canvas; None if there is none."""
         index = self.picker.currentIndex()
         return self._places[index] if 0 <= index < len(self._places) else None
 
     def refresh(self) -> None:
-        """Take in what has come since."""
+        """Shows what was added to the reading since the last call."""
         reading = self._reading
         places = [] if reading is None else reading.canvases
         if places != self._places and reading is not None:
@@ -96,7 +96,7 @@ class CanvasStrip(QWidget):
         self._show()
 
     def choose_question(self, question: int) -> None:
-        """Show the canvas of a question's first read, and stress its slot."""
+        """Shows the canvas of a question's first read, and selects its slot."""
         if self._reading is None or not 0 <= question < self._reading.count:
             return
         self._question = question
@@ -140,12 +140,12 @@ class CanvasStrip(QWidget):
         )
 
     def set_most(self, pixels: int) -> None:
-        """How high a canvas may become before it scrolls."""
+        """Sets the greatest height of a canvas; a higher one scrolls."""
         self._most = min(pixels, px(MOST))
         self._fit()
 
     def _fit(self) -> None:
-        """As high as the canvas needs, within bounds."""
+        """Sets the height that the canvas needs, within bounds."""
         needed = 0 if self.canvas.block is None else self.canvas.heightForWidth(max(1, self._area.viewport().width()))
         self.setFixedHeight(px(HEAD) + min(max(needed, px(LEAST)), max(self._most, px(LEAST))))
 
@@ -180,7 +180,7 @@ class CanvasStrip(QWidget):
 
 
 def _title(run: DecisionRun, place: CanvasPlace, has_others: bool) -> str:
-    """A canvas as it can be picked."""
+    """Returns the title of a canvas in the picker."""
     first, last = run.first + 1, run.first + len(run.questions)
     asked = (
         tr("Question {number}", number=first)

@@ -1,4 +1,4 @@
-"""Questions about one state: the state on the left, questions and answers on the right, the canvas below."""
+"""The One state tab: the state on the left, questions and answers on the right, the canvas below."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from app.state.decisions.reading import DecisionReading
 from app.system.i18n import tr
 
 LEFT, TIGHT_LEFT = 320, 256  # pixels at 100 %
-TIGHT, NARROW = 760, 600  # below the latter all stands in one column
-MOST_CANVAS = 0.24  # of the height
+TIGHT, NARROW = 760, 600  # pixels at 100 %; below the second everything is in one column
+MOST_CANVAS = 0.24  # share of the height
 LEAST_STATE = 360
 
 
 class OneState(QWidget):
-    """Lays out its parts, and shows what a reading comes to."""
+    """The tab. Lays out its parts, and shows a reading."""
 
     decide_asked = Signal()
     stop_asked = Signal()
@@ -60,9 +60,9 @@ class OneState(QWidget):
         left.setContentsMargins(0, 0, 0, 0)
         left.setSpacing(12)
         left.addWidget(self.column, 1)
-        for told in (self.message, self.fault):
-            left.addWidget(told)
-        left.addLayout(buttons)  # at the lower edge, where no message moves them
+        for line in (self.message, self.fault):
+            left.addWidget(line)
+        left.addLayout(buttons)  # at the lower edge, so that no message moves them
         self._right = scroller(self.questions)
         self.questions.installEventFilter(self)
         upper = QWidget()
@@ -90,51 +90,58 @@ class OneState(QWidget):
     # ---------------------------------------------------------------- a reading
 
     def begin(self, reading: DecisionReading | None, temperature: float) -> None:
-        """Show another reading, from its beginning."""
+        """Shows another reading, from its beginning."""
         self._reading, self._temperature = reading, temperature
         self.questions.unfold(-1)
         self.questions.forget_answers()
         self.questions.mark_chosen(-1)
         self.strip.show_reading(reading)
-        self._area.verticalScrollBar().setValue(self._right.y())  # where they stand below the state
+        self._area.verticalScrollBar().setValue(self._right.y())  # to the questions, in the narrow layout
 
     @Slot()
     def refresh(self) -> None:
-        """Show what has come of the reading since."""
+        """Shows the answers that were added to the reading."""
         if self._reading is not None:
             self.questions.show_answers(self._reading.answers(self._temperature))
             self.strip.refresh()
 
     def set_temperature(self, temperature: float) -> None:
-        """Tell the probabilities at another temperature; nothing is read again."""
+        """Converts the probabilities to another temperature, without reading again."""
         if temperature != self._temperature:
             self._temperature = temperature
             self.refresh()
 
     @Slot(int)
     def choose(self, question: int) -> None:
-        """Show a question's canvas."""
+        """Shows a question's canvas."""
         if self._reading is not None and question < self._reading.count:
             self.questions.mark_chosen(question)
             self.strip.choose_question(question)
 
     @Slot()
     def _forget(self) -> None:
-        """The questions are others than those that were answered."""
+        """Removes the answers, as the questions have changed."""
         if self._reading is not None:
-            self.begin_nothing()
+            self.clear_reading()
 
-    def begin_nothing(self) -> None:
-        """Show no reading."""
+    def clear_reading(self) -> None:
+        """Removes the reading and its answers."""
         self._reading = None
         self.questions.forget_answers()
         self.questions.mark_chosen(-1)
         self.strip.show_reading(None)
 
-    # ---------------------------------------------------------------- what can be done
+    # ---------------------------------------------------------------- state
 
     def show_doing(self, *, is_busy: bool, message: str, fault: str, can_decide: bool, offer: str) -> None:
-        """Whether a decision is under way, what the user waits for, why the last one failed; ``offer``: a model."""
+        """Shows the state of the page.
+
+        Args:
+            is_busy: A decision is running.
+            message: What the user waits for.
+            fault: Why the last decision failed.
+            offer: Title of a model to load; empty for none.
+        """
         with self._buttons:
             self.stop.setVisible(is_busy)
             self.decide.setVisible(not is_busy)
@@ -142,11 +149,11 @@ class OneState(QWidget):
         if offer:
             self.load.setText(tr("Load {model}", model=offer))
         self.load.setVisible(bool(offer))
-        for told, text in ((self.message, message), (self.fault, fault)):
-            told.setText(text)
-            told.setVisible(bool(text))
+        for line, text in ((self.message, message), (self.fault, fault)):
+            line.setText(text)
+            line.setVisible(bool(text))
 
-    # ---------------------------------------------------------------- looks
+    # ---------------------------------------------------------------- appearance
 
     def set_theme(self, theme: Theme) -> None:
         self.questions.set_theme(theme)
@@ -161,13 +168,13 @@ class OneState(QWidget):
         self._arrange()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Questions that become more, or longer, need another height."""
+        """Adapts the height after a change of the questions' layout."""
         if watched is self.questions and event.type() == QEvent.Type.LayoutRequest:
             self._arrange()
         return super().eventFilter(watched, event)
 
     def _arrange(self) -> None:
-        """Wide: side by side, the questions scroll. Narrow: the state above the questions, all scrolls."""
+        """Lays out the tab. Wide: side by side, the questions scroll. Narrow: in one column, all of it scrolls."""
         is_narrow = self.width() < px(NARROW)
         direction = QBoxLayout.Direction.TopToBottom if is_narrow else QBoxLayout.Direction.LeftToRight
         self._row.setDirection(direction)

@@ -1,1 +1,1 @@
-"""The same questions about every row of a table."""
+"""A table of states: asks the same questions about every row."""

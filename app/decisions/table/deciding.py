@@ -1,4 +1,4 @@
-"""Decides a table: reads the file, runs its rows, sorts and writes them, all beside the window."""
+"""Decides a table: reads the file, runs its rows, sorts and writes them, each in a thread."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from engine.tasks.decisions.table import CsvTable, TableState, read_table, state
 
 
 class TableDecider(QObject):
-    """One table at a time."""
+    """Decides one table at a time."""
 
-    changed = Signal()  # what runs, what there is, or how far it is
+    changed = Signal()  # the table, its answers, the progress or the problem
     written = Signal(str)  # the path of the results
 
     def __init__(self, context: AppContext, view: DecisionTable, parent: QObject | None = None) -> None:
@@ -35,15 +35,15 @@ class TableDecider(QObject):
         self._context, self._view = context, view
         self.table: CsvTable | None = None
         self.board: RowBoard | None = None
-        self._asked = QuestionSheet()  # of the board
-        self._model: LoadedModel | None = None  # that answered
+        self._asked = QuestionSheet()  # the questions of the board
+        self._model: LoadedModel | None = None  # the model that answered
         self._began = self._seconds = 0.0
         self._target = Path()
         self._is_stopped = False
         self.runner = RowRunner(context.backend.scheduler, self)
         self.row = StateDecider(context, self)
-        self._reading, self._ordering, self._writing, self._telling, self._preparing = (
-            self._job(done) for done in (self.show, view.show_order, self._wrote, self._retold, self._run)
+        self._reading, self._ordering, self._writing, self._rescaling, self._preparing = (
+            self._job(done) for done in (self.show, view.show_order, self._wrote, self._show_rescaled, self._run)
         )
         self.runner.arrived.connect(self._take)
         self.runner.ended.connect(self._end)
@@ -72,12 +72,12 @@ class TableDecider(QObject):
 
     @property
     def is_busy(self) -> bool:
-        """Whether rows are being decided, or about to be."""
+        """True while rows are being prepared or decided."""
         return self.runner.is_on or self._preparing.is_busy
 
     @property
     def progress(self) -> str:
-        """How far it is, in a line; empty before anything was asked."""
+        """The progress as one line; empty before anything was asked."""
         if self._reading.is_busy:
             return tr("Reading the table")
         if self._preparing.is_busy:
@@ -92,14 +92,14 @@ class TableDecider(QObject):
 
     @Slot(object)
     def open(self, path: Path) -> None:
-        """Read a table from a file; tells what is wrong with it."""
+        """Reads a table from a file in a thread; a problem is shown in the view."""
         self._reading.ask(functools.partial(read_table, path))
         self._view.show_problem("")
         self.changed.emit()
 
     @Slot(object)
     def show(self, table: CsvTable) -> None:
-        """Take another table in place of the one that is there."""
+        """Replaces the table, and drops its answers."""
         self.table, self.board = table, None
         self._view.show_table(table)
         self.changed.emit()
@@ -107,7 +107,7 @@ class TableDecider(QObject):
     # ---------------------------------------------------------------- running
 
     def run(self, model: LoadedModel, sheet: QuestionSheet) -> None:
-        """Ask the questions about each row. What is wrong is told before any runs."""
+        """Asks the questions about each row. All rows are checked first; a problem is shown in the view."""
         table, wanted, pictures = self.table, self._view.wanted, self._view.wanted_pictures
         if table is None:
             return
@@ -147,7 +147,7 @@ class TableDecider(QObject):
 
     @Slot()
     def stop(self) -> None:
-        """Begin no more rows, and stop those under way within one denoising step."""
+        """Starts no more rows, and stops the running ones within one denoising step."""
         self._preparing.drop()
         self._is_stopped = self._is_stopped or self.runner.is_on
         self.runner.stop()
@@ -156,7 +156,7 @@ class TableDecider(QObject):
 
     @Slot()
     def _model_changed(self) -> None:
-        """No row goes to another model than the first one did."""
+        """Stops if another model was loaded, so that one model answers all rows."""
         if self.is_busy and self._context.model is not self._model:
             self.stop()
 
@@ -173,11 +173,11 @@ class TableDecider(QObject):
         self.order()
         self.changed.emit()
 
-    # ---------------------------------------------------------------- looking
+    # ---------------------------------------------------------------- rows
 
     @Slot()
     def order(self) -> None:
-        """Sort and filter the rows as is chosen."""
+        """Sorts and filters the rows by the view's choice, in a thread."""
         board, table = self.board, self.table
         if table is None or self.runner.is_on:
             return
@@ -186,7 +186,7 @@ class TableDecider(QObject):
 
     @Slot(int)
     def _read_row(self, row: int) -> None:
-        """Read a row again for its canvas: the same request gives the same answer."""
+        """Runs a row again to get its canvas. The same request gives the same answer."""
         model = self._context.model
         if self.board is None or model is None or self._context.reason_to_wait() or self.row.is_busy:
             return
@@ -200,17 +200,17 @@ class TableDecider(QObject):
         self._view.detail.show_reading(reading)
 
     def take(self, replies: list[ServiceReply]) -> None:
-        """Take in what arrived of the chosen row."""
+        """Passes replies of the engine on to the decider of the chosen row."""
         self.row.take(replies)
 
-    def tell_at(self, temperature: float) -> None:
-        """Tell the answers at another temperature; nothing is read again."""
+    def set_temperature(self, temperature: float) -> None:
+        """Converts the answers to another temperature in a thread, without reading again."""
         board = self.board
         if board is not None and board.temperature != temperature and not self.runner.is_on:
-            self._telling.ask(functools.partial(board.at_temperature, temperature))
+            self._rescaling.ask(functools.partial(board.at_temperature, temperature))
 
     @Slot(object)
-    def _retold(self, board: RowBoard) -> None:
+    def _show_rescaled(self, board: RowBoard) -> None:
         if self.board is not None and board.table is self.board.table and not self.runner.is_on:
             self.board = board
             self._view.show_board(board)
@@ -221,7 +221,7 @@ class TableDecider(QObject):
 
     @Slot(object)
     def write(self, path: Path) -> None:
-        """Write the table with its answers as CSV."""
+        """Writes the table with its answers as CSV, in a thread."""
         board = self.board
         if board is None:
             return

@@ -1,4 +1,4 @@
-"""One row of a table: its state and picture, its answers, and the canvas they were read from. Knows no model."""
+"""The details of one row: its state and picture, its answers, and the canvas they were read from. Knows no model."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from app.state.decisions.reading import DecisionReading
 from app.system.i18n import tr
 
 HEIGHT = 224  # pixels at 100 %
-NARROW = 640  # pixels at 100 %; below it the canvas stands under the answers
-LONGEST_STATE = 2_000  # characters that are shown
+NARROW = 640  # pixels at 100 %; below it the canvas is under the answers
+LONGEST_STATE = 2_000  # characters
 
 
 class RowDetail(QWidget):
-    """``strip`` is told what was read for the row."""
+    """The details of the chosen row; ``strip`` shows its canvases."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class RowDetail(QWidget):
         outer.addWidget(scroller(inside))
 
     def show_row(self, board: RowBoard, row: int) -> None:
-        """Show a row, without a canvas."""
+        """Shows a row, without a canvas."""
         outcome = board.outcomes[row]
         state = board.states[row]
         self.state.setText("\n".join(filter(None, (state.picture, state.text)))[:LONGEST_STATE])
@@ -58,12 +58,12 @@ class RowDetail(QWidget):
         self.pictures.show_files(())
 
     def show_reading(self, reading: DecisionReading) -> None:
-        """Show the canvas of the row, which is read again, and its picture."""
+        """Shows the canvas and the picture of the row, from its repeated run."""
         self.strip.show_reading(reading)
         self.pictures.show_files(reading.runs[0].request.pictures)
 
     def fit(self, most: int) -> None:
-        """As high as usual, or as there is room for, in pixels."""
+        """Sets the usual height, or ``most`` pixels if that is less."""
         self.setFixedHeight(min(px(HEIGHT), most))
 
     def resizeEvent(self, event: QResizeEvent) -> None:

@@ -1,4 +1,4 @@
-"""A table's rows and their answers for a view that asks for what is on screen alone. Knows no widgets."""
+"""The Qt model of a table's rows and answers, which makes the texts of visible cells only. Has no widgets."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from app.state.run.answers import share_words
 from app.system.i18n import tr
 from engine.tasks.decisions.table import CsvTable
 
-LONGEST = 160  # characters of a cell that are shown
-LONGEST_TIP = 2_000
+LONGEST = 160  # characters of a cell
+LONGEST_TIP = 2_000  # characters of a tooltip
 RIGHT, WRONG = "✓", "✗"
 
 Index = QModelIndex | QPersistentModelIndex
@@ -27,7 +27,7 @@ NOWHERE = QModelIndex()
 
 
 class RowsModel(QAbstractTableModel):
-    """The table's own columns, then for each question its answer and how sure it is. ``order`` says which rows."""
+    """The table's own columns, then answer and confidence for each question; rows as ``show_order`` says."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,22 +36,22 @@ class RowsModel(QAbstractTableModel):
         self._order: Order = np.zeros(0, dtype=np.int64)
         self._theme = DARKROOM
 
-    # ---------------------------------------------------------------- what is shown
+    # ---------------------------------------------------------------- display
 
     def show_table(self, table: CsvTable | None, board: RowBoard | None) -> None:
-        """Show another table, with its answers or without; all rows, as they come."""
+        """Shows another table, with its answers or without; all rows, in their own order."""
         self.beginResetModel()
         self._table, self._board = table, board
         self._order = np.arange(0 if table is None else len(table.rows), dtype=np.int64)
         self.endResetModel()
 
     def show_board(self, board: RowBoard) -> None:
-        """The same answers, told otherwise."""
+        """Shows the same answers at another temperature."""
         self._board = board
         self.refresh()
 
     def show_order(self, order: Order) -> None:
-        """Show these rows, in this order."""
+        """Shows only these rows, in this order."""
         self.layoutAboutToBeChanged.emit()
         before = self.persistentIndexList()
         rows = {row: np.flatnonzero(order == row) for row in {self.row_at(index.row()) for index in before}}
@@ -65,7 +65,7 @@ class RowsModel(QAbstractTableModel):
         self.layoutChanged.emit()
 
     def refresh(self, first: int = 0, last: int = -1) -> None:
-        """Answers have come, at these places of the view, or at all."""
+        """Redraws the answers between two places of the view; by default all of them."""
         if len(self._order) and self._table is not None:
             end = self.index(last if last >= 0 else len(self._order) - 1, self.columnCount() - 1)
             self.dataChanged.emit(self.index(first, len(self._table.columns)), end)
@@ -76,18 +76,18 @@ class RowsModel(QAbstractTableModel):
             self.dataChanged.emit(self.index(0, 0), self.index(len(self._order) - 1, self.columnCount() - 1))
 
     def row_at(self, place: int) -> int:
-        """The table's row at a place of the view; -1 outside."""
+        """Returns the index of the table's row at a place of the view; -1 outside."""
         return int(self._order[place]) if 0 <= place < len(self._order) else -1
 
     def key_of(self, column: int, *, is_falling: bool) -> SortKey:
-        """What a column sorts by."""
+        """Returns the sort key of a column."""
         own = 0 if self._table is None else len(self._table.columns)
         if column < own:
             return SortKey("cell", column, is_falling)
         question, part = divmod(column - own, 2)
         return SortKey("confidence" if part else "answer", question, is_falling)
 
-    # ---------------------------------------------------------------- as Qt asks for it
+    # ---------------------------------------------------------------- Qt's interface
 
     def rowCount(self, parent: Index = NOWHERE) -> int:
         return 0 if parent.isValid() else len(self._order)
@@ -122,7 +122,7 @@ class RowsModel(QAbstractTableModel):
         own = len(self._table.columns)
         match role:
             case Qt.ItemDataRole.DisplayRole:
-                return _one_line(self._table.rows[row].cells[column]) if column < own else self._told(row, column - own)
+                return _one_line(self._table.rows[row].cells[column]) if column < own else self._text(row, column - own)
             case Qt.ItemDataRole.ToolTipRole:
                 return self._table.rows[row].cells[column][:LONGEST_TIP] if column < own else self._problem(row)
             case Qt.ItemDataRole.TextAlignmentRole:
@@ -138,7 +138,7 @@ class RowsModel(QAbstractTableModel):
         is_number = column >= own and (column - own) % 2 == 1
         return Qt.AlignmentFlag.AlignRight if is_number else Qt.AlignmentFlag.AlignLeft
 
-    def _told(self, row: int, place: int) -> str:
+    def _text(self, row: int, place: int) -> str:
         board = self._board
         if board is None or board.outcomes[row] is None:
             return ""

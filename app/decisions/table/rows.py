@@ -1,4 +1,4 @@
-"""The rows on screen: sorted by a click on a heading, one chosen at a time. Knows no model of language."""
+"""The view of a table's rows: a click on a heading sorts them, and one row is chosen at a time."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from app.state.decisions.board import SortKey
 from app.system.i18n import tr
 
 LEAST_WIDTH, CELL_WIDTH, STATE_WIDTH = 64, 160, 360  # pixels at 100 %
-MEASURED = 20  # rows, for the width of a column
+MEASURED = 20  # rows that a column's width is computed from
 
 
 class RowsView(RowTable):
-    """``chosen`` gives the table's row, -1 for none; ``sort_asked`` what its rows are to be sorted by."""
+    """The view. ``chosen`` emits the index of the table's row, -1 for none."""
 
-    sort_asked = Signal(object)  # a SortKey
+    sort_asked = Signal(object)  # a SortKey, None for the table's own order
 
     def __init__(self) -> None:
         self.rows = RowsModel()
@@ -34,7 +34,12 @@ class RowsView(RowTable):
         self.fit()
 
     def arrange_columns(self, state: int, own: int) -> None:
-        """Of another table: the column of the states first, then answers, then the others of its ``own``."""
+        """Orders and sizes the columns of a new table: the states, then the answers, then its other columns.
+
+        Args:
+            state: Index of the column of the states; -1 for none.
+            own: Number of the table's own columns.
+        """
         header = self.horizontalHeader()
         header.setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
         columns = range(self.rows.columnCount())
@@ -48,7 +53,7 @@ class RowsView(RowTable):
 
     @property
     def key(self) -> SortKey | None:
-        """What the rows are sorted by; None as the table has them."""
+        """The key that the rows are sorted by; None for the table's own order."""
         header = self.horizontalHeader()
         column = header.sortIndicatorSection()
         if not 0 <= column < self.rows.columnCount():
@@ -63,6 +68,6 @@ class RowsView(RowTable):
         return self.rows.row_at(place)
 
     def choose(self, place: int) -> None:
-        """Choose the row at a place of the view."""
+        """Selects the row at a place of the view; -1 for none."""
         first = self.horizontalHeader().logicalIndex(0)
         self.setCurrentIndex(self.rows.index(place, first) if place >= 0 else QModelIndex())

@@ -1,4 +1,4 @@
-"""A table whose rows are decided: what the questions are about, the rows, and the chosen one. Knows no model."""
+"""The Table tab: the choice of columns, the rows with their answers, and the chosen row. Knows no model."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from engine.tasks.decisions.table import PICTURE_COLUMNS, STATE_COLUMNS, CsvTabl
 CSV = "CSV (*.csv *.tsv *.txt)"
 FILTERS = (("all", "All rows"), ("doubt", "In doubt"), ("wrong", "Wrong"))  # shown through ``tr``
 ABOUT_WIDTH, PICTURE_WIDTH = 160, 120  # pixels at 100 %
-MOST_DETAIL = 0.36  # of the height, for the chosen row
+MOST_DETAIL = 0.36  # share of the height for the chosen row
 
 
 class DecisionTable(QWidget):
-    """Emits what is asked for; is told what there is."""
+    """The tab. Emits what the user asks for; the decider passes in state and results."""
 
     opened = Signal(object)  # the Path of a table
-    sample_asked = Signal()  # the example's table, with its questions
+    sample_asked = Signal()  # for the example's table and questions
     run_asked = Signal()
     stop_asked = Signal()
-    written = Signal(object)  # the Path that the results are to go to
+    written = Signal(object)  # the Path to write the results to
     order_asked = Signal()
     row_chosen = Signal(int)
 
@@ -119,7 +119,7 @@ class DecisionTable(QWidget):
         column.addWidget(self.pages, 1)
 
     def _teaching(self) -> QWidget:
-        told = label(
+        lead = label(
             tr(
                 "Ask the same questions about each row of a table: open a CSV file, say which column is the state, "
                 "and decide. Columns named as a question hold its right answers, if there are any: then you see the "
@@ -127,14 +127,14 @@ class DecisionTable(QWidget):
             ),
             wrap=True,
         )
-        told.setMaximumWidth(px(560))
+        lead.setMaximumWidth(px(560))
         self.sample = button(tr("Try an example"), tr("Open an example table with right answers"))
         self.sample.clicked.connect(self.sample_asked)
         nothing = QWidget()
         around = QVBoxLayout(nothing)
         around.setContentsMargins(0, 16, 0, 0)
         around.setSpacing(8)
-        around.addWidget(told)
+        around.addWidget(lead)
         around.addWidget(self.sample)
         around.addStretch(1)
         return nothing
@@ -152,17 +152,17 @@ class DecisionTable(QWidget):
 
     @property
     def wanted(self) -> str | None:
-        """The column of the states, or a template; where nothing is chosen None, and with pictures an empty text."""
+        """The column of the states, or a template. If none is chosen: empty with a picture column, else None."""
         return self.about.currentText().strip() or (None if self.wanted_pictures is None else "")
 
     @property
     def wanted_pictures(self) -> str | None:
-        """The column of the pictures; None for none."""
+        """The column of the pictures; None if none is chosen."""
         name = self.pictures.currentData()
         return name if isinstance(name, str) else None
 
     def show_table(self, table: CsvTable | None) -> None:
-        """Show another table, without answers."""
+        """Shows another table, without answers."""
         self._table, self._board = table, None
         self.rows.rows.show_table(table, None)
         names = [] if table is None else [name for name in table.columns if name]
@@ -182,7 +182,7 @@ class DecisionTable(QWidget):
         self._show_state(is_on=False, reason="")
 
     def _choose_columns(self, table: CsvTable) -> None:
-        """The columns that are usually meant."""
+        """Chooses the columns of states and pictures by their usual names."""
         shown = None if self._blind else _first(PICTURE_COLUMNS, table.columns)
         self.pictures.setCurrentIndex(0 if shown is None else self.pictures.findData(shown))
         usual = _first(STATE_COLUMNS, table.columns) or (table.columns[0] if shown is None else "")
@@ -190,12 +190,12 @@ class DecisionTable(QWidget):
 
     @Slot()
     def _choose_pictures(self) -> None:
-        """A column that names pictures is no text to ask about."""
+        """Clears the state column if it is now the picture column, whose file names are no states."""
         if self.wanted == self.wanted_pictures:
             self.about.setCurrentText("")
 
     def show_blind(self, reason: str) -> None:
-        """Why the model sees no pictures; empty where it does."""
+        """Disables the picture column with a reason; empty enables it."""
         is_other, self._blind = bool(reason) != bool(self._blind), reason
         self.pictures.setToolTip(
             reason or tr("The column with a picture's file in each row, by its path from the table's folder.")
@@ -208,11 +208,11 @@ class DecisionTable(QWidget):
             self._choose_pictures()
 
     def show_asked(self, text: str) -> None:
-        """What will be asked about each row."""
+        """Shows the line about what is asked of each row."""
         self.asked.set_whole(text)
 
     def begin(self, board: RowBoard) -> None:
-        """The rows are going to be decided."""
+        """Shows a table whose rows are about to be decided."""
         self._board = board
         self.rows.rows.show_table(board.table, board)
         self._arrange(board.table)
@@ -225,27 +225,27 @@ class DecisionTable(QWidget):
         self.rows.arrange_columns(state, len(table.columns))
 
     def refresh(self, rows: Collection[int]) -> None:
-        """Answers to these rows have come; while rows are decided, they stand as the table has them."""
+        """Redraws rows with new answers. While rows are decided, the view has the table's own order."""
         self.rows.rows.refresh(min(rows), max(rows))
 
     def show_board(self, board: RowBoard) -> None:
-        """The same answers at another temperature."""
+        """Shows the same answers at another temperature."""
         self._board = board
         self.rows.rows.show_board(board)
 
     def show_order(self, order: Order) -> None:
-        """Show these rows, in this order."""
+        """Shows only these rows, in this order."""
         self.rows.rows.show_order(order)
 
     def show_problem(self, text: str) -> None:
-        """What is wrong with the table; empty where nothing is."""
+        """Shows what is wrong with the table; an empty text hides the line."""
         self.problem.setText(text)
         self.problem.setVisible(bool(text))
 
-    # ---------------------------------------------------------------- what can be done
+    # ---------------------------------------------------------------- state
 
     def show_doing(self, *, is_on: bool, reason: str, message: str) -> None:
-        """Whether rows are being decided, why none can be, and how far it is."""
+        """Shows whether rows are being decided, why none can be (``reason``), and the progress (``message``)."""
         hidden = self._table is not None and _first(PICTURE_COLUMNS, self._table.columns)
         self.message.setText(message or reason or (self._blind if hidden else ""))
         self.message.setVisible(bool(self.message.text()))
@@ -295,7 +295,7 @@ class DecisionTable(QWidget):
             self._folder = str(Path(found).parent)
             self.written.emit(Path(found))
 
-    # ---------------------------------------------------------------- looks
+    # ---------------------------------------------------------------- appearance
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -310,5 +310,5 @@ class DecisionTable(QWidget):
 
 
 def _first(wanted: Sequence[str], columns: Sequence[str]) -> str | None:
-    """The first of these names that a column has."""
+    """Returns the first of the wanted names that is a column; None if none is."""
     return next((name for name in wanted if name in columns), None)

@@ -1,1 +1,1 @@
-"""Many prompts in all lanes, one race after the other: figures with their intervals, a plot, single answers."""
+"""Races over many prompts: figures with intervals, a plot and the single answers."""

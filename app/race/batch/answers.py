@@ -1,4 +1,4 @@
-"""The prompts of a batch with each lane's verdict, and the texts of the one that is chosen. Knows no engine."""
+"""The table of a batch's prompts with each lane's verdict, and the answers to the selected prompt."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from app.system.i18n import tr
 VERDICT_WIDTH = 40  # pixels at 100 %
 LEAST_WIDTH, LEAST_HEIGHT = 240, 120
 LONGEST = 160  # characters of a prompt in its row
-LONGEST_SHOWN = 2_000  # of a text that is open
+LONGEST_SHOWN = 2_000  # characters of a text in the detail view
 
 Index = QModelIndex | QPersistentModelIndex
 NOWHERE = QModelIndex()
 Answers = dict[int, RaceResult]
-"""Of one prompt, by lane."""
+"""The results of one prompt, by lane."""
 
 
 class AnswersModel(QAbstractTableModel):
-    """A row for each prompt: what it asks, and each lane's verdict."""
+    """A table model with a row for each prompt: its text, and each lane's verdict."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,18 +44,18 @@ class AnswersModel(QAbstractTableModel):
         self._theme = DARKROOM
 
     def begin(self, titles: Sequence[str]) -> None:
-        """No prompts of lanes that are called so."""
+        """Clears the rows and sets the lanes' titles."""
         self.beginResetModel()
         self._titles, self._rows = titles, []
         self.endResetModel()
 
     def set_titles(self, titles: Sequence[str]) -> None:
-        """The same lanes are called so."""
+        """Renames the lanes; the rows stay."""
         self._titles = titles
         self.headerDataChanged.emit(Qt.Orientation.Horizontal, 1, len(titles))
 
     def add(self, rows: Sequence[Answers]) -> None:
-        """Further prompts, each with an answer at least."""
+        """Appends prompts, each with at least one answer."""
         self.beginInsertRows(NOWHERE, len(self._rows), len(self._rows) + len(rows) - 1)
         self._rows += rows
         self.endInsertRows()
@@ -66,7 +66,7 @@ class AnswersModel(QAbstractTableModel):
             self.dataChanged.emit(self.index(0, 0), self.index(len(self._rows) - 1, len(self._titles)))
 
     def answers(self, row: int) -> Answers:
-        """What the lanes answered to a prompt."""
+        """Returns the results of the prompt in a row."""
         return self._rows[row]
 
     def rowCount(self, parent: Index = NOWHERE) -> int:
@@ -112,14 +112,14 @@ class AnswersModel(QAbstractTableModel):
 
 
 def verdict_words(answer: RaceResult | None) -> str:
-    """Whether an answer is right, as far as that is known."""
+    """Returns the verdict on an answer in words: right, wrong, not checked, or no answer."""
     if answer is None:
         return tr("no answer")
     return {True: tr("✓ right"), False: tr("✗ wrong"), None: tr("not checked")}[answer.exact]
 
 
 class AnswersView(RowTable):
-    """``chosen`` gives the row, -1 for none."""
+    """The table view. ``chosen`` emits the selected row, -1 for none."""
 
     def __init__(self) -> None:
         self.answers = AnswersModel()
@@ -148,7 +148,7 @@ class AnswersView(RowTable):
 
 
 class AnswerDetail(QWidget):
-    """One prompt, and what each lane answered."""
+    """One prompt with its pictures, and each lane's answer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -166,7 +166,7 @@ class AnswerDetail(QWidget):
         self.texts: list[QLabel] = []
 
     def show_answers(self, titles: Sequence[str], answers: Answers) -> None:
-        """Show these; of texts that are very long, their beginnings."""
+        """Shows a prompt and its answers, each text cut to ``LONGEST_SHOWN`` characters."""
         while (item := self._column.takeAt(0)) is not None:
             if (widget := item.widget()) is not None:
                 widget.hide()

@@ -1,4 +1,4 @@
-"""Runs a batch: race after race, the next prompt made and the last answers checked beside the window. No widgets."""
+"""Runs a batch, race after race. Prompts are made and answers checked in background threads. Has no widgets."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from app.state.race.scores import RaceResult, RaceScores, race_document, results
 from app.system.i18n import tr
 from engine import SafelightError
 
-MOST_UNCHECKED = 4  # races, each with its runs, before the next one waits for them to be checked
+MOST_UNCHECKED = 4  # races; a further one starts only after these are checked, which bounds memory
 
 Raced = tuple[RaceRun, int, RacePrompt]
-"""A race that is over, the place of its prompt from 0, and the prompt."""
+"""A finished race, the index of its prompt, and the prompt."""
 
 
 class RaceBatch(QObject):
-    """One batch at a time, with a racer of its own. What was answered stays until the next batch.
+    """Runs one batch at a time, with its own ``Racer``. Results stay until the next batch begins.
 
-    ``answered`` gives the results of some prompts, ``measured`` the rows by group; ``ended`` why it did not come to its
-    end, in a sentence, empty where it did.
+    ``answered`` emits the results of some prompts and ``measured`` the rows by group. ``ended`` emits a sentence that
+    says why the batch ended early, empty if it finished.
     """
 
-    changed = Signal()  # it began, raced on, or ended
-    answered = Signal(object)  # a list of lists of RaceResult, one a prompt
-    measured = Signal(object)  # a dict of lists of LaneScore, see ``RaceScores.figures``
+    changed = Signal()  # the batch began, progressed or ended
+    answered = Signal(object)  # a list[list[RaceResult]], an inner list for each prompt
+    measured = Signal(object)  # a dict[str, list[LaneScore]], see ``RaceScores.figures``
     ended = Signal(str)
 
     def __init__(self, context: AppContext, parent: QObject | None = None) -> None:
@@ -42,17 +42,17 @@ class RaceBatch(QObject):
         self.request: BatchRequest | None = None
         self.specs: tuple[LaneSpec, ...] = ()
         self.scores = RaceScores(())
-        self.raced = 0  # prompts of the batch
+        self.raced = 0  # prompts that are answered
         self.is_on = False
-        self.is_finished = False  # it came to its end
-        self._asked: dict[str, object] = {}  # with what, for the file
+        self.is_finished = False  # all prompts were answered
+        self._asked: dict[str, object] = {}  # the settings of the batch, for the JSON file
         self._context = context
         self._prompts: Iterator[RacePrompt] = iter(())
-        self._prompt: RacePrompt | None = None  # the next one, None behind the last
+        self._prompt: RacePrompt | None = None  # the next prompt, None after the last one
         self._racing_on: RacePrompt | None = None
         self._has_next = False
         self._unchecked: list[Raced] = []
-        self._why = ""  # it is to end
+        self._why = ""  # why the batch ends early
         self._is_ending = False
         self._making, self._checking, self._measuring = Background(self), Background(self), Background(self)
         self._making.done.connect(self._take_prompt)
@@ -66,10 +66,10 @@ class RaceBatch(QObject):
     # ---------------------------------------------------------------- a batch
 
     def begin(self, request: BatchRequest, lanes: Sequence[LaneSpec]) -> None:
-        """Race on all prompts of a request; not while a batch is on.
+        """Starts a batch; only while none is running.
 
         Raises:
-            SafelightError: two lanes are the same.
+            SafelightError: Two lanes are the same.
         """
         require_different(lanes)
         self.request, self.specs = request, tuple(lanes)
@@ -84,17 +84,17 @@ class RaceBatch(QObject):
         self._context.busy_changed.emit()
 
     def stop(self) -> None:
-        """Leave out what has not begun, and stop the race under way within one denoising step."""
+        """Ends the batch: stops the running race within one denoising step and starts no further one."""
         if self.is_on:
             self._end(tr("Stopped."))
 
     def to_json(self) -> str:
-        """What ``safelight race --json`` prints of the same batch; with many results it takes a moment."""
+        """Returns the batch as JSON, as ``safelight race --json`` prints it; slow if there are many results."""
         document = race_document(self.specs, self.scores, self._asked, finished=self.is_finished)
         return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
 
     def _end(self, why: str = "") -> None:
-        """Begin no further race; over once what is under way has ended and all answers are checked."""
+        """Starts no further race. The batch ends once the running race has ended and all answers are checked."""
         self._is_ending, self._why = True, self._why or why
         self._making.drop()
         self.racer.stop()
@@ -119,7 +119,7 @@ class RaceBatch(QObject):
         self._go_on()
 
     def _go_on(self) -> None:
-        """Race on the next prompt once there is one, and nothing else is under way."""
+        """Starts the next race if its prompt is made, no race is running and few enough are unchecked."""
         if self._is_ending or not self._has_next or self.racer.is_busy or len(self._unchecked) >= MOST_UNCHECKED:
             return
         if self._prompt is None:
@@ -142,7 +142,7 @@ class RaceBatch(QObject):
         self._check()
         self._go_on()
 
-    # ---------------------------------------------------------------- what came of it
+    # ---------------------------------------------------------------- results
 
     def _check(self) -> None:
         if self._unchecked and not self._checking.is_busy:
@@ -161,7 +161,7 @@ class RaceBatch(QObject):
 
     @property
     def is_measuring(self) -> bool:
-        """Whether rows are still to come."""
+        """True while figures are being computed."""
         return self._measuring.is_busy
 
     @Slot(object)
@@ -176,7 +176,7 @@ def _results(races: list[Raced]) -> list[list[RaceResult]]:
 
 
 def _problem(run: RaceRun) -> str:
-    """Why a race failed, in a sentence; empty where it did not."""
+    """Returns why a race failed, as a sentence; empty if it did not."""
     lanes = (
         tr("Lane {lane}: {problem}", lane=place, problem=tr(lane.problem))
         for place, lane in enumerate(run.lanes, start=1)

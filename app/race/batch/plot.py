@@ -1,4 +1,4 @@
-"""Speed against exactness: a mark for each lane, with the intervals of both. Knows no run."""
+"""The plot of exactness over speed: a mark for each lane, with the intervals of both."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from app.state.race.scores import Interval, LaneScore
 from app.system.i18n import tr
 
 LEAST_WIDTH, LEAST_HEIGHT = 280, 256  # pixels at 100 %
-SHARES = (0, 50, 100)  # with a line each, per cent
+SHARES = (0, 50, 100)  # of the grid lines, in per cent
 BEAM = 4  # pixels, half of a whisker's end
 NAME_GAP = 8  # pixels between a mark and its number
 NAME_SIDES = ((1, -1), (-1, -1), (1, 1), (-1, 1))
-"""Right or left of the mark, above or below it, by lane: so that numbers of lanes that come to the same can be read."""
+"""Right or left of the mark, above or below it, by lane, so that the numbers of equal lanes do not overlap."""
 INSET = 10  # pixels between the frame's corners and the least and largest figures
 
 
 @dataclass(frozen=True)
 class Speed:
-    """A figure that lanes are held against, by the name of its field in ``LaneScore``; ``title`` is untranslated."""
+    """A speed on the x axis: ``name`` is its field in ``LaneScore``, ``title`` is untranslated."""
 
     name: str
     title: str
@@ -45,7 +45,7 @@ SPEEDS = (Speed("tokens_per_second", "tokens per second"), Speed("tokens_per_for
 
 
 class SpeedPlot(QWidget):
-    """Lanes are told apart by shape, colour and number."""
+    """The plot. Lanes differ in shape, colour and number."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -56,11 +56,11 @@ class SpeedPlot(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
 
     def show_rows(self, rows: Sequence[tuple[int, str, LaneScore]], speed: Speed) -> None:
-        """Show lanes by place and title; those without an answer that could be checked are left out."""
+        """Shows rows of lane index, title and score. Lanes without a checked answer are left out."""
         self._rows, self._speed = [row for row in rows if row[2].rate is not None], speed
-        told = [self._spoken(place, title, row) for place, title, row in self._rows]
-        self.setAccessibleDescription(" ".join(told))
-        self.setToolTip("\n".join(told))
+        spoken = [self._spoken(place, title, row) for place, title, row in self._rows]
+        self.setAccessibleDescription(" ".join(spoken))
+        self.setToolTip("\n".join(spoken))
         self.update()
 
     def _spoken(self, place: int, title: str, row: LaneScore) -> str:
@@ -128,7 +128,7 @@ class SpeedPlot(QWidget):
         painter.drawText(under, Qt.AlignmentFlag.AlignCenter, tr(self._speed.title))
 
     def _paint_lane(self, painter: QPainter, area: QRectF, top: float, place: int, row: LaneScore) -> None:
-        """The mark, its whiskers, and the lane's number beside it."""
+        """Draws the mark of a lane, its whiskers, and the lane's number next to it."""
         pen = pens(self._theme)[place % len(pens(self._theme))]
         middle = QPointF(self._x(area, self._speed.of(row), top), self._y(area, row.rate or 0.0))
         left, right = (self._x(area, end, top) for end in self._speed.interval(row))
@@ -148,7 +148,7 @@ class SpeedPlot(QWidget):
         name = str(place + 1)
         across, down = NAME_SIDES[place % len(NAME_SIDES)]
         metrics = painter.fontMetrics()
-        is_below = down > 0 and middle.y() + NAME_GAP + metrics.height() < area.bottom()  # not over the scale
+        is_below = down > 0 and middle.y() + NAME_GAP + metrics.height() < area.bottom()  # clear of the axis
         x = middle.x() + (NAME_GAP if across > 0 else -NAME_GAP - metrics.horizontalAdvance(name))
         painter.drawText(QPointF(x, middle.y() + (NAME_GAP + metrics.ascent() / 2 if is_below else -NAME_GAP)), name)
 
@@ -162,7 +162,7 @@ class SpeedPlot(QWidget):
 
 
 def ticks(most: float) -> list[float]:
-    """Three to six marks of an axis, from 0 to the first round number that is not below ``most``, which is above 0."""
+    """Returns three to six ticks of an axis, from 0 to the first round number of at least ``most``; ``most`` > 0."""
     power = 10.0 ** math.floor(math.log10(most))
     step = next(power * part for part in (0.2, 0.5, 1.0, 2.0) if most / (power * part) <= 5)
     return [round(step * count, 12) for count in range(math.ceil(most / step - 1e-9) + 1)]

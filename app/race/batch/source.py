@@ -1,4 +1,4 @@
-"""What a batch is to ask: held-out tasks, puzzles, or a user's own prompts, and the seed. Runs nothing."""
+"""The choice of a batch's prompts: held-out tasks, puzzles, drawings or the user's own, and the seed."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ SOURCE = Choice(
     "own prompts it checks those that it can.",
     (("skills", "Held-out skills"), ("sudoku", "Sudoku puzzles"), ("drawings", "Drawings"), ("own", "Own prompts")),
 )
-USUAL = 20  # tasks or puzzles
-LINES = 4  # of own prompts, that are seen at once
+USUAL = 20  # prompts, at first
+LINES = 4  # visible lines of the field for own prompts
 
 
 class PromptSource(QWidget):
-    """``changed`` tells that something else is chosen; ``problem`` says why there is no request."""
+    """The fields. ``changed`` is emitted after each change; ``problem`` says why there is no request."""
 
     changed = Signal()
 
@@ -110,7 +110,7 @@ class PromptSource(QWidget):
 
     @property
     def request(self) -> BatchRequest | None:
-        """What is chosen; None where ``problem`` says why it cannot be asked."""
+        """The chosen request; None if ``problem`` is not empty."""
         if self.problem:
             return None
         seed = self.seed.value()
@@ -125,7 +125,7 @@ class PromptSource(QWidget):
 
     @property
     def problem(self) -> str:
-        """Why there is nothing to ask, in a sentence; empty where there is."""
+        """Why there is no request, as a sentence; empty if there is one."""
         match self.source.currentData():
             case "own":
                 if self._fault:
@@ -153,7 +153,7 @@ class PromptSource(QWidget):
         self.changed.emit()
 
     def allow(self, allowed: bool) -> None:
-        """Whether something else can be chosen now."""
+        """Enables or disables the fields; disabling also closes the list of skills."""
         if not allowed:
             self.which.setChecked(False)
         for control in (self.source, self.which, *self.bins.values(), self.count, self.seed, self.own, self.file):
@@ -169,7 +169,7 @@ class PromptSource(QWidget):
             self.read(Path(found))
 
     def read(self, path: Path) -> None:
-        """Put a file's lines into the field; what cannot be read is said."""
+        """Reads a file into the field for own prompts; an error is shown as ``problem``."""
         self._folder = str(path.parent)
         self._reading.ask(lambda: read_text(path, 4 * LONGEST))
 

@@ -1,4 +1,4 @@
-"""The Batch tab: asks for a batch and shows what comes of it as it comes. Runs no model."""
+"""The Batch tab: starts a batch and shows its results as they arrive. Runs no model."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from app.system.i18n import tr, trn
 from engine import SafelightError
 from engine.files import write_text
 
-NARROW = 720  # pixels at 100 %; below it plot and answers stand under each other
+NARROW = 720  # pixels at 100 %; below it the answers stand under the plot
 DETAIL = 168
 SPEED = Choice(
     "speed",
@@ -40,7 +40,7 @@ SPEED = Choice(
 
 
 class BatchView(QWidget):
-    """Emits what is asked for; is told what there is."""
+    """The tab. Emits what the user asks for; the controller passes in state and results."""
 
     run_asked = Signal(object)  # a BatchRequest
     stop_asked = Signal()
@@ -50,9 +50,9 @@ class BatchView(QWidget):
         super().__init__(parent)
         self._theme = DARKROOM
         self._titles: Sequence[str] = ()  # of the lanes
-        self._lanes: Sequence[str] = ()  # as the rows name them
+        self._lanes: Sequence[str] = ()  # their names in the rows
         self._figures: dict[str, list[LaneScore]] = {}
-        self._texts: dict[str, Callable[[], str]] = {}  # of files, by their suffix
+        self._texts: dict[str, Callable[[], str]] = {}  # make the text of a file, by its suffix
         self._writing = Background(self)
         self._writing.done.connect(self._written)
         self._writing.failed.connect(self._fail)
@@ -121,18 +121,18 @@ class BatchView(QWidget):
         self.setFocusProxy(self.source.source)
 
     def _teaching(self) -> QWidget:
-        told = label(
+        lead = label(
             tr(
                 "All lanes answer the same prompts, one after the other. You see how often each is right and how fast "
                 "it is, with intervals in which the true figure lies 19 times of 20."
             ),
             wrap=True,
         )
-        told.setMaximumWidth(px(560))
+        lead.setMaximumWidth(px(560))
         nothing = QWidget()
         above = QVBoxLayout(nothing)
         above.setContentsMargins(0, 16, 0, 0)
-        above.addWidget(told)
+        above.addWidget(lead)
         above.addStretch(1)
         return nothing
 
@@ -173,10 +173,11 @@ class BatchView(QWidget):
     # ---------------------------------------------------------------- a batch
 
     def begin(self, request: BatchRequest, titles: Sequence[str], lanes: Sequence[str]) -> None:
-        """A batch has begun; what was shown of another one is dropped.
+        """Clears the tab for a batch that has begun.
 
         Args:
-            titles: what the lanes are called. lanes: how rows name them.
+            titles: The lanes' titles.
+            lanes: The lanes' names in the rows.
         """
         self._titles, self._lanes, self._figures = titles, lanes, {}
         self._total, self._done = len(request), 0
@@ -189,7 +190,7 @@ class BatchView(QWidget):
         self._show_state()
 
     def name_lanes(self, titles: Sequence[str]) -> None:
-        """The lanes of the batch are called so, now that more is known of their models."""
+        """Renames the lanes of the batch, once more is known of their models."""
         if len(titles) == len(self._titles) and list(titles) != list(self._titles):
             self._titles = titles
             self._show_legend()
@@ -201,7 +202,7 @@ class BatchView(QWidget):
         self.legend.show_names(numbered, tr("Lanes: {names}", names=", ".join(self._titles)), self._theme)
 
     def add(self, found: Sequence[Sequence[RaceResult]]) -> None:
-        """Answers to further prompts."""
+        """Appends the answers to further prompts."""
         self._done += len(found)
         self.answers.answers.add([{result.lane: result for result in results} for results in found if results])
         if self._is_on:
@@ -209,7 +210,7 @@ class BatchView(QWidget):
         self._show_state()
 
     def show_figures(self, figures: dict[str, list[LaneScore]]) -> None:
-        """Each lane's figures, of all prompts and by group."""
+        """Shows each lane's figures, over all prompts and by group."""
         self._figures = figures
         known = [self.groups.itemData(place) for place in range(self.groups.count())]
         for name in figures:
@@ -235,7 +236,7 @@ class BatchView(QWidget):
         self._show_state()
 
     def show_doing(self, *, is_on: bool, reason: str, message: str) -> None:
-        """Whether a batch is on, why none can begin, and what it waits for."""
+        """Shows whether a batch is running, why none can begin (``reason``), and what it waits for (``message``)."""
         self._is_on, self._busy = is_on, reason
         if message:
             self.message.setText(message)
@@ -244,7 +245,7 @@ class BatchView(QWidget):
         self._show_state()
 
     def show_fault(self, text: str) -> None:
-        """Why the batch ended before its end; empty where it did not."""
+        """Shows why the batch ended early; empty hides it."""
         self.fault.setText(text)
         self.fault.setVisible(bool(text))
 
@@ -260,7 +261,7 @@ class BatchView(QWidget):
         self.message.setText(said)
 
     def end(self, why: str = "") -> None:
-        """The batch is over; ``why`` says in a sentence why it did not come to its end."""
+        """Shows that the batch is over; ``why`` says in a sentence why it ended early."""
         self._is_on = False
         self.show_fault(why)
         self.message.setText(
@@ -275,7 +276,7 @@ class BatchView(QWidget):
         self._show_state()
 
     def offer_files(self, texts: dict[str, Callable[[], str]]) -> None:
-        """What is to be written as "csv" and "json" when it is asked for."""
+        """Sets the functions that make the text of a file, by suffix ("csv", "json")."""
         self._texts = texts
 
     @Slot()
@@ -286,7 +287,7 @@ class BatchView(QWidget):
 
     @Slot()
     def _show_state(self) -> None:
-        """What can be pressed now."""
+        """Shows and enables the buttons that can be used now."""
         self.source.allow(not self._is_on)
         obstacle = self._busy or self.source.problem
         with self._buttons:
@@ -295,8 +296,8 @@ class BatchView(QWidget):
             self.run.setEnabled(not obstacle)
         self.run.setAccessibleDescription(obstacle)
         self.reason.setText("" if self._is_on else obstacle)
-        for told in (self.reason, self.message):
-            told.setVisible(bool(told.text()))
+        for line in (self.reason, self.message):
+            line.setVisible(bool(line.text()))
         self.progress.setVisible(self._is_on)
         self.progress.setMaximum(max(1, self._total))
         self.progress.setValue(self._done)
@@ -342,10 +343,10 @@ class BatchView(QWidget):
 
     @property
     def is_writing(self) -> bool:
-        """Whether a file is being written."""
+        """True while a file is being written."""
         return self._writing.is_busy
 
-    # ---------------------------------------------------------------- looks
+    # ---------------------------------------------------------------- appearance
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -1,4 +1,4 @@
-"""A batch's figures in words, for tables, plots and assistive technology. Knows no widgets."""
+"""Texts of a batch's figures, for tables, plots and assistive technology. Has no widgets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VERDICTS = {True: "✓", False: "✗", None: UNKNOWN}
 
 
 def group_title(group: str) -> str:
-    """A skill, a bin, a kind of question about drawings, a user's own prompts, or all of them."""
+    """Returns the title of a group: a skill, a bin of puzzles, a kind of drawing question, own or all prompts."""
     if group in SKILLS:
         return tr(SKILLS[group].title)
     known = {ALL: tr("All prompts"), OWN: tr("Own prompts")}
@@ -25,7 +25,7 @@ def group_title(group: str) -> str:
 
 
 def heads() -> list[tuple[str, str]]:
-    """The table's columns, each with what it means."""
+    """Returns the table's column titles, each with its explanation."""
     return [
         (tr("Lane"), tr("A model, what is on it, and how it decodes")),
         (tr("Exact"), tr("Share of right answers, of those that a program can check, with its 95 % interval")),
@@ -38,7 +38,7 @@ def heads() -> list[tuple[str, str]]:
 
 
 def cells(title: str, row: LaneScore) -> tuple[str, ...]:
-    """A row of the table, in columns as ``heads`` names it."""
+    """Returns the cells of a table row, in the order of ``heads``."""
     exact = UNKNOWN if row.rate is None else f"{percent(row.rate)} {_span(row.exact_interval, 100, 0)}"
     return (
         title,
@@ -52,7 +52,7 @@ def cells(title: str, row: LaneScore) -> tuple[str, ...]:
 
 
 def summary(titles: Sequence[str], rows: Sequence[LaneScore], places: Sequence[int]) -> str:
-    """How many answers of each lane are right, on a line; ``places`` are the rows' lanes."""
+    """Returns one line with the number of right answers of each lane; ``places`` are the rows' lane indices."""
     parts = []
     for place, row in zip(places, rows, strict=True):
         if row.checked:

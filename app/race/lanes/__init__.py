@@ -1,1 +1,1 @@
-"""Which lanes race: chips, the fields of one of them, and what is known of their models."""
+"""The choice of lanes: their chips, the fields of one lane, and facts about their models."""

@@ -1,4 +1,4 @@
-"""A chip for each lane, and one that adds another. Knows no models."""
+"""A row of chips: one for each lane, and one that adds a lane. Knows no models."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ GAP = 8
 
 
 class LaneBar(QWidget):
-    """A chip that is pressed has its lane's fields open; pressed again it closes them."""
+    """The chips. The fields of a lane are open while its chip is checked."""
 
-    chosen = Signal(int)  # a lane from 0; -1 for none
+    chosen = Signal(int)  # lane index, -1 for none
     add_asked = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -34,7 +34,7 @@ class LaneBar(QWidget):
         flow.addWidget(self.add)
 
     def show_lanes(self, titles: Sequence[str], tips: Sequence[str], chosen: int, *, can_add: bool) -> None:
-        """Show a chip for each title; ``chosen`` is the lane whose fields are open, -1 for none."""
+        """Shows a chip for each title; ``chosen`` is the lane whose fields are open, -1 for none."""
         for chip in self.chips[len(titles) :]:
             chip.hide()
         for place, (chip, title, tip) in enumerate(zip(self.chips, titles, tips, strict=False)):

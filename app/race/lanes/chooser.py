@@ -1,4 +1,4 @@
-"""The choice of lanes: their chips, and below them the fields of the one that is open. For all parts of the page."""
+"""The choice of lanes, used by both tabs of the page: the lanes' chips, and below them the fields of the open lane."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.race import words
 from app.race.lanes.bar import LaneBar
 from app.race.lanes.editor import LaneEditor
 from app.race.lanes.facts import FactBook, ModelFacts
-from app.race.lanes.keeper import LaneKeeper
+from app.race.lanes.lane_store import LaneStore
 from app.state.adapters import adapters_for, title_of_adapter
 from app.state.race.lanes import LaneSpec
 from app.system.i18n import tr
@@ -25,15 +25,15 @@ MARGIN = 16  # pixels
 
 
 class LaneChooser(QWidget):
-    """Shows and changes the lanes of a ``LaneKeeper``. ``problem`` says why they cannot race."""
+    """Shows and edits the lanes of a ``LaneStore``. ``problem`` says why they cannot race."""
 
-    covers = Signal(bool)  # whether the fields need the place of what is below them
+    covers = Signal(bool)  # True if the fields need the space of the tabs below
 
-    def __init__(self, context: AppContext, keeper: LaneKeeper, facts: FactBook) -> None:
+    def __init__(self, context: AppContext, store: LaneStore, facts: FactBook) -> None:
         super().__init__()
-        self._context, self._keeper, self._facts = context, keeper, facts
+        self._context, self._store, self._facts = context, store, facts
         self._open = -1  # the lane whose fields are open
-        self._folders: list[str] = []  # of adapters that the user has opened
+        self._folders: list[str] = []  # adapters that the user has opened
         self._is_busy = False
         self.bar, self.editor = LaneBar(), LaneEditor()
         self.note = label("", "caption", wrap=True)
@@ -52,40 +52,40 @@ class LaneChooser(QWidget):
         self.editor.remove_asked.connect(self._remove)
         self.editor.folder_asked.connect(self._ask_folder)
         self.editor.closed.connect(self._close)
-        keeper.changed.connect(self.refresh)
+        store.changed.connect(self.refresh)
         facts.found.connect(self.refresh)
         context.model_changed.connect(self.refresh)
         context.models_changed.connect(self._find_anew)
         self.refresh()
 
-    # ---------------------------------------------------------------- what is known
+    # ---------------------------------------------------------------- titles and problems
 
     @property
     def titles(self) -> list[str]:
-        """What the lanes are called, in their order."""
-        return [self.title(lane) for lane in self._keeper.specs]
+        """The lanes' titles, in order."""
+        return [self.title(lane) for lane in self._store.specs]
 
     @property
     def problem(self) -> str:
-        """Why the lanes cannot race, in a sentence; empty if they can."""
-        twins = self._keeper.twins
+        """Why the lanes cannot race, as a sentence; empty if they can."""
+        twins = self._store.twins
         if twins is not None:
             return tr(
                 "Lanes {one} and {other} are the same. Give one of them another model, decoding or setting.",
                 one=twins[0] + 1,
                 other=twins[1] + 1,
             )
-        problems = [(place, self._problem(lane)) for place, lane in enumerate(self._keeper.specs, start=1)]
+        problems = [(place, self._problem(lane)) for place, lane in enumerate(self._store.specs, start=1)]
         return next((tr("Lane {lane}: {problem}", lane=place, problem=why) for place, why in problems if why), "")
 
     def title(self, lane: LaneSpec) -> str:
-        """What a lane is called, with its model's decoder once that is known."""
+        """Returns a lane's title, with its model's default decoder once that is known."""
         facts = self._facts.of(lane.model)
         own = next(iter(facts.decoders), "") if facts is not None else ""
         return words.lane_title(lane, self._context.title_of(lane.model), own)
 
     def _problem(self, lane: LaneSpec) -> str:
-        """What is wrong with a lane, in a sentence, as far as it is known."""
+        """Returns what is wrong with a lane, as a sentence; empty if nothing is, or its model is not read yet."""
         facts = self._facts.of(lane.model)
         if facts is None or facts.problem:
             return "" if facts is None else facts.problem
@@ -99,33 +99,33 @@ class LaneChooser(QWidget):
 
     @property
     def blind(self) -> str:
-        """Which lane cannot be shown pictures, in a sentence; empty where all can, as far as that is known."""
-        known = [self._facts.of(lane.model) for lane in self._keeper.specs]
+        """A sentence about the first lane whose model is known to take no pictures; empty if there is none."""
+        known = [self._facts.of(lane.model) for lane in self._store.specs]
         blind = next((place for place, facts in enumerate(known, start=1) if facts is not None and not facts.sees), 0)
         return tr("Lane {lane} reads text alone: it cannot race on a picture.", lane=blind) if blind else ""
 
     def _models(self) -> list[tuple[str, str]]:
-        """The models that may race: those of this machine."""
+        """Returns path and title of the models that may race: those on this machine."""
         loaded = self._context.model
         here = [known.id for known in EMBEDDED if (known.folder / "config.json").is_file()]
         others = [path for path, _ in self._context.models]
         found = dict.fromkeys((*here, *others, *([] if loaded is None else [loaded.path_or_id])))
         return [(path, self._context.title_of(path)) for path in found if not is_remote(path)]
 
-    def _beside(self) -> str:
-        """What has to be loaded beside the loaded model."""
+    def _further_models(self) -> str:
+        """Returns a sentence about the models that have to be loaded in addition to the loaded one."""
         loaded = self._context.model
         if loaded is None:
             return ""
         known = loaded.path_or_id, loaded.adapter or ""
-        wanted = dict.fromkeys((lane.model, lane.adapter) for lane in self._keeper.specs)
+        wanted = dict.fromkeys((lane.model, lane.adapter) for lane in self._store.specs)
         named = []
         for model, adapter in wanted:
             if (model, adapter) != known:
                 facts = self._facts.of(model)
                 title = words.lane_title(LaneSpec(model, adapter=adapter), self._context.title_of(model))
                 named.append((title, 0 if facts is None else facts.bytes))
-        return words.beside_words(named)
+        return words.loaded_words(named)
 
     # ---------------------------------------------------------------- showing
 
@@ -136,22 +136,22 @@ class LaneChooser(QWidget):
 
     @Slot()
     def refresh(self) -> None:
-        """Show the lanes, and what is known of them now."""
-        specs = self._keeper.specs
+        """Shows the lanes with the facts that are known now."""
+        specs = self._store.specs
         if self._open >= len(specs):
             self._open = -1
         tips = [words.settings_words(lane) for lane in specs]
-        self.bar.show_lanes(self.titles, tips, self._open, can_add=self._keeper.can_add and not self._is_busy)
+        self.bar.show_lanes(self.titles, tips, self._open, can_add=self._store.can_add and not self._is_busy)
         self._area.setVisible(self._open >= 0)
         if self._open >= 0:
             self._show_fields(specs[self._open])
         self.fit()
-        note = self.problem or self._beside()
+        note = self.problem or self._further_models()
         self.note.setText(note)
         self.note.setVisible(bool(note))
 
     def fit(self) -> None:
-        """The fields are seen whole: over the race where that leaves it half of the page, and else in its place."""
+        """Gives the fields their full height. If that is more than half of the page, the tabs below are hidden."""
         page = self.parentWidget() or self
         around = 2 * MARGIN + self._area.verticalScrollBar().sizeHint().width()
         needed = self.editor.heightForWidth(self.width() - around)
@@ -175,10 +175,10 @@ class LaneChooser(QWidget):
         adapters = [(path, title_of_adapter(path)) for path in fitting]
         problem = self._problem(lane)
         self.editor.show_lane(lane, self._models(), adapters, facts, problem)
-        self.editor.allow(can_add=self._keeper.can_add, can_remove=self._keeper.can_remove)
+        self.editor.allow(can_add=self._store.can_add, can_remove=self._store.can_remove)
 
     def set_busy(self, is_busy: bool) -> None:
-        """While a race is on, the lanes stay as they are."""
+        """Disables changes to the lanes while a race is running."""
         if is_busy != self._is_busy:
             self._is_busy = is_busy
             if is_busy:
@@ -187,11 +187,11 @@ class LaneChooser(QWidget):
                 chip.setEnabled(not is_busy)
             self.refresh()
 
-    # ---------------------------------------------------------------- changing
+    # ---------------------------------------------------------------- edits
 
     @Slot(int)
     def open(self, lane: int) -> None:
-        """Open the fields of a lane, from 0; -1 closes them."""
+        """Opens the fields of a lane, by index; -1 closes them."""
         self._open = lane
         self.refresh()
 
@@ -203,27 +203,27 @@ class LaneChooser(QWidget):
 
     @Slot()
     def _add(self) -> None:
-        last = len(self._keeper.specs) - 1
+        last = len(self._store.specs) - 1
         self._open = last + 1
-        self._keeper.duplicate(last)
+        self._store.duplicate(last)
 
     @Slot()
     def _duplicate(self) -> None:
         self._open += 1
-        self._keeper.duplicate(self._open - 1)
+        self._store.duplicate(self._open - 1)
 
     @Slot()
     def _remove(self) -> None:
         place, self._open = self._open, -1
-        self._keeper.remove(place)
+        self._store.remove(place)
 
     @Slot(object)
     def _change(self, lane: LaneSpec) -> None:
-        self._keeper.change(self._open, lane)
+        self._store.change(self._open, lane)
 
     @Slot()
     def _ask_folder(self) -> None:
         folder = QFileDialog.getExistingDirectory(self.window(), tr("Open an adapter's folder"))
         if folder:
             self._folders.append(folder)
-            self._keeper.change(self._open, replace(self._keeper.specs[self._open], adapter=folder))
+            self._store.change(self._open, replace(self._store.specs[self._open], adapter=folder))

@@ -1,4 +1,4 @@
-"""The fields of one lane: its model, how that decodes, what is on it, which settings are not its model's."""
+"""The fields of one lane: its model, decoder, adapter, and the settings that differ from its model's."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ from app.system.i18n import tr
 from engine import GenerationConfig
 from engine.decoding.names import MIXABLE
 
-IMAGES = "image_tokens"  # of a lane's changes
-OPEN_FOLDER = "\0"  # the last entry of the adapters
+IMAGES = "image_tokens"  # key in a lane's changes
+OPEN_FOLDER = "\0"  # value of the adapter list's last entry
 SETTING_WIDTH, BOX = 304, 96  # pixels at 100 %
 MIXED = (THOUGHT_DECODER, ANSWER_DECODER)
 FLAGS = {"rescue": (RESCUE, RESCUE_EXPLANATION), "verify": (VERIFY, VERIFY_EXPLANATION)}
 Entry = tuple[str, str]
-"""A value and what is shown for it."""
+"""A value and its title."""
 
 
 class LaneEditor(QFrame):
-    """``changed`` tells of another lane by the user's hand; ``show_lane`` does not."""
+    """The fields. ``changed`` is emitted after the user's edits only, not by ``show_lane``."""
 
     changed = Signal(object)  # a LaneSpec
-    folder_asked = Signal()  # of an adapter
+    folder_asked = Signal()  # for an adapter
     duplicate_asked = Signal()
     remove_asked = Signal()
     closed = Signal()
@@ -66,7 +66,7 @@ class LaneEditor(QFrame):
         self.setAccessibleName(tr("Fields of the lane"))
         self._lane = LaneSpec("")
         self._defaults = GenerationConfig()
-        self._decoders: tuple[str, ...] = ()  # of the model, its own first
+        self._decoders: tuple[str, ...] = ()  # of the model, its default first
         self._filling = False
         self.model = _chooser(tr("Model"))
         self.decoder = choice_box(DECODER)
@@ -78,7 +78,7 @@ class LaneEditor(QFrame):
         self.ticks: dict[str, QCheckBox] = {}
         self.boxes: dict[str, NumberBox] = {}
         self._cells: dict[str, QWidget] = {}
-        self._titled: dict[QWidget, QWidget] = {}  # what stands under a title, with that
+        self._titled: dict[QWidget, QWidget] = {}  # a field's widget with its title
         self.problem = label("", "error", wrap=True)
         self.duplicate = button(tr("Duplicate"), tr("Duplicate this lane"))
         self.remove = button(tr("Remove"), tr("Remove this lane"))
@@ -154,7 +154,7 @@ class LaneEditor(QFrame):
         return cell
 
     def _fit(self) -> None:
-        """Settings stand in columns, whatever the size of text."""
+        """Sets the widths, so that settings stand in columns at any text size."""
         for name, cell in self._cells.items():
             self.boxes[name].setFixedWidth(px(BOX))
             cell.setFixedWidth(px(SETTING_WIDTH))
@@ -166,7 +166,7 @@ class LaneEditor(QFrame):
         if event.type() == QEvent.Type.FontChange:
             self._fit()
 
-    # ---------------------------------------------------------------- what is shown
+    # ---------------------------------------------------------------- display
 
     def show_lane(
         self,
@@ -176,11 +176,11 @@ class LaneEditor(QFrame):
         facts: ModelFacts,
         problem: str,
     ) -> None:
-        """Show a lane with what there is to choose from.
+        """Shows a lane, with the models and adapters to choose from.
 
         Args:
-            facts: of its model; without decoders while they are not known.
-            problem: what is wrong with it, in a sentence.
+            facts: About its model; without decoders while they are not known.
+            problem: What is wrong with the lane, as a sentence.
         """
         self._filling = True
         decoders, defaults = facts.decoders, facts.defaults
@@ -214,15 +214,15 @@ class LaneEditor(QFrame):
         self._filling = False
 
     def allow(self, *, can_add: bool, can_remove: bool) -> None:
-        """Whether there may be a lane more, or less."""
+        """Enables Duplicate and Remove."""
         self.duplicate.setEnabled(can_add)
         self.remove.setEnabled(can_remove)
 
-    # ---------------------------------------------------------------- what is chosen
+    # ---------------------------------------------------------------- edits
 
     @Slot()
     def _choose_model(self) -> None:
-        """Another model decodes as it does by itself, with nothing on it and its own settings."""
+        """Changes the model, and resets decoder, adapter and settings to that model's defaults."""
         model = self.model.currentData()
         if model != self._lane.model:
             self.changed.emit(LaneSpec(model))
@@ -268,7 +268,7 @@ class LaneEditor(QFrame):
         self.changed.emit(replace(self._lane, decoder=decoder, changes=changes))
 
     def _fitting(self, choice: DecodingChoice) -> DecodingChoice:
-        """What comes of a choice with the lane's model; itself while that is not known."""
+        """Returns the choice limited to the model's decoders; unchanged while those are not known."""
         return choice.among(self._decoders) if self._decoders else choice
 
 
@@ -280,7 +280,7 @@ def _chooser(name: str) -> ChoiceBox:
 
 
 def _offer(box: ChoiceBox, entries: Sequence[Entry], chosen: str) -> None:
-    """Offer these, and what is chosen if it is none of them."""
+    """Fills a box with the entries, and with ``chosen`` if it is none of them."""
     wanted = [*entries] if any(value == chosen for value, _ in entries) else [(chosen, chosen), *entries]
     if [(box.itemData(place), box.itemText(place)) for place in range(box.count())] != wanted:
         box.clear()

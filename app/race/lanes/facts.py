@@ -1,6 +1,6 @@
-"""What is known of the models of lanes: how they decode, their settings, what they take. Knows no widgets.
+"""Facts about the lanes' models: decoders, default settings, memory. Has no widgets.
 
-Of a model that is not loaded its small files tell, which are read in a thread: that imports torch.
+The facts of a model that is not loaded are read from its small files. A thread does that, as it imports torch.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ MOST_KEPT = 64  # models
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """Of one model.
+    """Facts about one model.
 
     Args:
-        decoders: that it has, its own first; none where it cannot be read.
-        bytes: that it takes beside what is loaded; 0 where that is not known.
-        problem: why it cannot be read, in a sentence.
-        sees: it can be shown pictures.
+        decoders: Its decoders, the default first; empty if the model cannot be read.
+        bytes: Memory that it takes in addition to the loaded model; 0 if not known.
+        problem: Why it cannot be read, as a sentence.
+        sees: True if it takes pictures.
     """
 
     decoders: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class ModelFacts:
 
 
 class FactBook(QObject):
-    """Facts by model; ``found`` tells that there are more."""
+    """Reads and caches the facts by model. ``found`` is emitted when another model was read."""
 
     found = Signal()
 
@@ -44,13 +44,13 @@ class FactBook(QObject):
         super().__init__(parent)
         self._context = context
         self._known: dict[str, ModelFacts] = {}
-        self._wanted: list[str] = []  # that are not read yet, the first of them being read
+        self._wanted: list[str] = []  # not read yet; the first is being read
         self._reading = Background(self)
         self._reading.done.connect(self._take)
         self._reading.failed.connect(self._fail)
 
     def of(self, model: str) -> ModelFacts | None:
-        """A model's facts; None while they are being read."""
+        """Returns a model's facts; None while they are being read."""
         loaded = self._context.model
         if loaded is not None and loaded.path_or_id == model:
             return ModelFacts(loaded.decoders, loaded.defaults, sees=loaded.capabilities.images)
@@ -61,7 +61,7 @@ class FactBook(QObject):
         return self._known.get(model)
 
     def forget(self) -> None:
-        """Read anew what cannot have stayed as it was: other models are there."""
+        """Drops all facts, so that they are read again: the models on this machine have changed."""
         self._known.clear()
 
     def _read(self) -> None:
@@ -85,12 +85,13 @@ class FactBook(QObject):
 
 
 def _facts(model: str) -> ModelFacts:
-    """
+    """Reads the facts from the model's files.
+
     Raises:
-        SafelightError: the model cannot be read.
+        SafelightError: The model cannot be read.
     """
-    from engine import run_settings  # torch
-    from engine.models.folder import plan  # torch
+    from engine import run_settings  # imports torch
+    from engine.models.folder import plan  # imports torch
 
     found = run_settings(model)
     return ModelFacts(found.decoders, found.defaults, plan(model).released_bytes, sees=found.sees)

@@ -1,1 +1,1 @@
-"""One prompt, live in all lanes, and gone through afterwards."""
+"""One prompt in all lanes, shown live and replayed afterwards."""

@@ -24,27 +24,27 @@ LEAST_CANVAS = 160
 
 
 class LaneBoard(BlockBoard):
-    """As large as there is room for, which it does not ask for."""
+    """A board that fills its space but asks for no more than its minimum."""
 
     def sizeHint(self) -> QSize:
         return self.minimumSizeHint()
 
 
 class LaneCard(QFrame):
-    """``show_*`` reflect a lane; what is asked of it is told with its place among the lanes."""
+    """A card for one lane. Its signals carry the lane's index."""
 
     inspect_asked = Signal(int)
     compare_asked = Signal(int)
     export_asked = Signal(int)
 
     def __init__(self, place: int, parent: QWidget | None = None) -> None:
-        """``place`` is the lane's, from 0."""
+        """``place`` is the lane's index."""
         super().__init__(parent)
         self.setProperty("role", "panel")
         name = tr("Lane {number}", number=place + 1)
         self.setAccessibleName(name)
         self._trace: Recording | None = None
-        self._is_puzzle = False  # what is asked
+        self._is_puzzle = False  # the prompt is a Sudoku
         self.title, self.facts = Elided("side"), Elided("caption")
         self.verdict = label("", "verdict")
         self.verdict.setAccessibleName(tr("{lane}: whether the answer is right", lane=name))
@@ -104,18 +104,22 @@ class LaneCard(QFrame):
         column.addWidget(links)
 
     def tab_stops(self) -> list[QWidget]:
-        """What Tab goes through, in order."""
+        """Returns the widgets of the Tab order."""
         return [self.canvas, self.board, self.text, self.inspect, self.compare, self.export]
 
-    # ---------------------------------------------------------------- what it shows
+    # ---------------------------------------------------------------- display
 
     def show_changes(self, changes: str) -> None:
-        """Which settings of the lane are not its model's; empty where those of no lane are."""
+        """Shows the settings that differ from the model's; an empty text hides the line."""
         self.facts.set_whole(changes)
         self.facts.setVisible(bool(changes))
 
     def set_run(self, trace: Recording | None, columns: int | None = None) -> None:
-        """Whose canvases come; None shows an empty one. ``columns`` cells a row, None as many as fit."""
+        """Sets the run whose canvases are shown; None shows an empty canvas.
+
+        Args:
+            columns: Cells in a row of the canvas; None for as many as fit.
+        """
         self._trace = trace
         self._is_puzzle = trace is not None and puzzle_in(trace.prompt) is not None
         self.canvas.setColumns(columns)
@@ -124,10 +128,10 @@ class LaneCard(QFrame):
             self.canvas.set_piece(trace.piece, trace.is_special)
 
     def show_frame(self, block: BlockState | None, figures: LaneFigures, last: BlockState | None = None) -> None:
-        """A canvas of the run, and what the lane had written and spent then.
+        """Shows a canvas of the run, and the lane's figures at that time.
 
         Args:
-            last: the block as it ended, where that is known: it tells whether a Sudoku is written.
+            last: The block's final state, if known: it decides whether the block holds a Sudoku.
         """
         trace, where = self._trace, None
         if self._is_puzzle and trace is not None and block is not None:
@@ -141,7 +145,7 @@ class LaneCard(QFrame):
         self.figures.show_figures(figures)
 
     def show_reading(self, text: str, agreement: float | None, is_right: bool | None) -> None:
-        """What the text reads as, how far it is the first lane's, and whether it is right, as far as that is known."""
+        """Shows the lane's text, its agreement with the first lane's, and its verdict; None if not known."""
         shown = text if fits(text) else tr("This text is too long to be shown here. Open the run in the inspector.")
         if shown != self.text.toPlainText():
             self.text.setPlainText(shown)
@@ -150,17 +154,17 @@ class LaneCard(QFrame):
         self.verdict.setText(said[is_right])
 
     def show_problem(self, problem: str) -> None:
-        """Why the run failed; empty where it did not."""
+        """Shows why the run failed; an empty text hides the line."""
         self.problem.setText(problem)
         self.problem.setVisible(bool(problem))
 
     def allow(self, *, inspect: bool, compare: bool) -> None:
-        """Whether there is a run to look into, and one to compare it with."""
+        """Enables Inspect and Export, and Compare."""
         self.inspect.setEnabled(inspect)
         self.export.setEnabled(inspect)
         self.compare.setEnabled(compare)
 
-    # ---------------------------------------------------------------- looks
+    # ---------------------------------------------------------------- appearance
 
     def set_theme(self, theme: Theme) -> None:
         self.canvas.set_theme(theme)

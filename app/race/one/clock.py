@@ -1,6 +1,6 @@
-"""One clock for all lanes of a race that is over: whose frame is on show at which of the engine's seconds.
+"""The clock that replays all lanes of a finished race together, in the engine's seconds.
 
-Lanes have taken turns; here they run beside each other, each by its own seconds. Knows no widgets.
+The lanes took turns in the engine; here they play in parallel, each by its own seconds. Has no widgets.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
-TICK_MS = 33  # between two looks at what is due while it plays
-SHORTEST_SECONDS, LONGEST_SECONDS = 6.0, 30.0  # that a race takes to be watched, from its start to its end
+TICK_MS = 33  # between two frames while it plays
+SHORTEST_SECONDS, LONGEST_SECONDS = 6.0, 30.0  # bounds of the time that a whole race plays
 
 
 class RaceClock(QObject):
-    """Without lanes nothing moves."""
+    """Holds a time within the race, and plays it. Without lanes it stays at 0."""
 
     moved = Signal()
     playing_changed = Signal(bool)
@@ -24,22 +24,22 @@ class RaceClock(QObject):
     def __init__(self, parent: QObject | None = None, now: Callable[[], float] = time.monotonic) -> None:
         super().__init__(parent)
         self._now = now
-        self._times: list[list[float]] = []  # of each lane, the seconds at which its frames came
-        self.seconds = 0.0  # of the engine
-        self._seen = 0.0  # when it was last looked at
+        self._times: list[list[float]] = []  # seconds of each frame, by lane
+        self.seconds = 0.0  # the current time, in the engine's seconds
+        self._seen = 0.0  # time of the last tick, by ``now``
         self._timer = QTimer(self)
         self._timer.setInterval(TICK_MS)
         self._timer.timeout.connect(self._tick)
 
     def open(self, times: Sequence[Sequence[float]]) -> None:
-        """Take the frames of each lane, by the seconds at which they came; the end is on show."""
+        """Sets the seconds of each lane's frames, and goes to the end."""
         self.pause()
         self._times = [list(one) for one in times]
         self.go(self.end)
 
     @property
     def end(self) -> float:
-        """The seconds of the slowest lane."""
+        """The total seconds of the slowest lane."""
         return max((one[-1] for one in self._times if one), default=0.0)
 
     @property
@@ -48,23 +48,23 @@ class RaceClock(QObject):
 
     @property
     def rate(self) -> float:
-        """Seconds of the engine in a second of playing."""
+        """Seconds of the engine for each second of playing."""
         return self.end / min(max(self.end, SHORTEST_SECONDS), LONGEST_SECONDS)
 
     def place(self, lane: int) -> int:
-        """The frame of a lane that is on show now, from 0; -1 where it has none."""
+        """Returns the index of a lane's current frame; -1 if the lane has none."""
         times = self._times[lane]
         return max(0, bisect.bisect_right(times, self.seconds) - 1) if times else -1
 
-    # ---------------------------------------------------------------- going about
+    # ---------------------------------------------------------------- moving
 
     def go(self, seconds: float) -> None:
-        """Show this moment; beyond the ends takes the end."""
+        """Goes to a time, clamped to the race."""
         self.seconds = max(0.0, min(seconds, self.end))
         self.moved.emit()
 
     def step(self, by: int) -> None:
-        """Go on to the next moment at which a lane has another frame (1), or back to the one before (-1)."""
+        """Goes to the next time at which any lane has a new frame (1), or to the previous one (-1)."""
         self.pause()
         moments = sorted({one for times in self._times for one in times})
         if by > 0:
@@ -80,7 +80,7 @@ class RaceClock(QObject):
 
     @Slot()
     def toggle(self) -> None:
-        """Play or pause; at the end from the beginning."""
+        """Plays or pauses; at the end it plays from the beginning."""
         if self.is_playing:
             self.pause()
         elif self.end > 0:

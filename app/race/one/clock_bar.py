@@ -1,4 +1,4 @@
-"""Plays all lanes of a race that is over by one clock: a button, a slider over the engine's seconds, and these."""
+"""The controls that replay a finished race: a play button, a slider over the engine's seconds, and the time as text."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from app.race.one.clock import RaceClock
 from app.race.words import rate_words
 from app.system.i18n import tr
 
-TICKS = 10_000  # of the slider, over the whole race
+TICKS = 10_000  # slider steps over the whole race
 CLOCK_KEYS = (Qt.Key.Key_Left, Qt.Key.Key_Right, Qt.Key.Key_Space)
 
 
 class ClockSlider(QSlider):
-    """Leaves the keys of the clock to what it stands in."""
+    """A slider that leaves the keys of the clock to its parent."""
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() in CLOCK_KEYS:
@@ -28,7 +28,7 @@ class ClockSlider(QSlider):
 
 
 class ClockBar(QWidget):
-    """Shows a ``RaceClock``, and moves it."""
+    """Shows and controls a ``RaceClock``."""
 
     def __init__(self, clock: RaceClock, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -60,7 +60,7 @@ class ClockBar(QWidget):
         self.refresh()
 
     def _fit(self) -> None:
-        """Room for what is said of most races, so that the slider keeps its length."""
+        """Reserves the width of the usual texts, so that the slider keeps its length."""
         longest = f"{_moment(99.999, 99.999)} · {rate_words(0.01)}"
         self.words.setMinimumWidth(self.words.fontMetrics().horizontalAdvance(longest))
 
@@ -71,7 +71,7 @@ class ClockBar(QWidget):
 
     @Slot()
     def refresh(self) -> None:
-        """Show the moment that the clock shows."""
+        """Shows the clock's current time."""
         clock = self._clock
         has_race = clock.end > 0
         self.slider.blockSignals(True)
@@ -89,7 +89,7 @@ class ClockBar(QWidget):
         self._clock.go(self._clock.end * ticks / TICKS)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Left and right go to the next moment at which a lane has another frame, or the one before; Space plays."""
+        """Left and Right step to the previous or next frame of any lane; Space plays or pauses."""
         if event.key() not in CLOCK_KEYS or event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier:
             super().keyPressEvent(event)
         elif event.key() == Qt.Key.Key_Space:

@@ -1,4 +1,4 @@
-"""A lane's figures in a row: each number over what it counts."""
+"""A row of a lane's figures, each number above its unit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.system.i18n import tr
 
 
 class FigureRow(QWidget):
-    """Tokens, forwards, tokens a forward, seconds; agreement from the second lane on."""
+    """Tokens, forwards, tokens per forward and seconds; from the second lane on also agreement."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -44,7 +44,7 @@ class FigureRow(QWidget):
         return made
 
     def set_first(self, is_first: bool) -> None:
-        """The first lane has nobody to agree with; the place stays, so that all lanes are as wide."""
+        """Hides the agreement of the first lane. Its space stays, so that columns line up across lanes."""
         cell = self.agreement.parentWidget()
         assert cell is not None
         policy = cell.sizePolicy()
@@ -53,7 +53,7 @@ class FigureRow(QWidget):
         cell.setVisible(not is_first)
 
     def show_figures(self, figures: LaneFigures) -> None:
-        """What the lane has written and spent."""
+        """Shows the lane's tokens, forwards, tokens per forward and seconds."""
         per = figures.tokens_per_forward
         for cell, text in (
             (self.tokens, f"{figures.tokens:,}"),
@@ -65,5 +65,5 @@ class FigureRow(QWidget):
                 cell.setText(text)
 
     def show_agreement(self, share: float | None) -> None:
-        """How far the text is the first lane's, 0 to 1; None while that is not known."""
+        """Shows the agreement with the first lane's text, 0 to 1; None while it is not known."""
         self.agreement.setText(percent(share))

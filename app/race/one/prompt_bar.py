@@ -1,4 +1,4 @@
-"""Where the prompt of a race is written: the field, Race or Stop, suggestions, and the races of this session."""
+"""The prompt of a race: the field, Race or Stop, suggestions, and the races of this session."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from app.pictures.frame import PictureFrame
 from app.system.i18n import tr
 
 MOST_LINES = 3
-HISTORY_LETTERS = 18  # of the box
+HISTORY_LETTERS = 18  # least width of the history box
 
 
 class RaceField(PromptField):
-    """As tall as its text, up to ``MOST_LINES``."""
+    """A prompt field as tall as its text, up to ``MOST_LINES`` lines."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,21 +30,21 @@ class RaceField(PromptField):
         self.document().documentLayout().documentSizeChanged.connect(self.updateGeometry)
 
     def sizeHint(self) -> QSize:
-        lines = max(1, min(MOST_LINES, int(self.document().size().height())))  # a plain text document counts lines
+        lines = max(1, min(MOST_LINES, int(self.document().size().height())))  # plain text: the height is in lines
         around = 2 * int(self.document().documentMargin()) + 2
         return QSize(240, lines * self.fontMetrics().lineSpacing() + around)
 
 
 class PromptBar(QWidget):
-    """Emits ``race_asked`` with what is written, and which earlier race is to be shown again.
+    """The prompt bar. Emits ``race_asked`` with the text, and ``race_chosen`` with an earlier race to show again.
 
-    ``pictures`` go with what is written.
+    ``pictures`` are those attached to the prompt.
     """
 
     race_asked = Signal(str)
     picked = Signal(str)  # a suggestion
     stop_asked = Signal()
-    race_chosen = Signal(int)  # of the history, from 0
+    race_chosen = Signal(int)  # index in the history
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -60,7 +60,7 @@ class PromptBar(QWidget):
         self.history.setToolTip(tr("Races of this session"))
         self.history.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.history.setMinimumContentsLength(HISTORY_LETTERS)
-        self.noted = label("", "caption", wrap=True)  # of pictures
+        self.noted = label("", "caption", wrap=True)  # a note about pictures
         self.message = label("", "caption", wrap=True)
         self.fault = label("", "error", wrap=True, selectable=True)
         self._focus = FocusGroup(self.race, self.stop)
@@ -102,31 +102,30 @@ class PromptBar(QWidget):
 
     @property
     def text(self) -> str:
-        """What is written."""
         return self.field.toPlainText()
 
     def offer(self, suggestions: Sequence[tuple[str, str]]) -> None:
-        """The prompts to pick from, each with what its chip says."""
+        """Offers prompts to pick from, each with the text of its chip."""
         self.suggestions.offer(suggestions)
 
     def show_history(self, titles: Sequence[str], shown: int) -> None:
-        """The races of this session; one alone need not be chosen."""
+        """Shows the titles of this session's races; the box is hidden if there is only one."""
         self.history.clear()
         self.history.addItems(list(titles))
         self.history.setCurrentIndex(shown)
         self.history.setVisible(len(titles) > 1)
 
     def show_doing(self, *, is_busy: bool, message: str, fault: str, can_race: bool) -> None:
-        """Whether a race is on, what the user waits for, and why the last one failed."""
+        """Shows whether a race is running, what the user waits for, and why the last race failed."""
         self._can_race = can_race
         with self._focus:
             self.race.setVisible(not is_busy)
             self.stop.setVisible(is_busy)
             self._allow()
         self.history.setEnabled(not is_busy)
-        for told, text in ((self.message, message), (self.fault, fault)):
-            told.setText(text)
-            told.setVisible(bool(text))
+        for line, text in ((self.message, message), (self.fault, fault)):
+            line.setText(text)
+            line.setVisible(bool(text))
 
     @Slot()
     def _allow(self) -> None:

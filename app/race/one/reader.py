@@ -1,4 +1,4 @@
-"""Reads the lanes' texts beside the window: each as a whole, how far it is the first one's, whether it is right."""
+"""Reads the lanes' texts in a thread, with each text's agreement with the first lane's and its verdict."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from app.state.race.running import agreement
 from engine import Recording, SafelightError
 
 ALL, NOTHING = -1, -2
-"""In place of a block: all of a run, and nothing of it."""
+"""Values in place of a block index: all of a run, and none of it."""
 
 
 class LanePart(NamedTuple):
-    """As much of a lane's text as is to be read.
+    """The part of a lane's text that is to be read.
 
     Args:
-        trace: its run; None where it has none.
-        block: the last one that counts, or ``ALL`` or ``NOTHING``.
-        behind: tokens that stand behind it, of a block that is not committed.
+        trace: The lane's run; None if it has none.
+        block: Index of the last block to read, or ``ALL`` or ``NOTHING``.
+        behind: Tokens after that block, from one that is not committed.
     """
 
     trace: Recording | None = None
@@ -30,7 +30,7 @@ class LanePart(NamedTuple):
     behind: tuple[int, ...] = ()
 
     def read(self) -> str:
-        """The text; of a file that cannot be read any more, why."""
+        """Returns the text; if the run's file cannot be read any more, the reason."""
         if self.trace is None:
             return ""
         try:
@@ -44,7 +44,7 @@ class LanePart(NamedTuple):
 
 @dataclass(frozen=True)
 class LaneReading:
-    """A lane's text; ``agreement`` with the first lane's, 0 to 1; ``is_right`` None where no program can tell."""
+    """A lane's text, its agreement with the first lane's (0 to 1), and whether it is right (None if not checkable)."""
 
     text: str
     agreement: float | None = None
@@ -53,18 +53,18 @@ class LaneReading:
 
 @dataclass(frozen=True)
 class ReadingRequest:
-    """What is to be read.
+    """A request to read the lanes' texts.
 
     Args:
-        parts: of each lane.
-        prompt: that the texts are checked against; empty where they are not whole yet.
+        parts: The part to read, for each lane.
+        prompt: The prompt to check the answers to; empty while the texts are not complete.
     """
 
     parts: tuple[LanePart, ...]
     prompt: str = ""
 
     def read(self) -> tuple[LaneReading, ...]:
-        """Takes as long as the texts are long; a Sudoku takes the solver a moment."""
+        """Reads and checks the texts. Takes time with long texts, and with a Sudoku, which is solved."""
         texts = [part.read() for part in self.parts]
         found = []
         for place, text in enumerate(texts):
@@ -74,7 +74,7 @@ class ReadingRequest:
 
 
 class RaceReader(QObject):
-    """What is asked for last is read; what was asked before is dropped."""
+    """Serves the latest request only; earlier ones are dropped."""
 
     found = Signal(object)  # a LaneReading for each lane
 
@@ -89,11 +89,11 @@ class RaceReader(QObject):
         return self._work.is_busy
 
     def ask(self, request: ReadingRequest) -> None:
-        """Read; ``found`` tells what."""
+        """Starts reading; ``found`` is emitted with the result."""
         self._work.ask(request.read)
 
     def drop(self) -> None:
-        """Nobody waits for a reading any more."""
+        """Drops the current request."""
         self._work.drop()
 
     @Slot(object)

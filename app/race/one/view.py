@@ -1,4 +1,4 @@
-"""One prompt in all lanes: what is asked, the lanes beside each other, and the clock to go through them afterwards."""
+"""The One prompt tab: the prompt, the lanes side by side, and the clock that replays them afterwards."""
 
 from __future__ import annotations
 
@@ -28,32 +28,32 @@ from app.state.run.replay import Replay
 from app.system.i18n import tr
 from engine import Recording
 
-NARROW = 640  # pixels at 100 %; below it the lanes stand under each other
-READ_MS = 250  # between two readings of the texts; a thread reads them
-WATCHABLE_SECONDS = 2.0  # of a race; a shorter one is played once it is over
+NARROW = 640  # pixels at 100 %; below it the lanes are in one column
+READ_MS = 250  # between two readings of the texts, which a thread does
+WATCHABLE_SECONDS = 2.0  # a shorter race is played once it is over
 
 
 @dataclass(eq=False)
 class ShownRace:
-    """A race under way or over, with the lanes as they were chosen.
+    """A running or finished race, with its lanes.
 
     Args:
-        columns: of each lane's canvas, None for as many cells as fit.
-        pictures: that its prompt shows.
+        columns: Cells in a row of each lane's canvas; None for as many as fit.
+        pictures: Those of its prompt.
     """
 
     run: RaceRun
     lanes: Sequence[LaneSpec]
     columns: Sequence[int | None]
     pictures: tuple[AttachedPicture, ...] = ()
-    replays: dict[int, Replay] = field(default_factory=dict)  # of lanes, once they are looked at
+    replays: dict[int, Replay] = field(default_factory=dict)  # by lane, made when first needed
 
     @property
     def prompt(self) -> str:
         return str(self.run.request.messages[-1]["content"])
 
     def replay(self, lane: int) -> Replay | None:
-        """What a lane's frames are read from; None where it has none."""
+        """Returns the replay of a lane's frames; None if it has no frames."""
         trace = self.run.lanes[lane].trace
         if lane not in self.replays and trace is not None:
             self.replays[lane] = Replay(trace)
@@ -62,19 +62,19 @@ class ShownRace:
 
 
 class OneRace(QWidget):
-    """Shows a ``ShownRace``, live and afterwards."""
+    """The tab. Shows a ``ShownRace``, live and afterwards."""
 
     inspect_asked = Signal(object)  # a Recording
-    compare_asked = Signal(object, object)  # two Recordings, the first lane's last
+    compare_asked = Signal(object, object)  # two Recordings; the second is the first lane's
     export_asked = Signal(object)  # a Recording
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._shown: ShownRace | None = None
         self._theme, self._reduced_motion = DARKROOM, False
-        self._begun: list[Recording | None] = []  # whose pieces the cards write
+        self._begun: list[Recording | None] = []  # the runs whose tokens the cards decode
         self._wanted = self._read_last = ReadingRequest(())
-        self._pause = QTimer(self)  # since the texts were read last
+        self._pause = QTimer(self)  # until the texts may be read again
         self._pause.setSingleShot(True)
         self._pause.setInterval(READ_MS)
         self._pause.timeout.connect(self._read)
@@ -110,7 +110,7 @@ class OneRace(QWidget):
     # ---------------------------------------------------------------- lanes
 
     def show_lanes(self, lanes: Sequence[LaneSpec]) -> None:
-        """Empty lanes, before a race."""
+        """Shows empty cards, before a race."""
         self._shown = None
         self._begun = [None] * len(lanes)
         self._show_pictures()
@@ -127,7 +127,7 @@ class OneRace(QWidget):
             card.allow(inspect=False, compare=False)
 
     def name_lanes(self, titles: Sequence[str]) -> None:
-        """What the lanes on show are called."""
+        """Sets the titles of the shown lanes."""
         for card, title in zip(self.cards, titles, strict=True):
             card.title.set_whole(title)
 
@@ -158,11 +158,10 @@ class OneRace(QWidget):
 
     @property
     def shown(self) -> ShownRace | None:
-        """The race on show."""
         return self._shown
 
     def begin(self, race: ShownRace) -> None:
-        """Show a race from its beginning; ``refresh`` shows what has come of it since, ``end`` that it is over."""
+        """Shows a race that begins. ``refresh`` then shows its progress, and ``end`` that it is over."""
         self.show_lanes(race.lanes)
         self._shown = race
         self._show_pictures()
@@ -170,18 +169,18 @@ class OneRace(QWidget):
 
     @Slot()
     def _show_pictures(self) -> None:
-        """Those of the race on show, unless they are in the field."""
+        """Shows the race's pictures, unless the prompt field shows the same ones."""
         shown = () if self._shown is None else self._shown.pictures
         self.pictures.show_pictures(() if shown == self.prompt.pictures.pictures else shown)
 
     def show_race(self, race: ShownRace) -> None:
-        """Show one that is over."""
+        """Shows a race that is over."""
         self.begin(race)
         self.end()
 
     @Slot()
     def refresh(self) -> None:
-        """Show how the race under way stands."""
+        """Shows the progress of the running race."""
         race = self._shown
         if race is None:
             return
@@ -192,7 +191,7 @@ class OneRace(QWidget):
         self._want([part_of(lane.trace, lane.canvas.current) for lane in race.run.lanes])
 
     def _begin_lane(self, place: int) -> None:
-        """A lane's run has begun: its tokens can be written."""
+        """Passes a lane's run to its card once it has begun, as the card needs it to decode tokens."""
         race = self._shown
         assert race is not None
         trace = race.run.lanes[place].trace
@@ -201,7 +200,7 @@ class OneRace(QWidget):
             self.cards[place].set_run(trace, race.columns[place])
 
     def end(self) -> None:
-        """The race is over: all lanes can be gone through by one clock. A short one is played, to be seen at all."""
+        """Ends a race: enables the clock, which replays all lanes together, and the cards' links."""
         race = self._shown
         if race is None:
             return
@@ -213,15 +212,15 @@ class OneRace(QWidget):
         self.clock.open([[moment.seconds for moment in lane.moments] for lane in race.run.lanes])
 
     def play_if_short(self) -> None:
-        """Play a race that was too short to be watched."""
+        """Plays a race that was too short to be watched, unless motion is reduced."""
         if 0 < self.clock.end < WATCHABLE_SECONDS and not self._reduced_motion:
             self.clock.toggle()
 
-    # ---------------------------------------------------------------- going through it
+    # ---------------------------------------------------------------- replay
 
     @Slot()
     def _show_moment(self) -> None:
-        """All lanes as they were at the clock's second."""
+        """Shows all lanes at the clock's current time."""
         race = self._shown
         if race is None or not race.run.is_over:
             return
@@ -243,11 +242,11 @@ class OneRace(QWidget):
 
     @property
     def is_reading(self) -> bool:
-        """Whether texts are still to come."""
+        """True while texts are being read, or about to be."""
         return self.reader.is_busy or self._wanted != self._read_last
 
     def _want(self, parts: Sequence[LanePart]) -> None:
-        """Read the lanes' texts as far as this, soon."""
+        """Requests these parts of the lanes' texts, at most every ``READ_MS``."""
         race = self._shown
         is_whole = race is not None and race.run.is_over and all(part.block == ALL for part in parts)
         self._wanted = ReadingRequest(tuple(parts), race.prompt if race is not None and is_whole else "")
@@ -266,7 +265,7 @@ class OneRace(QWidget):
         for card, reading in zip(self.cards, found, strict=True):
             card.show_reading(reading.text, reading.agreement, reading.is_right)
 
-    # ---------------------------------------------------------------- looking into it
+    # ---------------------------------------------------------------- links
 
     def _trace(self, place: int) -> Recording | None:
         return None if self._shown is None else self._shown.run.lanes[place].trace
@@ -287,7 +286,7 @@ class OneRace(QWidget):
         if (trace := self._trace(place)) is not None:
             self.export_asked.emit(trace)
 
-    # ---------------------------------------------------------------- looks
+    # ---------------------------------------------------------------- appearance
 
     def set_theme(self, theme: Theme) -> None:
         self._theme = theme
@@ -309,7 +308,7 @@ class OneRace(QWidget):
 
 
 def part_of(trace: Recording | None, block: BlockState | None) -> LanePart:
-    """A lane's text up to this block: what is accepted of it counts as far as there is neither a gap nor an end."""
+    """Returns a lane's text up to ``block``; of that block, only the accepted tokens before a gap or the end."""
     if block is None:
         return LanePart(trace)
     if block.committed:

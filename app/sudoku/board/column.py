@@ -1,4 +1,4 @@
-"""The column beside the board: where puzzles come from, solving, and what came of it. Asks by signals, does nothing."""
+"""The column next to the board: new puzzles, solving, adapter and result. It only emits signals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OPEN_FOLDER = "open-folder"  # the adapters' last entry
 
 
 def flow_of(*widgets: QWidget, gap: int = 12) -> QWidget:
-    """Controls in rows."""
+    """Returns a widget that lays out controls in rows, with line breaks."""
     made = QWidget()
     row = FlowLayout(made, gap=gap)
     for widget in widgets:
@@ -32,7 +32,7 @@ def flow_of(*widgets: QWidget, gap: int = 12) -> QWidget:
 
 
 class BinChips(QObject):
-    """Buttons for a fresh puzzle, by bin; to be laid out by whoever has them."""
+    """The buttons for a fresh puzzle, one for each bin; the owner lays them out."""
 
     asked = Signal(str)
 
@@ -45,13 +45,12 @@ class BinChips(QObject):
             self.buttons[bin] = made
 
     def set_enabled(self, enabled: bool) -> None:
-        """Whether one can be had now."""
         for made in self.buttons.values():
             made.setEnabled(enabled)
 
 
 class FrameFigures(QWidget):
-    """Step, mean entropy and accepted cells of the frame on show."""
+    """Step, mean entropy and accepted cells of the shown frame."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,14 +77,14 @@ class FrameFigures(QWidget):
 
 
 class Column(QWidget):
-    """Everything but the board of "One puzzle"."""
+    """All controls of the One puzzle tab except the board."""
 
     solve_asked = Signal()
     stop_asked = Signal()
     adapter_chosen = Signal(str)  # an id or a folder; empty for none
     adapter_folder_asked = Signal()
     inspect_asked = Signal()
-    puzzle_asked = Signal()  # back from the run
+    puzzle_asked = Signal()  # to leave the run
     picture_asked = Signal()
 
     def __init__(self) -> None:
@@ -180,9 +179,13 @@ class Column(QWidget):
     # ---------------------------------------------------------------- showing
 
     def show_solving(self, busy: bool, waits: str, *, can_run: bool, offer: bool, skips: bool) -> None:
-        """Shows whether something runs, what it or the user waits for, and whether a model must be loaded for it.
+        """Shows the state of solving.
 
-        ``skips``: what runs is computed and only shown to its end.
+        Args:
+            busy: Something is running.
+            waits: What it or the user waits for; empty for nothing.
+            offer: A model must be loaded first.
+            skips: The run is computed, and Stop only skips to its end.
         """
         show_stop(self.stop, tr("Stop"), tr("Stop solving"), skips=skips)
         with self._focus:
@@ -196,13 +199,18 @@ class Column(QWidget):
         self.reason.setVisible(bool(waits))
 
     def allow_adapters(self, can: bool, why: str = "") -> None:
-        """Offer to put an adapter on or not; ``why`` says what else than a run stands against it."""
+        """Enables the choice of an adapter; ``why`` says why the model takes none."""
         self.adapter.setEnabled(can)
         self.adapter.setToolTip(why)
         self.adapter.setAccessibleDescription(why or tr("A small addition to the loaded model's weights"))
 
     def show_adapters(self, offered: Sequence[tuple[str, str]], chosen: str) -> None:
-        """Ids or folders with titles, for the loaded model; without any the chooser offers to open one."""
+        """Fills the choice of adapters.
+
+        Args:
+            offered: Id or folder, and title, of the adapters for the loaded model.
+            chosen: Id or folder of the one in use; empty for none.
+        """
         self.adapter.clear()
         self.adapter.addItem(tr("None"), "")
         for path_or_id, title in offered:
@@ -220,7 +228,7 @@ class Column(QWidget):
             self.adapter_chosen.emit(chosen)
 
     def show_result(self, text: str, facts: str, *, has_run: bool) -> None:
-        """How the run on show went, and whose it is."""
+        """Shows the result and the facts of the shown run."""
         self.verdict.setText(text)
         self.verdict.setVisible(bool(text))
         self.run_facts.setText(facts)

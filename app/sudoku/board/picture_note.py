@@ -1,4 +1,4 @@
-"""The picture that the puzzle was read from, in small, and what to look at in it."""
+"""The thumbnail of the picture that the puzzle was read from, and a note about cells in doubt."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ THUMB_HEIGHT = 112  # pixels at 100 %
 
 
 class PictureNote(QWidget):
-    """Hidden while there is none."""
+    """The thumbnail and the note; hidden while there is no picture."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class PictureNote(QWidget):
         self.hide()
 
     def show_picture(self, shown: AttachedPicture, picture: Picture) -> None:
-        """Show this one in place of the one before; nothing is to be looked at yet."""
+        """Shows another picture, without a note."""
         self._drop_thumb()
         self.thumb = PictureThumb(shown, PictureSource(lambda *_: picture), THUMB_HEIGHT)
         self._row.insertWidget(0, self.thumb)
@@ -38,13 +38,13 @@ class PictureNote(QWidget):
         self.show()
 
     def show_doubts(self, count: int) -> None:
-        """How many cells are to be looked at."""
+        """Shows the number of cells in doubt."""
         doubts = trn("{count} cell is in doubt: look at it.", "{count} cells are in doubt: look at them.", count)
         self.words.setText(doubts if count else tr("Compare the board with the picture before it is solved."))
 
     @Slot()
     def clear(self) -> None:
-        """Show none."""
+        """Removes the picture."""
         self._drop_thumb()
         self.hide()
 

@@ -1,4 +1,4 @@
-"""A board that follows a run through a player: live, and afterwards wherever one scrubs to. Knows no window."""
+"""Shows a run on a board through a player: live, and at any frame afterwards."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from PySide6.QtCore import QObject, QTimer, Signal, Slot
 from app.player.player import Player
 from app.state.sudoku.solve_frame import SolveFrame, frame
 from app.sudoku.board.view import BoardView
-from app.sudoku.words import Spent, result_text
+from app.sudoku.words import RunCost, result_text
 from engine import Recording
 
-REFRESH_MS = 30  # between two looks at a run under way
+REFRESH_MS = 30  # between two updates of a running run
 
 
 class RunBoard(QObject):
-    """A ``Follower`` of ``app.sudoku.job_queue``. ``shown`` tells that another frame, or none, is on the board."""
+    """Shows one run at a time, as the ``Follower`` of its job. ``shown``: the board has another frame, or none."""
 
     shown = Signal()
     started = Signal()
@@ -24,11 +24,11 @@ class RunBoard(QObject):
         super().__init__(parent)
         self.board = board
         self.player = Player(self)
-        self.puzzle = ""  # of the run on show
+        self.puzzle = ""  # of the shown run
         self.run_view: Recording | None = None
         self.is_live = False
-        self.result = ""  # how the run on show went, in words; empty until it has ended
-        self._share = 1.0  # of the latest step
+        self.result = ""  # of the shown run, in words; empty until it has ended
+        self._share = 1.0  # shown share of the latest step's accepted tokens
         self._waiting = QTimer(self)
         self._waiting.setSingleShot(True)
         self._waiting.timeout.connect(self._take_in)
@@ -37,30 +37,30 @@ class RunBoard(QObject):
 
     @property
     def frame(self) -> SolveFrame | None:
-        """What the board shows of the run; None where it shows none."""
+        """The shown frame of the run; None if there is none."""
         return self.board.frame
 
     @property
     def trace(self) -> Recording | None:
-        """The run on show, whole; None where there is none."""
+        """The shown run; None if there is none."""
         return self.run_view
 
     @property
-    def spent(self) -> Spent | None:
-        """What the run on show has taken so far."""
-        return None if self.run_view is None else Spent.of(self.run_view)
+    def cost(self) -> RunCost | None:
+        """The cost of the shown run so far; None if there is none."""
+        return None if self.run_view is None else RunCost.from_trace(self.run_view)
 
     @property
     def is_at_end(self) -> bool:
-        """Whether the last frame is on show, to which the verdict belongs."""
+        """True if the last frame is shown, to which the verdict belongs."""
         replay = self.player.replay
         return replay is not None and self.player.place >= len(replay.frames) - 1
 
     # ---------------------------------------------------------------- a run
 
     def expect(self, puzzle: str) -> None:
-        """A run on this puzzle was asked for; until it is there the board shows the puzzle alone."""
-        self._let_go()
+        """Prepares for a run on a puzzle that was requested; until it begins the board shows the puzzle."""
+        self._reset()
         self.puzzle = puzzle
         self.is_live = True
 
@@ -82,18 +82,18 @@ class RunBoard(QObject):
         replay = self.player.replay
         if self.run_view is not None and replay is not None and replay.frames:
             last = frame(self.puzzle, replay.snapshot(len(replay.frames) - 1), self.run_view.piece)
-            self.result = result_text(last, Spent.of(self.run_view), problem)
+            self.result = result_text(last, RunCost.from_trace(self.run_view), problem)
         else:
             self.result = problem
         self.finished.emit(problem)
 
     def close(self) -> None:
-        """Show no run any more, and the puzzle again."""
-        self._let_go()
+        """Removes the run, and shows the puzzle again."""
+        self._reset()
         self.is_live = False
         self.shown.emit()
 
-    def _let_go(self) -> None:
+    def _reset(self) -> None:
         self._waiting.stop()
         self.run_view, self.result = None, ""
         self.player.open(None)
@@ -104,7 +104,7 @@ class RunBoard(QObject):
         if self.run_view is not None:
             self.player.refresh(self._share)
 
-    # ---------------------------------------------------------------- showing
+    # ---------------------------------------------------------------- display
 
     @Slot()
     def _show(self) -> None:

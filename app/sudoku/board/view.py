@@ -1,4 +1,4 @@
-"""The widget of a board in which a puzzle is entered, or a run is shown. It runs nothing itself."""
+"""The board widget, in which a puzzle is entered or a run is shown. It runs nothing itself."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from app.system.i18n import tr
 
 
 class BoardView(FrameView):
-    """A square board centred in the space there is; while a run is on show, the puzzle waits underneath."""
+    """A square board, centred in its space. While a run is shown, the puzzle is kept underneath."""
 
-    changed = Signal(object)  # the Board being entered, after every change of it
-    refused = Signal(str)  # why what was pasted is no puzzle, in a sentence
-    pictured = Signal(object)  # what was pasted or dropped is a picture: its path, or a QImage
-    replaced = Signal()  # by another puzzle, rather than changed in a cell
+    changed = Signal(object)  # the entered Board, after every change
+    refused = Signal(str)  # why the pasted content is no puzzle, as a sentence
+    pictured = Signal(object)  # a pasted or dropped picture: its path, or a QImage
+    replaced = Signal()  # by another puzzle; a change of one cell does not count
     doubts_changed = Signal()
     selecting_buttons = (Qt.MouseButton.LeftButton, Qt.MouseButton.RightButton)
 
     def __init__(self, parent: QWidget | None = None, first: Board = EMPTY) -> None:
-        """``first`` is there from the beginning and cannot be undone."""
+        """``first`` is the initial puzzle; it is not part of the undo history."""
         super().__init__(parent)
         self._entry = BoardEntry(first)
         self._selected = self._entry.cursor
@@ -47,40 +47,40 @@ class BoardView(FrameView):
         self.setAcceptDrops(True)
         self._describe()
 
-    # ---------------------------------------------------------------- what is shown
+    # ---------------------------------------------------------------- display
 
     @property
     def board(self) -> Board:
-        """The puzzle being entered."""
+        """The entered puzzle."""
         return self._entry.board
 
     @property
     def entry(self) -> BoardEntry:
-        """The puzzle with its cursor and its history."""
+        """The entered puzzle with its cursor and its history."""
         return self._entry
 
     @property
     def shown(self) -> SolveFrame:
-        """What is painted."""
+        """The painted frame: the run's, or else the entered puzzle's."""
         return self._entered if self._run is None else self._run
 
     @property
     def is_read_only(self) -> bool:
-        """Whether digits can be entered now: not while a run is on show."""
+        """True if no digits can be entered now, as while a run is shown."""
         return self._read_only or self._run is not None
 
     def set_puzzle(self, board: Board) -> None:
-        """Enter another puzzle, in one change that can be undone; a run that was on show goes."""
+        """Replaces the puzzle, in one change that can be undone, and removes the shown run."""
         self.set_frame(None)
         self._take(self._entry.replace(board))
 
     @property
     def doubts(self) -> frozenset[int]:
-        """Cells that are to be looked at; one that is written, if only again, has been."""
+        """The cells in doubt. Writing a digit into one, even the same digit, removes its doubt."""
         return self._doubts
 
     def set_doubts(self, cells: Iterable[int]) -> None:
-        """Have these cells looked at; the first is selected."""
+        """Marks cells as in doubt, and selects the first of them."""
         self._doubts = frozenset(cells)
         if self._doubts:
             self._select(min(self._doubts))
@@ -93,9 +93,9 @@ class BoardView(FrameView):
         return tr("{cell}, in doubt", cell=name) if is_doubtful else name
 
     def set_read_only(self, read_only: bool) -> None:
-        """Take no digits, for instance while a run is being started."""
+        """Locks or unlocks the board, for instance while a run is being started."""
         self._read_only = read_only
-        self.update()  # the invitation to type goes
+        self.update()  # the invitation to type depends on it
 
     # ---------------------------------------------------------------- entering
 
@@ -112,7 +112,7 @@ class BoardView(FrameView):
         self._edit(self._entry.clear_all())
 
     def put(self, digit: str) -> None:
-        """Write a digit at the cursor; ``0`` clears it."""
+        """Writes a digit at the cursor; ``0`` clears the cell."""
         if self.is_read_only:
             return
         self._take(self._entry.put(digit))
@@ -123,13 +123,13 @@ class BoardView(FrameView):
 
     @Slot()
     def copy(self) -> None:
-        """Put the puzzle on the clipboard, or what a run wrote, as 81 characters."""
+        """Copies the puzzle, or the shown run's answer, to the clipboard as 81 characters."""
         text = self.board.text() if self._run is None else self._run.answer
         QGuiApplication.clipboard().setText(text)
 
     @Slot()
     def paste(self) -> None:
-        """Take a puzzle from the clipboard; ``refused`` says why not, ``pictured`` that it is a picture."""
+        """Pastes a puzzle from the clipboard. Emits ``pictured`` for a picture, ``refused`` for other text."""
         clipboard = QGuiApplication.clipboard()
         files = local_files(clipboard.mimeData())
         if self.is_read_only:
@@ -142,7 +142,7 @@ class BoardView(FrameView):
             self.paste_text(clipboard.text())
 
     def paste_text(self, text: str) -> None:
-        """Take a puzzle in any of the common formats, in one change; ``refused`` says why not."""
+        """Enters a puzzle in any of the common formats, in one change; emits ``refused`` if it is none."""
         if self.is_read_only:
             return
         try:
@@ -209,7 +209,7 @@ class BoardView(FrameView):
         menu.popup(event.globalPos())
 
     def menu(self) -> QMenu:
-        """What can be done with the board, as a menu."""
+        """Returns the context menu."""
         menu = QMenu(self)
         free = not self.is_read_only
         for text, keys_, act, enabled in (

@@ -1,4 +1,4 @@
-"""The running rate of each bin in the order of puzzles, with its interval, drawn by pyqtgraph. Knows no run."""
+"""The plots of the running rate of solved puzzles, by bin, with intervals, drawn by pyqtgraph."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from engine.tasks.sudoku import Bin
 if TYPE_CHECKING:
     from pyqtgraph import GraphicsLayoutWidget, PlotItem
 
-REDRAW_MS = 150  # between two drawings while results come in
+REDRAW_MS = 150  # between two drawings while results arrive
 BAND = 36  # opacity of an interval, of 255
 LEAST_HEIGHT = 152  # pixels at 100 %
-SHARES = (0, 50, 100)  # with a line each, per cent
+SHARES = (0, 50, 100)  # of the grid lines, in per cent
 
 
 class ScorePlot(QWidget):
-    """A plot beside another for each bin with results; above them who is who, where there are several contenders."""
+    """A row of plots, one for each bin with results, under a legend if there are several contenders."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = DARKROOM
         self._scores = Scoreboard()
-        self._graph: GraphicsLayoutWidget | None = None  # once it is needed
+        self._graph: GraphicsLayoutWidget | None = None  # made when first needed
         self.plots: dict[str, PlotItem] = {}  # by bin
         self.legend = SeriesLegend(self)
         self._column = QVBoxLayout(self)
@@ -54,7 +54,7 @@ class ScorePlot(QWidget):
         self._forget()
 
     def show_scores(self, scores: Scoreboard, *, at_once: bool = False) -> None:
-        """Show these, soon, as they are by then."""
+        """Draws scores after ``REDRAW_MS`` or ``at_once``, with the results that are added until then."""
         self._scores = scores
         if at_once or not self._timer.isActive():
             self._timer.start(0 if at_once else REDRAW_MS)
@@ -69,7 +69,7 @@ class ScorePlot(QWidget):
         self._timer.start(0)
 
     def _forget(self) -> None:
-        """What is drawn is drawn anew, in other colours or sizes."""
+        """Drops the drawing, so that it is made again in other colours or sizes."""
         if self._graph is not None:
             self._column.removeWidget(self._graph)
             self._graph.hide()
@@ -85,7 +85,7 @@ class ScorePlot(QWidget):
 
     @Slot()
     def draw(self) -> None:
-        """Draw what there is now."""
+        """Draws the current scores."""
         self.setAccessibleDescription(spoken(self._scores))
         self._show_legend()
         if not self.isVisible():
@@ -115,7 +115,7 @@ class ScorePlot(QWidget):
             plot = self.plots[name] = plain_plot(graph, theme, 0, column)
             plot.setTitle(short_with_givens(name), color=theme.ink, size=f"{px(TEXT_SMALL)}px")
             plot.titleLabel.item.setFont(font)
-            plot.titleLabel.setMinimumWidth(0)  # or it keeps the plot from becoming narrow
+            plot.titleLabel.setMinimumWidth(0)  # else it limits how narrow the plot can become
             for side in ("left", "bottom"):
                 plot.getAxis(side).setStyle(hideOverlappingLabels=False)
             left = plot.getAxis("left")
@@ -130,7 +130,7 @@ class ScorePlot(QWidget):
     def _fill(self, name: str) -> None:
         pyqtgraph, plot = plot_library(), self.plots[name]
         plot.clear()
-        for share in SHARES:  # not pyqtgraph's grid, with which it hides marks near the ends
+        for share in SHARES:  # pyqtgraph's own grid would hide tick labels near the ends
             plot.addItem(pyqtgraph.InfiniteLine(share, angle=0, pen=pyqtgraph.mkPen(self._theme.line, width=1)))
         most = 1
         for place, contender in enumerate(self._scores.contenders):
@@ -151,7 +151,7 @@ class ScorePlot(QWidget):
         band.setAlpha(BAND)
         edges = [pyqtgraph.PlotCurveItem(numbers, bounds[:, side]) for side in (0, 1)]
         plot.addItem(pyqtgraph.FillBetweenItem(*edges, brush=pyqtgraph.mkBrush(band)))
-        scale = self.devicePixelRatioF()  # pyqtgraph's pens count the screen's own pixels
+        scale = self.devicePixelRatioF()  # pyqtgraph's pens are in device pixels
         stroke = pyqtgraph.mkPen(pen.shade, width=2 * scale, style=pen.dashes)
         plot.addItem(pyqtgraph.PlotDataItem(numbers, shares, pen=stroke))
         end, (low, high) = shares[-1:], bounds[-1]
@@ -169,5 +169,5 @@ class ScorePlot(QWidget):
 
 
 def ticks(most: int) -> list[int]:
-    """Numbers on an axis from 0: the last one, and the half where it is whole."""
+    """Returns the ticks of an axis from 0 to ``most``, with the middle one if it is a whole number."""
     return [0, most // 2, most] if most > 1 and most % 2 == 0 else [0, most]

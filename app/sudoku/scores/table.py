@@ -1,4 +1,4 @@
-"""The scoreboard's rows as a table. Knows no run."""
+"""The scoreboard's table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ScoreTable(FigureTable):
         self.setAccessibleName(tr("Scores"))
 
     def show_rows(self, rows: list[ScoreRow]) -> None:
-        """Show these, with their contenders where there are several."""
+        """Shows rows, with a column of contenders if there are several."""
         named = len({row.contender for row in rows}) > 1
         sums = {place for place, row in enumerate(rows) if row.bin == ALL}
         shown = [cells_of(row, named=named) for row in rows]

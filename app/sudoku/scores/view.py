@@ -1,4 +1,4 @@
-"""The scoreboard: asks for a batch of puzzles and shows what comes of it as it comes. Runs no model."""
+"""The scoreboard: starts a batch of puzzles and shows its results as they arrive. Runs no model."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from engine import SafelightError
 from engine.files import write_text
 from engine.tasks.sudoku import BINS
 
-MOST = 10_000  # puzzles of a bin
+MOST = 10_000  # puzzles of each bin
 USUAL = 20
-REFRESH_MS = 100  # between two changes of the table while results come in
+REFRESH_MS = 100  # between two updates of the table while results arrive
 
 
 class ScoreboardView(QWidget):
-    """Bins, count and seed of a batch; a live table and plots; files of the results.
+    """The fields of a batch, a live table and plots, and buttons that save the results.
 
-    Results stay until ``clear`` or until their contender begins a batch with the same bins, so that one batch can be
-    held against another.
+    Results stay until ``clear`` or until their contender begins a batch with the same bins, so that batches can be
+    compared.
     """
 
     run_asked = Signal(object)  # a Request of app.state.sudoku.scores
@@ -49,7 +49,7 @@ class ScoreboardView(QWidget):
         super().__init__(parent)
         self.scores = Scoreboard()
         self._request: Request | None = None  # of the latest batch
-        self._done = self._total = 0  # of the batch under way
+        self._done = self._total = 0  # of the running batch
         self._running = False
         self._busy = ""
         self._folder = ""  # of the last file
@@ -125,7 +125,7 @@ class ScoreboardView(QWidget):
         inner.addWidget(self.plot, 1)
         self.pages = QStackedWidget()
         self.pages.addWidget(nothing)
-        scroller = QScrollArea()  # for windows that are not high enough
+        scroller = QScrollArea()  # for low windows
         scroller.setWidgetResizable(True)
         scroller.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         scroller.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -142,8 +142,8 @@ class ScoreboardView(QWidget):
         column.setSpacing(8)
         column.addWidget(choice)
         column.addWidget(self.progress)
-        for told in (self.reason, self.message):
-            column.addWidget(told)
+        for line in (self.reason, self.message):
+            column.addWidget(line)
         column.addWidget(self.pages, 1)
         column.addLayout(files)
 
@@ -151,7 +151,7 @@ class ScoreboardView(QWidget):
 
     @property
     def request(self) -> Request | None:
-        """What is chosen; None where no bin is."""
+        """The chosen batch; None if no bin is chosen."""
         chosen = tuple(name for name, box in self.bins.items() if box.isChecked())
         return Request(chosen, self.count.value(), self.seed.value()) if chosen else None
 
@@ -160,9 +160,9 @@ class ScoreboardView(QWidget):
         return self._running
 
     def begin(self, request: Request, contenders: Sequence[str] = ()) -> None:
-        """A batch has begun.
+        """Shows that a batch has begun.
 
-        What the named contenders did in its bins before is dropped; where none is named, everything is.
+        Drops earlier results of the named contenders in its bins; without names, all results.
         """
         if contenders:
             self.scores.drop(contenders, request.bins)
@@ -177,14 +177,14 @@ class ScoreboardView(QWidget):
             self.stop.setFocus()
 
     def add(self, result: Result) -> None:
-        """Another puzzle is done."""
+        """Adds the result of a puzzle."""
         self.scores.add(result)
         self._done += 1
         if not self._timer.isActive():
             self._timer.start(REFRESH_MS)
 
     def ended(self, message: str = "") -> None:
-        """The batch is over; ``message`` says in a sentence why, where it did not come to its end."""
+        """Shows that the batch is over; ``message`` says in a sentence why it ended early."""
         had_focus = self.stop.hasFocus()
         self._running = False
         self._timer.stop()
@@ -194,13 +194,13 @@ class ScoreboardView(QWidget):
             self.run.setFocus()
 
     def set_busy(self, reason: str) -> None:
-        """Why no batch can begin now, in a sentence; empty where one can."""
+        """Disables starting a batch with a reason; empty enables it."""
         self._busy = reason
         self._show_state()
 
     @Slot()
     def clear(self) -> None:
-        """Forget all results; not while a batch runs."""
+        """Removes all results; not while a batch is running."""
         if not self._running:
             self.scores = Scoreboard()
             self._request = None
@@ -218,14 +218,14 @@ class ScoreboardView(QWidget):
         self._say(tr("Stopping after this step"))
         self.stop_asked.emit()
 
-    # ---------------------------------------------------------------- showing
+    # ---------------------------------------------------------------- display
 
     def set_theme(self, theme: Theme) -> None:
         self.plot.set_theme(theme)
 
     @Slot()
     def refresh(self) -> None:
-        """Show all results that there are."""
+        """Shows all results."""
         self.table.show_rows(self.scores.rows_to_show())
         self.pages.setCurrentIndex(1 if len(self.scores) else 0)
         self.plot.show_scores(self.scores, at_once=not self._running)
@@ -236,7 +236,7 @@ class ScoreboardView(QWidget):
 
     @Slot()
     def _show_state(self) -> None:
-        """What can be pressed now."""
+        """Shows and enables the controls that can be used now."""
         for control in (*self.bins.values(), self.count, self.seed):
             control.setEnabled(not self._running)
         self.stop.setVisible(self._running)

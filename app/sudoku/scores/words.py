@@ -1,4 +1,4 @@
-"""The scoreboard's figures in words. Knows no widgets."""
+"""Texts of the scoreboard's figures. Has no widgets."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from engine.tasks.sudoku import GIVENS, Bin
 
 
 def title_of(name: str) -> str:
-    """A bin, or all of them, at the beginning of a line."""
+    """Returns the title of a bin, or of all bins."""
     return tr("All") if name == ALL else bin_name(name).capitalize()
 
 
 def with_givens(name: Bin) -> str:
-    """A bin with the givens of its puzzles."""
+    """Returns a bin's title with its range of givens."""
     span = GIVENS[name]
     return tr("{bin}, {low}–{high} givens", bin=title_of(name), low=span.low, high=span.high)
 
 
 def short_with_givens(name: Bin) -> str:
-    """The same where there is little room."""
+    """Returns a bin's title with its range of givens, in short."""
     span = GIVENS[name]
     return tr("{bin} {low}–{high}", bin=title_of(name), low=span.low, high=span.high)
 
 
 def rate_with_interval(row: ScoreRow) -> str:
-    """The rate and what lies around it, in per cent."""
+    """Returns the rate and its interval, in per cent."""
     return f"{100 * row.rate:.1f} %  ({100 * row.low:.0f}–{100 * row.high:.0f})"
 
 
 def cells_of(row: ScoreRow, *, named: bool) -> tuple[str, ...]:
-    """A row of the table, in columns as ``heads`` names it; ``named`` with the contender."""
+    """Returns the cells of a table row, in the order of ``heads``; with ``named`` also the contender."""
     return (
         title_of(row.bin),
         *((row.contender,) if named else ()),
@@ -46,7 +46,7 @@ def cells_of(row: ScoreRow, *, named: bool) -> tuple[str, ...]:
 
 
 def heads(*, named: bool) -> list[tuple[str, str]]:
-    """The table's columns, each with what it means."""
+    """Returns the table's column titles, each with its explanation."""
     return [
         (tr("Puzzles"), tr("By the number of givens: easy from 40, medium from 30, hard below")),
         *(((tr("By"), tr("The model, with its adapter if it has one")),) if named else ()),
@@ -60,7 +60,7 @@ def heads(*, named: bool) -> list[tuple[str, str]]:
 
 
 def spoken(scores: Scoreboard) -> str:
-    """All rates, for whoever cannot see the plots."""
+    """Returns all rates as sentences, for assistive technology."""
     lines = [
         tr(
             "{bin}, {contender}: {solved} of {count} solved, {rate:.1f} %, interval {low:.1f} to {high:.1f} %.",
@@ -78,7 +78,7 @@ def spoken(scores: Scoreboard) -> str:
 
 
 def summary(scores: Scoreboard) -> str:
-    """The contenders' rates over everything, on a line."""
+    """Returns the contenders' rates over all bins, in one line."""
     rows = [row for row in scores.rows() if row.bin == ALL]
     parts = []
     for row in rows:

@@ -169,7 +169,7 @@ def test_questions_are_remembered_between_starts(opened: Callable[..., Decisions
     one.column.repeats.setValue(5)
     one.questions.adders[2].click()  # not complete
     one.column.state.setPlainText("The mail of this morning.")
-    page.keeper.remember()
+    page.store.remember()
     folder = page._context.folders.data
     assert read_sheet(folder) == (one.questions.sheet, "The mail of this morning.")
     again = opened(model=None)

@@ -113,7 +113,7 @@ def test_stop_is_skip_while_a_computed_run_is_shown(qtbot: QtBot, open_sudoku: O
 
 def test_side_by_side_stop_skips_the_last_run_alone(qtbot: QtBot, open_sudoku: Open) -> None:
     opened = open_sudoku(MODEL)
-    beside, pacing = opened.page.beside, opened.context.backend.pacing
+    beside, pacing = opened.page.side_by_side, opened.context.backend.pacing
     opened.actions.run("sudoku-beside")
     for side in (beside.left, beside.right):
         side.offer([], Contender(MODEL))
@@ -155,7 +155,7 @@ def test_clamped_givens_are_pinned_where_they_stand(qtbot: QtBot, open_sudoku: O
     page = opened.page
     opened.actions.run("sudoku-clamp")
     assert page.clamp
-    assert page.beside.clamp.isChecked()
+    assert page.side_by_side.clamp.isChecked()
     page.one.column.solve.click()
     idle(qtbot, opened)
     expected = tuple((POSITIONS[cell], int(given) + 2) for cell, given in enumerate(SAMPLE) if given != "0")
@@ -248,19 +248,21 @@ def test_another_model_of_the_users_choice_ends_what_is_under_way(
 ) -> None:
     opened = open_sudoku(MODEL)
     page = opened.page
-    page.beside.left.offer([Contender(MODEL), Contender("other")], Contender(MODEL))
-    page.beside.right.offer([Contender(MODEL), Contender("other")], Contender("other"))
+    page.side_by_side.left.offer([Contender(MODEL), Contender("other")], Contender(MODEL))
+    page.side_by_side.right.offer([Contender(MODEL), Contender("other")], Contender("other"))
     fake.hold = True
-    page.beside.solve.click()
+    page.side_by_side.solve.click()
     fake.gate.release()
-    qtbot.waitUntil(lambda: page.beside.left.run.frame is not None and page.beside.left.run.frame.steps == 1)
+    qtbot.waitUntil(
+        lambda: page.side_by_side.left.run.frame is not None and page.side_by_side.left.run.frame.steps == 1
+    )
     opened.context.load(SKILLS)
     fake.gate.release(5)
     qtbot.waitUntil(lambda: opened.context.model is not None)
     assert not opened.controller.is_busy
     assert fake.loads == [MODEL, SKILLS]
-    assert page.beside.left.result.text().startswith("Stopped before the end.")
-    assert page.beside.right.result.text() == ""
+    assert page.side_by_side.left.result.text().startswith("Stopped before the end.")
+    assert page.side_by_side.right.result.text() == ""
 
 
 def test_an_adapter_is_put_on_and_taken_off(
@@ -297,7 +299,7 @@ def test_two_contenders_take_turns_and_are_scrubbed_together(
 ) -> None:
     opened = open_sudoku(MODEL, seed=11)
     page = opened.page
-    beside = page.beside
+    beside = page.side_by_side
     opened.actions.run("sudoku-beside")
     assert beside.isVisible()
     fake.steps_of = {"plain": 9, "tuned": 3}
@@ -331,7 +333,7 @@ def test_two_contenders_take_turns_and_are_scrubbed_together(
 
 def test_one_contender_twice_has_two_seeds(qtbot: QtBot, open_sudoku: Open, fake: SolverEngine) -> None:
     opened = open_sudoku(MODEL, seed=4)
-    beside = opened.page.beside
+    beside = opened.page.side_by_side
     for side in beside.sides:
         side.offer([], Contender(MODEL))
     beside.solve.click()
@@ -344,7 +346,7 @@ def test_a_contender_that_cannot_be_had_ends_the_pair(
     qtbot: QtBot, open_sudoku: Open, fake: SolverEngine, broken: Contender
 ) -> None:
     opened = open_sudoku(MODEL)
-    beside = opened.page.beside
+    beside = opened.page.side_by_side
     opened.controller.show("beside")
     beside.left.offer([], broken)
     beside.right.offer([], Contender(MODEL))
@@ -414,8 +416,8 @@ def test_every_string_is_translated(qtbot: QtBot) -> None:
     try:
         page = SudokuPage()
         qtbot.addWidget(page)
-        page.beside.offer([Contender(MODEL)])
-        found = [text for part in (page.one, page.beside) for text in unmarked(part, ("Safelight Sudoku",))]
+        page.side_by_side.offer([Contender(MODEL)])
+        found = [text for part in (page.one, page.side_by_side) for text in unmarked(part, ("Safelight Sudoku",))]
         found += [text for place in range(3) if not (text := page.tabs.tabText(place)).startswith("⟦")]
     finally:
         use(gettext.NullTranslations())
@@ -435,7 +437,7 @@ def test_nothing_is_cut_off_at_any_width(qtbot: QtBot, size: tuple[int, int]) ->
     for upper, lower in ((one.board, one.scrub), (one.scrub, one.legend)):
         assert upper.mapTo(page, upper.rect().bottomLeft()).y() <= lower.mapTo(page, lower.rect().topLeft()).y()
     page.show_part("beside")
-    for side in page.beside.sides:
+    for side in page.side_by_side.sides:
         assert side.board.mapTo(page, side.board.rect().bottomLeft()).y() <= (
             side.result.mapTo(page, side.result.rect().topLeft()).y()
         )

@@ -48,7 +48,7 @@ def answered(qtbot: QtBot, window: MainWindow, count: int = 1) -> None:
 def test_two_contenders_leave_the_chat_its_own_model(qtbot: QtBot, open_window: Open) -> None:
     window = open_window(SKILLS)
     window.show_page(SUDOKU)
-    beside = window.pages["sudoku"].page.beside  # type: ignore[attr-defined]
+    beside = window.pages["sudoku"].page.side_by_side  # type: ignore[attr-defined]
     beside.left.offer([], Contender(BASE))
     beside.right.offer([], Contender(BASE, "lora"))
     beside.solve.click()
@@ -69,7 +69,7 @@ def test_an_adapter_that_the_person_chose_is_on_again(qtbot: QtBot, open_window:
     if adapter is not None:
         sudoku._adapt(adapter)  # type: ignore[attr-defined]
         qtbot.waitUntil(lambda: has(window, BASE, adapter), timeout=MOST_MS)
-    beside = sudoku.page.beside  # type: ignore[attr-defined]
+    beside = sudoku.page.side_by_side  # type: ignore[attr-defined]
     beside.left.offer([], Contender(BASE))
     beside.right.offer([], Contender(BASE, "other"))
     beside.solve.click()

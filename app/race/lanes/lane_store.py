@@ -1,4 +1,4 @@
-"""The lanes that are chosen, remembered between two starts. Knows no widgets."""
+"""Keeps the chosen lanes, and stores them between two starts of the app. Has no widgets."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from engine.service.requests import FEWEST_LANES, MOST_LANES
 SAVE_MS = 500  # after the last change
 
 
-class LaneKeeper(QObject):
-    """Two to four lanes; ``changed`` tells that they are others."""
+class LaneStore(QObject):
+    """Two to four lanes. ``changed`` is emitted after each change."""
 
     changed = Signal()
 
@@ -36,33 +36,31 @@ class LaneKeeper(QObject):
 
     @property
     def can_add(self) -> bool:
-        """Whether there may be one more."""
         return len(self._specs) < MOST_LANES
 
     @property
     def can_remove(self) -> bool:
-        """Whether there may be one less."""
         return len(self._specs) > FEWEST_LANES
 
     @property
     def twins(self) -> tuple[int, int] | None:
-        """Two lanes that are the same, from 0; None where all differ."""
+        """The indices of two equal lanes; None if all differ."""
         for place, lane in enumerate(self._specs):
             if lane in self._specs[:place]:
                 return self._specs.index(lane), place
         return None
 
     def change(self, place: int, lane: LaneSpec) -> None:
-        """Put another lane in place of one, from 0."""
+        """Replaces the lane at an index."""
         self._set((*self._specs[:place], lane, *self._specs[place + 1 :]))
 
     def duplicate(self, place: int) -> None:
-        """Put a lane behind itself once more, to be changed."""
+        """Inserts a copy of a lane after it, if there is room for one more."""
         if self.can_add:
             self._set((*self._specs[: place + 1], *self._specs[place:]))
 
     def remove(self, place: int) -> None:
-        """Leave a lane out."""
+        """Removes a lane, if enough remain."""
         if self.can_remove:
             self._set((*self._specs[:place], *self._specs[place + 1 :]))
 
@@ -75,7 +73,7 @@ class LaneKeeper(QObject):
 
     @Slot()
     def remember(self) -> None:
-        """Write the lanes down, if they have changed."""
+        """Writes the lanes to disk, if they have changed."""
         self._saving.stop()
         if self._is_written:
             return

@@ -1,4 +1,4 @@
-"""Keeps questions: in a file of the data folder between two starts, and in files of the user's choice."""
+"""Stores the questions: between two starts of the app in the data folder, and in files that the user chooses."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ SAVE_MS = 500  # after the last change
 JSON = "JSON (*.json)"
 
 
-class QuestionKeeper(QObject):
-    """Reads and writes the questions in ``questions`` and the text that ``state`` returns."""
+class QuestionStore(QObject):
+    """Reads and writes the questions of ``questions`` and the text that ``state`` returns."""
 
-    opened = Signal(object, str)  # a QuestionSheet, and the state that came with it or an empty text
+    opened = Signal(object, str)  # a QuestionSheet, and the file's state or an empty text
 
     def __init__(
         self, context: AppContext, questions: QuestionList, state: Callable[[], str], parent: QObject | None = None
@@ -43,18 +43,18 @@ class QuestionKeeper(QObject):
     # ---------------------------------------------------------------- between two starts
 
     def recall(self) -> tuple[QuestionSheet, str] | None:
-        """Returns the questions that were asked last, and the text; None if there were none."""
+        """Returns the stored questions and text; None if there are none."""
         return read_sheet(self._context.folders.data)
 
     @Slot()
     def note_change(self) -> None:
-        """Write the questions down soon."""
+        """Schedules writing, ``SAVE_MS`` after the last change."""
         self._is_written = False
         self._saving.start()
 
     @Slot()
     def remember(self) -> None:
-        """Write the questions down, if they have changed."""
+        """Writes the questions to disk, if they have changed."""
         self._saving.stop()
         if self._is_written:
             return
@@ -76,7 +76,7 @@ class QuestionKeeper(QObject):
             self.open(Path(found))
 
     def open(self, path: Path) -> None:
-        """Take the questions of a file in place of those that are there, and its state if it has one."""
+        """Reads a file, and emits ``opened`` with its questions and its state; an error is shown."""
         try:
             file = read_question_file(path)
         except SafelightError as error:
@@ -97,7 +97,7 @@ class QuestionKeeper(QObject):
             self.save(Path(found))
 
     def save(self, path: Path) -> None:
-        """Write the questions, and how they are asked, as a file that ``safelight decide`` reads, too."""
+        """Writes the questions and their settings as a file, which ``safelight decide`` reads as well."""
         try:
             write_question_file(path, file_of(self._questions.sheet))
         except SafelightError as error:
