@@ -1,4 +1,4 @@
-"""``safelight serve``: a model for other programs, by OpenAI's API. ``engine.server`` serves; this starts it."""
+"""``safelight serve``: serves a model to other programs by OpenAI's API. ``engine.server`` serves; this starts it."""
 
 from __future__ import annotations
 
@@ -73,11 +73,11 @@ def add(commands: options.Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from engine.server import RunningServer  # it takes a fifth of a second to import
+    from engine.server import RunningServer  # takes a fifth of a second to import
 
     settings = _options(args)
     if args.adapter is not None:
-        catalog.resolve_adapter(args.adapter)  # a mistyped one is rejected before a large model is loaded
+        catalog.resolve_adapter(args.adapter)  # so that a mistyped one is rejected before a large model is loaded
     with stopping() as stop:
         scheduler = Scheduler(ChosenBackend(args))
         server = RunningServer(scheduler, settings)
@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _options(args: argparse.Namespace) -> ServerOptions:
-    from engine.server import ServerOptions  # as above
+    from engine.server import ServerOptions  # a wait without a timeout cannot be interrupted on Windows
 
     key = args.api_key if args.api_key is not None else os.environ.get(options.KEY_VARIABLE)
     settings = ServerOptions(host=args.host, port=args.port, origins=tuple(args.origin), hosts=tuple(args.allow_host))

@@ -1,4 +1,5 @@
-"""``safelight skills --sudoku-pictures``: photographed Sudokus that were held out of training. Knows no torch."""
+"""``safelight skills --sudoku-pictures``: scores the reading of photographed Sudokus held out of training. Knows no
+torch."""
 
 from __future__ import annotations
 
@@ -10,12 +11,12 @@ from app.cli import options, running, skills_drawings, terminal
 from engine import SIGHT
 from engine.tasks import sudoku, sudoku_pictures
 
-SIDES = (300, 900)  # of the pictures, in pixels
+SIDES = (300, 900)  # side of the pictures, in pixels
 
 
 def run(args: argparse.Namespace) -> int:
-    """Ask for the nine rows of each of so many pictures."""
-    from engine.tasks.sudoku_pictures.photograph import photograph  # Pillow
+    """Reads the nine rows of each of ``--count`` pictures."""
+    from engine.tasks.sudoku_pictures.photograph import photograph  # imports Pillow
 
     changes = options.sampler_changes(args)
     model, seed = running.load(args, SIGHT), running.seed(args)
