@@ -31,7 +31,7 @@ def read(args: argparse.Namespace) -> ReadBoard:
         for row in read_rows(runner, picture, never):
             rows.append(row)
             show(len(rows) / 9)
-    board = ReadBoard.of(rows).checked()
+    board = ReadBoard.from_rows(rows).checked()
     if not args.json:
         print(_described(board), flush=True)
     try:
