@@ -29,7 +29,7 @@ from engine.service import (
 if TYPE_CHECKING:
     from engine import Model
 
-POLL_SECONDS = 0.1  # between looks at the flag, as a wait without an end cannot be interrupted on Windows
+POLL_SECONDS = 0.1  # between checks of the flag: Windows cannot interrupt a wait without a timeout
 
 
 class ChosenBackend(LocalBackend):

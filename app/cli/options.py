@@ -20,7 +20,7 @@ from engine.service import is_remote
 
 KEY_VARIABLE = "SAFELIGHT_API_KEY"  # environment variable with the key to a server, this one or another
 TEXT_BYTES = 64 * 2**20  # of a file, or of standard input
-QUANTIZATIONS = ("none", "nf4", "int4", "int4-g64", "nvfp4", "int8")  # as in the engine; here for --help, without torch
+QUANTIZATIONS = ("none", "nf4", "int4", "int4-g64", "nvfp4", "int8")  # copied from the engine, for --help without torch
 
 
 class Parser(argparse.ArgumentParser):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from engine.server import ServerOptions
 
 MOST_PARALLEL = 16
-POLL_SECONDS = 0.5  # between looks at the flag, as a wait without an end cannot be interrupted on Windows
+POLL_SECONDS = 0.5  # between checks of the flag: Windows cannot interrupt a wait without a timeout
 EPILOG = f"""\
 Programs that take an OpenAI-compatible server are given the address that is printed, and the key. Without --api-key
 and {options.KEY_VARIABLE} a key is made for this run; what is given on a command line, others on this machine can read.
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
         scheduler = Scheduler(ChosenBackend(args))
         server = RunningServer(scheduler, settings)
         try:
-            server.start()  # before a large model is loaded, as the port may be taken; it says that the model loads
+            server.start()  # before a large model is loaded, as the port may be taken
             model = load(args, scheduler, stop, SKILLS)
             if model is None:
                 terminal.say("stopped")

@@ -21,7 +21,7 @@ def run(args: argparse.Namespace) -> int:
     changes = options.sampler_changes(args)
     model, seed = running.load(args, SIGHT), running.seed(args)
     config = options.settings(model.generation_defaults, changes).replace(image_tokens=sudoku_pictures.IMAGE_TOKENS)
-    rng, right, asked = random.Random(f"{seed} sudoku pictures"), [0, 0, 0], 0  # cells, rows, grids; grids asked
+    rng, right, asked = random.Random(f"{seed} sudoku pictures"), [0, 0, 0], 0  # right cells, rows, grids; grids read
     stopped = False
     with terminal.progress("Reading Sudokus") as show_progress:
         while asked < args.count and not stopped:

@@ -65,7 +65,7 @@ def apply_theme(app: QApplication, theme: Theme) -> None:
     if app.style().objectName() != "fusion":  # setting a style visits every widget
         app.setStyle("Fusion")
     app.setFont(ui_font())
-    app.sendPostedEvents(None, QEvent.Type.ApplicationFontChange)  # all that is measured next has the new font
+    app.sendPostedEvents(None, QEvent.Type.ApplicationFontChange)  # before anything is measured
     app.setPalette(palette(theme))
 
 

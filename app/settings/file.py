@@ -24,7 +24,7 @@ MOST_BYTES = 2**17  # our settings take about 2 kB
 LOCK_SECONDS = 0.2  # QSettings holds its lock for milliseconds
 
 _ELEMENT = r'(?:\s*"(?!@(?!@))(?:[^"\\]|\\[\\"n])*"\s*|(?!\s*@(?!@|Invalid\(\)))(?:[^"\\,]|\\[\\"n])*)'
-_NAME = r"(?:[A-Za-z0-9_.\\-]|%[0-9A-F]{2}|%U[0-9A-F]{4}){1,200}"  # others are written longer than they were read
+_NAME = r"(?:[A-Za-z0-9_.\\-]|%[0-9A-F]{2}|%U[0-9A-F]{4}){1,200}"  # QSettings lengthens other names
 _VALUE = re.compile(rf"{_NAME}={_ELEMENT}(?:,{_ELEMENT})*")
 _NO_TEXT = re.compile("[\x00-\x1f\x7f\udc80-\udcff]")  # control characters, and bytes that are not UTF-8
 _SECTION = re.compile(rf"\[(?:%General|{_NAME})\]")

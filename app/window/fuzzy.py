@@ -84,4 +84,4 @@ def ranked(query: str, things: Iterable[T], text_of: Callable[[T], str]) -> list
         return list(things)
     scored = [(score(query, text_of(thing)), thing) for thing in things]
     found = [(value, thing) for value, thing in scored if value is not None]
-    return [thing for _value, thing in sorted(found, key=lambda pair: -pair[0])]  # stable: equals keep their order
+    return [thing for _value, thing in sorted(found, key=lambda pair: -pair[0])]  # stable: equal scores keep order

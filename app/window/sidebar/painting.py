@@ -122,7 +122,7 @@ class RowPainter(QStyledItemDelegate):
         term, end = found[0]
         for start in (0, *(place + 1 for place in range(term) if snippet[place] == " ")):
             before = "…" if start else ""
-            if metrics.horizontalAdvance(before + snippet[start:end]) <= width * 3 // 4:  # what follows is read, too
+            if metrics.horizontalAdvance(before + snippet[start:end]) <= width * 3 // 4:  # room for the text after it
                 return before + snippet[start:]
         return "…" + snippet[term:]
 

@@ -16,7 +16,7 @@ from engine.tasks.drawings.scene import DrawnShape, Number, Scene
 
 SIDE = 128  # pixels
 _FINER = 3  # supersampling factor while drawing, so that edges are smooth
-_CORNERS = {"square": (4, 45.0), "triangle": (3, -90.0), "star": (5, -90.0)}  # how many, and the first one's angle
+_CORNERS = {"square": (4, 45.0), "triangle": (3, -90.0), "star": (5, -90.0)}  # their number, the first one's angle
 _NOTCH = 0.42  # a star's inner radius, as a share of its outer one
 
 
