@@ -56,7 +56,7 @@ def number(what: str, low: int, high: int | None = None) -> Callable[[str], int]
 
 
 def place(text: str) -> str:
-    """An argparse type: a file, a folder or an id, with ``~`` expanded; a server's address is unchanged."""
+    """Parses an argparse type: a file, a folder or an id, with ``~`` expanded; a server's address is unchanged."""
     if not text or "\0" in text:
         raise argparse.ArgumentTypeError("give a name; this one is empty or holds a NUL character")
     if is_remote(text):

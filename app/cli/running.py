@@ -124,7 +124,7 @@ def follow(events: Iterable[Event], config: GenerationConfig, observe: Observer 
                     outcome.rewrites += event.rewrite > 0
                     outcome.kept_rewrites += event.rewrite > 0 and event.is_kept
                     if event.is_kept:
-                        causal = [None if share != share else share for share in event.probabilities.tolist()]  # NaN: None
+                        causal = [None if share != share else share for share in event.probabilities.tolist()]  # no NaN
                 case CanvasCommitted():
                     outcome.causal += (causal or [None] * event.text_length)[: event.text_length]
                     causal = []

@@ -69,7 +69,7 @@ def add(commands: options.Commands) -> None:
 
 
 def givens_range(text: str) -> GivenRange:
-    """An argparse type: ``30-39`` or ``30``."""
+    """Parses an argparse type: ``30-39`` or ``30``."""
     found = re.fullmatch(r"(\d{1,3})(?:-(\d{1,3}))?", text.strip(), re.ASCII)
     low, high = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
     if not FEWEST <= low <= high <= MOST:

@@ -22,7 +22,7 @@ def read(args: argparse.Namespace) -> ReadBoard:
         SafelightError: no puzzle can be read from it, or what was read contradicts itself.
     """
     picture, never = read_picture(Path(args.image)), threading.Event()
-    as_it_is = argparse.Namespace(device=args.device, dtype="auto", quantization="auto")  # the options' are the solver's
+    as_it_is = argparse.Namespace(device=args.device, dtype="auto", quantization="auto")  # the options are the solver's
     with terminal.note(f"Loading {SIGHT} …"):
         runner = load_beside(ChosenBackend(as_it_is), LoadRequest(SIGHT, SIGHT, args.threads), lambda _share: None)
     assert runner is not None  # loading is never cancelled

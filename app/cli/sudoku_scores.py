@@ -165,7 +165,7 @@ class Ticker:
             terminal.say(f"{done} of {self._total} puzzles; {rates(scores)}")
 
     def clear(self) -> None:
-        """Erase the line."""
+        """Erases the line."""
         if self._changes:
             sys.stderr.write(terminal.CLEAR_LINE)
             sys.stderr.flush()

@@ -105,7 +105,7 @@ class ConversationList(QListView):
         self._place_button()
 
     def show_terms(self, query: str) -> None:
-        """Highlight the terms of a search."""
+        """Highlights the terms of a search."""
         self.painting.terms = terms_of(query)
         self.viewport().update()
 

@@ -210,7 +210,7 @@ class TrainingEnded:
 
     @property
     def is_finished(self) -> bool:
-        """False if the run was stopped; it then resumes when it is started again."""
+        """True if all steps were taken; a stopped run resumes when it is started again."""
         return self.step >= self.steps
 
 
