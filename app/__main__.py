@@ -9,7 +9,7 @@ from types import FrameType
 
 
 def main() -> int:
-    """Runs the command line and return its exit code."""
+    """Runs the command line and returns its exit code."""
     is_heard = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN  # nohup ignores it
     try:
         if is_heard:

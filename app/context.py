@@ -345,7 +345,7 @@ class AppContext(QObject):
 
     @Slot(object)
     def take(self, replies: list[ServiceReply]) -> None:
-        """Applies all pending replies, then notify the views once."""
+        """Applies all pending replies, then notifies the views once."""
         for reply in replies:
             self._fold(reply)
         self.session.take(replies)
