@@ -9,15 +9,15 @@ from types import FrameType
 
 
 def main() -> int:
-    """Run the command line and return its exit code."""
-    is_heard = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN  # as it is behind nohup
+    """Runs the command line and returns its exit code."""
+    is_heard = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN  # nohup ignores it
     try:
         if is_heard:
             signal.signal(signal.SIGINT, _interrupt)
-        from app.cli.main import main as run  # takes a second, in which Ctrl+C is heard already
+        from app.cli.main import main as run  # takes a second, in which Ctrl+C works already
 
         return run()
-    except KeyboardInterrupt:  # another one, while the first was told
+    except KeyboardInterrupt:  # a second one, while the first was reported
         return 130
     finally:
         if is_heard:
@@ -25,7 +25,8 @@ def main() -> int:
 
 
 def _interrupt(_signal: int, frame: FrameType | None) -> None:
-    """As Python does it; but while modules load, which cannot be broken off cleanly, the program ends on the spot."""
+    """Raises KeyboardInterrupt, as Python does. While modules load, which cannot be interrupted cleanly, ends the
+    process."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             os._exit(130)

@@ -42,7 +42,7 @@ ICON = Path(__file__).resolve().parent.parent / "assets" / "icons" / "safelight.
 
 
 def application() -> QApplication:
-    """The process's QApplication, named and with its icon."""
+    """Returns the process's QApplication, with name and icon."""
     windows_start.name_in_taskbar()
     app = QApplication.instance()
     if not isinstance(app, QApplication):
@@ -55,10 +55,11 @@ def application() -> QApplication:
 
 
 def open_library(folder: Path) -> Library:
-    """The conversations in a folder; if they cannot be opened, a library for this session alone that reports why."""
+    """Opens the conversations in a folder. On failure, returns a library for this session only, which reports the
+    problem."""
     try:
         return Library.open(folder)
-    except Exception as error:  # the window opens whatever the file contains
+    except Exception as error:  # so that the window opens whatever the file contains
         logs.record(error, "in opening the library")
         library = Library.in_memory()
         problem = one_line(error).rstrip(".")
@@ -67,10 +68,11 @@ def open_library(folder: Path) -> Library:
 
 
 def make_link(local: Backend, remote: RemoteAccess, traces: Path | None = None) -> EngineLink:
-    """The engine: models here by ``local``, and those on servers, whose runs are kept in ``traces``, if any."""
+    """Returns the engine: local models run by ``local``, remote ones by servers; ``traces`` is where remote runs are
+    stored."""
 
     def make_remote() -> Backend:
-        from engine.service.remote import RemoteBackend  # what speaks HTTP; a start does without
+        from engine.service.remote import RemoteBackend  # the HTTP client; not needed at start
 
         return RemoteBackend(traces, remote.key_of, remote.is_allowed)
 
@@ -84,7 +86,7 @@ def make_window(
     library: Library | None = None,
     remote: RemoteAccess | None = None,
 ) -> MainWindow:
-    """The window with all its parts and no model loaded; ``library`` defaults to the user's."""
+    """Returns the window with all its parts and no model loaded; ``library`` defaults to the user's."""
     return MainWindow(make_context(link, settings, seed, library, remote))
 
 
@@ -95,7 +97,7 @@ def make_context(
     library: Library | None = None,
     remote: RemoteAccess | None = None,
 ) -> AppContext:
-    """The context of the pages, in the user's language; arguments as for ``make_window`` and the context."""
+    """Returns the context of the pages, in the user's language; arguments as for ``make_window`` and the context."""
     preferences = read_preferences(settings)
     i18n.use_code(preferences.language)
     places = folders(preferences.data_folder)
@@ -103,7 +105,7 @@ def make_context(
 
 
 def start_log(folder: Path) -> str:
-    """Start logging into a folder; returns what went wrong, empty if nothing."""
+    """Starts logging into a folder; returns what went wrong, empty if nothing."""
     try:
         logs.start(folder)
     except SafelightError as error:
@@ -112,12 +114,12 @@ def start_log(folder: Path) -> str:
 
 
 def traces_folder(settings: QSettings) -> Path:
-    """Where runs are kept for replay."""
+    """Returns the folder where runs are stored for replay."""
     return folders(read_preferences(settings).data_folder).traces
 
 
 def run(model: str | None = None, seed: int | None = None, ask: str | None = None) -> int:
-    """Open the window and stay until it is closed.
+    """Opens the window and returns when it is closed.
 
     Args:
         model: a model folder or an embedded model's id; None takes the one that was loaded last, or for a test the
@@ -129,12 +131,12 @@ def run(model: str | None = None, seed: int | None = None, ask: str | None = Non
         The exit code.
 
     Raises:
-        SafelightError: of a test, the data folder cannot be used.
+        SafelightError: the data folder cannot be used, in a test.
     """
     app = application()
     if ask is not None:
         ensure(folders(read_preferences(user_settings()[0]).data_folder).data)
-    with contextlib.ExitStack() as ending:  # whatever fails from here on, every thread ends
+    with contextlib.ExitStack() as ending:  # so that every thread ends, whatever fails from here on
         interrupts = Interrupts(app)
         ending.callback(interrupts.close)
         settings, problem = user_settings()
@@ -170,7 +172,8 @@ def run(model: str | None = None, seed: int | None = None, ask: str | None = Non
 
 
 def measure_first_paint() -> float:
-    """Seconds from the import of this module to the window's first paint; loads no model and keeps nothing."""
+    """Returns the seconds from the import of this module to the window's first paint; loads no model and stores
+    nothing."""
     app = application()
     with tempfile.TemporaryDirectory() as folder:
         link = EngineLink(LocalBackend())

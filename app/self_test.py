@@ -1,6 +1,6 @@
-"""``--self-test``: asks the real window one prompt by the keyboard, prints the answer and closes. Knows no engine.
+"""``--self-test``: sends one prompt to the real window by the keyboard, prints the answer and closes. Knows no engine.
 
-This is how a bundle is tested on a machine that has nothing else: window, model, engine's thread and library take part.
+It tests a bundle on a machine without anything else, including window, model, engine thread and library.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ if TYPE_CHECKING:
     from app.state.chat.conversation import Turn
     from app.window.main_window import MainWindow
 
-LOOK_MS = 50  # how often it is looked whether something can be asked
-PATIENCE_SECONDS = 300  # for the model and the answer together; a slow disk may have to read gigabytes
+LOOK_MS = 50  # between two checks for readiness
+PATIENCE_SECONDS = 300  # seconds for the model and the answer together; a slow disk may have to read gigabytes
 
 
 class SelfTest(QObject):
-    """Waits for the model, asks, waits for the answer. Afterwards ``code`` is 0, or 1 with the reason on stderr."""
+    """Waits for the model, sends the prompt, waits for the answer. Then ``code`` is 0, or 1 with the reason on
+    stderr."""
 
     def __init__(self, window: MainWindow, prompt: str) -> None:
         super().__init__(window)
-        self.code = 1  # a window that is closed before the answer has failed
+        self.code = 1  # stays 1 if the window is closed before the answer
         self._window, self._prompt = window, prompt
         self._clock = QElapsedTimer()
         self._clock.start()
-        window.context.backend.pacing.set_speed(FULL_SPEED)  # nobody watches
+        window.context.backend.pacing.set_speed(FULL_SPEED)  # nobody watches, so no delays
         self._asked = False
         window.context.session.ended.connect(self._answered)
         window.context.session.failed.connect(self._failed)
@@ -45,7 +46,7 @@ class SelfTest(QObject):
         page, context = self._window.pages.chat().page, self._window.context
         if self._clock.elapsed() > 1000 * PATIENCE_SECONDS:
             self._failed(f"no answer within {PATIENCE_SECONDS} seconds")
-        elif page.notice.isVisible():  # it did not come up as it should
+        elif page.notice.isVisible():  # an error is shown
             self._failed(page.notice.message.text())
         elif not self._asked and context.model is not None and not context.reason_to_wait():
             self._asked = True
@@ -60,7 +61,7 @@ class SelfTest(QObject):
     def _answered(self) -> None:
         turns = self._window.context.session.chat.turns
         if not turns:
-            return  # the prompt was refused: that is said next
+            return  # the prompt was refused; ``_returned`` reports it
         answer = turns[-1].answer
         if answer.status != "done" or not answer.text.strip():
             self._failed(f"the answer is {answer.status}: {answer.error or answer.text or 'empty'}")
@@ -84,4 +85,4 @@ class SelfTest(QObject):
         if self._timer.isActive():
             self._timer.stop()
             self.code = code
-            QTimer.singleShot(0, self._window.close)  # once everyone else has heard of the end
+            QTimer.singleShot(0, self._window.close)  # after all other receivers of the signal

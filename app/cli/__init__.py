@@ -1,1 +1,1 @@
-"""The subcommands of ``safelight``: a module each with ``add(commands)``, listed in ``main.COMMANDS``."""
+"""The subcommands of ``safelight``: one module each with ``add(commands)``, listed in ``main.COMMANDS``."""

@@ -1,4 +1,4 @@
-"""``safelight bench``: how fast a model runs on this machine. ``engine.benchmarks`` measures; this prints."""
+"""``safelight bench``: measures how fast a model runs on this machine. ``engine.benchmarks`` measures; this prints."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
     launch = first_paint_seconds() if args.window else None  # before torch fills the memory
     model = running.load(args, SKILLS)
     config = options.settings(model.generation_defaults, changes)
-    from engine.benchmarks.generation import measure  # torch
+    from engine.benchmarks.generation import measure  # imports torch
 
     with terminal.note(f"Running {model.name} {args.runs} times …"):
         result = measure(model, args.runs, running.seed(args), config)
@@ -130,7 +130,7 @@ def _run_parallel(args: argparse.Namespace, changes: dict[str, Any]) -> int:
         raise SafelightError("--window is timed alone; leave out --parallel")
     model = running.load(args, SKILLS)
     config = options.settings(model.generation_defaults, changes)
-    from engine.benchmarks.parallel import measure_parallel  # torch
+    from engine.benchmarks.parallel import measure_parallel  # imports torch
 
     with terminal.note(f"Running {model.name}, up to {args.parallel} runs at once …"):
         result = measure_parallel(model, args.parallel, args.runs, running.seed(args), config)
@@ -147,7 +147,7 @@ def _run_shape(args: argparse.Namespace) -> int:
     if not args.random_weights:
         raise SafelightError("--shape is measured with random weights; add --random-weights to say that you know")
     folder = catalog.resolve(args.shape, shapes=True)
-    # torch, once the arguments are found good
+    # imports torch, so after the arguments are checked
     from engine.benchmarks.step import STEPS, measure_shape
     from engine.benchmarks.transformers import transformers_step_ms
     from engine.kernels import rounds_experts
@@ -163,7 +163,7 @@ def _run_shape(args: argparse.Namespace) -> int:
     if not config.denoises and (args.int8 or args.fp4 or args.compare or args.parallel):
         raise SafelightError(f"{folder.name} has no denoising steps; leave out --int8, --fp4, --compare and --parallel")
     needed = plan(folder, max(1, args.context), args.quantization, args.device, args.dtype)
-    if not needed.precision.is_packed:  # it would fit unpacked; packed weights are measured
+    if not needed.precision.is_packed:  # it would fit unpacked, but packed weights are measured
         needed = plan(folder, max(1, args.context), DEFAULT, args.device, args.dtype)
     require_room(needed)
     placement = choose(args.device, needed.dtype)  # "auto" is bf16 for packed weights, also on a CPU
@@ -201,8 +201,8 @@ def _run_shape(args: argparse.Namespace) -> int:
 
 
 def _run_decoding(args: argparse.Namespace, opened: ModelFolder, needed: Plan, placement: Placement) -> int:
-    """A shape without denoising steps: passes of few rows."""
-    from engine.benchmarks.decode import PASSES, measure_decoding  # torch
+    """Measures a decoder without denoising steps: passes of few rows."""
+    from engine.benchmarks.decode import PASSES, measure_decoding  # imports torch
 
     name, passes = opened.path.name, args.steps or PASSES
     with terminal.note(f"Measuring {name} on {placement.device} …"):
@@ -238,7 +238,7 @@ def _reporter() -> Callable[[str], None]:
 
 
 def first_paint_seconds() -> float:
-    """Seconds from launching a new process to its first painted window.
+    """Returns the seconds from launching a new process to its first painted window.
 
     Raises:
         SafelightError: no display, or the window did not appear.
@@ -360,7 +360,7 @@ def _print_parallel(result: ParallelResult) -> None:
 
 
 def _print_rows(title: str, rows: list[tuple[str, str, str]]) -> None:
-    """A table of measures with their values and units."""
+    """Prints a table of measures with their values and units."""
     table = terminal.table(title, "measure", "value", "unit")
     table.columns[2].justify = "left"
     for row in rows:

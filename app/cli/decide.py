@@ -1,4 +1,4 @@
-"""``safelight decide``: questions about a text, pictures or each row of a table, answered from one read of a canvas."""
+"""``safelight decide``: answers questions about a text, pictures or each row of a table from one read of a canvas."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ examples:
   safelight decide --image photo.jpg --yes-no "Is the light on?" --model ~/models/diffusiongemma-26B-A4B-it
 """
 BAR = 24  # columns
-MOST_NAME = 40  # columns of an option
+MOST_NAME = 40  # width in columns of an option
 
 
 def add(commands: options.Commands) -> None:
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     decide_table.check(args)
     asked = questions_of(args)
     if args.adapter is not None and not is_remote(args.model or ""):
-        catalog.resolve_adapter(args.adapter)  # a mistyped one is rejected before a large model is loaded
+        catalog.resolve_adapter(args.adapter)  # so that a mistyped one is rejected before a large model is loaded
     if args.csv is not None:
         return decide_table.run(args, asked)
     state = _state(args, asked)
@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _state(args: argparse.Namespace, asked: QuestionFile) -> str:
-    """The text that the questions are about; it may be empty where there are images.
+    """Returns the text that the questions are about; it may be empty if there are images.
 
     Raises:
         SafelightError: there is none, or two.
@@ -122,7 +122,7 @@ def _state(args: argparse.Namespace, asked: QuestionFile) -> str:
 
 
 def _answers(decider: Decider, state: str, pictures: Sequence[Picture]) -> tuple[TypedAnswer, ...] | None:
-    """The answers about one state; None if it was stopped.
+    """Returns the answers about one state; None if it was stopped.
 
     Raises:
         SafelightError: it could not be decided.
@@ -135,7 +135,7 @@ def _answers(decider: Decider, state: str, pictures: Sequence[Picture]) -> tuple
 
 
 def _show(answers: tuple[TypedAnswer, ...]) -> None:
-    """Each question with the probabilities of its options, the answer marked, for people."""
+    """Prints each question with the probabilities of its options, the answer marked."""
     screen = terminal.console(sys.stdout)
     widest = max(len(option.name) for answer in answers for option in answer.question.options)
     for answer in answers:
@@ -154,7 +154,7 @@ def _show(answers: tuple[TypedAnswer, ...]) -> None:
 
 
 def _summary(answer: TypedAnswer) -> str:
-    """How far an answer can be trusted, in a line."""
+    """Describes in a line how far an answer can be trusted."""
     words = f"confidence {100 * answer.confidence:.1f} %, label mass {answer.label_mass:.3f}"
     if isinstance(answer.question, Score):
         words = f"mean level {answer.score:.2f} of {len(answer.question.levels) - 1}, {words}"
@@ -164,6 +164,6 @@ def _summary(answer: TypedAnswer) -> str:
 
 
 def _bar(share: float) -> str:
-    """A bar as long as a share of ``BAR`` columns, in eighths of one."""
+    """Returns a bar of ``share`` times ``BAR`` columns, in eighths of a column."""
     eighths = round(share * BAR * 8)
     return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()

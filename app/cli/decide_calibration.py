@@ -1,4 +1,4 @@
-"""``safelight decide --calibrate``: a temperature fitted to the right answers that a table has."""
+"""``safelight decide --calibrate``: fits a temperature to the right answers in a table."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from engine.tasks.decisions.table import CsvTable, TableState, label_column, lab
 
 
 def run(args: argparse.Namespace, asked: QuestionFile, table: CsvTable, states: Sequence[TableState]) -> int:
-    """Fit the temperature to the rows whose right answers are known."""
+    """Fits the temperature to the rows whose right answers are known."""
     labelled = [question for question in asked.questions if label_column(table, question) is not None]
     if not labelled:
-        labels_of(table, asked.questions[0])  # says what is missing
+        labels_of(table, asked.questions[0])  # its error names what is missing
     known = {question.name: labels_of(table, question) for question in labelled}
     used = [place for place in range(len(states)) if any(labels[place] is not None for labels in known.values())]
     count = sum(labels[place] is not None for labels in known.values() for place in used)
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace, asked: QuestionFile, table: CsvTable, states: 
 
 
 def _shown(decider: Decider, states: Sequence[TableState]) -> Iterator[StateResult]:
-    """The results, with progress."""
+    """Yields the results and shows progress."""
     with terminal.progress(f"Deciding {len(states)} labelled rows") as show:
         for done, result in enumerate(decider.decide((one.text, one.pictures) for one in states), 1):
             show(done / len(states))

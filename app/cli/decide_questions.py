@@ -25,11 +25,11 @@ from engine.tasks.decisions.questions import (
 )
 
 KINDS = ("--yes-no", "--choice", "--score")
-PARTS = {"--option": "--choice", "--level": "--score"}  # of which kind each is a part
+PARTS = {"--option": "--choice", "--level": "--score"}  # the kind of question that each is a part of
 
 
 class _InOrder(argparse.Action):
-    """Notes an option with its text: those of a question follow it."""
+    """Records an option with its text in command-line order, since the parts of a question follow it."""
 
     def __call__(
         self, _parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
@@ -38,7 +38,7 @@ class _InOrder(argparse.Action):
 
 
 def add_questions(parser: argparse.ArgumentParser) -> None:
-    """``--yes-no`` and its like, ``--questions``, and how the questions are asked."""
+    """Adds ``--yes-no`` and similar options, ``--questions``, and the settings of the questions."""
     group = parser.add_argument_group("questions, any number of them, or a file with some")
     parser.set_defaults(asked=None)
     for option, text, help in (
@@ -65,10 +65,10 @@ def add_questions(parser: argparse.ArgumentParser) -> None:
 
 
 def questions_of(args: argparse.Namespace) -> QuestionFile:
-    """The questions of the options, or of the file that they name, and how they are asked.
+    """Returns the questions of the options, or of the file that they name, and their settings.
 
     Raises:
-        SafelightError: there are none, or one is not right.
+        SafelightError: there are none, or one is invalid.
     """
     if args.asked and args.questions is not None:
         raise SafelightError("--questions has all questions; leave out the options that ask some, or --questions")
@@ -96,7 +96,7 @@ def questions_of(args: argparse.Namespace) -> QuestionFile:
 
 @dataclass
 class _Draft:
-    """A question whose parts are still to come."""
+    """A question whose parts are still being collected."""
 
     kind: str
     text: str
@@ -110,10 +110,10 @@ class _Draft:
 
 
 def asked_in_order(asked: Sequence[tuple[str, str]]) -> tuple[Question, ...]:
-    """The questions of options with their texts, in the order of the command line.
+    """Returns the questions of options with their texts, in the order of the command line.
 
     Raises:
-        SafelightError: there are none or too many, one is not right, or an option stands before its question.
+        SafelightError: there are none or too many, one is invalid, or an option stands before its question.
     """
     drafts: list[_Draft] = []
     for option, text in asked:

@@ -1,4 +1,4 @@
-"""``safelight decide --csv``: a table in, a table with answers out; or a temperature fitted to its right answers."""
+"""``safelight decide --csv``: reads a table, writes it with answers; or fits a temperature to its right answers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from engine.tasks.decisions.table import (
     states_of,
 )
 
-MOST_FAILURES = 20  # runs in a row that fail before it is not worth going on
+MOST_FAILURES = 20  # consecutive failed runs after which the command gives up
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -53,10 +53,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def check(args: argparse.Namespace) -> None:
-    """Reject options that exclude each other.
+    """Rejects options that exclude each other.
 
     Raises:
-        SafelightError: naming them.
+        SafelightError: two options exclude each other; it names them.
     """
     if args.csv is None:
         for name in ("state", "image-column", "out", "calibrate"):
@@ -118,7 +118,7 @@ def run(args: argparse.Namespace, asked: QuestionFile) -> int:
 
 @dataclass
 class _Job:
-    """A table that is decided row by row, into a file, as JSON lines, or both."""
+    """Decides a table row by row and writes a file, JSON lines, or both."""
 
     args: argparse.Namespace
     asked: QuestionFile
@@ -126,17 +126,18 @@ class _Job:
     states: Sequence[TableState]
     columns: Sequence[str]
     decider: Decider
-    decided: int = 0  # by this command
+    decided: int = 0  # number of rows decided by this command
     problems: int = 0
     seconds: float = 0.0
 
     def run(self, part: PartFile | None, done: int) -> int:
-        """Decide the rows behind those that are done; how many are done then.
+        """Decides the rows after the first ``done``; returns the new number of decided rows.
 
         Raises:
-            SafelightError: so many runs in a row failed that something else is wrong; those rows are not done.
+            SafelightError: ``MOST_FAILURES`` consecutive runs failed, so something else is wrong; those rows are not
+                decided.
         """
-        failed: list[tuple[TableRow, StateResult]] = []  # in a row, and not written yet
+        failed: list[tuple[TableRow, StateResult]] = []  # consecutive failures that are not written yet
         began = time.perf_counter()
         with terminal.progress(f"Deciding {len(self.states)} rows") as show:
             show(done / len(self.states))
@@ -180,7 +181,7 @@ class _Job:
             running.print_json({"row": row.number} | ({"answers": written} if written else {"error": result.problem}))
 
     def report(self, lines: Sequence[Sequence[str]]) -> None:
-        """Say what was done, and how many answers were right, where the table has the right ones."""
+        """Prints what was decided, and how many answers were right if the table has the right ones."""
         if self.args.json:
             return
         speed = f", {self.decided / self.seconds:.1f} a second" if self.decided and self.seconds else ""
@@ -196,7 +197,7 @@ class _Job:
 def right_answers(
     table: CsvTable, columns: Sequence[str], lines: Sequence[Sequence[str]], question: Question
 ) -> tuple[int, int]:
-    """How many answers of a finished table are right, of those whose right answer is known."""
+    """Counts the right answers of a finished table, and the rows whose right answer is known."""
     label = label_column(table, question)
     if label is None:
         return 0, 0
@@ -211,12 +212,13 @@ def right_answers(
 
 
 def _read_back(part: PartFile, delimiter: str) -> list[list[str]]:
-    """The cells of all records without the header."""
+    """Returns the cells of all records without the header."""
     return list(csv.reader(io.StringIO(part.done().decode("utf-8-sig"), newline=""), delimiter=delimiter))[1:]
 
 
 def _made_from(asked: QuestionFile, table: CsvTable, states: Sequence[TableState], decider: Decider) -> dict[str, str]:
-    """What the answers depend on, by names for people; of pictures the names of their files alone."""
+    """Returns digests of everything the answers depend on, by names for people; pictures count by their file names
+    only."""
     model = decider.model
     return {
         "table": table.digest,

@@ -1,4 +1,4 @@
-"""Decides many states over a scheduler, several at a time, and hands out what came of each in order. Prints nothing."""
+"""Decides many states with a scheduler, several at a time, and yields the results in order. Prints nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from engine.service import (
 from engine.tasks.decisions.answers import LabelRead, TypedAnswer, answer_of
 from engine.tasks.decisions.question_file import QuestionFile
 
-IN_FLIGHT = 4  # states for each run that goes on at a time, so that none waits for the next state
+IN_FLIGHT = 4  # states for each parallel run, so that no run waits for the next state
 
 SlotReads: TypeAlias = tuple[LabelRead, ...]
 """All reads of one question."""
@@ -39,14 +39,14 @@ _OfRun: TypeAlias = RunAdvanced | RunEnded
 
 @dataclass(frozen=True)
 class StateResult:
-    """What came of a state: the reads of each question, or why there are none."""
+    """The result of a state: the reads of each question, or the reason why there are none."""
 
     reads: tuple[SlotReads, ...] = ()
     problem: str = ""
-    is_run_failure: bool = False  # not the state's fault, as far as one can tell
+    is_run_failure: bool = False  # True if the run failed for a reason that is probably not the state's content
 
     def answers(self, asked: QuestionFile) -> tuple[TypedAnswer, ...]:
-        """The answer to each question."""
+        """Returns the answer to each question."""
         return tuple(
             answer_of(question, reads, asked.temperature)
             for question, reads in zip(asked.questions, self.reads, strict=True)
@@ -55,7 +55,7 @@ class StateResult:
 
 @dataclass
 class _Open:
-    """A state whose runs go on."""
+    """A state whose runs have not all ended."""
 
     runs: tuple[tuple[RunRequest, DecisionReads], ...] = ()
     left: int = 0
@@ -72,7 +72,7 @@ class _Open:
 
 @dataclass
 class _Inbox:
-    """An ``Outlet`` for runs alone, whose replies are fetched from another thread."""
+    """An ``Outlet`` that takes replies of runs only; another thread fetches them."""
 
     is_full = False
     replies: queue.SimpleQueue[_OfRun] = field(default_factory=queue.SimpleQueue)
@@ -84,16 +84,16 @@ class _Inbox:
 
 @dataclass(frozen=True)
 class Decider:
-    """A scheduler with a loaded model, and the questions. ``stop`` ends everything within a step."""
+    """Decides questions with a scheduler and its loaded model. ``stop`` ends everything within a step."""
 
     scheduler: Scheduler
     model: LoadedModel
     asked: QuestionFile
     stop: threading.Event
-    image_tokens: int | None = None  # the most that an image may take; None: the model's own
+    image_tokens: int | None = None  # soft tokens that an image may take; None: the model's default
 
     def requests(self, state: str, pictures: Sequence[Picture] = ()) -> tuple[RunRequest, ...]:
-        """The runs that decide a state.
+        """Returns the runs that decide a state.
 
         Raises:
             SafelightError: they cannot be decided.
@@ -111,7 +111,7 @@ class Decider:
         )
 
     def check(self, has_pictures: bool) -> None:
-        """See that the model can decide these questions about some state, and see where there are pictures.
+        """Checks that the model can decide these questions about some state, and that it can see if there are pictures.
 
         Raises:
             SafelightError: it cannot; the sentence says why.
@@ -121,27 +121,27 @@ class Decider:
             raise SafelightError(BLIND)
 
     def decide(self, states: Iterable[ToDecide]) -> Iterator[StateResult]:
-        """What came of each state, in order; ends early where it is stopped.
+        """Yields the result of each state, in order; ends early if stopped.
 
         Raises:
             SafelightError: the scheduler ended by itself.
         """
         inbox, waiting = _Inbox(), iter(states)
-        under_way: deque[_Open] = deque()
+        in_flight: deque[_Open] = deque()
         whose: dict[str, tuple[_Open, DecisionReads]] = {}
         most = IN_FLIGHT * max(1, self.scheduler.capabilities.parallel_runs)
         try:
             while not self.stop.is_set():
-                while len(under_way) < most and (state := next(waiting, None)) is not None:
-                    under_way.append(self._begin(state, inbox, whose))
-                if not under_way:
+                while len(in_flight) < most and (state := next(waiting, None)) is not None:
+                    in_flight.append(self._begin(state, inbox, whose))
+                if not in_flight:
                     return
-                if under_way[0].left:
+                if in_flight[0].left:
                     self._take(inbox, whose)
                 else:
-                    yield under_way.popleft().result()
+                    yield in_flight.popleft().result()
         finally:
-            for one in under_way:
+            for one in in_flight:
                 for request, _ in one.runs:
                     request.cancel.set()
             self.scheduler.wake()
@@ -160,7 +160,7 @@ class Decider:
         return opened
 
     def _take(self, inbox: _Inbox, whose: dict[str, tuple[_Open, DecisionReads]]) -> None:
-        """Take in the next reply, if one comes soon."""
+        """Waits ``POLL_SECONDS`` for the next reply and adds it to its state."""
         try:
             reply = inbox.replies.get(timeout=POLL_SECONDS)
         except queue.Empty:
@@ -178,7 +178,8 @@ class Decider:
 def deciding(
     args: argparse.Namespace, asked: QuestionFile, stop: threading.Event, has_pictures: bool
 ) -> Iterator[Decider | None]:
-    """The model of the options, loaded, with the questions; None if it was stopped. Pictures have a default of theirs.
+    """Yields a decider with the model of the options; None if stopped. Questions about pictures have their own default
+    model.
 
     Raises:
         SafelightError: it cannot be loaded, or cannot decide these questions.

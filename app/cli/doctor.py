@@ -1,4 +1,4 @@
-"""``safelight doctor``: checks this machine and what is built for it. ``engine.doctor`` checks; this prints."""
+"""``safelight doctor``: checks this machine and the kernels built for it. ``engine.doctor`` checks; this prints."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _progress() -> Callable[[str], None]:
-    """Progress on standard error: every check on a terminal that can erase, else one line per section."""
+    """Shows progress on standard error: every check on a terminal that can erase, else one line per section."""
     if terminal.can_style(sys.stderr):
 
         def show(text: str) -> None:
@@ -94,7 +94,8 @@ def _print(report: Report) -> None:
 
 
 def _machine_code(section: SectionReport) -> object:
-    """One row per kernel, with its launches per step; one column per card. Of the checks, only failures are listed."""
+    """Prints a row per kernel, with its launches per step, and a column per card. Of the checks, only failures are
+    listed."""
     targets = list(dict.fromkeys(str(row["target"]) for row in section.rows))
     table = terminal.table("kernels of a step", "kernel", "launches", *targets)
     for kernel in dict.fromkeys(str(row["kernel"]) for row in section.rows):

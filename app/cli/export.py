@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _finish(work: Share) -> str:
-    """Run the export to its end; returns what was left out of the file."""
+    """Runs the export to its end; returns what was left out of the file."""
     while True:
         try:
             next(work)
@@ -108,9 +108,9 @@ def _frames(trace: Recording, args: argparse.Namespace) -> tuple[int, ...] | Non
 
 
 def _painting() -> object:
-    """Set Qt up to draw text without a display."""
+    """Sets up Qt to draw text without a display."""
     load_torch_before_qt()
-    from PySide6.QtGui import QGuiApplication  # Qt, which JSON and pages do without
+    from PySide6.QtGui import QGuiApplication  # imports Qt, which JSON and pages do not need
 
     if sys.platform.startswith("linux"):
         os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")

@@ -1,4 +1,4 @@
-"""Options that hold an answer to a format, and the format that they name. Runs no model."""
+"""Options that constrain an answer to a format. Runs no model."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def output_format(args: argparse.Namespace) -> OutputFormat | None:
-    """
+    """Returns the format that the options name; None without them.
+
     Raises:
-        SafelightError: the schema cannot be read, or what was given is out of bounds.
+        SafelightError: the schema cannot be read, or a value is out of bounds.
     """
     if args.json_schema is not None:
         return OutputFormat("json_schema", _schema(args.json_schema))

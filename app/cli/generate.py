@@ -1,4 +1,4 @@
-"""``safelight generate``: a prompt's answer, to standard output. Knows neither Qt nor torch."""
+"""``safelight generate``: prints the answer to a prompt on standard output. Knows neither Qt nor torch."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _here(
     changes: dict[str, int | float | str],
     wanted: OutputFormat | None,
 ) -> AnsweredPrompt:
-    """The answer of a model on this machine."""
+    """Generates the answer with a model on this machine."""
     model = running.load(args, SKILLS)
     config = options.settings(model.generation_defaults, changes)
     messages = [message_of(prompt, pictures)]
@@ -164,7 +164,7 @@ def _here(
 
 
 def _asked_to_think(model: Model, messages: list[Message], config: GenerationConfig) -> list[int]:
-    """The prompt by which a model thinks before it answers.
+    """Returns the prompt with which a model thinks before it answers.
 
     Raises:
         SafelightError: its template has none.
@@ -178,6 +178,6 @@ def _asked_to_think(model: Model, messages: list[Message], config: GenerationCon
 
 
 def _verified(outcome: running.Outcome) -> dict[str, object]:
-    """What reading the blocks causally came to; null where a token's probability is not known."""
+    """Returns the results of verifying the blocks causally; null for a token without a known probability."""
     rewrites = {"rewrites": outcome.rewrites, "kept_rewrites": outcome.kept_rewrites}
     return {"causal_probabilities": [None if one is None else round(one, 6) for one in outcome.causal], **rewrites}

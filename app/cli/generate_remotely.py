@@ -33,16 +33,16 @@ from engine.text.output_format import OutputFormat
 
 @dataclass(frozen=True)
 class AnsweredPrompt:
-    """An outcome with what is told of the model that came to it."""
+    """An outcome with facts about the model that produced it."""
 
     outcome: running.Outcome
     config: GenerationConfig
-    own_decoder: str  # empty where a server does not say
+    own_decoder: str  # empty if the server does not report it
     load_seconds: float
-    image_sizes: list[int]  # soft tokens of each picture, none where a server does not say
+    image_sizes: list[int]  # soft tokens of each picture; empty if the server does not report them
     names: dict[str, str]
     device: str
-    seed: int | None  # None: the server follows none
+    seed: int | None  # None: the server ignores seeds
 
 
 def remotely(
@@ -52,9 +52,10 @@ def remotely(
     changes: dict[str, int | float | str],
     wanted: OutputFormat | None,
 ) -> AnsweredPrompt:
-    """
+    """Generates the answer on the server that the options name.
+
     Raises:
-        SafelightError: the server cannot be asked, or does not answer it.
+        SafelightError: the server cannot be asked, or does not answer.
     """
     if args.adapter is not None:
         raise SafelightError("adapters are put on by the server itself; leave out --adapter")
@@ -80,7 +81,7 @@ def remotely(
         _require_followed(args, model, changes)
         config, cost = options.settings(model.defaults, changes), model.image_cost
         own = next(iter(model.decoders), "")
-        require_thoughts(config, model.decoders, own, has_end=True, thinks=args.think)  # the server knows the rest
+        require_thoughts(config, model.decoders, own, has_end=True, thinks=args.think)  # the server sets the rest
         messages, seed = (message_of(prompt, pictures),), running.seed(args)
         request = RunRequest(
             "chat", messages, config, seed, args.think, output_format=wanted, pictures=pictures, cancel=stop
@@ -97,9 +98,10 @@ def remotely(
 
 
 def _require_followed(args: argparse.Namespace, model: LoadedModel, changes: Mapping[str, object]) -> None:
-    """
+    """Checks that the server follows every option given.
+
     Raises:
-        SafelightError: an option was given that the server does not follow with this model.
+        SafelightError: it does not follow an option with this model.
     """
     if model.settings is None:
         return
@@ -114,9 +116,11 @@ def _require_followed(args: argparse.Namespace, model: LoadedModel, changes: Map
 
 
 def _load(backend: Backend, address: str, stop: threading.Event) -> LoadedModel:
-    """
+    """Loads the model on the server.
+
     Raises:
-        SafelightError: the server has no such model, or cannot be asked. KeyboardInterrupt: it was stopped.
+        SafelightError: the server has no such model, or cannot be asked.
+        KeyboardInterrupt: it was stopped.
     """
     found: list[LoadReply] = []
     with terminal.note(f"Asking {address} …"):

@@ -1,4 +1,4 @@
-"""Loads the model of the options into a scheduler, for commands that are clients of one. Prints no results."""
+"""Loads the model of the options into a scheduler, for commands that use one. Prints no results."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from engine.service import (
 if TYPE_CHECKING:
     from engine import Model
 
-POLL_SECONDS = 0.1  # between looks at the flag, as a wait without an end cannot be interrupted on Windows
+POLL_SECONDS = 0.1  # between checks of the flag: Windows cannot interrupt a wait without a timeout
 
 
 class ChosenBackend(LocalBackend):
-    """Loads as the command line says, and keeps no traces."""
+    """A backend that loads with the command line's options and stores no traces."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class ChosenBackend(LocalBackend):
         return ChosenBackend(self._args)
 
     def load_model(self, path_or_id: str, progress: Callable[[float], None], threads: int) -> Model:
-        from engine import load_model  # torch
+        from engine import load_model  # imports torch
 
         return load_model(
             path_or_id,
@@ -62,14 +62,14 @@ class ChosenBackend(LocalBackend):
 
 
 def remote_backend() -> Backend:
-    """What runs models of other machines, with the key of the environment."""
-    from engine.service.remote import RemoteBackend  # what speaks HTTP; a model here does without
+    """Returns the backend of remote models, with the key of the environment."""
+    from engine.service.remote import RemoteBackend  # the HTTP client, which local models do not need
 
     return RemoteBackend(None, lambda _origin: os.environ.get(KEY_VARIABLE))
 
 
 def load(args: argparse.Namespace, scheduler: Scheduler, stop: threading.Event, default: str) -> LoadedModel | None:
-    """The model of the options, or the ``default`` one, loaded; None if it was stopped.
+    """Loads the model of the options, or the ``default`` one; None if it was stopped.
 
     Raises:
         SafelightError: it cannot be loaded.
@@ -90,7 +90,7 @@ def load(args: argparse.Namespace, scheduler: Scheduler, stop: threading.Event, 
 
 
 class _Loading:
-    """An ``Outlet`` that waits for a model."""
+    """An ``Outlet`` that waits until a model is loaded."""
 
     is_full = False
 

@@ -2,8 +2,8 @@
 
 A subcommand is a module with ``add(commands)``, which adds its parser and sets ``run``; ``COMMANDS`` lists them.
 
-Exit codes: 0 done, 1 unexpected failure, 2 bad input or no display, 130 stopped by Ctrl+C, 141 the reader of the
-output is gone. Knows neither Qt nor torch: both are imported by the subcommand, after the arguments are checked.
+Exit codes: 0 done, 1 unexpected failure, 2 bad input or no display, 130 stopped by Ctrl+C, 141 the reader of the output
+has closed it. Knows neither Qt nor torch: both are imported by the subcommand, after the arguments are checked.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ safelight COMMAND --help tells more. Results go to standard output, everything e
 
 
 def parser() -> Parser:
-    """The parser of the whole command line."""
+    """Returns the parser of the whole command line."""
     root = Parser(prog="safelight", description=DESCRIPTION, epilog=EPILOG)
     root.add_argument("--version", action="version", version=f"safelight {_version()}")
     root.add_argument(
@@ -99,7 +99,7 @@ def parser() -> Parser:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command line and return its exit code."""
+    """Runs the command line and returns its exit code."""
     terminal.prepare_streams()
     try:
         code = _run(argv)
@@ -141,7 +141,7 @@ def _version() -> str:
 
 
 def _drop_stdout() -> None:
-    """The reader is gone: redirect standard output to null, since the interpreter's last flush would fail."""
+    """Redirects standard output to null after its reader closed it, since the interpreter's last flush would fail."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -18,9 +18,9 @@ from engine.config import IMAGE_TOKENS, LARGEST_SEED, MOST_POSITIONS, MOST_THREA
 from engine.errors import quoted
 from engine.service import is_remote
 
-KEY_VARIABLE = "SAFELIGHT_API_KEY"  # of the environment: the key to a server, this one or another
+KEY_VARIABLE = "SAFELIGHT_API_KEY"  # environment variable with the key to a server, this one or another
 TEXT_BYTES = 64 * 2**20  # of a file, or of standard input
-QUANTIZATIONS = ("none", "nf4", "int4", "int4-g64", "nvfp4", "int8")  # as in the engine; here for --help, without torch
+QUANTIZATIONS = ("none", "nf4", "int4", "int4-g64", "nvfp4", "int8")  # copied from the engine, for --help without torch
 
 
 class Parser(argparse.ArgumentParser):
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def number(what: str, low: int, high: int | None = None) -> Callable[[str], int]:
-    """An argparse type: a whole number in a range, with an error message that names the range."""
+    """Makes an argparse type: a whole number in a range, with an error message that names the range."""
     bounds = f"of {low} or more" if high is None else f"from {low} to {high}"
 
     def read(text: str) -> int:
@@ -56,7 +56,7 @@ def number(what: str, low: int, high: int | None = None) -> Callable[[str], int]
 
 
 def place(text: str) -> str:
-    """An argparse type: a file, a folder or an id, with ``~`` expanded; a server's address as it is."""
+    """Parses an argparse type: a file, a folder or an id, with ``~`` expanded; a server's address is unchanged."""
     if not text or "\0" in text:
         raise argparse.ArgumentTypeError("give a name; this one is empty or holds a NUL character")
     if is_remote(text):
@@ -129,16 +129,17 @@ DECODING = (
     Knob("--remasking", "remasking", str, f"which masks a pass writes (block-causal): {', '.join(REMASKING)}"),
 )
 
-SWITCHES = ("rescue", "verify")  # options without a value, by the fields of GenerationConfig
+SWITCHES = ("rescue", "verify")  # options without a value, named after fields of GenerationConfig
 
 
 def add_model(parser: argparse.ArgumentParser, default: str) -> None:
-    """What ``add_loading`` adds, and ``--seed``."""
+    """Adds the options of ``add_loading`` and ``--seed``."""
     add_seed(add_loading(parser, default))
 
 
 def add_loading(parser: argparse.ArgumentParser, default: str) -> argparse._ArgumentGroup:
-    """``--model``, ``--adapter``, ``--device``, ``--dtype``, ``--quantization`` and ``--threads``; their group."""
+    """Adds ``--model``, ``--adapter``, ``--device``, ``--dtype``, ``--quantization`` and ``--threads``; returns their
+    group."""
     group = parser.add_argument_group("model")
     group.add_argument(
         "--model", type=place, metavar="DIR_OR_ID", help=f"a model folder or an embedded model (default: {default})"
@@ -181,7 +182,7 @@ def add_seed(parser: argparse._ActionsContainer) -> None:
 
 
 def add_decoding(parser: argparse.ArgumentParser) -> None:
-    """``--decoder``, and the options of those that do not begin with noise."""
+    """Adds ``--decoder`` and the options of decoders that do not begin with noise."""
     group = parser.add_argument_group("decoder (default: the model's own)")
     _add(group, DECODING)
     group.add_argument(
@@ -199,7 +200,7 @@ def add_decoding(parser: argparse.ArgumentParser) -> None:
 
 
 def add_sampler(parser: argparse.ArgumentParser) -> None:
-    """The sampler options; without them the model's generation_config.json applies."""
+    """Adds the sampler options; without them the model's generation_config.json applies."""
     _add(parser.add_argument_group("sampler (default: the model's own settings)"), KNOBS)
 
 
@@ -211,7 +212,7 @@ def _add(group: argparse._ArgumentGroup, knobs: Sequence[Knob]) -> None:
 
 
 def add_images(parser: argparse._ActionsContainer, help: str) -> None:
-    """``--image`` and ``--image-tokens``; ``help`` says what the pictures are."""
+    """Adds ``--image`` and ``--image-tokens``; ``help`` describes the pictures."""
     parser.add_argument(
         "--image",
         action="append",
@@ -229,7 +230,7 @@ def add_images(parser: argparse._ActionsContainer, help: str) -> None:
 
 
 def add_thinking(parser: argparse._ActionsContainer) -> None:
-    """``--think`` and ``--thinking-tokens``."""
+    """Adds ``--think`` and ``--thinking-tokens``."""
     parser.add_argument("--think", action="store_true", help="let the model think before it answers")
     parser.add_argument(
         "--thinking-tokens",
@@ -253,7 +254,7 @@ def add_watch(parser: argparse.ArgumentParser) -> None:
 
 
 def sampler_changes(args: argparse.Namespace) -> dict[str, int | float | str]:
-    """The sampler options that were given, checked before any model is loaded.
+    """Returns the sampler options that were given, checked before any model is loaded.
 
     Raises:
         SafelightError: a value out of range, named by its option.
@@ -270,7 +271,7 @@ def sampler_changes(args: argparse.Namespace) -> dict[str, int | float | str]:
 
 
 def settings(base: GenerationConfig, changes: dict[str, int | float | str]) -> GenerationConfig:
-    """A model's default settings with the given changes.
+    """Returns a model's default settings with the given changes.
 
     Raises:
         SafelightError: a value out of range, named by its option.
@@ -297,7 +298,7 @@ def _reader(knob: Knob) -> Callable[[str], int | float | str]:
 
 
 def read_text(source: str) -> tuple[str, str]:
-    """The text of a file, or of standard input for ``-``, and its name in messages.
+    """Reads the text of a file, or of standard input for ``-``; returns it and its name in messages.
 
     Raises:
         SafelightError: it cannot be read, is not UTF-8, or is larger than ``TEXT_BYTES``.

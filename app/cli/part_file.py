@@ -1,4 +1,4 @@
-"""An output that grows line by line and outlives the process that writes it, so that the same command goes on."""
+"""An output that grows line by line and survives the end of its process, so that the same command can resume it."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ MOST_BYTES = 2**30
 
 
 class PartFile:
-    """The records of a CSV file that are done, in ``OUT.part``; it becomes ``OUT`` with ``finish``.
+    """The finished records of a CSV file, in ``OUT.part``; ``finish`` renames it to ``OUT``.
 
-    ``OUT.part.json`` has what they were made from, so that nobody goes on with something else. A record that was cut
-    off in the middle is written again.
+    ``OUT.part.json`` stores what the records depend on, so that no other command resumes the file. A record that was
+    cut off in the middle is written again.
 
     Args:
-        out: where the whole file is to be.
+        out: the path of the whole file.
         header: its first record, with its line end.
         made_from: what all records depend on: a name for people, and a value.
 
     Raises:
-        SafelightError: what is there was made from something else, or is none of ours, or nothing can be written.
+        SafelightError: the file was made from something else or not by this command, or it cannot be written.
     """
 
     def __init__(self, out: Path, header: str, made_from: Mapping[str, str]) -> None:
@@ -35,7 +35,7 @@ class PartFile:
         self._note = out.with_name(out.name + ".part.json")
         self._file: BinaryIO | None = None
         self.records = 0
-        """Done before, without the header."""
+        """Records that were written before, without the header."""
         if out.exists() and not out.is_file():
             raise SafelightError(f"{out} is not a file. Choose another place")
         start = header.encode()
@@ -55,10 +55,10 @@ class PartFile:
             raise files.explained(error, self.path) from error
 
     def append(self, record: str) -> None:
-        """Write a record, with its line end.
+        """Writes a record, with its line end.
 
         Raises:
-            SafelightError: the disk is full, or the like.
+            SafelightError: it cannot be written, for example because the disk is full.
         """
         assert self._file is not None
         try:
@@ -69,10 +69,10 @@ class PartFile:
             raise files.explained(error, self.path) from error
 
     def finish(self) -> None:
-        """Put the file in its place.
+        """Renames the file to its final path.
 
         Raises:
-            SafelightError: as ``append``.
+            SafelightError: it cannot be written, for example because the disk is full.
         """
         assert self._file is not None
         try:
@@ -84,7 +84,7 @@ class PartFile:
             raise files.explained(error, self._out) from error
 
     def done(self) -> bytes:
-        """All that is written, the header first."""
+        """Returns everything that is written, the header first."""
         return files.read_bytes(self.path, MOST_BYTES, follow_links=False)
 
     def __enter__(self) -> Self:
@@ -97,7 +97,7 @@ class PartFile:
             self._file.close()
 
     def _check(self, made_from: Mapping[str, str]) -> None:
-        """See that the records were made from the same."""
+        """Checks that the existing records depend on the same values."""
         remove = f"remove {self.path} to begin anew"
         if not files.is_plain_file(self.path) or not files.is_plain_file(self._note):
             raise SafelightError(f"{self.path} is there, and not from this command; {remove}, or choose another place")
@@ -109,7 +109,7 @@ class PartFile:
                 )
 
     def _whole(self, header: bytes) -> tuple[int, int]:
-        """How many records are whole, and the bytes that they take with the header; both 0 where that is cut off."""
+        """Counts the complete records, and the bytes of these with the header; both 0 if the header is cut off."""
         data = self.done()
         if not data.startswith(header):
             if header.startswith(data):

@@ -74,11 +74,11 @@ def run(args: argparse.Namespace) -> int:
     with terminal.note(f"Counting {args.model} …"):
         wanted = args.context, args.quantization, device, args.dtype
         if catalog.is_gguf(Path(args.model)):
-            from engine.models.gguf_import import plan_import  # torch
+            from engine.models.gguf_import import plan_import  # imports torch
 
             found = plan_import(Path(args.model), *wanted)
         else:
-            from engine.models.folder import plan  # torch
+            from engine.models.folder import plan  # imports torch
 
             found = plan(args.model, *wanted)
     if args.json:

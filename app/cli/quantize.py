@@ -66,14 +66,14 @@ def run(args: argparse.Namespace) -> int:
             raise SafelightError("--tokenizer is for GGUF files; a model folder has its own")
     elif args.keep_vision:
         raise SafelightError("--keep-vision is for model folders; a GGUF file has no vision tower")
-    from engine.memory.device import choose  # torch
+    from engine.memory.device import choose  # imports torch
     from engine.models.folder import quantize
 
     started = time.perf_counter()
     with terminal.progress(f"Packing {source.name}") as progress:
         device = choose(args.device).device
         if imports:
-            from engine.models.gguf_import import import_gguf  # its library, which nobody else needs
+            from engine.models.gguf_import import import_gguf  # imports the GGUF library, which nothing else needs
 
             tokenizer = None if args.tokenizer is None else catalog.resolve(args.tokenizer)
             manifest = import_gguf(source, destination, args.quantization, device, progress, tokenizer=tokenizer)

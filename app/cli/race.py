@@ -1,4 +1,4 @@
-"""``safelight race``: prompts answered in several ways beside each other. Knows no torch."""
+"""``safelight race``: answers the same prompts with several models or decoders and compares them. Knows no torch."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _race_all(
     scores: RaceScores,
     stop: threading.Event,
 ) -> RaceRun | None:
-    """Race on each prompt and add what came of it to ``scores``, until ``stop`` is set; returns the last race.
+    """Races on each prompt and adds the result to ``scores``, until ``stop`` is set; returns the last race.
 
     Raises:
         SafelightError: a model cannot be loaded, or a lane failed.
@@ -140,10 +140,10 @@ def _race_all(
 
 
 def _prompts(args: argparse.Namespace, seed: int) -> tuple[Iterable[RacePrompt], int]:
-    """What is asked, and how many of it.
+    """Returns the prompts of the options and their number.
 
     Raises:
-        SafelightError: nothing, or by two options.
+        SafelightError: no prompts are given, or by two options.
     """
     given = {
         "PROMPT": args.prompt,
@@ -180,12 +180,12 @@ def _prompts(args: argparse.Namespace, seed: int) -> tuple[Iterable[RacePrompt],
 
 
 def _every_decoder(model: str) -> list[LaneSpec]:
-    """A lane for each way in which a model can decode.
+    """Makes a lane for each decoder of a model.
 
     Raises:
-        SafelightError: there is no such model, or it has one way only.
+        SafelightError: there is no such model, or it has only one decoder.
     """
-    from engine import run_settings  # torch
+    from engine import run_settings  # imports torch
 
     decoders = run_settings(model).decoders
     if len(decoders) < FEWEST_LANES:
@@ -194,7 +194,7 @@ def _every_decoder(model: str) -> list[LaneSpec]:
 
 
 def _show_one(race: RaceRun, titles: Sequence[str]) -> None:
-    """Each lane's text with its figures."""
+    """Prints each lane's text with its figures."""
     screen = terminal.console(sys.stdout)
     for place, (title, lane) in enumerate(zip(titles, race.lanes, strict=True)):
         screen.print(Text(title, "bold"))
@@ -214,7 +214,7 @@ def _agreement(race: RaceRun, place: int) -> str:
 
 
 def _show(scores: RaceScores, seed: int) -> None:
-    """A row for each lane; by group, where there are several, how many answers were right."""
+    """Prints a row for each lane and, if there are several groups, the number of right answers by group."""
     screen = terminal.console(sys.stdout)
     heading = f"{scores.count} prompts, seed {seed}; intervals of 95 %, times of each lane alone"
     table = terminal.table(heading, "lane", "exact", "tokens/forward", "seconds", "tokens/s", "agreement")

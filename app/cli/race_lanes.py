@@ -1,4 +1,4 @@
-"""The lanes of ``safelight race``, as ``MODEL:DECODER,setting=value`` says them. Knows no torch."""
+"""Parses the lanes of ``safelight race``, written ``MODEL:DECODER,setting=value``. Knows no torch."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _SWITCH = {"true": True, "false": False, "yes": True, "no": False}
 
 
 def read_lane(text: str, default: str) -> LaneSpec:
-    """Read ``MODEL:DECODER,setting=value``; the model may be left out, and so may all else.
+    """Reads ``MODEL:DECODER,setting=value``; each part is optional.
 
     Args:
-        default: the model where none is named.
+        default: the model if none is named.
 
     Raises:
         SafelightError: a setting is unknown or out of range, or the model is another machine's.
     """
     whole, *given = text.split(",")
     model, colon, decoder = whole.rpartition(":")
-    if not colon or not is_decoder(decoder):  # a path may hold a colon
+    if not colon or not is_decoder(decoder):  # a path may contain a colon
         model, decoder = whole, ""
     model = model or default
     require_here(model)
@@ -53,7 +53,8 @@ def read_lane(text: str, default: str) -> LaneSpec:
 
 
 def require_here(model: str) -> None:
-    """
+    """Checks that a model runs on this machine.
+
     Raises:
         SafelightError: another machine runs the model.
     """

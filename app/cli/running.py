@@ -37,25 +37,25 @@ class Outcome:
     """A run's text and its cost. Times exclude loading and the observer."""
 
     text: str = ""
-    thinking: str = ""  # where it was asked for, and is no part of the text
+    thinking: str = ""  # if it was asked for; not part of the text
     reason: str = "cancelled"
-    why: str = ""  # "length" in a sentence, where it was not the length that ended the run
+    why: str = ""  # explains the reason "length" in a sentence, if the length limit did not end the run
     tokens: list[int] = field(default_factory=list)  # before the end token
-    counted: int = 0  # tokens of text that came without a canvas
-    blocks: int = 0  # committed
+    counted: int = 0  # tokens of text that arrived without a canvas
+    blocks: int = 0  # number of committed blocks
     steps: int = 0
     causal: list[float | None] = field(default_factory=list)  # probability of each committed token, where it was read
-    rewrites: int = 0  # of doubtful spans
-    kept_rewrites: int = 0  # of these, those that stand
-    rounds: int = 0  # how often a prefix was pinned, where the answer had a format
-    canvas_steps: list[int] = field(default_factory=list)  # of each committed canvas
+    rewrites: int = 0  # number of rewritten doubtful spans
+    kept_rewrites: int = 0  # number of rewrites that were kept
+    rounds: int = 0  # how often a prefix was pinned, if the answer had a format
+    canvas_steps: list[int] = field(default_factory=list)  # steps of each committed canvas
     prefill_seconds: float = 0.0
     seconds: float = 0.0  # without prefill
     stopped: bool = False  # by Ctrl+C; ``text`` then ends with the unfinished canvas's draft
 
     @property
     def length(self) -> int:
-        """Its tokens."""
+        """Returns the number of tokens of the text."""
         return len(self.tokens) or self.counted
 
     @property
@@ -64,9 +64,9 @@ class Outcome:
 
 
 def load(args: argparse.Namespace, default: str) -> Model:
-    """Load the model and adapter of the options, with a note on standard error if that is a terminal."""
+    """Loads the model and adapter of the options, with a note on standard error if that is a terminal."""
     if args.adapter is not None:
-        catalog.resolve_adapter(args.adapter)  # a mistyped one is rejected before a large model is loaded
+        catalog.resolve_adapter(args.adapter)  # so that a mistyped one is rejected before a large model is loaded
     bases = {adapter.id: adapter.base for adapter in engine.ADAPTERS}
     name = args.model or getattr(args, "window_model", None) or bases.get(args.adapter, default)
     with terminal.note(f"Loading {name} …"):
@@ -79,12 +79,12 @@ def load(args: argparse.Namespace, default: str) -> Model:
 
 
 def model_names(model: Model) -> dict[str, str]:
-    """The names for a JSON record: the model's, and its adapter's if it has one."""
+    """Returns the names for a JSON record: the model's, and its adapter's if it has one."""
     return {"model": model.name} | ({} if model.adapter is None else {"adapter": model.adapter.name})
 
 
 def seed(args: argparse.Namespace) -> int:
-    """The seed given after the subcommand, else the one given before it, else 0."""
+    """Returns the seed given after the subcommand, else the one given before it, else 0."""
     given = args.seed if args.seed is not None else getattr(args, "window_seed", None)
     return 0 if given is None else int(given)
 
@@ -97,16 +97,16 @@ def run(
     observe: Observer | None = None,
     output_format: OutputFormat | None = None,
 ) -> Outcome:
-    """Run a generation to its end, or to Ctrl+C, which takes effect within a step."""
+    """Runs a generation to its end, or to Ctrl+C, which takes effect within a step."""
     outcome = follow(engine.generate(model, ids, config, seed, output_format=output_format), config, observe)
     outcome.text = model.tokenizer.decode(outcome.tokens)
     return outcome
 
 
 def follow(events: Iterable[Event], config: GenerationConfig, observe: Observer | None = None) -> Outcome:
-    """What the events of a run come to, but for its text; Ctrl+C ends it here."""
+    """Collects the events of a run in an outcome, except for its text; Ctrl+C ends the run."""
     outcome = Outcome()
-    draft, causal = Draft(config.eos_token_ids), list[float | None]()  # of the block under way
+    draft, causal = Draft(config.eos_token_ids), list[float | None]()  # of the current block
     try:
         for event in events:
             draft.fold(event)
@@ -124,7 +124,7 @@ def follow(events: Iterable[Event], config: GenerationConfig, observe: Observer 
                     outcome.rewrites += event.rewrite > 0
                     outcome.kept_rewrites += event.rewrite > 0 and event.is_kept
                     if event.is_kept:
-                        causal = [None if share != share else share for share in event.probabilities.tolist()]  # NaN
+                        causal = [None if share != share else share for share in event.probabilities.tolist()]  # no NaN
                 case CanvasCommitted():
                     outcome.causal += (causal or [None] * event.text_length)[: event.text_length]
                     causal = []
@@ -141,6 +141,6 @@ def follow(events: Iterable[Event], config: GenerationConfig, observe: Observer 
 
 
 def print_json(record: dict[str, Any]) -> None:
-    """One JSON object on one line of standard output, flushed."""
+    """Prints a JSON object on one line of standard output and flushes it."""
     unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     print(json.dumps(record, ensure_ascii=not unicode), flush=True)

@@ -1,4 +1,4 @@
-"""``safelight serve``: a model for other programs, by OpenAI's API. ``engine.server`` serves; this starts it."""
+"""``safelight serve``: serves a model to other programs by OpenAI's API. ``engine.server`` serves; this starts it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from engine.server import ServerOptions
 
 MOST_PARALLEL = 16
-POLL_SECONDS = 0.5  # between looks at the flag, as a wait without an end cannot be interrupted on Windows
+POLL_SECONDS = 0.5  # between checks of the flag: Windows cannot interrupt a wait without a timeout
 EPILOG = f"""\
 Programs that take an OpenAI-compatible server are given the address that is printed, and the key. Without --api-key
 and {options.KEY_VARIABLE} a key is made for this run; what is given on a command line, others on this machine can read.
@@ -73,16 +73,16 @@ def add(commands: options.Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from engine.server import RunningServer  # it takes a fifth of a second to import
+    from engine.server import RunningServer  # takes a fifth of a second to import
 
     settings = _options(args)
     if args.adapter is not None:
-        catalog.resolve_adapter(args.adapter)  # a mistyped one is rejected before a large model is loaded
+        catalog.resolve_adapter(args.adapter)  # so that a mistyped one is rejected before a large model is loaded
     with stopping() as stop:
         scheduler = Scheduler(ChosenBackend(args))
         server = RunningServer(scheduler, settings)
         try:
-            server.start()  # before a large model is loaded, as the port may be taken; it says that the model loads
+            server.start()  # before a large model is loaded, as the port may be taken
             model = load(args, scheduler, stop, SKILLS)
             if model is None:
                 terminal.say("stopped")
@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _options(args: argparse.Namespace) -> ServerOptions:
-    from engine.server import ServerOptions  # as above
+    from engine.server import ServerOptions  # a wait without a timeout cannot be interrupted on Windows
 
     key = args.api_key if args.api_key is not None else os.environ.get(options.KEY_VARIABLE)
     settings = ServerOptions(host=args.host, port=args.port, origins=tuple(args.origin), hosts=tuple(args.allow_host))

@@ -1,4 +1,4 @@
-"""How many answers of each kind were exactly right, as a table or as JSON. Knows no torch."""
+"""Counts how many answers of each kind were exactly right, and prints a table or JSON. Knows no torch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SkillScore:
     canvas_steps: list[int] = field(default_factory=list)
 
     def add(self, is_right: bool, outcome: running.Outcome) -> None:
-        """Count one answer."""
+        """Counts one answer."""
         self.count += 1
         self.exact += is_right
         self.canvas_steps += outcome.canvas_steps
@@ -40,10 +40,12 @@ def show(
     scores: Mapping[str, SkillScore],
     names: dict[str, str],
 ) -> None:
-    """Print the scores that count something.
+    """Prints the scores of kinds with counted answers.
 
     Args:
-        what: "skills" or "drawings". titles: of each kind. names: of model and adapter.
+        what: "skills" or "drawings".
+        titles: of each kind.
+        names: of model and adapter.
     """
     scores = {name: score for name, score in scores.items() if score.count}
     total = SkillScore(

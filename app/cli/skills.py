@@ -1,4 +1,4 @@
-"""``safelight skills``: the share of exactly right answers on tasks held out of training. Knows no torch."""
+"""``safelight skills``: measures the share of exactly right answers on tasks held out of training. Knows no torch."""
 
 from __future__ import annotations
 

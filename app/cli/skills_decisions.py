@@ -1,4 +1,4 @@
-"""``safelight skills --decisions``: the small decisions that were held out of training, and how far to trust them.
+"""``safelight skills --decisions``: scores small decisions held out of training, and the calibration of their answers.
 
 They are about texts, or with ``--drawings`` about drawings.
 """
@@ -31,27 +31,27 @@ FORMS: dict[str, tuple[examples.Form, ...]] = {"single": ("brief", "single"), "j
 
 @dataclass
 class Scored:
-    """The reads of one way to ask, each with the groups that it counts in: its family and its kind of question."""
+    """The reads of questions asked singly or jointly, each with its groups: its family and its kind of question."""
 
     reads: list[tuple[tuple[str, str], LabelledRead]] = field(default_factory=list)
 
     def hits(self, group: str) -> tuple[int, int]:
-        """How many answers of a group are right, of how many."""
+        """Counts the right answers of a group, and all of them."""
         own = [one for groups, one in self.reads if group in groups]
         return sum(_is_right(one) for one in own), len(own)
 
     def reliability(self, temperature: float) -> Reliability:
-        """Of all answers at a temperature."""
+        """Returns the reliability of all answers at a temperature."""
         return reliability([one for _, one in self.reads], temperature)
 
     @property
     def label_mass(self) -> float:
-        """The mean probability of all labels together."""
+        """Returns the mean probability of all labels together."""
         return sum(read.label_mass for _, one in self.reads for read in one.reads) / max(1, len(self.reads))
 
 
 def run(args: argparse.Namespace) -> int:
-    """Ask held-out questions singly and jointly; fit the temperature to others, of the kind that training had.
+    """Asks held-out questions singly and jointly; fits the temperature to others, of the kinds that training had.
 
     Raises:
         SafelightError: too few are asked.
@@ -64,13 +64,13 @@ def run(args: argparse.Namespace) -> int:
     try:
         with terminal.progress("Deciding") as show:
             total, others = args.count * (len(FORMS) + 1), list[LabelledRead]()
-            for way in FORMS:
+            for mode in FORMS:
                 done, scored = args.count * len(scores), Scored()
-                scores[way] = scored
-                asked = examples_of(random.Random(f"{seed} {way}"), "test", [way])
+                scores[mode] = scored
+                asked = examples_of(random.Random(f"{seed} {mode}"), "test", [mode])
                 for family, question, one in _read(model, asked, "test", args.count):
                     scored.reads.append(((family, _kind(question)), one))
-                    show((done + len(scored.reads)) / total, f"Deciding, {way}")
+                    show((done + len(scored.reads)) / total, f"Deciding, {mode}")
             asked = examples_of(random.Random(f"{seed} temperature"), "train", list(FORMS))
             for _, _, one in _read(model, asked, "train", args.count):
                 others.append(one)
@@ -82,17 +82,17 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _texts(rng: random.Random, split: examples.Split, ways: Sequence[str]) -> Iterator[Example]:
-    """Decisions about texts, without end."""
-    for form in itertools.cycle([form for way in ways for form in FORMS[way]]):
+def _texts(rng: random.Random, split: examples.Split, modes: Sequence[str]) -> Iterator[Example]:
+    """Yields decisions about texts without end."""
+    for form in itertools.cycle([form for mode in modes for form in FORMS[mode]]):
         yield examples.sample(rng, split, form), ()
 
 
 def _read(
     model: Model, asked: Iterator[Example], split: examples.Split, count: int
 ) -> Iterator[tuple[str, Question, LabelledRead]]:
-    """The family, question and read of ``count`` answers or a few more; of the test split those held out alone."""
-    from engine.decoding.reading import read  # torch
+    """Yields family, question and read of at least ``count`` answers; in the test split only of held-out questions."""
+    from engine.decoding.reading import read  # imports torch
 
     deciding = Deciding.of(model.tokenizer.encode, model.generation_defaults, model.config.canvas_length)
     budget, cache, answered = model.generation_defaults.image_tokens, model.new_cache(), 0
@@ -114,13 +114,13 @@ def _show(
     args: argparse.Namespace, scores: dict[str, Scored], temperature: float, names: dict[str, str], seed: int
 ) -> None:
     if args.json:
-        found = {way: _record(scored, temperature) for way, scored in scores.items()}
+        found = {mode: _record(scored, temperature) for mode, scored in scores.items()}
         running.print_json({**found, "temperature": temperature, "seed": seed, **names})
         return
     about = " about drawings" if args.drawings else ""
     heading = f"{' + '.join(names.values())}, held-out decisions{about}, seed {seed}"
     table = terminal.table(
-        heading, "questions", *(f"{way}, {what}" for way in scores for what in ("right", "of", "rate"))
+        heading, "questions", *(f"{mode}, {what}" for mode in scores for what in ("right", "of", "rate"))
     )
     for group in _groups(scores):
         row = [scored.hits(group) for scored in scores.values()]
@@ -132,15 +132,15 @@ def _show(
         f"At the temperature {temperature:.2f}, fitted to others",
         "asked", "label mass", "Brier before", "Brier after", "ECE before", "ECE after",
     )  # fmt: skip
-    for way, scored in scores.items():
+    for mode, scored in scores.items():
         before, after = scored.reliability(1.0), scored.reliability(temperature)
         numbers = (scored.label_mass, before.brier, after.brier, before.ece, after.ece)
-        trust.add_row(way, *(f"{number:.3f}" for number in numbers))
+        trust.add_row(mode, *(f"{number:.3f}" for number in numbers))
     terminal.console(sys.stdout).print(trust)
 
 
 def _record(scored: Scored, temperature: float) -> dict[str, Any]:
-    """One way to ask, for the JSON object."""
+    """Returns the JSON object of the questions asked in one mode."""
     before, after = scored.reliability(1.0), scored.reliability(temperature)
     groups = {}
     for group in _groups({"": scored}):
@@ -159,7 +159,7 @@ def _record(scored: Scored, temperature: float) -> dict[str, Any]:
 
 
 def _groups(scores: dict[str, Scored]) -> list[str]:
-    """Families, then kinds of questions."""
+    """Lists the families, then the kinds of questions."""
     pairs = [groups for scored in scores.values() for groups, _ in scored.reads]
     return [*sorted({family for family, _ in pairs}), *sorted({kind for _, kind in pairs})]
 

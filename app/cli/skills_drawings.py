@@ -1,4 +1,4 @@
-"""``safelight skills --drawings``: questions about drawings that were held out of training. Knows no torch."""
+"""``safelight skills --drawings``: scores questions about drawings held out of training. Knows no torch."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Ask one question about each of so many drawings of each kind."""
-    from engine.tasks import drawings  # Pillow
+    """Asks one question about each of ``--count`` drawings of each kind."""
+    from engine.tasks import drawings  # imports Pillow
 
     changes = options.sampler_changes(args)
     model, seed = running.load(args, SIGHT), running.seed(args)
@@ -56,13 +56,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def decisions(
-    rng: random.Random, split: Split, ways: Sequence[str]
+    rng: random.Random, split: Split, modes: Sequence[str]
 ) -> Iterator[tuple[DecisionExample, tuple[Picture, ...]]]:
-    """Decisions about drawings, without end: single ones of each kind in turn, joint ones of two questions."""
-    from engine.tasks import drawings  # Pillow
+    """Yields decisions about drawings without end: single ones of each kind in turn, joint ones of two questions."""
+    from engine.tasks import drawings  # imports Pillow
 
-    for way, kind in itertools.cycle([(way, kind) for kind in drawings.DECIDED_KINDS for way in ways]):
-        is_joint = way == "joint"
+    for mode, kind in itertools.cycle([(mode, kind) for kind in drawings.DECIDED_KINDS for mode in modes]):
+        is_joint = mode == "joint"
         drawn = drawings.sample_decision(rng, split, 2 if is_joint else 1, None if is_joint else kind)
         example = DecisionExample(
             Decision("", tuple(one.question for one in drawn.asked), is_joint=is_joint),
@@ -74,7 +74,7 @@ def decisions(
 
 
 def ask(model: Model, picture: Picture, question: str, config: GenerationConfig, seed: int) -> running.Outcome:
-    """The answer to a question about a picture."""
+    """Asks a question about a picture and returns the outcome."""
     messages = [message_of(question, [picture])]
     ids = model.chat_ids(messages, image_tokens=config.image_tokens)
     return running.run(model, model.with_images(ids, messages, [picture], config.image_tokens), config, seed)

@@ -1,4 +1,5 @@
-"""``safelight skills --sudoku-pictures``: photographed Sudokus that were held out of training. Knows no torch."""
+"""``safelight skills --sudoku-pictures``: scores the reading of photographed Sudokus held out of training. Knows no
+torch."""
 
 from __future__ import annotations
 
@@ -10,17 +11,17 @@ from app.cli import options, running, skills_drawings, terminal
 from engine import SIGHT
 from engine.tasks import sudoku, sudoku_pictures
 
-SIDES = (300, 900)  # of the pictures, in pixels
+SIDES = (300, 900)  # side of the pictures, in pixels
 
 
 def run(args: argparse.Namespace) -> int:
-    """Ask for the nine rows of each of so many pictures."""
-    from engine.tasks.sudoku_pictures.photograph import photograph  # Pillow
+    """Reads the nine rows of each of ``--count`` pictures."""
+    from engine.tasks.sudoku_pictures.photograph import photograph  # imports Pillow
 
     changes = options.sampler_changes(args)
     model, seed = running.load(args, SIGHT), running.seed(args)
     config = options.settings(model.generation_defaults, changes).replace(image_tokens=sudoku_pictures.IMAGE_TOKENS)
-    rng, right, asked = random.Random(f"{seed} sudoku pictures"), [0, 0, 0], 0  # cells, rows, grids; grids asked
+    rng, right, asked = random.Random(f"{seed} sudoku pictures"), [0, 0, 0], 0  # right cells, rows, grids; grids read
     stopped = False
     with terminal.progress("Reading Sudokus") as show_progress:
         while asked < args.count and not stopped:

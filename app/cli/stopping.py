@@ -14,9 +14,9 @@ STOPPED = 130  # exit code
 
 @contextmanager
 def stopping() -> Iterator[threading.Event]:
-    """A flag that Ctrl+C and a request to end the program set, the first time; the second ends it at once."""
+    """Yields a flag set by the first Ctrl+C or request to end the program; a second one ends it at once."""
     stop = threading.Event()
-    if threading.current_thread() is not threading.main_thread():  # which alone may say what a signal does
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may set signal handlers
         yield stop
         return
     numbers = [signal.SIGINT, signal.SIGTERM]

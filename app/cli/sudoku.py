@@ -1,4 +1,5 @@
-"""``safelight sudoku``: solves puzzles with the model and judges its answers; makes puzzles; scores many.
+"""``safelight sudoku``: solves puzzles with the model and judges its answers; also makes puzzles and scores many of
+them.
 
 No solver changes what the model writes.
 """
@@ -68,7 +69,7 @@ def add(commands: options.Commands) -> None:
 
 
 def givens_range(text: str) -> GivenRange:
-    """An argparse type: ``30-39`` or ``30``."""
+    """Parses an argparse type: ``30-39`` or ``30``."""
     found = re.fullmatch(r"(\d{1,3})(?:-(\d{1,3}))?", text.strip(), re.ASCII)
     low, high = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
     if not FEWEST <= low <= high <= MOST:
@@ -93,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def solve(args: argparse.Namespace, changes: dict[str, int | float | str]) -> int:
-    """Run the given puzzles, one after the other."""
+    """Solves the given puzzles, one after the other."""
     read = None if args.image is None else sudoku_picture.read(args)
     puzzles = read_puzzles(args.puzzles, args.file) if read is None else [read.cells]
     model = running.load(args, SUDOKU)
@@ -119,10 +120,10 @@ def solve(args: argparse.Namespace, changes: dict[str, int | float | str]) -> in
 
 
 def read_puzzles(arguments: list[str], file: str | None) -> list[str]:
-    """Read and check all puzzles before the first one is run.
+    """Reads and checks all puzzles before the first one is run.
 
     Raises:
-        SafelightError: naming the argument or the line, and what is wrong with it.
+        SafelightError: a puzzle is invalid; names the argument or the line, and what is wrong.
     """
     named = [(f"puzzle {number}", text) for number, text in enumerate(arguments, 1)]
     if file is not None:
@@ -143,13 +144,13 @@ def read_puzzles(arguments: list[str], file: str | None) -> list[str]:
 
 
 def record(result: Result) -> dict[str, object]:
-    """The JSON line of a puzzle's result."""
+    """Returns the JSON record of a puzzle's result."""
     everything = result.record()
     return {key: everything[key] for key in ("puzzle", "answer", "valid", "givens_kept", "steps", "seconds")}
 
 
 def describe(result: Result, index: int, count: int) -> str:
-    """The line above a board."""
+    """Returns the line above a board."""
     place = f"Puzzle {index + 1} of {count}: " if count > 1 else ""
     words = terminal.verdict_in_words(result.puzzle, result.answer)
     steps = f"{result.steps} step{'s' * (result.steps != 1)}"
@@ -157,7 +158,7 @@ def describe(result: Result, index: int, count: int) -> str:
 
 
 def make(count: int, span: GivenRange, seed: int) -> int:
-    """Print fresh unique puzzles whose solved grids no model here was trained on; givens uniform over the range."""
+    """Prints fresh unique puzzles with solutions that no model was trained on; givens are uniform over the range."""
     rng = random.Random(seed)
     seen: set[str] = set()
     while len(seen) < count:

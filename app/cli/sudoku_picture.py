@@ -1,4 +1,4 @@
-"""``safelight sudoku --image``: the puzzle of a picture, as Safelight Sight reads it."""
+"""``safelight sudoku --image``: reads the puzzle of a picture with Safelight Sight."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from engine.tasks.sudoku_pictures.reading import ReadBoard
 
 
 def read(args: argparse.Namespace) -> ReadBoard:
-    """The puzzle of the picture that was given, which is printed, unless JSON is to be.
+    """Reads the puzzle of the given picture; prints it, unless JSON is wanted.
 
     Raises:
         SafelightError: no puzzle can be read from it, or what was read contradicts itself.
     """
     picture, never = read_picture(Path(args.image)), threading.Event()
-    as_it_is = argparse.Namespace(device=args.device, dtype="auto", quantization="auto")  # those are the solver's
+    as_it_is = argparse.Namespace(device=args.device, dtype="auto", quantization="auto")  # the options are the solver's
     with terminal.note(f"Loading {SIGHT} …"):
         runner = load_beside(ChosenBackend(as_it_is), LoadRequest(SIGHT, SIGHT, args.threads), lambda _share: None)
-    assert runner is not None  # nothing abandons it
+    assert runner is not None  # loading is never cancelled
     rows = []
     with terminal.progress(f"Reading {Path(args.image).name}") as show:
         for row in read_rows(runner, picture, never):
             rows.append(row)
             show(len(rows) / 9)
-    board = ReadBoard.of(rows).checked()
+    board = ReadBoard.from_rows(rows).checked()
     if not args.json:
         print(_described(board), flush=True)
     try:
@@ -42,7 +42,7 @@ def read(args: argparse.Namespace) -> ReadBoard:
 
 
 def _described(board: ReadBoard) -> str:
-    """The line above a board that was read."""
+    """Returns the line above a board that was read."""
     count = len(board.doubts)
     places = ", ".join(f"row {cell // 9 + 1} column {cell % 9 + 1}" for cell in board.doubts)
     doubts = f"{count} cell{'s are' if count != 1 else ' is'} in doubt: {places}" if count else "no cell is in doubt"

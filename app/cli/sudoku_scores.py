@@ -1,4 +1,4 @@
-"""``safelight sudoku --eval``: how many fresh puzzles the model solves; the table of results.
+"""``safelight sudoku --eval``: measures how many fresh puzzles the model solves, and prints the table of results.
 
 Knows no torch. No solver changes what the model writes.
 """
@@ -31,7 +31,7 @@ NAMES = {
     "hard": f"hard (under {sudoku.GIVENS['medium'].low})",
 }
 WIDE = 92  # columns of the table with the bins' full names
-PLAIN_LINES = 10  # lines of progress in all, where a line cannot be overwritten
+PLAIN_LINES = 10  # lines of progress in all, if a line cannot be overwritten
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -49,10 +49,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def check(args: argparse.Namespace) -> None:
-    """Reject options that exclude each other.
+    """Rejects options that exclude each other.
 
     Raises:
-        SafelightError: naming them.
+        SafelightError: two options exclude each other; it names them.
     """
     if not args.eval:
         for name in ("bin", "count", "csv"):
@@ -90,7 +90,7 @@ class Evaluation:
 
 
 def run(args: argparse.Namespace, changes: dict[str, int | float | str]) -> int:
-    """Score the model of the options. After Ctrl+C, prints the results so far."""
+    """Scores the model of the options. After Ctrl+C, prints the results so far."""
     model = running.load(args, SUDOKU)
     config = options.settings(model.generation_defaults, changes)
     names = BINS if args.bin in (None, ALL) else (args.bin,)
@@ -113,7 +113,7 @@ def run(args: argparse.Namespace, changes: dict[str, int | float | str]) -> int:
 
 
 def score(evaluation: Evaluation, scores: Scoreboard) -> bool:
-    """Run all puzzles, alternating between the spans, into ``scores``; False if stopped by Ctrl+C."""
+    """Runs all puzzles, alternating between the spans, into ``scores``; returns False if stopped by Ctrl+C."""
     ticker = Ticker(len(evaluation))
     try:
         for index in range(evaluation.count):
@@ -132,7 +132,7 @@ def score(evaluation: Evaluation, scores: Scoreboard) -> bool:
 
 
 def document(evaluation: Evaluation, scores: Scoreboard, *, finished: bool) -> dict[str, Any]:
-    """The settings of an evaluation and all of its results."""
+    """Returns the settings of an evaluation and all of its results."""
     adapter = evaluation.model.adapter
     return {
         **running.model_names(evaluation.model),
@@ -148,7 +148,8 @@ def document(evaluation: Evaluation, scores: Scoreboard, *, finished: bool) -> d
 
 
 class Ticker:
-    """The current rates on standard error: one line that is overwritten on a terminal, elsewhere ten lines in all."""
+    """Shows the current rates on standard error: a line that is overwritten on a terminal, elsewhere ten lines in
+    all."""
 
     def __init__(self, total: int) -> None:
         self._total = total
@@ -164,7 +165,7 @@ class Ticker:
             terminal.say(f"{done} of {self._total} puzzles; {rates(scores)}")
 
     def clear(self) -> None:
-        """Erase the line."""
+        """Erases the line."""
         if self._changes:
             sys.stderr.write(terminal.CLEAR_LINE)
             sys.stderr.flush()
@@ -174,7 +175,7 @@ class Ticker:
 
 
 def contender(model: Model) -> str:
-    """The name of the model, with its adapter's if it has one."""
+    """Returns the name of the model, with its adapter's if it has one."""
     return model.name if model.adapter is None else f"{model.name} + {model.adapter.name}"
 
 
@@ -186,7 +187,7 @@ def solve(
     seed: int,
     observe: running.Observer | None = None,
 ) -> Result | None:
-    """The model's answer to a puzzle; None if stopped by Ctrl+C."""
+    """Returns the model's answer to a puzzle; None if stopped by Ctrl+C."""
     ids = model.chat_ids([{"role": "user", "content": sudoku.to_prompt(puzzle)}])
     outcome = running.run(model, ids, config, seed, observe)
     if outcome.stopped:
@@ -196,7 +197,7 @@ def solve(
 
 
 def table(scores: Scoreboard, title: str, columns: int) -> Table:
-    """The results by bin, for a terminal of so many columns."""
+    """Returns the table of results by bin, for a terminal of ``width`` columns."""
     heads = ("givens", "solved", "rate", "95 %\ninterval", "cells\nright", "givens\nkept", "steps,\nmean")
     frame = terminal.table(title, *heads, "steps,\nmedian", "seconds,\nmean")
     for row in scores.rows_to_show():
@@ -218,5 +219,5 @@ def _figures(row: ScoreRow) -> tuple[str, ...]:
 
 
 def rates(scores: Scoreboard) -> str:
-    """The current rate of every bin with results, on one line."""
+    """Returns the current rate of every bin with results, on one line."""
     return " · ".join(f"{row.bin} {row.solved}/{row.count} {percent(row.rate)}" for row in scores.rows_to_show())

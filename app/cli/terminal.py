@@ -22,24 +22,24 @@ from engine import windows
 from engine.tasks import sudoku
 
 CLEAR_LINE = "\r\x1b[2K"
-MOST_COLUMNS = 72  # of text
+MOST_COLUMNS = 72  # columns of text
 PIPED_COLUMNS = 120
 
 
 def can_style(stream: TextIO) -> bool:
-    """Whether escape codes may be written to a stream."""
+    """True if escape codes may be written to a stream."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 class _Console(Console):
-    """Raises BrokenPipeError as plain printing does; rich would end the program with status 1."""
+    """A console that raises BrokenPipeError as plain printing does; rich would end the program with status 1."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
 
 
 def console(stream: TextIO) -> Console:
-    """A console that writes to ``stream`` without reformatting, with styles only where they are allowed."""
+    """Returns a console that writes to ``stream`` without reformatting, with styles only if they are allowed."""
     styled = can_style(stream)
     return _Console(
         file=stream,
@@ -54,10 +54,10 @@ def console(stream: TextIO) -> Console:
 
 
 def prepare_streams() -> None:
-    """Make streams replace characters that they cannot encode, and discard output if they are closed.
+    """Makes streams replace characters that they cannot encode, and discard output if they are closed.
 
-    On Windows a console takes all characters, and a pipe or a file only those of an old code page, as cp1252: it gets
-    UTF-8 as on every other system, unless PYTHONIOENCODING says otherwise.
+    On Windows a console accepts all characters, and a pipe or a file only those of an old code page, as cp1252: it gets
+    UTF-8 as on every other system, unless PYTHONIOENCODING sets another encoding.
     """
     if not enable_escape_codes():
         os.environ["NO_COLOR"] = "1"  # for rich, too
@@ -71,14 +71,14 @@ def prepare_streams() -> None:
 
 
 def say(message: str) -> None:
-    """One line to the user on standard error, if it is open."""
+    """Prints a line to the user on standard error, if it is open."""
     with contextlib.suppress(OSError, ValueError):
         print(f"safelight: {' '.join(message.split())}", file=sys.stderr, flush=True)
 
 
 @contextmanager
 def note(text: str) -> Iterator[None]:
-    """A line on standard error during slow work; only on a terminal, and erased afterwards."""
+    """Shows a line on standard error during slow work; only on a terminal, and erased afterwards."""
     stream = sys.stderr
     if not stream.isatty():
         yield
@@ -96,7 +96,7 @@ def note(text: str) -> Iterator[None]:
 
 class Show(Protocol):
     def __call__(self, share: float, stage: str = "") -> None:
-        """Show that ``share`` of the work is done, 0 to 1, and the ``stage`` that it is in."""
+        """Shows that ``share`` of the work is done, 0 to 1, and its ``stage``."""
 
 
 @contextmanager
@@ -119,12 +119,12 @@ def progress(title: str) -> Iterator[Show]:
 
 
 def printable(text: str) -> str:
-    """The text with control characters, except line breaks and tabs, replaced by visible ones."""
+    """Returns the text with control characters, except line breaks and tabs, replaced by visible ones."""
     return "".join(ch if ch in "\n\t" or ch.isprintable() else "\N{REPLACEMENT CHARACTER}" for ch in text)
 
 
 def table(title: str, *columns: str) -> Table:
-    """An empty table with hairlines only; its first column is text, the others are numbers."""
+    """Returns an empty table with hairlines only; its first column is text, the others are numbers."""
     frame = Table(title=title, box=None, pad_edge=False, title_justify="left", title_style="bold", header_style="dim")
     for index, column in enumerate(columns):
         frame.add_column(column, justify="right" if index else "left", no_wrap=True)
@@ -132,7 +132,7 @@ def table(title: str, *columns: str) -> Table:
 
 
 def boards(puzzle: str, answer: str) -> Text:
-    """A puzzle and the model's answer side by side; ``!`` marks cells in conflict and changed givens."""
+    """Draws a puzzle and the model's answer side by side; ``!`` marks cells in conflict and changed givens."""
     wrong = {cell for pair in sudoku.conflicts(answer) for cell in pair}
     wrong |= {cell for cell, given in enumerate(puzzle) if given not in ("0", answer[cell])}
     text = Text()
@@ -154,7 +154,7 @@ def boards(puzzle: str, answer: str) -> Text:
 
 
 def verdict_in_words(puzzle: str, answer: str) -> str:
-    """The judgement of an answer in words."""
+    """Describes the judgement of an answer."""
     verdict = sudoku.judge(puzzle, answer)
     if verdict.valid:
         return "solved"

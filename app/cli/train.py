@@ -85,7 +85,7 @@ def add(commands: options.Commands) -> None:
         "--eval-count", type=whole("the count", 1), metavar="N", help="puzzles each time (default: 20)"
     )
     parser.add_argument("--compile", action="store_true", help="walks twice as fast; needs a C++ compiler")
-    model = parser.add_argument_group("model")  # without --adapter: a new one is trained
+    model = parser.add_argument_group("model")  # without --adapter a new one is trained
     model.add_argument(
         "--model",
         type=options.place,
@@ -100,7 +100,7 @@ def add(commands: options.Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from engine.models.registry import config_in  # torch
+    from engine.models.registry import config_in  # imports torch
 
     name = args.model or getattr(args, "window_model", None) or BASE
     config = config_in(catalog.resolve(name))
@@ -148,7 +148,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def in_words(record: TrainingRecord) -> str:
-    """A training record in one line."""
+    """Formats a training record in one line."""
     match record:
         case PuzzlesMade():
             return f"{record.done} of {record.of} puzzles made"
@@ -181,7 +181,7 @@ def _fields(record: TrainingRecord) -> dict[str, object]:
 
 @contextmanager
 def _stopping() -> Iterator[threading.Event]:
-    """A flag that Ctrl+C sets; a second Ctrl+C stops at once and loses the steps since the last checkpoint."""
+    """Yields a flag that Ctrl+C sets; a second Ctrl+C stops at once and loses the steps since the last checkpoint."""
     flag = threading.Event()
 
     def stop(*_: object) -> None:

@@ -1,7 +1,7 @@
 """``--watch``: shows the canvas in the terminal, with the same reducer as the window. Runs no model.
 
-Live on standard error, or on standard output if only that is a terminal; without a terminal (or with NO_COLOR) the
-last frame is printed once, as plain text. Otherwise only results go to standard output.
+Writes live to standard error, or to standard output if only that is a terminal; without a terminal (or with NO_COLOR)
+the last frame is printed once, as plain text. Otherwise only results go to standard output.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ STYLES = {  # so that no state is shown by colour alone
     CellState.MASKED: "dim italic",
 }
 SHOWN = CanvasStarted | StepFinished | PrefixPinned | CanvasCommitted
-MASK = "_"  # where nothing is written yet
+MASK = "_"  # a position without text yet
 CONTROL = "¤"  # end, padding and turn tokens
 BREAK = "↲"
 
 
 class PieceTexts(Protocol):
-    """The text of tokens; the model's tokenizer implements it."""
+    """Gives the text of tokens; the model's tokenizer implements it."""
 
     def piece(self, token: int) -> str: ...
     def is_special(self, token: int) -> bool: ...
@@ -60,7 +60,7 @@ class Watcher:
 
     def __enter__(self) -> Watcher:
         if self.console.is_terminal:
-            # If the answer follows on the same terminal, the canvas is erased first.
+            # if the answer follows on the same terminal, the canvas is erased first
             self.live = Live(
                 console=self.console,
                 auto_refresh=False,
@@ -81,7 +81,7 @@ class Watcher:
             self.console.print(self.frame(block))
 
     def __call__(self, event: Event) -> None:
-        """Apply and show an event; each step is shown for at least ``pace`` seconds."""
+        """Applies and shows an event; each step is shown for at least ``pace`` seconds."""
         self.state.fold(event)
         block = self.state.current
         if self.live is None or block is None or not isinstance(event, SHOWN):
@@ -91,7 +91,7 @@ class Watcher:
         self.live.update(self.frame(block), refresh=True)
 
     def frame(self, block: BlockState) -> Text:
-        """The status line, the legend and the canvas."""
+        """Returns the status line, the legend and the canvas."""
         width = min(terminal.MOST_COLUMNS, self.console.width - 1)
         text = Text(overflow="ellipsis", no_wrap=True)
         text.append(status(block, self.config, len(self.state.blocks)))
@@ -104,7 +104,7 @@ class Watcher:
 
 
 def status(block: BlockState, config: GenerationConfig, blocks: int) -> Text:
-    """One line of numbers about a block."""
+    """Returns one line of numbers about a block."""
     parts = [f"block {block.block_index}"] if blocks > 1 or block.block_index else []
     if block.round is not None:
         parts.append(f"round {block.round.number + 1}, {block.round.pinned} hold")
@@ -125,7 +125,7 @@ def status(block: BlockState, config: GenerationConfig, blocks: int) -> Text:
 
 
 def legend(block: BlockState, *, calm: bool) -> Text:
-    """The number of positions in each state, each in the state's style; of text that grows, of those up to its end."""
+    """Counts the positions in each state, each in the state's style; of text that grows, up to its end."""
     text = Text()
     counts = np.bincount(block.states(calm=calm)[: _shown(block, calm)], minlength=len(CellState))
     for state in CellState:
@@ -137,9 +137,9 @@ def legend(block: BlockState, *, calm: bool) -> Text:
 
 
 def canvas(block: BlockState, pieces: PieceTexts, width: int, columns: int | None, *, calm: bool) -> Text:
-    """The tokens of a block: ``columns`` per row if given (one character each), else wrapped at ``width``.
+    """Returns the tokens of a block: ``columns`` per row if given (one character each), else wrapped at ``width``.
 
-    A row ends with its line, too.
+    A row also ends where a line of the text ends.
     """
     text = Text()
     used = 0
@@ -159,7 +159,7 @@ def canvas(block: BlockState, pieces: PieceTexts, width: int, columns: int | Non
 
 
 def _shown(block: BlockState, calm: bool) -> int:
-    """How many of its positions are shown: all, or of text that grows those up to its last token."""
+    """Counts the shown positions: all of a canvas; of text that grows, up to its last token."""
     if not block.grows:
         return block.length
     empty = np.isin(block.states(calm=calm), (CellState.MASKED, CellState.PADDING))
@@ -167,7 +167,7 @@ def _shown(block: BlockState, calm: bool) -> int:
 
 
 def glyph(token: int, state: CellState, pieces: PieceTexts) -> str:
-    """A token as visible text without line breaks or control characters."""
+    """Returns a token as visible text without line breaks or control characters."""
     if state is CellState.PADDING:
         return " "
     if state is CellState.MASKED:
@@ -178,7 +178,7 @@ def glyph(token: int, state: CellState, pieces: PieceTexts) -> str:
 
 
 class _Silent:
-    """Without ``--watch``: a context manager that gives no observer."""
+    """A context manager that gives no observer, for runs without ``--watch``."""
 
     def __enter__(self) -> None:
         return None
@@ -190,7 +190,7 @@ class _Silent:
 def watcher(
     args: argparse.Namespace, pieces: PieceTexts, config: GenerationConfig, columns: int | None = None
 ) -> Watcher | _Silent:
-    """The observer that the options select."""
+    """Returns the observer that the options select."""
     if not args.watch:
         return _Silent()
     return Watcher(pieces, config, columns, args.pace / 1000, raw=args.raw)

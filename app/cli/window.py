@@ -1,6 +1,6 @@
 """``safelight`` without a subcommand: opens the window, after checks for conditions under which Qt would abort.
 
-The checks are cheap and import no Qt: is there a display, does it accept connections, do the system libraries load.
+The checks are cheap and import no Qt: a display exists and accepts connections, and the system libraries load.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from pathlib import Path
 
 from engine import SafelightError
 
-CONNECT_SECONDS = 2.0  # for a display on another machine
-LOADER_SECONDS = 20.0  # for the system's loader to name what it does not find
+CONNECT_SECONDS = 2.0  # seconds to wait for a display on another machine
+LOADER_SECONDS = 20.0  # seconds for the system's loader to name missing libraries
 INSTEAD = "In a terminal, use safelight generate, safelight sudoku, safelight skills or safelight bench"
 PACKAGES = (
     "libegl1 libgl1 libglib2.0-0 libxkbcommon0 libdbus-1-3 libfontconfig1 libxcb-cursor0 libxcb-icccm4 libxcb-keysyms1 "
@@ -32,7 +32,7 @@ PACKAGES = (
 
 
 def run(args: argparse.Namespace) -> int:
-    """Open the window and stay until it is closed.
+    """Opens the window and stays until it is closed.
 
     Raises:
         SafelightError: no display, or a system library that Qt needs is missing.
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _leaving_on_ctrl_c() -> Iterator[None]:
-    """Let Ctrl+C end the process at once until the window has its own handler; nothing can be lost before.
+    """Lets Ctrl+C end the process at once until the window has its own handler; nothing can be lost before.
 
     Qt's modules abort if a KeyboardInterrupt is raised while they load.
     """
@@ -66,7 +66,7 @@ def _leaving_on_ctrl_c() -> Iterator[None]:
 
 
 def needs_xcb(environment: Mapping[str, str]) -> bool:
-    """Whether the window will use X11.
+    """True if the window will use X11.
 
     Raises:
         SafelightError: there is no display, or it accepts no connections.
@@ -88,7 +88,7 @@ def needs_xcb(environment: Mapping[str, str]) -> bool:
 
 
 def require_libraries() -> None:
-    """Load Qt's X11 plugin as a test: if it does not load, Qt would abort the process.
+    """Loads Qt's X11 plugin as a test: if it does not load, Qt would abort the process.
 
     Raises:
         SafelightError: it does not load; names what is missing, and the packages.
@@ -101,14 +101,14 @@ def require_libraries() -> None:
 
 
 def _qt(pattern: str) -> list[Path]:
-    """Files of PySide6 by a pattern below its folder; none where it is not installed."""
+    """Returns files of PySide6 by a pattern below its folder; none if it is not installed."""
     spec = importlib.util.find_spec("PySide6")
     folders = (spec.submodule_search_locations or []) if spec is not None else []
     return [path for folder in folders for path in Path(folder).glob(pattern)]
 
 
 def _missing(said: str, *files: Path) -> str:
-    """Says what to do where Qt does not load, by the loader's complaint and what it does not find for ``files``."""
+    """Explains why Qt does not load, from the loader's message and the libraries missing for ``files``."""
     if "No module named" in said:
         return f"the window needs PySide6, which is not installed ({said}). {INSTEAD}"
     names = dict.fromkeys(name for file in files for name in _not_found(file))
@@ -119,7 +119,7 @@ def _missing(said: str, *files: Path) -> str:
 
 
 def _not_found(file: Path) -> list[str]:
-    """The libraries that the system's loader does not find for a file; none where it cannot be asked."""
+    """Returns the libraries that the system's loader does not find for a file; none if the loader cannot be asked."""
     try:
         done = subprocess.run(["ldd", str(file)], capture_output=True, text=True, timeout=LOADER_SECONDS, check=False)
     except (OSError, subprocess.SubprocessError):
@@ -132,7 +132,7 @@ def _wayland_answers(display: str, runtime: str) -> bool:
 
 
 def _x11_answers(display: str) -> bool:
-    """``[host]:number[.screen]``, or the path of a socket."""
+    """True if an X server accepts connections. ``name`` is ``[host]:number[.screen]``, or the path of a socket."""
     if display.startswith("/"):
         return _connects_unix(display) or _connects_unix(display.rpartition(":")[0])
     found = re.fullmatch(r"(?:(?P<kind>\w+)/)?(?P<host>.*):(?P<number>\d+)(?:\.\d+)?", display)

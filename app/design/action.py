@@ -1,4 +1,5 @@
-"""Everything the app can do by name, declared once: shortcuts, their sheet and the command palette are derived."""
+"""Every named action of the app, declared once. Shortcuts, the shortcut sheet and the command palette are derived from
+it."""
 
 from __future__ import annotations
 
@@ -11,12 +12,16 @@ from PySide6.QtWidgets import QWidget
 
 
 def always() -> str:
-    """Nothing stands against it."""
+    """Returns no reason: the action is always enabled."""
     return ""
 
 
 def page_keys(page: str, section: str, run: Callable[[], object], *keys: tuple[str, tuple[str, ...]]) -> list[Action]:
-    """Keys that a page has itself, for the shortcut sheet alone: titles and keys; ``run`` goes to where they work."""
+    """Lists the keys that a page handles itself, for the shortcut sheet only.
+
+    Args:
+        run: goes to the place where the keys work.
+        keys: the title and the keys of each."""
     return [
         Action(f"{page}-key-{place}", title, section, run, held, in_palette=False, page=page)
         for place, (title, held) in enumerate(keys)
@@ -25,9 +30,10 @@ def page_keys(page: str, section: str, run: Callable[[], object], *keys: tuple[s
 
 @dataclass(frozen=True)
 class Action:
-    """``title`` and ``section`` are in the user's language; ``keys`` as in "Ctrl+K", any of which will do.
+    """A named action. ``title`` and ``section`` are in the user's language; each of ``keys``, as in "Ctrl+K", triggers
+    it.
 
-    ``enabled`` returns why it cannot be done now, in a sentence; empty if it can.
+    ``enabled`` returns a sentence on why the action is impossible now; empty if it is possible.
     """
 
     id: str
@@ -36,13 +42,13 @@ class Action:
     run: Callable[[], object]
     keys: tuple[str, ...] = ()
     enabled: Callable[[], str] = always
-    in_palette: bool = True  # False for what only makes sense as a key
-    is_quiet: bool = False  # by its keys it says nothing where it cannot be done
-    page: str = ""  # whose keys these are: that page binds them itself, for as long as the keyboard is in it
+    in_palette: bool = True  # False for actions that are useful by key only
+    is_quiet: bool = False  # if the action is impossible, its keys show no message
+    page: str = ""  # the page that binds these keys itself, while it has the focus
 
 
 def key_text(keys: str) -> str:
-    """A key sequence as the platform writes it."""
+    """Returns a key sequence as the platform writes it."""
     return QKeySequence(keys).toString(QKeySequence.SequenceFormat.NativeText)
 
 
@@ -64,10 +70,10 @@ class Actions:
         return self._actions[action_id]
 
     def add(self, *actions: Action) -> None:
-        """Declare further actions.
+        """Adds actions.
 
         Raises:
-            ValueError: an id or a key is taken, or a key is none. A fault of the program, not of its user.
+            ValueError: an id or a key is taken, or a key is invalid. This is a bug of the program, not of its user.
         """
         for action in actions:
             if action.id in self._actions:
@@ -83,7 +89,7 @@ class Actions:
             self._actions[action.id] = action
 
     def sections(self, page: str = "") -> list[tuple[str, list[Action]]]:
-        """What can be done on a page, by section: those of the page alone first, then what can be done anywhere."""
+        """Returns the actions of a page by section: its own first, then those available on every page."""
         found: dict[str, list[Action]] = {}
         for action in sorted(self, key=lambda action: not action.page):
             if action.page in (page, ""):
@@ -91,7 +97,7 @@ class Actions:
         return list(found.items())
 
     def run(self, action_id: str) -> str:
-        """Do it, or return why it cannot be done now."""
+        """Runs an action, or returns why it is impossible now."""
         action = self._actions[action_id]
         reason = action.enabled()
         if not reason:
@@ -99,9 +105,9 @@ class Actions:
         return reason
 
     def bind(self, window: QWidget, refused: Callable[[str], object]) -> list[QShortcut]:
-        """Give the window their keys; ``refused`` takes why a key does nothing now.
+        """Binds the keys to a window; ``refused`` is called with the reason when the action of a key is impossible.
 
-        A key without Ctrl or Alt, such as "?", goes to a text field first, which takes it as text.
+        A key without Ctrl or Alt, such as "?", goes to a focused text field first, which takes it as text.
         """
         made = []
         for action in self:

@@ -1,4 +1,4 @@
-"""Chips in rows, each with a button that removes it: what the files and the pictures of a prompt share."""
+"""Chips in rows, each with a button that removes it. Used for the files and the pictures of a prompt."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ GAP = 8
 
 
 class ChipBar(QWidget):
-    """Hidden without any chip. A subclass shows its chips by ``_place`` and removes one in ``_drop``."""
+    """A bar of chips, hidden if there are none. A subclass shows its chips by ``_place`` and removes one in
+    ``_drop``."""
 
-    changed = Signal()  # chips came or went
-    emptied = Signal()  # the last one was removed by its button
+    changed = Signal()  # chips were added or removed
+    emptied = Signal()  # the last chip was removed by its button
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -31,7 +32,7 @@ class ChipBar(QWidget):
         self.hide()
 
     def _place(self, chips: Sequence[QFrame], removes: Sequence[QPushButton]) -> None:
-        """Show these chips, each with its button, in place of what was there."""
+        """Replaces all chips; each gets its button."""
         if self._host is not None:
             self._layout.removeWidget(self._host)
             self._host.hide()
@@ -46,7 +47,7 @@ class ChipBar(QWidget):
         self.setVisible(bool(chips))
 
     def _drop(self, place: int) -> None:
-        """Show all but one."""
+        """Removes one chip."""
         raise NotImplementedError
 
     @Slot()

@@ -8,15 +8,16 @@ from PySide6.QtWidgets import QComboBox, QStyle, QStyleOptionComboBox
 
 from app.design.fonts import px
 
-BEARINGS = 2  # pixels at 100 %, of the letters at both ends, which Qt leaves out where it measures the longest text
+BEARINGS = 2  # pixels at 100 %: the side bearings at both ends, which Qt omits when it measures the longest text
 
 
 class ChoiceBox(QComboBox):
-    """Reacts to the wheel only when focused; a text that does not fit ends in dots. The list shows all texts whole."""
+    """A combo box that reacts to the wheel only when focused. A text that does not fit is elided; the list shows it
+    whole."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)  # the wheel gives none
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)  # the wheel does not focus it
 
     def sizeHint(self) -> QSize:
         return super().sizeHint() + QSize(px(BEARINGS), 0)
@@ -36,5 +37,5 @@ class ChoiceBox(QComboBox):
 
     def showPopup(self) -> None:
         view = self.view()
-        view.setMinimumWidth(view.sizeHintForColumn(0) + 2 * view.frameWidth())  # wider than a narrow box
+        view.setMinimumWidth(view.sizeHintForColumn(0) + 2 * view.frameWidth())  # the list is wider than a narrow box
         super().showPopup()

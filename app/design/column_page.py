@@ -1,15 +1,15 @@
-"""A page that is one column in the middle, scrolled where it is longer than the window."""
+"""A page with one centred column, which scrolls if it is higher than the window."""
 
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
-WIDTH = 880  # maximum, in pixels, so that lines stay readable
+WIDTH = 880  # maximum in pixels, so that lines stay readable
 
 
 class ColumnPage(QScrollArea):
-    """What it shows is added to ``column``, which ``show_column`` then puts into place."""
+    """A page of one column. Subclasses add widgets to ``column`` and then call ``show_column``."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class ColumnPage(QScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
 
     def show_column(self) -> None:
-        """Call once, when the column is complete."""
+        """Lays out the column. Call it once, when the column is complete."""
         outside = QWidget()
         centre = QHBoxLayout(outside)
         centre.setContentsMargins(0, 0, 0, 0)

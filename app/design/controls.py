@@ -1,4 +1,4 @@
-"""Small builders of named controls, so that every one has a role for the style sheet and a name for screen readers."""
+"""Builders of named controls. Each control has a role for the style sheet and a name for screen readers."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from app.design.fonts import px
 from app.system.i18n import tr
 
 Role = Literal["primary", "link", "chip", "plain"]
-TIP_SIGNS = 80  # of a line of a tool tip
-LEAST = 40  # pixels that an elided label fills even before it has a place
+TIP_SIGNS = 80  # characters of a line of a tool tip
+LEAST = 40  # width in pixels that an elided label asks for before it is laid out
 
 
 def button(text: str, name: str = "", *, role: Role = "link", tip: str = "") -> QPushButton:
-    """A push button; ``name`` says more than ``text`` where the text alone is not enough."""
+    """Returns a push button; ``name`` is the accessible name where ``text`` alone is not enough."""
     made = QPushButton(text)
     made.setProperty("role", role)
     made.setAccessibleName(name or text)
@@ -42,7 +42,7 @@ def button(text: str, name: str = "", *, role: Role = "link", tip: str = "") -> 
 
 
 def show_stop(made: QPushButton, text: str, name: str, *, skips: bool) -> None:
-    """Let a button say that it stops a run, or, where that is computed and only shown, that it skips to its end."""
+    """Labels a button "stop"; with ``skips``, the run is computed and only played, and the button skips to its end."""
     tip = tr("Shows the rest at once (Esc)") if skips else tr("Within one step (Esc)")
     made.setText(tr("Skip") if skips else text)
     made.setAccessibleName(tr("Skip to the end") if skips else name)
@@ -51,7 +51,7 @@ def show_stop(made: QPushButton, text: str, name: str, *, skips: bool) -> None:
 
 
 def label(text: str = "", role: str = "", *, wrap: bool = False, selectable: bool = False) -> QLabel:
-    """A label that never reads its text as markup."""
+    """Returns a label that shows its text as plain text, never as markup."""
     made = QLabel(text)
     made.setTextFormat(Qt.TextFormat.PlainText)
     made.setProperty("role", role)
@@ -69,29 +69,29 @@ def label(text: str = "", role: str = "", *, wrap: bool = False, selectable: boo
 
 
 def restyle(widget: QWidget, name: str, value: object) -> None:
-    """Set a property that the style sheet looks at; it does so only when a widget is polished."""
+    """Sets a property that the style sheet depends on, and re-polishes the widget, since Qt applies it only then."""
     widget.setProperty(name, value)
     widget.style().unpolish(widget)
     widget.style().polish(widget)
 
 
 def chain_tabs(first: QWidget, rest: Iterable[QWidget]) -> None:
-    """Let Tab go from the first through the rest, which are created later than what follows them."""
+    """Puts the rest after the first in the tab order, although they were created later."""
     for widget in rest:
         QWidget.setTabOrder(first, widget)
         first = widget
 
 
 def usable(widget: QWidget) -> bool:
-    """Whether it can take the focus now, or once its window is shown."""
+    """True if the widget can take the focus now, or once its window is shown."""
     return widget.isEnabled() and widget.isVisibleTo(widget.window())
 
 
 class FocusGroup:
-    """Controls that are hidden or disabled in turn. Changed within ``with``, one of them keeps the focus.
+    """Keeps the focus among controls that are hidden or disabled in turn. Change these in a ``with`` block.
 
-    Qt would give it to whatever is next in the window. Where none is usable at once, the focus comes back as soon as
-    one is, unless it was moved meanwhile.
+    Otherwise Qt would move the focus to the next widget of the window. If none of the controls can take it, it returns
+    when one can, unless it was moved meanwhile.
     """
 
     def __init__(self, *controls: QWidget) -> None:
@@ -132,12 +132,12 @@ class Hairline(QFrame):
 
 
 def folded(*lines: str) -> str:
-    """Lines of a tool tip, those folded that are too long to be read in one; Qt folds markup alone."""
+    """Wraps the lines of a tool tip that are too long; Qt wraps only markup."""
     return "\n".join(textwrap.fill(line, TIP_SIGNS) for line in lines)
 
 
 class Elided(QLabel):
-    """A label of one line that ends in dots where its text does not fit; the whole text is its tool tip."""
+    """A label of one line that is elided if its text does not fit; its tool tip is the whole text."""
 
     def __init__(self, role: str) -> None:
         super().__init__()
@@ -147,7 +147,7 @@ class Elided(QLabel):
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
 
     def set_whole(self, text: str) -> None:
-        """Show as much of this as there is room for."""
+        """Sets the whole text; the label shows as much of it as fits."""
         if text == self._whole:
             return
         self._whole = text
@@ -167,8 +167,8 @@ class Elided(QLabel):
 
 
 class FlowLayout(QLayout):
-    """Sets widgets in rows from the left, as words in a paragraph, ``gap`` pixels apart; rows too, without a gap of
-    their own."""
+    """Lays out widgets in rows from the left, like words of a paragraph, ``gap`` pixels apart. ``row_gap`` is the
+    distance of rows in pixels; the default is ``gap``."""
 
     def __init__(self, parent: QWidget | None = None, gap: int = 8, row_gap: int | None = None) -> None:
         super().__init__(parent)
@@ -180,7 +180,7 @@ class FlowLayout(QLayout):
         self._items.append(item)
 
     def insertWidget(self, index: int, widget: QWidget) -> None:
-        """Put a widget before the others from ``index`` on."""
+        """Inserts a widget at ``index``."""
         self.addWidget(widget)
         self._items.insert(index, self._items.pop())
 
@@ -203,7 +203,7 @@ class FlowLayout(QLayout):
         return self._arrange(QRect(0, 0, width, 0), apply=False)
 
     def sizeHint(self) -> QSize:
-        """All in one row."""
+        """Returns the size of all widgets in one row."""
         sizes = [item.sizeHint() for item in self._items if not item.isEmpty()]
         width = sum(size.width() for size in sizes) + self._gap * max(0, len(sizes) - 1)
         return QSize(width, max((size.height() for size in sizes), default=0))
@@ -219,7 +219,7 @@ class FlowLayout(QLayout):
         self._arrange(rect, apply=True)
 
     def _arrange(self, rect: QRect, *, apply: bool) -> int:
-        """The height that the rows take; ``apply`` also places the widgets."""
+        """Returns the height of the rows; ``apply`` also places the widgets."""
         x, y, row = rect.x(), rect.y(), 0
         for item in self._items:
             if item.isEmpty():
@@ -235,9 +235,9 @@ class FlowLayout(QLayout):
 
 
 def group(*parts: QWidget) -> QWidget:
-    """Parts that stay on a line together."""
+    """Groups widgets that stay on one line."""
     made = QWidget()
-    made.setMinimumHeight(px(36))  # as high as a field, so that all groups have one middle
+    made.setMinimumHeight(px(36))  # as high as a field, so that all groups have the same centre line
     row = QHBoxLayout(made)
     row.setContentsMargins(0, 0, 0, 0)
     row.setSpacing(8)
@@ -255,9 +255,9 @@ class _PagedArea(QScrollArea):
 
 
 def scroller(widget: QWidget, *, arrows: bool = True) -> QScrollArea:
-    """A frame in which ``widget`` scrolls up and down; its own background shows through.
+    """Returns a frame in which ``widget`` scrolls vertically; its own background shows through.
 
-    Without ``arrows`` only Page Up and Page Down scroll it, and all other keys go to what it stands in.
+    Without ``arrows`` only Page Up and Page Down scroll it; all other keys are passed to its parent.
     """
     area = QScrollArea() if arrows else _PagedArea()
     area.setWidgetResizable(True)

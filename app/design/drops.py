@@ -1,4 +1,4 @@
-"""What of a drop or a paste is files, and what a picture. Nothing is fetched from elsewhere."""
+"""Finds files and pictures in drops and pastes. Downloads nothing."""
 
 from __future__ import annotations
 
@@ -13,33 +13,34 @@ PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".gif")
 
 
 def local_files(data: QMimeData) -> tuple[str, ...]:
-    """Paths of the files and folders that are dragged or pasted; empty where anything else is among them."""
+    """Returns the paths of the files and folders that are dragged or pasted; empty if anything else is among them."""
     urls = data.urls() if data.hasUrls() else []
     return tuple(url.toLocalFile() for url in urls) if urls and all(url.isLocalFile() for url in urls) else ()
 
 
 def has_picture(data: QMimeData) -> bool:
-    """Whether there is a picture that is no file.
+    """True if the data contains a picture that is not a file.
 
-    A text beside it goes before, as office programs give both; but not one that is its address, as browsers do.
+    Text next to the picture takes precedence, since office programs offer both. It does not if it is the address of the
+    picture, which browsers add.
     """
     return data.hasImage() and (data.hasUrls() or not data.hasText())
 
 
 def is_elsewhere(data: QMimeData) -> bool:
-    """Whether it is the address of a picture, without the picture."""
+    """True if the data contains only the address of a picture, not the picture."""
     if data.hasImage() or not any(url.scheme() in ("http", "https") for url in data.urls()):
         return False
     return "<img" in data.html().lower() or any(url.path().lower().endswith(PICTURES) for url in data.urls())
 
 
 def is_taken(data: QMimeData) -> bool:
-    """Whether ``take_drop`` is for it."""
+    """True if ``take_drop`` handles this data."""
     return bool(local_files(data)) or has_picture(data) or is_elsewhere(data)
 
 
 def accept_drag(event: QDragEnterEvent | QDragMoveEvent) -> bool:
-    """Accept a drag of files or a picture, always as a copy: a move would let the file manager delete them."""
+    """Accepts a drag of files or a picture, always as a copy: after a move the file manager would delete them."""
     if not is_taken(event.mimeData()):
         event.ignore()
         return False
@@ -54,7 +55,7 @@ def take_drop(
     picture: Callable[[QImage], object],
     refuse: Callable[[str], object],
 ) -> None:
-    """Hand on what was dropped: files by their paths, a picture, or in a sentence why it is not taken."""
+    """Passes on what was dropped: paths to ``files``, a picture to ``picture``, or a sentence to ``refuse``."""
     data = event.mimeData()
     event.setDropAction(Qt.DropAction.CopyAction)
     event.accept()

@@ -1,4 +1,4 @@
-"""A table of figures, as high as its rows: names first, then numbers. Knows nothing of what they are about."""
+"""A table of figures, as high as its rows: columns of names first, then of numbers. Knows nothing of their meaning."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QSizePolicy, QTabl
 from app.design.fonts import TEXT_SMALL, px, ui_font
 
 ROW_HEIGHT = 28  # pixels at 100 %
-SCROLL_BAR = 12  # pixels, for one to scroll sideways
-MOST_ROWS = 8  # before it scrolls
-LEAST_NAME = 72  # pixels at 100 %, of the last name: figures are rather seen whole
+SCROLL_BAR = 12  # pixels of height, for a table that scrolls sideways
+MOST_ROWS = 8  # rows before it scrolls
+LEAST_NAME = 72  # pixels at 100 %, of the last name column: numbers are shown whole first
 STYLE = """
 QTableView::item { padding: 0 8px; }
 QAbstractScrollArea::corner { background: transparent; border: none; }
@@ -21,7 +21,7 @@ QAbstractScrollArea::corner { background: transparent; border: none; }
 
 
 class FigureTable(QTableWidget):
-    """Shows rows of texts under headings, the first ``names`` columns of which are names."""
+    """Shows rows of texts under headings; the first ``names`` columns are names."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(0, 0, parent)
@@ -51,11 +51,12 @@ class FigureTable(QTableWidget):
         names: int = 1,
         sums: Collection[int] = (),
     ) -> None:
-        """Show rows, of which only what differs is written, so that a selection stays.
+        """Shows rows. Only cells that differ are written, so that a selection stays.
 
         Args:
-            heads: each column, and what it means. names: how many of them, from the left, are names.
-            sums: the rows that stand for all others.
+            heads: the title of each column and its explanation.
+            names: the number of name columns, from the left.
+            sums: the rows that summarise all others.
         """
         if heads != self._heads:
             self._names = names
@@ -69,7 +70,7 @@ class FigureTable(QTableWidget):
         self._share_width()
 
     def texts(self) -> list[tuple[str, ...]]:
-        """What it says."""
+        """Returns the texts of the table."""
         return [
             tuple(item.text() if (item := self.item(row, column)) else "" for column in range(self.columnCount()))
             for row in range(self.rowCount())
@@ -98,7 +99,7 @@ class FigureTable(QTableWidget):
         if item.font() != font:
             item.setFont(font)
         if column == self._names - 1 and item.toolTip() != text:
-            item.setToolTip(text)  # it may be cut off
+            item.setToolTip(text)  # the text may be elided
 
     def _alignment(self, column: int) -> Qt.AlignmentFlag:
         side = Qt.AlignmentFlag.AlignLeft if column < self._names else Qt.AlignmentFlag.AlignRight
@@ -107,7 +108,8 @@ class FigureTable(QTableWidget):
     # ---------------------------------------------------------------- size
 
     def _share_width(self) -> None:
-        """Numbers take what they need, the last name what is left but never nothing: then the table scrolls."""
+        """Gives number columns the width they need and the last name column the rest, with a minimum; below that it
+        scrolls."""
         taker = self._names - 1
         needed = [max(self.sizeHintForColumn(c), self.horizontalHeader().sectionSizeHint(c)) for c in self._columns]
         left = self.viewport().width() - sum(needed) + (needed[taker] if needed else 0)
@@ -141,7 +143,7 @@ class FigureTable(QTableWidget):
     def sizeHint(self) -> QSize:
         header = self.horizontalHeader().sizeHint().height()
         rows = min(max(self.rowCount(), 1), MOST_ROWS)
-        return QSize(px(480), header + rows * px(ROW_HEIGHT) + SCROLL_BAR + 4)  # the last for its frame
+        return QSize(px(480), header + rows * px(ROW_HEIGHT) + SCROLL_BAR + 4)  # the last pixels are for the frame
 
     def minimumSizeHint(self) -> QSize:
         return QSize(px(240), self.sizeHint().height())

@@ -1,4 +1,4 @@
-"""Shows where the keyboard is to those who use it: a click marks nothing but text fields, which always show it."""
+"""Shows a focus ring to people who use the keyboard. A click marks only text fields, which always show their focus."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PRESSES = (QEvent.Type.MouseButtonPress, QEvent.Type.MouseButtonDblClick, QEven
 
 
 def is_ringed(widget: QWidget) -> bool:
-    """Whether a widget that draws its own ring shall do so."""
+    """True if a widget that draws its own ring should draw it."""
     return bool(widget.property("ring"))
 
 
@@ -22,7 +22,7 @@ class FocusRings(QObject):
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
-        self._by_keys = True  # what was used last
+        self._by_keys = True  # True if the keyboard was used last, not a pointer
         QApplication.instance().focusChanged.connect(self._moved)  # type: ignore[union-attr]
 
     @Slot(QWidget, QWidget)
@@ -32,8 +32,8 @@ class FocusRings(QObject):
         if now is None:
             return
         handle = now.window().windowHandle()
-        if handle is not None and isValid(handle):  # a popup's is made anew each time
-            handle.installEventFilter(self)  # of a window that has it already, it is only moved to the front
+        if handle is not None and isValid(handle):  # a popup gets a new handle each time
+            handle.installEventFilter(self)  # if it is installed already, it only moves to the front
         if QGuiApplication.mouseButtons():
             self._by_keys = False
         if self._by_keys:

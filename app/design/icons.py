@@ -1,7 +1,7 @@
-"""Icons of one family, Material Design 6, in the colour that is wanted. The family loads after the first paint.
+"""Icons of one family, Material Design 6, in any colour. The family is loaded after the first paint.
 
-Reading the font and its library takes about 0.2 s, so a control gets an empty picture of the right size at once, and
-its icon when ``load`` has been called, once the window is there. The marks inside standard controls are drawn here.
+Reading the font and its library takes about 0.2 s. So a control gets an empty picture of the right size at once, and
+its icon when ``load`` is called, after the window is shown. The marks inside standard controls are drawn here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _shown: weakref.WeakKeyDictionary[QAbstractButton, tuple[str, str]] = weakref.We
 
 
 def icon(name: str, colour: str) -> QIcon:
-    """An icon by its name in the family, as "cog-outline", in ``#rrggbb``; loads the family if need be.
+    """Returns an icon by its name in the family, as "cog-outline", in ``#rrggbb``; loads the family if necessary.
 
     Raises:
         ValueError: the family has no such icon.
@@ -44,23 +44,23 @@ def icon(name: str, colour: str) -> QIcon:
 
 
 def set_icon(control: QAbstractButton, name: str, colour: str) -> None:
-    """Give a button its icon: at once if the family is loaded, else when it is. Call again for another colour."""
+    """Gives a button its icon, at once or when the family is loaded. Call it again for another colour."""
     _shown[control] = (name, colour)
     control.setIconSize(QSize(px(SIZE), px(SIZE)))
     control.setIcon(_empty() if _font is None else icon(name, colour))
 
 
 def load() -> None:
-    """Load the family and show the icons that wait for it. To be called once the window has been painted."""
+    """Loads the family and shows the icons that wait for it. Call it after the window has been painted."""
     if _font is None:
         _family()
         for control, (name, colour) in list(_shown.items()):
-            with contextlib.suppress(RuntimeError):  # Qt has deleted the button before Python has
+            with contextlib.suppress(RuntimeError):  # Qt deleted the button before Python did
                 control.setIcon(icon(name, colour))
 
 
 def is_loaded() -> bool:
-    """Whether icons are shown at once."""
+    """True if the family is loaded."""
     return _font is not None
 
 
@@ -68,12 +68,12 @@ def _family() -> IconicFont:
     global _font
     if _font is None:
         with _pyside_chosen(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the library underneath warns of other bindings of Qt
-            # 0.2 s with the font, so after the first paint.
+            warnings.simplefilter("ignore")  # the library warns of other Qt bindings
+            # 0.2 s with the font, so after the first paint
             from qtawesome import _BUNDLED_FONTS
             from qtawesome.iconic_font import IconicFont
 
-            # Of all its families only ours is read, which takes a fifth of the time.
+            # Only our family is read, which takes a fifth of the time of all.
             fonts = (font for font in _BUNDLED_FONTS if font[0] == _FAMILY)
             _font = IconicFont(*fonts)
     return _font
@@ -81,7 +81,7 @@ def _family() -> IconicFont:
 
 @contextlib.contextmanager
 def _pyside_chosen() -> Iterator[None]:
-    """The library takes its binding of Qt from the environment, which may name one for another program."""
+    """Sets QT_API for the library, since the environment may name a Qt binding for another program."""
     before = os.environ.get("QT_API")
     os.environ["QT_API"] = "pyside6"
     try:
@@ -109,9 +109,10 @@ _folders: dict[str, QTemporaryDir] = {}
 
 
 def draw_marks(theme: Theme) -> str:
-    """Draw the arrows and marks, which a style sheet takes from files only. The folder goes when the app does.
+    """Draws the arrows and marks, which a style sheet can only read from files. The folder is deleted when the app
+    ends.
 
-    Returns an empty text where no temporary folder can be made.
+    Returns an empty text if no temporary folder can be made.
     """
     if theme.name in _folders:
         return _folders[theme.name].path()

@@ -1,4 +1,4 @@
-"""A message over a page: an error with its details, what was done and what can be done with it, or a question."""
+"""A message over a page: an error with its details, something done with a follow-up action, or a question."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from app.design.controls import FlowLayout, button, chain_tabs, label, restyle
 from app.design.fonts import TEXT_BODY, canvas_font
 from app.system.i18n import tr
 
-STAYS_MS = 10_000  # of a confirmation, unless it is pointed at or has the keyboard
+STAYS_MS = 10_000  # a confirmation is shown this long, unless it is hovered or focused
 
 
 class DetailsDialog(QDialog):
@@ -56,19 +56,20 @@ class DetailsDialog(QDialog):
 
 
 class Notice(QFrame):
-    """Hidden until something is shown; stays until it is dismissed or replaced, a confirmation for a while.
+    """A message that is hidden until something is shown. It stays until it is dismissed or replaced; a confirmation
+    hides after a while.
 
-    Belongs in a layout, or over another widget after ``float_over``.
+    Put it in a layout, or over another widget by ``float_over``.
     """
 
-    covered = Signal(int)  # pixels at the lower edge of the widget under it; 0 once it is hidden
+    covered = Signal(int)  # pixels that the notice covers at the lower edge of the host; 0 once it is hidden
 
     def __init__(self) -> None:
         super().__init__()
         self.setProperty("role", "notice")
         self._details = ""
-        self._host: QWidget | None = None  # that it floats over
-        self._column: QWidget | None = None  # that it is as wide as
+        self._host: QWidget | None = None  # the widget that it floats over
+        self._column: QWidget | None = None  # the widget whose width it takes
         self._is_asking = False
         self._undo: Callable[[], object] | None = None
         self.choices: list[QPushButton] = []  # the answers to a question
@@ -95,11 +96,11 @@ class Notice(QFrame):
         self.hide()
 
     def float_over(self, host: QWidget, column: QWidget | None = None) -> None:
-        """Cover the lower edge of a widget, so that nothing moves when the notice comes or goes.
+        """Covers the lower edge of a widget, so that nothing moves when the notice appears or disappears.
 
         Args:
             host: the widget to cover. The notice becomes a child of the host's parent.
-            column: a widget within that parent. The notice is as wide as it; as wide as the host without one.
+            column: a widget within that parent, whose width the notice takes; without one, the host's.
         """
         self._host, self._column = host, column or host
         self.setParent(host.parentWidget())
@@ -119,7 +120,7 @@ class Notice(QFrame):
 
     def hideEvent(self, event: QHideEvent) -> None:
         super().hideEvent(event)
-        if self.isHidden():  # not where its page is
+        if self.isHidden():  # hidden itself, not only because its page is
             self.covered.emit(0)
 
     def _place(self) -> None:
@@ -134,31 +135,31 @@ class Notice(QFrame):
         self.covered.emit(height)
 
     def show_message(self, message: str, details: str = "") -> None:
-        """Show an error; ``details`` may hold a traceback."""
+        """Shows an error; ``details`` may be a traceback."""
         self._show(message, details, None)
 
     def show_undo(self, message: str, undo: Callable[[], object]) -> None:
-        """Show what was done; ``undo`` reverts it."""
+        """Shows what was done; ``undo`` reverts it."""
         self._show(message, "", undo)
 
     def show_question(self, message: str, choices: Sequence[tuple[str, Callable[[], object]]]) -> None:
-        """Ask, with a button for each answer: its text, and what it does. The first has the keyboard."""
+        """Asks a question, with a button for each answer: its text and its action. The first one is focused."""
         self._show(message, "", None, choices)
         self.choices[0].setFocus()
 
     def show_done(self, message: str, title: str, act: Callable[[], object]) -> None:
-        """Confirm what was done, for a while; a button of this title goes on from there."""
+        """Confirms for a while what was done; a button with this title runs the next step."""
         self._show(message, "", None, [(title, act)], is_done=True)
         self._leaving.start()
 
     def leave_undo(self) -> None:
-        """Hide an offer to undo, as nothing can be undone any more."""
+        """Hides an offer to undo, as it is no longer possible."""
         if self._undo is not None:
             self.hide()
 
     @property
     def is_asking(self) -> bool:
-        """Whether a question is on show."""
+        """True if a question is shown."""
         return self._is_asking and not self.isHidden()
 
     def _show(
@@ -188,7 +189,7 @@ class Notice(QFrame):
         self.show()
 
     def _choice(self, text: str, act: Callable[[], object]) -> QPushButton:
-        made = button(text, role="link" if self.choices else "plain")  # the first is what is meant most often
+        made = button(text, role="link" if self.choices else "plain")  # the first is the most usual answer
 
         def choose() -> None:
             self.hide()

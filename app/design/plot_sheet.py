@@ -1,6 +1,7 @@
-"""A picture of plots over one axis, kept until they change, with a mark and the pointer over it. pyqtgraph draws them.
+"""A picture of plots over one axis, cached until they change, with a mark and the pointer over it. pyqtgraph draws
+them.
 
-Moving the mark costs a strip of the picture, not the plots. Knows nothing of what is plotted.
+Moving the mark repaints a strip of the picture, not the plots. Knows nothing of what is plotted.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from app.design.tokens import DARKROOM, Theme, color
 if TYPE_CHECKING:
     from pyqtgraph import GraphicsLayoutWidget, PlotItem
 
-HEADROOM = 1.12  # of the scale above its last mark
+HEADROOM = 1.12  # the scale's maximum, as a factor of its last mark
 
 
 class LegendLine(NamedTuple):
-    """A line's name beside its plot."""
+    """The name of a line, shown next to its plot."""
 
     text: str
     shade: str
@@ -31,18 +32,18 @@ class LegendLine(NamedTuple):
 
 
 class PlotSheet(QWidget):
-    """``words_at`` gives the tool tip at a place on the axis; empty where there is none."""
+    """Shows plots over one axis. ``words_at`` returns the tool tip at a position of the axis; empty for none."""
 
-    chosen = Signal(float)  # the place on the axis that was pressed, or dragged to
-    resized = Signal()  # what is drawn is of another size
+    chosen = Signal(float)  # the position on the axis that was pressed or dragged to
+    resized = Signal()  # the plots must be drawn in another size
 
     def __init__(self, words_at: Callable[[float], str]) -> None:
         super().__init__()
         self._words_at = words_at
         self._theme = DARKROOM
         self._picture: QPixmap | None = None
-        self._areas: list[QRectF] = []  # of each plot's inside
-        self._span = (0.5, 1.5)  # of the axis
+        self._areas: list[QRectF] = []  # the inner area of each plot
+        self._span = (0.5, 1.5)  # the range of the axis
         self._mark: float | None = None
         self.setMinimumHeight(144)
         self.setMouseTracking(True)
@@ -64,10 +65,10 @@ class PlotSheet(QWidget):
         tops: Sequence[str],
         legend: Sequence[Sequence[LegendLine]],
     ) -> None:
-        """Draw a layout of plots, one over the other, at this size and keep the picture.
+        """Draws plots, stacked vertically, at this size and caches the picture.
 
         Args:
-            tops: how the last mark of each plot's scale is written; it stands ``HEADROOM`` under the top.
+            tops: the text of the last mark of each plot's scale; it stands ``HEADROOM`` under the top.
             legend: the names of each plot's lines.
         """
         graph.resize(self.size())
@@ -98,7 +99,7 @@ class PlotSheet(QWidget):
         self.update()
 
     def _paint_legend(self, painter: QPainter, legend: Sequence[Sequence[LegendLine]]) -> None:
-        """The names of the lines, right of their plot."""
+        """Paints the names of the lines at the right of their plot."""
         metrics = painter.fontMetrics()
         for area, lines in zip(self._areas, legend, strict=True):
             middle = area.center().y() - (len(lines) - 1) * metrics.height() / 2
@@ -124,12 +125,12 @@ class PlotSheet(QWidget):
     # ---------------------------------------------------------------- the mark
 
     def pixel(self, x: float) -> float:
-        """Where a place on the axis stands, in pixels from the left."""
+        """Returns the pixels from the left of a position on the axis."""
         area, (low, high) = self._areas[0], self._span
         return area.left() + area.width() * (x - low) / max(1e-9, high - low)
 
     def set_mark(self, x: float) -> None:
-        """Put the mark at a place on the axis."""
+        """Moves the mark to a position on the axis."""
         if self._picture is None or not self._areas:
             return
         new = self.pixel(x)
@@ -188,15 +189,15 @@ class PlotSheet(QWidget):
 
 @cache
 def plot_library() -> Any:
-    """pyqtgraph, set up."""
-    import pyqtgraph  # a quarter of a second, and only when a plot is drawn
+    """Imports and configures pyqtgraph."""
+    import pyqtgraph  # a quarter of a second, so only when a plot is drawn
 
     pyqtgraph.setConfigOptions(antialias=True)
     return pyqtgraph
 
 
 def plain_plot(graph: GraphicsLayoutWidget, theme: Theme, row: int, column: int) -> PlotItem:
-    """Another plot in a layout: no buttons, no menu, no mouse; its axes in a theme's inks."""
+    """Adds a plot to a layout, without buttons, menu and mouse, and with its axes in a theme's colours."""
     plot = graph.addPlot(row=row, col=column)
     plot.hideButtons()
     plot.setMenuEnabled(False)

@@ -1,4 +1,4 @@
-"""A field for a prompt, new or to be changed: as tall as its text, Enter submits, Shift+Enter starts a new line."""
+"""A field for a new or edited prompt: as high as its text. Enter submits, Shift+Enter starts a new line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.design.text_field import TextField
 
 
 class PromptField(TextField):
-    """Who derives from it says in ``sizeHint`` how many lines it shows."""
+    """A prompt field. A subclass sets the number of shown lines in ``sizeHint``."""
 
     submitted = Signal()
 

@@ -1,4 +1,4 @@
-"""A table of rows of which one is chosen at a time. Knows nothing of what they are about."""
+"""A table in which one row at a time is chosen. Knows nothing of what the rows mean."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ QAbstractScrollArea::corner { background: transparent; border: none; }
 
 
 class RowTable(QTableView):
-    """``chosen`` gives the row, -1 for none. A subclass calls ``fit`` once it is made."""
+    """Emits ``chosen`` with the row, -1 for none. A subclass calls ``fit`` after its construction."""
 
     chosen = Signal(int)
 
@@ -36,7 +36,7 @@ class RowTable(QTableView):
         self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
 
     def row_at(self, place: int) -> int:
-        """The row that stands at a place of the view."""
+        """Returns the model's row at a row of the view."""
         return place
 
     def selectionChanged(self, selected: QItemSelection, deselected: QItemSelection) -> None:
@@ -50,7 +50,7 @@ class RowTable(QTableView):
             self.fit()
 
     def fit(self) -> None:
-        """Take the size of text that is set."""
+        """Applies the user's text size."""
         font = ui_font()
         font.setPixelSize(px(TEXT_SMALL + 1))
         for part in (self, self.horizontalHeader(), self.verticalHeader()):

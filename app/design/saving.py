@@ -1,4 +1,4 @@
-"""Asks for the file that something is to be saved as."""
+"""Asks for the file to save something as."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 
 
 def ask_target(parent: QWidget, title: str, folder: str, name: str, suffix: str) -> Path | None:
-    """The path that the user chose, with the suffix unless it has one; None where none was chosen.
+    """Returns the path that the user chose, with the suffix added if missing; None if no path was chosen.
 
     Args:
         folder: where the dialog begins; empty for the user's documents.
-        name: that is offered, without the suffix.
+        name: the suggested file name, without the suffix.
     """
     documents = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)
     offered = str(Path(folder or documents or Path.home()) / f"{name}.{suffix}")
@@ -22,4 +22,4 @@ def ask_target(parent: QWidget, title: str, folder: str, name: str, suffix: str)
         return None
     path = Path(found)
     named = path.with_suffix(f".{suffix}")
-    return path if path.suffix or named.exists() else named  # the dialog has asked about the name as it is
+    return path if path.suffix or named.exists() else named  # the dialog asked only about the typed name

@@ -1,4 +1,5 @@
-"""How the series of a plot are told apart, and the line that names them. Knows nothing of what they are."""
+"""Styles that distinguish the series of a plot, and the legend that names them. Knows nothing of what the series
+are."""
 
 from __future__ import annotations
 
@@ -15,15 +16,15 @@ from app.design.tokens import DARKROOM, Theme, color
 
 @dataclass(frozen=True)
 class SeriesPen:
-    """How a series is drawn: told by colour, by dashes, and by the mark at the line's end."""
+    """The style of a series: colour, dashes, and the mark at the line's end."""
 
     shade: str
     dashes: Qt.PenStyle
-    mark: str  # as pyqtgraph calls it
+    mark: str  # its name in pyqtgraph
 
 
 def pens(theme: Theme) -> tuple[SeriesPen, ...]:
-    """In the order of series; the fifth begins anew."""
+    """Returns the styles in the order of the series; the fifth series has the first style again."""
     style = Qt.PenStyle
     return (
         SeriesPen(theme.accent, style.SolidLine, "o"),
@@ -34,7 +35,7 @@ def pens(theme: Theme) -> tuple[SeriesPen, ...]:
 
 
 class SeriesLegend(QWidget):
-    """Which series is drawn how; hidden where there is one alone."""
+    """The names of the series with their styles; hidden if there is only one."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -43,10 +44,10 @@ class SeriesLegend(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.hide()
 
-    def show_names(self, names: Sequence[str], told: str, theme: Theme) -> None:
-        """Name the series, in the order of ``pens``; ``told`` says the same in a line."""
+    def show_names(self, names: Sequence[str], summary: str, theme: Theme) -> None:
+        """Names the series, in the order of ``pens``; ``summary`` says the same in a line, for screen readers."""
         self._names, self._theme = list(names), theme
-        self.setAccessibleName(told)
+        self.setAccessibleName(summary)
         self.setVisible(len(names) > 1)
         self.update()
 
@@ -76,7 +77,7 @@ class SeriesLegend(QWidget):
 
 
 def draw_mark(painter: QPainter, mark: str, middle: QPointF) -> None:
-    """A series' mark, in the painter's brush."""
+    """Draws a series' mark with the painter's brush."""
     reach = 4.5
     shapes = {
         "s": ((-1, -1), (1, -1), (1, 1), (-1, 1)),

@@ -1,6 +1,6 @@
-"""The style sheet, all standard controls' rules before our own roles, and the palette.
+"""The style sheet and the palette. The rules of all standard controls come before those of our own roles.
 
-It is a window's and not the app's, which Qt takes three times as long to change whenever the size of text changes.
+The sheet belongs to a window: changing the app's sheet when the text size changes takes three times as long.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ CONTROL = 20  # pixels at 100 %, of a control's inside
 
 
 def system_theme() -> Theme:
-    """The theme that fits the desktop's light or dark setting; Darkroom where it does not say."""
+    """Returns the theme for the desktop's light or dark setting; Darkroom if that is unknown."""
     light = QGuiApplication.styleHints().colorScheme() == Qt.ColorScheme.Light
     return PAPER if light else DARKROOM
 
 
 def palette(theme: Theme) -> QPalette:
-    """The same colours for what a style sheet does not reach."""
+    """Returns the theme's colours as a palette, for everything that a style sheet does not cover."""
     made = QPalette()
     roles = QPalette.ColorRole
     for role, code in {
@@ -61,16 +61,16 @@ def palette(theme: Theme) -> QPalette:
 
 
 def apply_theme(app: QApplication, theme: Theme) -> None:
-    """Give the whole app a theme's palette and the font, but no sheet. May be called again while the app runs."""
-    if app.style().objectName() != "fusion":  # setting a style goes through every widget there is
+    """Gives the whole app a theme's palette and font, but no sheet. May be called again while the app runs."""
+    if app.style().objectName() != "fusion":  # setting a style visits every widget
         app.setStyle("Fusion")
     app.setFont(ui_font())
-    app.sendPostedEvents(None, QEvent.Type.ApplicationFontChange)  # all that is measured next has the new font
+    app.sendPostedEvents(None, QEvent.Type.ApplicationFontChange)  # before anything is measured
     app.setPalette(palette(theme))
 
 
 def stylesheet(theme: Theme, icons: str = "") -> str:
-    """Qt style sheet of all standard controls. ``icons`` is a folder with the small pictures it shows.
+    """Returns the Qt style sheet of all standard controls. ``icons`` is a folder with the small pictures it shows.
 
     Buttons take a role by ``setProperty("role", "primary" | "quiet" | "danger")``, labels by
     ``"title" | "display" | "lead" | "caption"``, frames by ``"panel" | "well" | "rule"``.
@@ -88,7 +88,8 @@ def stylesheet(theme: Theme, icons: str = "") -> str:
 
 
 def chrome(theme: Theme, *rules: Rules) -> str:
-    """A window's sheet: standard controls, the roles of ``app.design.controls``, its own ``rules``, then the pages'."""
+    """Returns a window's sheet: standard controls, the roles of ``app.design.controls``, its own ``rules``, then the
+    pages'."""
     own = sized("".join(part(theme) for part in (_roles, *rules, _models, _server, _inspector, _sudoku, _decisions)))
     return stylesheet(theme, draw_marks(theme)) + own
 
@@ -151,7 +152,7 @@ QWidget#settings, QWidget#topbar {{ background: {theme.surface}; }}
 
 
 def _models(theme: Theme) -> str:
-    """The models page: rows, their headings and their bars."""
+    """Returns the rules of the models page: rows, their headings and their bars."""
     return f"""
 QFrame[role="model"] {{ background: {theme.surface_raised}; border: 1px solid {theme.line}; border-radius: 6px;
     padding-left: 2px; }}
@@ -167,7 +168,7 @@ QProgressBar[role="bar"]::chunk {{ background: {theme.accent}; border-radius: 2p
 
 
 def _server(theme: Theme) -> str:
-    """The server page: its requests, and what is to be copied."""
+    """Returns the rules of the server page: its requests and the texts to copy."""
     return f"""
 QWidget#server QCheckBox {{ padding-left: 0; }}
 QFrame[role="request"] {{ border: none; border-bottom: 1px solid {theme.line}; }}
@@ -180,7 +181,7 @@ QPlainTextEdit[role="code"] {{
 
 
 def _inspector(theme: Theme) -> str:
-    """The inspector: transport, headings and cards."""
+    """Returns the rules of the inspector: transport, headings and cards."""
     return f"""
 QWidget#transport, QWidget#inspector-head {{ background: {theme.surface}; }}
 QScrollArea#canvas-scroll, QScrollArea#canvas-scroll > QWidget > QWidget {{ background: {theme.surface_sunken}; }}
@@ -210,7 +211,7 @@ QLabel[role="card-hint"] {{ font-size: {TEXT_SMALL}px; color: {theme.faint_ink};
 
 
 def _sudoku(theme: Theme) -> str:
-    """The Sudoku page: figures, headings and the buttons of the slider."""
+    """Returns the rules of the Sudoku page: figures, headings and the buttons of the slider."""
     return f"""
 QWidget#sudoku {{ background: {theme.surface}; }}
 QWidget#sudoku QPushButton#transport-button {{
@@ -227,7 +228,7 @@ QLabel[role="section"] {{ font-size: {TEXT_SMALL}px; color: {theme.faint_ink}; l
 
 
 def _decisions(theme: Theme) -> str:
-    """The Decisions page: questions in a list, and fields that are to be mended."""
+    """Returns the rules of the Decisions page: the list of questions and invalid fields."""
     return f"""
 QWidget#decisions {{ background: {theme.surface}; }}
 QFrame[role="question"] {{

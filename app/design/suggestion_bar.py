@@ -1,4 +1,4 @@
-"""Prompts to pick from: all of them in rows where a conversation begins, a few in one row once it has begun."""
+"""Suggested prompts: all of them in rows before a conversation begins, a few in one row afterwards."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from app.design.controls import FlowLayout, button
 from app.system.i18n import tr
 
 GAP = 8
-PADDING = 32  # of a chip's text, both sides and the edge
+PADDING = 32  # pixels of padding and border of a chip, both sides
 
 
 class SuggestionBar(QWidget):
-    """Chips; picking one emits its prompt. ``one_row`` hides the chips that do not fit into the first row.
+    """Shows suggested prompts as chips; clicking one emits its prompt. ``one_row`` hides the chips beyond the first
+    row.
 
-    A suggestion is what its chip says, and its prompt.
+    A suggestion is the text of its chip and its prompt.
     """
 
     picked = Signal(str)
@@ -38,11 +39,11 @@ class SuggestionBar(QWidget):
 
     @property
     def prompts(self) -> list[str]:
-        """What the chips ask."""
+        """Returns the prompts of the chips."""
         return [prompt for _, prompt in self._suggestions]
 
     def offer(self, suggestions: Sequence[tuple[str, str]]) -> bool:
-        """Replace the chips; returns whether they are others than before."""
+        """Replaces the chips; returns True if they changed."""
         if tuple(suggestions) == self._suggestions:
             return False
         if self._host is not None:

@@ -1,4 +1,4 @@
-"""A field for several lines that refuses texts whose layout would block the window, and hands on files."""
+"""A field for several lines that refuses texts whose layout would block the window, and passes on files."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ LONGEST_LINE = 5_000
 """Layout of a line is quadratic: one of 5 000 letters that change direction takes 0.1 s, of 20 000 over 1 s."""
 MOST_LINES = 5_000
 PARAGRAPH = "\u2029"
-"""What Qt has between the lines of a selection."""
+"""The character that Qt puts between the lines of a selection."""
 
 
 def fits(text: str) -> bool:
-    """Whether a field takes a text of this length and these lines."""
+    """True if a field accepts a text of this length with these lines."""
     if len(text) > LONGEST:
         return False
-    breaks = sum(map(text.count, "\n\r\u2029"))  # as Qt counts
+    breaks = sum(map(text.count, "\n\r\u2029"))  # the line breaks that Qt counts
     return breaks < MOST_LINES and max(map(len, text.split("\n"))) <= LONGEST_LINE
 
 
 def refusal() -> str:
-    """The message about a text that was pasted and does not fit."""
+    """Returns the message about a pasted text that does not fit."""
     return tr(
         "What was pasted is too long for this field: it takes {characters} characters, {lines} lines, and {line} "
         "characters in each.",
@@ -37,10 +37,9 @@ def refusal() -> str:
 
 
 class TextField(QPlainTextEdit):
-    """Takes texts that fit, pasted, dropped or set; ``overlong`` hands back one that does not, whole.
+    """A field that accepts only texts that fit, pasted, dropped or set; ``overlong`` emits a text that does not, whole.
 
-    Where it ``takes_files``, files and pictures that are pasted are handed on, and those that are dropped are left
-    to the widget around it.
+    With ``takes_files``, pasted files and pictures are passed on, and dropped ones are left to the parent widget.
     """
 
     overlong = Signal(str)
@@ -53,7 +52,7 @@ class TextField(QPlainTextEdit):
         self.takes_files = False
 
     def setPlainText(self, text: str) -> None:
-        """Put a text in place of what is there; nothing in place of it where it does not fit."""
+        """Replaces the text; a text that does not fit empties the field."""
         is_short = fits(text)
         super().setPlainText(text if is_short else "")
         if not is_short:
@@ -84,7 +83,7 @@ class TextField(QPlainTextEdit):
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         if self.takes_files and is_taken(event.mimeData()):
-            event.ignore()  # so that the widget around is asked
+            event.ignore()  # so that the parent widget gets the event
         else:
             super().dragEnterEvent(event)
 
@@ -95,7 +94,7 @@ class TextField(QPlainTextEdit):
             super().dragMoveEvent(event)
 
     def _has_room(self, text: str) -> bool:
-        """Whether all that is in the field fits once a text has come in place of what is selected."""
+        """True if the content fits once ``text`` has replaced the selection."""
         there = self.textCursor()
         before, behind = QTextCursor(self.document()), QTextCursor(self.document())
         before.setPosition(there.selectionStart(), QTextCursor.MoveMode.KeepAnchor)

@@ -1,4 +1,4 @@
-"""The two themes: colours by meaning, spacing, how long a change stays tinted. Knows neither text nor widgets."""
+"""The two themes: colours by meaning, spacing, and how long a change stays tinted. Knows neither text nor widgets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from PySide6.QtGui import QColor
 SPACE_1, SPACE_2, SPACE_3, SPACE_4, SPACE_6, SPACE_8 = 4, 8, 12, 16, 24, 32
 RADIUS = 4
 FADE_MS = 150
-"""How long a change stays tinted."""
+"""The time in milliseconds for which a change stays tinted."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Theme:
     accent: str  # what is being developed now, the primary action
     accent_hover: str
     on_accent: str
-    focus: str  # ring around what has the keyboard
+    focus: str  # ring around the focused widget
     selection: str  # behind selected text
     noise: str
     candidate: str
@@ -38,7 +38,7 @@ class Theme:
     remelted: str
     settled: str
     given: str
-    padding: str  # nearly invisible on purpose: there is no text there
+    padding: str  # nearly invisible on purpose: no text has this colour
     conflict: str
 
 
@@ -104,14 +104,14 @@ _MAGMA = tuple(
 
 @cache
 def color(code: str) -> QColor:
-    """The QColor of a ``#rrggbb`` token; shared, so never change it."""
+    """Returns the QColor of a ``#rrggbb`` token; it is shared, so do not change it."""
     return QColor(code)
 
 
 def entropy_color(value01: float, theme: Theme) -> QColor:
-    """Colour of a share of the entropy scale; clamped to 0..1.
+    """Returns the colour of a share of the entropy scale, clamped to 0..1.
 
-    Certainty recedes into the surface: it is dark in a dark theme, and the map runs backwards in a light one.
+    Low entropy blends into the surface: it is dark in a dark theme, and the map is reversed in a light one.
     """
     value = min(max(float(value01), 0.0), 1.0)
     place = (value if theme.dark else 1.0 - value) * (len(_MAGMA) - 1)
@@ -122,7 +122,7 @@ def entropy_color(value01: float, theme: Theme) -> QColor:
 
 
 def luminance(shade: QColor) -> float:
-    """Relative luminance as WCAG 2 defines it, 0 to 1."""
+    """Returns the relative luminance as WCAG 2 defines it, 0 to 1."""
 
     def linear(channel: float) -> float:
         return channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4
@@ -131,6 +131,6 @@ def luminance(shade: QColor) -> float:
 
 
 def readable_on(background: QColor) -> QColor:
-    """Near-black or near-white, whichever stands out more."""
-    # 0.179 is where the contrast to black equals that to white.
+    """Returns near-black or near-white, whichever has the higher contrast."""
+    # at 0.179 the contrast to black equals that to white
     return color("#000000") if luminance(background) > 0.179 else color("#ffffff")

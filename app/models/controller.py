@@ -10,9 +10,10 @@ from app.models.page import ModelsPage
 
 
 class ModelsController(QObject):
-    """Lists nothing before ``list_models``, or before the page is shown."""
+    """Shows the models page and tracks the loaded model. Lists no models before ``list_models`` is called or the page
+    is shown."""
 
-    notice = None  # errors of the page's jobs are shown in it, others under it
+    notice = None  # errors of the page's jobs are shown in it, other errors below it
 
     def __init__(self, context: AppContext) -> None:
         super().__init__()
@@ -21,7 +22,7 @@ class ModelsController(QObject):
         self.widget = self.page = page = ModelsPage(
             self.jobs, context.folders.models, context.settings, remote=context.remote
         )
-        self.setParent(page)  # so that nothing arrives once the page is gone
+        self.setParent(page)  # so that no signal arrives once the page is destroyed
         context.at_end(page.shutdown)
         page.load_asked.connect(context.load)
         page.unload_asked.connect(context.unload)
@@ -32,12 +33,12 @@ class ModelsController(QObject):
         self._show_offline()
 
     def enter(self) -> None:
-        """Refresh when the page is shown."""
+        """Refreshes when the page is shown."""
         self.page.refresh()
         self.page.setFocus()
 
     def list_models(self) -> None:
-        """Offer the models on the disk to the other pages."""
+        """Offers the models on the disk to the other pages."""
         self.page.list_models()
 
     @Slot()
@@ -55,5 +56,5 @@ class ModelsController(QObject):
 
 
 def build(context: AppContext) -> ModelsController:
-    """The models page."""
+    """Returns the models page."""
     return ModelsController(context)

@@ -28,14 +28,15 @@ Action = Literal[
     "remove",
 ]  # fmt: skip
 ACTIONS: tuple[Action, ...] = get_args(Action)
-PACKED = "-packed"  # suffix of a folder that a conversion writes
+PACKED = "-packed"  # suffix of the folder that a conversion writes
 
-# The window waits for the listing, and the data folder's content is untrusted. ``os.path`` returns False where
+# The window waits for the listing, and the data folder's content is untrusted: hence these bounds. ``os.path`` returns
+# False where ``Path`` raises, as for an unreadable folder.
 # ``Path`` raises, as for an unreadable folder.
-NAMES = 5_000  # read from the data folder
-FOLDERS = 50  # of those, listed; a row of the page takes 7 ms
-FILES = 20_000  # whose sizes are added up, in all folders together
-JSON_BYTES = 2**18  # of a file that is parsed
+NAMES = 5_000  # entries read from the data folder
+FOLDERS = 50  # entries of the data folder that are listed; a row of the page takes 7 ms
+FILES = 20_000  # files whose sizes are added up, in all folders together
+JSON_BYTES = 2**18  # bytes of a file that is parsed
 
 
 @dataclass(frozen=True)
@@ -48,15 +49,15 @@ class ModelEntry:
     state: State
     title: str
     purpose: str
-    folder: Path  # its present or future folder
-    load_id: str = ""  # what loads it
+    folder: Path  # where the model is or will be
+    load_id: str = ""  # the path or id that loads it
     repo: str = ""
     bytes_here: int = 0
-    bytes_total: int = 0  # of a download; 0 if unknown
-    shape: str = ""  # to plan with before the weights are downloaded
-    quantization: str = "auto"  # likewise
-    is_packed: bool = False  # already in 4 bits
-    sees: bool = False  # its weights, which are here, have a vision tower
+    bytes_total: int = 0  # bytes of a download; 0 if unknown
+    shape: str = ""  # for a memory plan before the weights are downloaded
+    quantization: str = "auto"  # for a memory plan before the weights are downloaded
+    is_packed: bool = False  # the weights are already in 4 bits
+    sees: bool = False  # the weights are on disk and have a vision tower
     is_gated: bool = False
     can_verify: bool = False
     source: str = ""  # name of the folder or file that an unfinished conversion reads
@@ -69,11 +70,11 @@ class ModelEntry:
 def actions(
     entry: ModelEntry, job: tuple[JobKind, Phase] | None, *, loaded: bool, can_convert: bool
 ) -> tuple[Action, ...]:
-    """The actions of an entry, in the order of their buttons.
+    """Returns the actions of an entry, in the order of their buttons.
 
     Args:
         job: the heavy job on this model.
-        can_convert: whether its packed form neither exists nor is being made.
+        can_convert: True if its packed form neither exists nor is being made.
     """
     if job is not None:
         kind, phase = job
@@ -103,7 +104,7 @@ def actions(
 def entries(
     folder: Path, local: Iterable[Path], published: Sequence[PublishedModel] = PUBLISHED
 ) -> tuple[ModelEntry, ...]:
-    """All entries, in the order of the page; at most ``FOLDERS`` from the data folder.
+    """Returns all entries in the order of the page, at most ``FOLDERS`` of them from the data folder.
 
     Args:
         folder: the data folder of models; may be missing.
@@ -126,7 +127,7 @@ def entries(
 
 
 def _inside(folder: Path) -> list[Path]:
-    """The folders in the data folder with displayable names."""
+    """Returns the folders in the data folder that have displayable names."""
     try:
         with os.scandir(folder) as found:
             names = [each.name for each in islice(found, NAMES) if os.path.isdir(each.path)]
@@ -164,7 +165,7 @@ def _published(model: PublishedModel, folder: Path, sizes: _Sizes) -> ModelEntry
 
 
 def _unfinished(path: Path, folder: Path) -> ModelEntry | None:
-    """An unfinished download; None if the name is not that of one."""
+    """Returns an unfinished download; None if the name is not that of one."""
     part = download.partial_of(path)
     if part is None:
         return None
@@ -182,7 +183,7 @@ def _unfinished(path: Path, folder: Path) -> ModelEntry | None:
 
 
 def _stored(path: Path, sizes: _Sizes) -> ModelEntry | None:
-    """A folder in the data folder: a model, an unfinished conversion, or neither (None)."""
+    """Returns the entry of a folder in the data folder: a model or an unfinished conversion. None if it is neither."""
     key = str(path)
     if os.path.lexists(path / MANIFEST):
         purpose = tr("packed by Safelight; loads at the speed of the disk")
@@ -220,7 +221,7 @@ def _local(path: Path, sizes: _Sizes) -> ModelEntry:
 
 
 def _folder_entry(path: Path, group: Group, sizes: _Sizes) -> ModelEntry:
-    """A model folder that the user put there."""
+    """Returns the entry of a model folder that the user put there."""
     store = os.path.lexists(path / MANIFEST)
     return ModelEntry(
         str(path), group, "ready", path.name, tr("a model folder of your own"), path, str(path),
@@ -240,7 +241,7 @@ class _Sizes:
         self._left = FILES
 
     def of(self, folder: Path) -> int:
-        """Bytes of the files in a folder; links to folders are not followed, unreadable files count 0."""
+        """Returns the bytes of the files in a folder; links to folders are not followed, unreadable files count 0."""
         total, pending = 0, [str(folder)]
         while pending and self._left > 0:
             with contextlib.suppress(OSError), os.scandir(pending.pop()) as found:
@@ -269,7 +270,7 @@ def _sees(model: Path) -> bool:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    """A JSON object, empty if missing or damaged; loading the model reports the damage."""
+    """Reads a JSON object, empty if missing or damaged; loading the model reports the damage."""
     try:
         return read_json(path, most=JSON_BYTES)
     except SafelightError:

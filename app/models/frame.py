@@ -19,7 +19,7 @@ from app.system.i18n import tr
 
 
 def group_title(group: Group) -> str:
-    """The heading over a group of models."""
+    """Returns the heading over a group of models."""
     return {
         "embedded": tr("Comes with Safelight"),
         "published": tr("DiffusionGemma"),
@@ -57,7 +57,7 @@ class PageFrame(ColumnPage):
         heading = QHBoxLayout()
         heading.setSpacing(8)
         title = label(tr("Models"), "title")
-        title.setMinimumHeight(px(36))  # a button's
+        title.setMinimumHeight(px(36))  # height of a button
         heading.addWidget(title, 0, Qt.AlignmentFlag.AlignTop)
         heading.addStretch(1)
         heading.addWidget(adding)
@@ -79,9 +79,9 @@ class PageFrame(ColumnPage):
         self.show_column()
 
     def arrange(self, rows: Iterable[ModelRow]) -> None:
-        """Put the rows in order; rows already in place are not moved."""
+        """Puts the rows in order; rows that are already in place are not moved."""
         rows = tuple(rows)
-        places = dict.fromkeys(self._groups, 1)  # after the heading
+        places = dict.fromkeys(self._groups, 1)  # the first row comes after the heading
         for row in rows:
             group = row.entry.group
             layout = self._groups[group][1]

@@ -13,11 +13,11 @@ from app.system.i18n import tr
 
 VLLM_GUIDE = Path(__file__).resolve().parents[2] / "packaging" / "VLLM.md"
 WIDTH, HEIGHT = 860, 640
-MARGIN, GAP = 16, 8  # around the text, and between its paragraphs
+MARGIN, GAP = 16, 8  # pixels around the text, and between its paragraphs
 
 
 class GuideDialog(QDialog):
-    """Read-only; links open in the browser."""
+    """Shows the guide, read-only; links open in the browser."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -42,7 +42,7 @@ class GuideDialog(QDialog):
         column.addLayout(buttons)
 
     def _set_apart(self) -> None:
-        """Give paragraphs, headings and code the sizes and the room that Qt's own reading of Markdown does not."""
+        """Gives paragraphs, headings and code font sizes and margins, which Qt's Markdown reader does not set."""
         document = self.text.document()
         document.setDocumentMargin(MARGIN)
         block = document.begin()

@@ -28,7 +28,7 @@ HEAVY: tuple[JobKind, ...] = ("download", "convert", "verify")
 Phase = Literal["queued", "running", "pausing", "cancelling"]
 STACK_BYTES = 16 * 2**20  # secondary threads have 0.5 MiB on macOS, too little for tensor libraries
 REPORT_SECONDS = 0.1  # between two progress signals of a job
-CLOSING_SECONDS = 5.0  # for running jobs to stop; a conversion checks its flag between layers
+CLOSING_SECONDS = 5.0  # to wait for running jobs; a conversion checks its flag between layers
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class JobProgress:
 
 @dataclass(frozen=True, eq=False)
 class Control:
-    """How a job's function reports progress and learns that it should stop."""
+    """Lets a job's function report progress and check whether it should stop."""
 
     key: str
     kind: JobKind
@@ -60,13 +60,13 @@ class Control:
         return self.pause.is_set() or self.cancel.is_set()
 
     def is_set(self) -> bool:
-        """As ``stopped``, so that it can be passed as a cancel flag."""
+        """Returns ``stopped``, so that this object can be passed as a cancel flag."""
         return self.stopped
 
     def report(
         self, share: float, done: int = 0, total: int = 0, speed: float = 0.0, stage: str = "", *, now: bool = False
     ) -> None:
-        """Report progress, at most about ten times a second; ``now`` overrides this limit."""
+        """Reports progress, at most about ten times a second; ``now`` overrides this limit."""
         if now or time.monotonic() - self._last_report[0] >= REPORT_SECONDS:
             self._last_report[0] = time.monotonic()
             self.emit(JobProgress(self.key, self.kind, share, done, total, speed, stage))
@@ -83,14 +83,14 @@ class ModelJob:
 
 @dataclass(frozen=True, eq=False)
 class JobEnded:
-    """A job's result or failure. ``details`` holds the traceback of an unexpected failure."""
+    """The result or failure of a job. ``details`` holds the traceback of an unexpected failure."""
 
     key: str
     kind: JobKind
     result: object = None
     failure: Exception | None = None
     details: str = ""
-    stopped: bool = False  # it was paused or cancelled
+    stopped: bool = False  # the job was paused or cancelled
 
 
 class _Lane(QObject):
@@ -115,7 +115,7 @@ class _Lane(QObject):
                 self.ended.emit(ended)
 
     def report(self, progress: JobProgress) -> None:
-        """Emit a job's progress; called in the thread."""
+        """Emits a job's progress; called in the thread."""
         if not self.is_left:
             self.progressed.emit(progress)
 
@@ -124,7 +124,7 @@ _left_behind: list[_Lane] = []  # kept alive, as their threads still use them
 
 
 def _done(job: ModelJob, control: Control) -> JobEnded:
-    """Run a job; an exception becomes part of the result."""
+    """Runs a job; an exception becomes part of the result."""
     try:
         return JobEnded(job.key, job.kind, job.work(control), stopped=control.stopped)
     except SafelightError as error:
@@ -137,19 +137,19 @@ def _done(job: ModelJob, control: Control) -> JobEnded:
 class Jobs(QObject):
     """Starts, queues and stops jobs. Must be shut down before it is destroyed."""
 
-    changed = Signal(str)  # a job of this key was queued, begun or told to stop
+    changed = Signal(str)  # a job of this key was queued, begun or asked to stop
     progressed = Signal(object)  # JobProgress
     ended = Signal(object)  # JobEnded
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._lanes: dict[bool, _Lane] = {}  # key: whether the lane is for heavy jobs
+        self._lanes: dict[bool, _Lane] = {}  # key: True for the lane of heavy jobs
         self._queues: dict[bool, deque[ModelJob]] = {True: deque(), False: deque()}
         self._running: dict[bool, tuple[ModelJob, Control]] = {}
         self._closed = False
 
     def submit(self, job: ModelJob) -> bool:
-        """Queue a job; False if one of its kind and key is already queued or running."""
+        """Queues a job; returns False if one of its kind and key is already queued or running."""
         if self._closed or self.phase(job.key, job.kind) is not None:
             return False
         heavy = job.kind in HEAVY
@@ -160,7 +160,7 @@ class Jobs(QObject):
         return True
 
     def phase(self, key: str, kind: JobKind) -> Phase | None:
-        """A job's phase; None if there is none."""
+        """Returns a job's phase; None if there is no such job."""
         heavy = kind in HEAVY
         running, control = self._running.get(heavy, (None, None))
         if running is not None and control is not None and (running.key, running.kind) == (key, kind):
@@ -169,7 +169,7 @@ class Jobs(QObject):
         return "queued" if queued else None
 
     def heavy_of(self, key: str) -> tuple[JobKind, Phase] | None:
-        """The heavy job of a key."""
+        """Returns the heavy job of a key."""
         for kind in HEAVY:
             if (phase := self.phase(key, kind)) is not None:
                 return kind, phase
@@ -177,16 +177,16 @@ class Jobs(QObject):
 
     @property
     def heavy_keys(self) -> tuple[str, ...]:
-        """Keys of the heavy jobs, the running one first."""
+        """Returns the keys of the heavy jobs, the running one first."""
         running = (self._running[True][0].key,) if True in self._running else ()
         return (*running, *(job.key for job in self._queues[True]))
 
     def pause(self, key: str) -> None:
-        """Stop a heavy job, keeping its files; a queued one is removed from the queue."""
+        """Stops a heavy job, keeping its files; a queued one is removed from the queue."""
         self._stop(key, cancel=False)
 
     def cancel(self, key: str) -> None:
-        """Stop a heavy job, deleting its files; a queued one is removed from the queue."""
+        """Stops a heavy job, deleting its files; a queued one is removed from the queue."""
         self._stop(key, cancel=True)
 
     def _stop(self, key: str, *, cancel: bool) -> None:
@@ -202,12 +202,12 @@ class Jobs(QObject):
 
     @property
     def is_alive(self) -> bool:
-        """Whether a thread is running."""
+        """True if a thread is running."""
         return any(lane.worker.is_alive() for lane in self._lanes.values())
 
     def shutdown(self) -> None:
-        """Pause running jobs, drop queued ones, end the threads; one that does not end in time is abandoned. May be
-        called again."""
+        """Pauses running jobs, drops queued ones and ends the threads. A thread that does not end in time is abandoned.
+        May be called again."""
         self._closed = True
         for queue in self._queues.values():
             queue.clear()

@@ -14,13 +14,13 @@ KEY = "models/folders"
 
 
 class LocalFolders:
-    """In the order they were added."""
+    """The listed folders and files, in the order in which they were added."""
 
     def __init__(self, settings: QSettings) -> None:
         self._settings = settings
 
     def all(self) -> list[Path]:
-        """Every folder and file on the list, including missing ones."""
+        """Returns every folder and file on the list, including missing ones."""
         raw = self._settings.value(KEY, [])
         listed = (
             [raw] if isinstance(raw, str) else raw if isinstance(raw, list) else []
@@ -28,7 +28,7 @@ class LocalFolders:
         return [Path(str(path)) for path in listed if path]
 
     def add(self, folder: Path) -> None:
-        """Put a folder or a GGUF file on the list.
+        """Puts a folder or a GGUF file on the list.
 
         Raises:
             SafelightError: the folder holds no model.
@@ -43,7 +43,7 @@ class LocalFolders:
         self._write([*(path for path in self.all() if path != folder), folder])
 
     def remove(self, folder: Path) -> None:
-        """Take a folder or a file off the list; files stay."""
+        """Takes a folder or a file off the list; the files stay on disk."""
         self._write([path for path in self.all() if path != folder])
 
     def _write(self, folders: list[Path]) -> None:

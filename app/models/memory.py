@@ -19,33 +19,34 @@ class MemoryPlans:
 
     def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs
-        self._plans: dict[str, Plan | str] = {}  # or why there is no plan
+        self._plans: dict[str, Plan | str] = {}  # the plan, or why there is none
 
     def __contains__(self, key: str) -> bool:
         return key in self._plans
 
     def count(self, entries: Iterable[ModelEntry]) -> None:
-        """Plan again with the memory that is free now; a GGUF file, whose header takes seconds to read, once."""
+        """Plans again with the memory that is free now. A GGUF file is planned once: reading its header takes
+        seconds."""
         for entry in entries:
             is_known = entry.state == "gguf" and not isinstance(self._plans.get(entry.key, ""), str)
             if _countable(entry) and not is_known:
                 self._jobs.submit(ModelJob(entry.key, "plan", tasks.plan(entry)))
 
     def take(self, ended: JobEnded) -> None:
-        """Take over the result of a planning job."""
+        """Stores the result of a planning job."""
         self._plans[ended.key] = cast("Plan", ended.result) if ended.failure is None else str(ended.failure)
 
     def forget(self, key: str) -> None:
-        """Drop a removed entry's plan."""
+        """Drops a removed entry's plan."""
         self._plans.pop(key, None)
 
     def copy_bytes(self, key: str) -> int:
-        """What the copy takes on disk that an import would write; 0 where that is not known."""
+        """Returns the bytes on disk of the copy that an import would write; 0 if unknown."""
         plan = self._plans.get(key)
         return 0 if plan is None or isinstance(plan, str) else plan.copy_bytes
 
     def words(self, entry: ModelEntry, holder: ModelEntry | None) -> tuple[str, str]:
-        """The sentence about memory, and what the plan leaves out; ``holder`` is the loaded entry."""
+        """Returns the sentence about memory and its tool tip; ``holder`` is the loaded entry."""
         if not _countable(entry):
             return "", ""
         plan = self._plans.get(entry.key)

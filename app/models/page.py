@@ -21,7 +21,7 @@ from app.models.local_folders import LocalFolders
 from app.models.memory import MemoryPlans
 from app.models.remote_section import RemoteSection
 from app.models.rows import ModelRow, RowState
-from app.models.token_keeper import TokenKeeper
+from app.models.token_store import TokenStore
 from app.models.work import ModelWork
 from app.system.i18n import tr
 from app.system.secret import HUB_TOKEN, Secret
@@ -37,13 +37,13 @@ class ModelsPage(QWidget):
 
     Args:
         folder: the data folder of models; created when something is written to it.
-        published, endpoint, tokens: other than the usual ones, for tests.
-        remote: what is asked before another machine is reached.
+        published, endpoint, tokens: replacements for the usual ones, for tests.
+        remote: decides whether another machine may be reached.
     """
 
     load_asked = Signal(str)  # an embedded model's id or a folder
     unload_asked = Signal()
-    models_changed = Signal(object)  # list[tuple[str, str]]: what can be loaded, with titles
+    models_changed = Signal(object)  # list[tuple[str, str]]: loadable models with titles
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class ModelsPage(QWidget):
         self._local = LocalFolders(settings)
         self._published, self._endpoint, self._hub = published, endpoint, endpoint or HUB
         self._tokens = tokens or Secret(HUB_TOKEN)
-        self._keeper = TokenKeeper(jobs, settings, self._tokens)
+        self._token_store = TokenStore(jobs, settings, self._tokens)
         self._offline = threading.Event()
         self._loaded: str | None = None
         self._loading: str | None = None
@@ -71,7 +71,7 @@ class ModelsPage(QWidget):
         self._progress: dict[str, JobProgress] = {}
         self._said: dict[str, str] = {}  # result of the last job, until the next action
         self._wants_token: set[str] = set()
-        self._added: set[str] = set()  # files that were just chosen and not read yet
+        self._added: set[str] = set()  # files that were just chosen and are not read yet
         self._ready: list[tuple[str, str]] | None = None
         self._free = 0
         self._swept = False
@@ -93,8 +93,8 @@ class ModelsPage(QWidget):
         self.servers.changed.connect(self._offer)
         self._work.changed.connect(self._show_all)
         self._work.refused.connect(self._refuse)
-        self._keeper.changed.connect(self._show_all)
-        self._keeper.failed.connect(self.notice.show_message)
+        self._token_store.changed.connect(self._show_all)
+        self._token_store.failed.connect(self.notice.show_message)
         jobs.changed.connect(self._job_changed)
         jobs.progressed.connect(self._job_progressed)
         jobs.ended.connect(self._job_ended)
@@ -102,7 +102,7 @@ class ModelsPage(QWidget):
     # ---------------------------------------------------------------- state from outside
 
     def show_loaded(self, path_or_id: str | None, loading: str | None = None) -> None:
-        """Show which model is loaded, and which is being loaded; None for none."""
+        """Shows which model is loaded and which is being loaded; None for none."""
         if (path_or_id, loading) == (self._loaded, self._loading):
             return
         is_other = path_or_id != self._loaded
@@ -114,7 +114,7 @@ class ModelsPage(QWidget):
         self.servers.show_loaded(path_or_id, loading)
 
     def set_offline(self, offline: bool) -> None:
-        """Allow downloads or not; running ones are paused."""
+        """Allows or forbids downloads; running ones are paused when forbidden."""
         if offline == self._offline.is_set():
             return
         (self._offline.set if offline else self._offline.clear)()
@@ -131,7 +131,7 @@ class ModelsPage(QWidget):
 
     @Slot()
     def refresh(self) -> None:
-        """Read the disk and the free memory again, and show what is found."""
+        """Reads the disk and the free memory again and shows the result."""
         if not self.list_models():
             return
         self.frame.place.setText(words.place_line(self._folder, self._free, self._offline.is_set()))
@@ -140,7 +140,8 @@ class ModelsPage(QWidget):
         self._show_all()
 
     def list_models(self) -> bool:
-        """Find the models on the disk and offer those that can be loaded; False, with a notice, where it fails."""
+        """Finds the models on the disk and offers those that can be loaded. Returns False, with a notice, if that
+        fails."""
         try:
             found = entries(self._folder, self._local.all(), self._published)
             place = next(path for path in (self._folder, *self._folder.parents) if path.exists())
@@ -161,7 +162,7 @@ class ModelsPage(QWidget):
 
     @Slot()
     def _offer(self) -> None:
-        """Say what can be loaded, where that has changed."""
+        """Emits which models can be loaded, if that has changed."""
         ready = [(entry.load_id, entry.title) for entry in self._entries.values() if entry.is_ready]
         ready += self.servers.servers.offers()
         if ready != self._ready:
@@ -170,11 +171,11 @@ class ModelsPage(QWidget):
 
     @property
     def models(self) -> list[tuple[str, str]]:
-        """Loadable models with titles, as last emitted by ``models_changed``."""
+        """Returns the loadable models with titles, as last emitted by ``models_changed``."""
         return list(self._ready or [])
 
     def shutdown(self) -> None:
-        """End the jobs; downloads and conversions can be resumed next time."""
+        """Ends the jobs; downloads and conversions can be resumed next time."""
         self._jobs.shutdown()
         self.servers.shutdown()
 
@@ -194,7 +195,7 @@ class ModelsPage(QWidget):
     # ---------------------------------------------------------------- showing
 
     def _arrange(self) -> None:
-        """Make one row per entry, in order; existing rows are reused."""
+        """Makes one row per entry, in order; existing rows are reused."""
         for key in set(self.rows) - set(self._entries):
             row = self.rows.pop(key)
             row.hide()
@@ -210,8 +211,8 @@ class ModelsPage(QWidget):
         row = ModelRow(entry, f"{self._hub}/{entry.repo}" if entry.repo else "")
         row.action_requested.connect(self._do)
         if row.token is not None:
-            row.token.given.connect(self._keeper.keep)
-            row.token.forget_asked.connect(self._keeper.forget)
+            row.token.given.connect(self._token_store.keep)
+            row.token.forget_asked.connect(self._token_store.forget)
             row.token.set_offline(self._offline.is_set())
         return row
 
@@ -257,7 +258,7 @@ class ModelsPage(QWidget):
         )
         if row.token is not None:
             row.token.setEnabled(job is None)
-            row.token.say(self._keeper.words, has_token=bool(self._keeper.words))
+            row.token.say(self._token_store.words, has_token=bool(self._token_store.words))
 
     def _disk_line(self, entry: ModelEntry) -> str:
         copy = self._plans.copy_bytes(entry.key) if self._work.can_convert(entry) else 0
@@ -346,14 +347,14 @@ class ModelsPage(QWidget):
         return next((e for e in self._entries.values() if e.is_ready and e.load_id == self._loaded), None)
 
     def _count_all(self) -> None:
-        """Plan memory again, once the page is visible."""
+        """Plans memory again once the page is visible."""
         if self.isVisible():
             self._plans.count(self._entries.values())
 
     # ---------------------------------------------------------------- the user's folders
 
     def list_folder(self, path_or_id: str) -> None:
-        """List a model that was loaded from elsewhere, so that what answers is always to be found here."""
+        """Lists a model that was loaded from elsewhere, so that the loaded model always has a row."""
         is_new = self._ready is not None and all(entry.load_id != path_or_id for entry in self._entries.values())
         if is_new and os.path.isfile(os.path.join(path_or_id, "config.json")):
             self._local.add(Path(path_or_id))
@@ -361,7 +362,7 @@ class ModelsPage(QWidget):
 
     @Slot(str)
     def add_folder(self, folder: str | Path) -> None:
-        """Add a model folder to the list, in its place on disk."""
+        """Adds a model folder to the list; the folder stays where it is on disk."""
         self.notice.hide()
         folder = Path(folder)
         known = next((entry.key for entry in self._entries.values() if entry.folder == folder), None)
@@ -378,7 +379,8 @@ class ModelsPage(QWidget):
 
     @Slot(str)
     def add_file(self, file: str | Path) -> None:
-        """Add a GGUF file to the list and read its header; one that cannot be imported is taken off again."""
+        """Adds a GGUF file to the list and reads its header; a file that cannot be imported is removed from the list
+        again."""
         file = Path(file)
         if not is_gguf(file):
             self.notice.show_message(tr("{file} is not a GGUF file. Choose one that ends in .gguf.", file=file))

@@ -11,7 +11,7 @@ from app.system.i18n import tr
 
 
 def ask(parent: QWidget, text: str, yes: Callable[[], None]) -> QMessageBox:
-    """Open the question and return at once; ``yes`` is called if the user confirms. Enter and Esc cancel."""
+    """Opens the question and returns at once; ``yes`` is called if the user confirms. Enter and Esc cancel."""
     box = QMessageBox(QMessageBox.Icon.Warning, tr("Delete"), text, parent=parent)
     box.setTextFormat(Qt.TextFormat.PlainText)
     delete = box.addButton(tr("Delete"), QMessageBox.ButtonRole.DestructiveRole)

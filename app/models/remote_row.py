@@ -1,4 +1,4 @@
-"""The row of one server elsewhere: what it is, whether it answers, its models, its key. Shows state, emits wishes."""
+"""The row of one remote server: its description, state, models and key. Shows state and emits requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LEAST_CHOICE = 20  # characters
 
 @dataclass(frozen=True)
 class RemoteState:
-    """What a row shows."""
+    """The state that a row shows."""
 
     status: str = ""
     purpose: str = ""
@@ -32,18 +32,18 @@ class RemoteState:
     is_trying: bool = False
     has_key: bool = False
     wants_key: bool = False
-    blocked: str = ""  # why it cannot be asked now
+    blocked: str = ""  # why the server cannot be asked now
 
 
 class RemoteRow(QFrame):
-    """Its wishes are for the server of ``base``."""
+    """Emits requests for the server of ``base``."""
 
     load_asked = Signal(str)  # a model's name
     unload_asked = Signal()
     test_asked = Signal()
     remove_asked = Signal()
     model_chosen = Signal(str)
-    key_given = Signal(str)  # empty: forget it
+    key_given = Signal(str)  # empty: remove the key
 
     def __init__(self, base: str) -> None:
         super().__init__()
@@ -113,7 +113,7 @@ class RemoteRow(QFrame):
         self.models.activated.connect(self._choose)
 
     def show_state(self, state: RemoteState) -> None:
-        """Show everything again."""
+        """Shows the whole state again."""
         self.status.setText(state.status)
         self.setAccessibleDescription(f"{state.status}. {state.detail}")
         for widget, text in ((self.purpose, state.purpose), (self.detail, state.detail)):
@@ -144,7 +144,7 @@ class RemoteRow(QFrame):
             restyle(self, "loaded", state.is_loaded)
 
     def tab_order(self) -> tuple[QWidget, ...]:
-        """The focusable widgets, in order."""
+        """Returns the focusable widgets, in order."""
         acts = (self.models, self.load, self.unload, self.test, self.key, self.remove)
         return (*acts, self.key_field, self.save_key, self.forget_key)
 

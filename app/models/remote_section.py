@@ -1,4 +1,4 @@
-"""The models page's part on servers elsewhere: a field to add one, and their rows. Asks the network in jobs."""
+"""The models page's part on remote servers: a field to add one, and their rows. Asks the network in jobs."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ LONGEST_ADDRESS = 2048
 
 
 class RemoteSection(QWidget):
-    """Jobs of its own, so that a server that does not answer holds up nothing else."""
+    """Lists remote servers. It has jobs of its own, so that a server that does not answer blocks no other job."""
 
     load_asked = Signal(str)  # an address with a model
     unload_asked = Signal()
-    changed = Signal()  # what can be loaded
+    changed = Signal()  # the models that can be loaded
 
     def __init__(self, settings: QSettings, access: RemoteAccess) -> None:
         super().__init__()
@@ -41,10 +41,10 @@ class RemoteSection(QWidget):
         self.jobs = Jobs(self)
         self.rows: dict[str, RemoteRow] = {}
         self._found: dict[str, Reachability] = {}
-        self._unkept: set[str] = set()  # servers whose key is gone when the app ends
+        self._unkept: set[str] = set()  # servers whose key is lost when the app ends
         self._loaded: str | None = None
         self._loading: str | None = None
-        self._saves = self._saved = 0  # of keys: asked for, and done
+        self._saves = self._saved = 0  # number of key changes: requested, and finished
         self.address = QLineEdit()
         self.address.setMaxLength(LONGEST_ADDRESS)
         self.address.setMinimumWidth(FIELD_WIDTH)
@@ -58,7 +58,7 @@ class RemoteSection(QWidget):
         self.key.setFixedWidth(FIELD_WIDTH)
         self.add_button = button(tr("Add and test"), role="plain", tip=tr("Asks the server which models it has"))
         self.help = button(tr("How to run DiffusionGemma on vLLM"))
-        if not VLLM_GUIDE.is_file():  # it is shown with the rest: by itself it would be a window
+        if not VLLM_GUIDE.is_file():  # shown with its parent: shown before it has one, it would be a window
             self.help.hide()
         self.notice = Notice()
         self._lay_out()
@@ -92,24 +92,23 @@ class RemoteSection(QWidget):
     # ---------------------------------------------------------------- state from outside
 
     def show_loaded(self, path_or_id: str | None, loading: str | None) -> None:
-        """Show which model is loaded, and which is being loaded; those of others are no concern."""
+        """Shows which model is loaded and which is being loaded; models that are not remote are ignored."""
         self._loaded, self._loading = path_or_id, loading
         for base in self.rows:
             self._show(base)
 
     @Slot()
     def refresh(self) -> None:
-        """The offline switch may have been turned."""
+        """Shows every row again, as the offline switch may have changed."""
         for base in self.rows:
             self._show(base)
 
     @property
     def is_idle(self) -> bool:
-        """Whether no server is being asked."""
+        """True if no server is being asked and no key is being stored."""
         return all(self.jobs.phase(base, "probe") is None for base in self.rows) and self._saves == self._saved
 
     def shutdown(self) -> None:
-        """End the jobs."""
         self.jobs.shutdown()
 
     # ---------------------------------------------------------------- showing
@@ -185,16 +184,16 @@ class RemoteSection(QWidget):
         self.key.clear()
         self._arrange()
         if key:
-            self._keep_key(server, key)  # which tests it then
+            self._keep_key(server, key)  # a test follows
         else:
             self.test(server.base)
 
     def test(self, base: str, _checked: bool = False) -> None:
-        """Ask a server whether it is there, and for its models."""
+        """Tests whether a server answers, and asks for its models."""
         server, access = self.servers[base], self._access
 
         def work(_control: Control) -> object:
-            from engine.service.remote import RemoteAddress, RemotePatience, probe  # what speaks HTTP
+            from engine.service.remote import RemoteAddress, RemotePatience, probe  # imports the HTTP client
 
             patience = RemotePatience(connect=CONNECT_SECONDS, short=ANSWER_SECONDS)
             key = access.key_of(server.origin)
@@ -231,7 +230,7 @@ class RemoteSection(QWidget):
                 raise SafelightError(tr("This is no key: it holds characters that no key has. Enter it again."))
             return access.keep(origin, key)
 
-        self._saves += 1  # a key of its own, so that all are done, in order
+        self._saves += 1  # each job has its own key, so that all run, in order
         self.jobs.submit(ModelJob(f"{server.base} {self._saves}", "token", work))
 
     @Slot(object)
@@ -251,7 +250,7 @@ class RemoteSection(QWidget):
         self._show(base)
 
     def _took(self, base: str, found: Reachability) -> None:
-        """A server has answered, or not; without a choice so far its first model is chosen."""
+        """Handles a server's answer or failure; if no model was chosen yet, its first model is chosen."""
         self._found[base] = found
         names = [model.id for model in found.models]
         if names and self.servers[base].model not in names and self._loaded != self.servers[base].path:

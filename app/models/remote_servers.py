@@ -1,4 +1,4 @@
-"""The servers elsewhere that the user listed, kept in the settings. Knows no widgets, asks no network."""
+"""The remote servers that the user listed, kept in the settings. Knows no widgets and no network."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ LONGEST = 2600  # characters of an address with a model
 
 @dataclass(frozen=True)
 class RemoteServer:
-    """A server by its ``base``, as "http://host:port/v1", and the model of it that was chosen last, if any."""
+    """A server by its ``base``, as "http://host:port/v1", and the model last chosen on it, if any."""
 
     base: str
     model: str = ""
 
     @staticmethod
     def parse(text: str) -> RemoteServer:
-        """What somebody typed; without a scheme it is taken for http.
+        """Parses typed text; an address without a scheme becomes http.
 
         Raises:
             SafelightError: it is no address.
         """
-        from engine.service.remote import RemoteAddress  # what speaks HTTP, which the page does without at first
+        from engine.service.remote import RemoteAddress  # the HTTP client; the page starts without it
 
         address = RemoteAddress.parse(text if "://" in text else f"http://{text}")
         return RemoteServer(address.base, address.model)
 
     @property
     def path(self) -> str:
-        """What loads its model."""
+        """Returns the path that loads the chosen model."""
         return f"{self.base}#{self.model}"
 
     @property
     def origin(self) -> str:
-        """What has the key."""
+        """Returns the scheme, host and port, for which the key is stored."""
         scheme, _, rest = self.base.partition("://")
         return f"{scheme}://{rest.partition('/')[0]}"
 
     @property
     def name(self) -> str:
-        """Its host and port."""
+        """Returns the host and port."""
         return self.origin.partition("://")[2]
 
 
 class RemoteServers:
-    """In the order in which they were added."""
+    """The listed servers, in the order in which they were added."""
 
     def __init__(self, settings: QSettings, access: RemoteAccess) -> None:
         self._settings, self._access = settings, access
@@ -61,7 +61,7 @@ class RemoteServers:
         access.keyed = frozenset(self._list(KEYED))
 
     def all(self) -> tuple[RemoteServer, ...]:
-        """Every server on the list."""
+        """Returns every server on the list."""
         return tuple(self._servers.values())
 
     def __getitem__(self, base: str) -> RemoteServer:
@@ -71,7 +71,7 @@ class RemoteServers:
         return base in self._servers
 
     def add(self, server: RemoteServer) -> None:
-        """Put a server on the list; one that is there keeps its model unless another is named.
+        """Puts a server on the list; a listed one keeps its model unless another is named.
 
         Raises:
             SafelightError: the list is full.
@@ -83,26 +83,26 @@ class RemoteServers:
             self._write()
 
     def choose(self, base: str, model: str) -> None:
-        """Choose a model of a server."""
+        """Chooses a model of a server."""
         self._servers[base] = replace(self._servers[base], model=model)
         self._write()
 
     def remove(self, base: str) -> None:
-        """Take a server off the list; its key is removed by whoever may wait for the keyring."""
+        """Takes a server off the list. The caller removes its key, since that may wait for the keyring."""
         self._servers.pop(base, None)
         self._write()
 
     def note_keys(self) -> None:
-        """Remember which servers have a key; never the key itself."""
+        """Remembers which servers have a key, but not the key itself."""
         self._settings.setValue(KEYED, sorted(self._access.keyed))
 
     def offers(self) -> list[tuple[str, str]]:
-        """What can be loaded, with titles."""
+        """Returns the models that can be loaded, with titles."""
         return [(server.path, remote_title(server.path)) for server in self.all() if server.model]
 
     def _list(self, key: str) -> list[str]:
         raw = self._settings.value(key, [])
-        listed = [raw] if isinstance(raw, str) else raw if isinstance(raw, list) else []  # a list of one is a string
+        listed = [raw] if isinstance(raw, str) else raw if isinstance(raw, list) else []  # a list of one is read as str
         texts = (str(text) for text in listed)
         return [text for text in texts if text.isprintable() and 0 < len(text) <= LONGEST]
 

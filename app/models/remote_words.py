@@ -1,4 +1,4 @@
-"""The sentences about servers elsewhere. Knows no Qt."""
+"""The sentences about remote servers. Knows no Qt."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def about() -> str:
-    """What a remote engine is."""
+    """Explains remote engines."""
     return tr(
         "A model that another program or machine runs: another Safelight, vLLM, or any server that speaks OpenAI's "
         "protocol. What you ask is sent there."
@@ -19,7 +19,7 @@ def about() -> str:
 
 
 def status(found: Reachability | None, *, is_trying: bool, is_loaded: bool, is_loading: bool) -> str:
-    """How a server stands, in a few words."""
+    """Returns a server's state in a few words."""
     if is_trying:
         return tr("○ Asking…")
     if is_loading:
@@ -34,7 +34,7 @@ def status(found: Reachability | None, *, is_trying: bool, is_loaded: bool, is_l
 
 
 def purpose(found: Reachability | None) -> str:
-    """What a server is, and what can be done with it."""
+    """Describes the kind of a server and what it can be used for."""
     kinds = {model.kind for model in found.models} if found is not None else set()
     if "safelight" in kinds:
         return tr("Another Safelight: the canvas, forks and the inspector work as with a model here")
@@ -46,7 +46,7 @@ def purpose(found: Reachability | None) -> str:
 
 
 def detail(found: Reachability | None, *, is_key_kept: bool = True) -> str:
-    """What a test came to, in a sentence, where there is nothing to choose from; and what becomes of the key."""
+    """Returns the result of a test if there are no models to choose from, and a note if the key is not stored."""
     said = [] if is_key_kept else [tr("No keyring works here, so the key is kept until Safelight is closed.")]
     if found is not None and not found.models:
         text = tr(found.words)
@@ -55,7 +55,7 @@ def detail(found: Reachability | None, *, is_key_kept: bool = True) -> str:
 
 
 def offline(name: str) -> str:
-    """Why a server cannot be asked while the offline switch is on."""
+    """Explains that a server cannot be asked while the offline switch is on."""
     return tr(
         "The offline switch is on, and {host} is not this computer. Turn it off in the settings first.",
         host=name,

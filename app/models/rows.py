@@ -21,7 +21,7 @@ MAIN: tuple[Action, ...] = ("load", "unload", "download", "resume", "pause")  # 
 
 @dataclass(frozen=True)
 class RowState:
-    """What a row shows besides its entry."""
+    """The state that a row shows besides its entry."""
 
     status: str
     memory: str = ""
@@ -33,7 +33,7 @@ class RowState:
     bar: float | None = None  # 0 to 1; None hides the bar
     progress: str = ""
     wants_token: bool = False
-    job: JobKind | None = None  # that is under way
+    job: JobKind | None = None  # the running job
     loading: bool = False
 
 
@@ -56,7 +56,7 @@ class ModelRow(QFrame):
         self.bar.setTextVisible(False)
         self.bar.setRange(0, 1000)
         policy = self.bar.sizePolicy()
-        policy.setRetainSizeWhenHidden(True)  # what is below stays where it is
+        policy.setRetainSizeWhenHidden(True)  # so that what is below does not move
         self.bar.setSizePolicy(policy)
         self.progress = label("", "fact", wrap=True)
         self.notice = Notice()
@@ -80,7 +80,7 @@ class ModelRow(QFrame):
         for made in self.buttons.values():
             flow.addWidget(made)
         self.buttons["load"].setText(tr("Load"))
-        strip.setMinimumHeight(self.buttons["load"].sizeHint().height())  # also with links alone
+        strip.setMinimumHeight(self.buttons["load"].sizeHint().height())  # so that it is as high when it has only links
         column = QVBoxLayout(self)
         column.setContentsMargins(20, 16, 20, 16)
         column.setSpacing(4)
@@ -96,7 +96,7 @@ class ModelRow(QFrame):
         column.addWidget(strip)
 
     def show_state(self, entry: ModelEntry, state: RowState) -> None:
-        """Show everything again; the focus stays in the row if its button disappears."""
+        """Shows the whole state again; the focus stays in the row if its button disappears."""
         self.entry = entry
         focused = self.window().focusWidget()  # ``focusWidget`` also works while another window is active
         had_focus = focused is self or focused in self.buttons.values()
@@ -113,7 +113,7 @@ class ModelRow(QFrame):
         if self.token is not None:
             self.token.setVisible(state.wants_token)
         for action, made in self.buttons.items():
-            if action not in state.actions and made.accessibleName():  # hidden, it need not be up to date
+            if action not in state.actions and made.accessibleName():  # a hidden row need not be up to date
                 continue
             text = action_text(action, entry, state.job, loading=state.loading)
             why = state.blocked.get(action, "")
@@ -126,14 +126,14 @@ class ModelRow(QFrame):
                 made.show()
         if self.property("loaded") != state.loaded:
             restyle(self, "loaded", state.loaded)
-        if had_focus:  # before its button is hidden, or Qt would move the focus anywhere
+        if had_focus:  # before its button is hidden: Qt would move the focus to any widget
             self._keep_focus(state.actions)
         for action, made in self.buttons.items():
             if action not in state.actions:
                 made.hide()
 
     def show_progress(self, bar: float | None, text: str) -> None:
-        """Show a job's progress; None hides the bar. The text below it is shown in any case."""
+        """Shows a job's progress; None hides the bar. The text below it is shown in any case."""
         self.bar.setVisible(bar is not None)
         self.bar.setValue(round(1000 * (bar or 0.0)))
         self.bar.setAccessibleName(tr("Progress of {title}", title=self.entry.title))
@@ -141,13 +141,13 @@ class ModelRow(QFrame):
         _show(self.progress, text)
 
     def tab_order(self) -> tuple[QWidget, ...]:
-        """The focusable widgets, in order."""
+        """Returns the focusable widgets, in order."""
         token = self.token
         fields = (token.edit, token.save, token.open, token.forget) if token is not None else ()
         return (self.notice.details, self.notice.dismiss, *fields, *self.buttons.values())
 
     def _keep_focus(self, actions: tuple[Action, ...]) -> None:
-        """Focus the first button that will be shown, or else the row, until there is a button again."""
+        """Focuses the first button that will be shown; until there is one, the row."""
         usable = [self.buttons[action] for action in ACTIONS if action in actions and self.buttons[action].isEnabled()]
         if self.window().focusWidget() not in usable:
             (usable[0] if usable else self).setFocus()

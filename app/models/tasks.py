@@ -30,10 +30,10 @@ GOING = ".safelight-deleted"  # suffix of a folder that is being deleted
 
 
 def download(entry: ModelEntry, folder: Path, endpoint: str | None, tokens: Secret, offline: threading.Event) -> Work:
-    """Download a model, or resume its download; its small files come first, and are checked before the weights."""
+    """Downloads a model or resumes its download; its small files are downloaded and checked before the weights."""
 
     def work(control: Control) -> object:
-        from engine.models.model import check_small_files  # torch
+        from engine.models.model import check_small_files  # imports torch
 
         if not offline.is_set():
             downloads.require_network(endpoint)  # before the keyring, which may wait for the user
@@ -53,7 +53,7 @@ def download(entry: ModelEntry, folder: Path, endpoint: str | None, tokens: Secr
 
 
 def verify(entry: ModelEntry) -> Work:
-    """Check the hashes of all files."""
+    """Checks the hashes of all files."""
 
     def work(control: Control) -> object:
         return downloads.verify(entry.folder, _passed_on(control), control)
@@ -62,22 +62,22 @@ def verify(entry: ModelEntry) -> Work:
 
 
 def convert(source: Path, destination: Path, keep_vision: bool = False) -> Work:
-    """Pack a model folder or a GGUF file into 4 bits; cancelling deletes what was written, pausing keeps it.
+    """Packs a model folder or a GGUF file into 4 bits; cancelling deletes what was written, pausing keeps it.
 
-    The result is what packing changed, by part; None where it was stopped. ``keep_vision`` leaves the vision tower as
-    it is, of a conversion that begins: one that goes on does so as it began.
+    Returns the error that packing caused, by part; None if it was stopped. ``keep_vision`` leaves the vision tower
+    unpacked. It applies when a conversion begins; a resumed one keeps the choice that it began with.
     """
 
     def work(control: Control) -> object:
         control.report(0.0, stage="starting", now=True)
-        from engine.memory.device import choose  # torch
-        from engine.weights.packed_store import Manifest  # torch
+        from engine.memory.device import choose  # imports torch
+        from engine.weights.packed_store import Manifest  # imports torch
 
         pack: Callable[..., Manifest]
         if is_gguf(source):
-            from engine.models.gguf_import import import_gguf as pack  # torch
+            from engine.models.gguf_import import import_gguf as pack  # imports torch
         else:
-            from engine.models.folder import quantize  # torch
+            from engine.models.folder import quantize  # imports torch
 
             begun = Manifest.read(destination / PARTIAL) if (destination / PARTIAL).exists() else None
             keeps = keep_vision if begun is None else begun.precision.vision is None
@@ -95,7 +95,7 @@ def convert(source: Path, destination: Path, keep_vision: bool = False) -> Work:
 
 
 def delete(entry: ModelEntry, folder: Path) -> Work:
-    """Delete a model from the data folder ``folder``."""
+    """Deletes a model from the data folder ``folder``."""
 
     def work(_control: Control) -> object:
         if entry.folder.parent != folder:
@@ -107,7 +107,7 @@ def delete(entry: ModelEntry, folder: Path) -> Work:
 
 
 def discard(entry: ModelEntry, folder: Path) -> Work:
-    """Delete the files of an unfinished download or conversion."""
+    """Deletes the files of an unfinished download or conversion."""
 
     def work(_control: Control) -> object:
         if entry.state == "unpacked":
@@ -120,14 +120,14 @@ def discard(entry: ModelEntry, folder: Path) -> Work:
 
 
 def plan(entry: ModelEntry) -> Work:
-    """Plan the memory that a model needs."""
+    """Plans the memory that a model needs."""
 
     def work(_control: Control) -> object:
         if entry.state == "gguf":
-            from engine.models.gguf_import import plan_import  # torch
+            from engine.models.gguf_import import plan_import  # imports torch
 
             return plan_import(entry.folder)
-        from engine.models.folder import plan as count  # torch
+        from engine.models.folder import plan as count  # imports torch
 
         if entry.is_ready:
             return count(entry.load_id)
@@ -137,7 +137,7 @@ def plan(entry: ModelEntry) -> Work:
 
 
 def keep_token(tokens: Secret, token: str) -> Work:
-    """Store the token, or remove the stored one if empty; the result says where it is stored."""
+    """Stores the token, or removes the stored one if it is empty; returns where it is stored."""
 
     def work(_control: Control) -> object:
         if token and not is_token(token):
@@ -162,9 +162,10 @@ def _passed_on(control: Control) -> Callable[[DownloadProgress], None]:
 
 
 def _discard_conversion(folder: Path) -> None:
-    """
+    """Deletes the files of an unfinished conversion.
+
     Raises:
-        SafelightError: a file cannot be removed, or there are others than a conversion writes.
+        SafelightError: a file cannot be removed, or the folder holds files that a conversion does not write.
     """
     if not os.path.lexists(folder):
         return
@@ -176,7 +177,7 @@ def _discard_conversion(folder: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Delete a folder with its content; of a link, only the link.
+    """Deletes a folder with its content; of a link, only the link.
 
     Raises:
         SafelightError: a file cannot be removed.
@@ -193,11 +194,11 @@ def _remove(folder: Path) -> None:
 
 
 def sweep(folder: Path) -> Work:
-    """Finish deletions that were interrupted."""
+    """Finishes deletions that were interrupted."""
 
     def work(_control: Control) -> object:
         for going in folder.glob("." + "[0-9a-f]" * 16 + GOING):
-            shutil.rmtree(going, ignore_errors=True)  # leaves a link untouched
+            shutil.rmtree(going, ignore_errors=True)  # does not delete what a link points to
         return None
 
     return work

@@ -59,13 +59,13 @@ class TokenField(QWidget):
         self.say("", has_token=False)
 
     def say(self, text: str, *, has_token: bool) -> None:
-        """Show where the token is stored, if there is one."""
+        """Shows where the token is stored, if there is one."""
         self.status.setText(text)
         self.status.setVisible(bool(text))
         self.forget.setVisible(has_token)
 
     def set_offline(self, offline: bool) -> None:
-        """Disable the link to the licence page while offline."""
+        """Disables the link to the licence page while offline."""
         self.open.setEnabled(not offline)
 
     @Slot()

@@ -15,12 +15,12 @@ from engine.catalog import is_gguf
 if TYPE_CHECKING:
     from engine.memory.plan import Plan
 
-SLOW_BYTES = 10**9  # of a model that is slow without a graphics card
+SLOW_BYTES = 10**9  # a larger model is slow without a graphics card
 LEAST_CONTEXT = 4096  # tokens that must fit for a model to be loaded
 
 
 def amount(count: int) -> str:
-    """A number of bytes in decimal units."""
+    """Formats a number of bytes in decimal units."""
     if count >= 1e11:
         return f"{count / 1e9:,.0f} GB"
     if count >= 1e9:
@@ -29,7 +29,7 @@ def amount(count: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """An approximate duration."""
+    """Formats an approximate duration."""
     if seconds < 90:
         return tr("{count} s", count=max(round(seconds), 1))
     minutes = round(seconds / 60)
@@ -39,7 +39,8 @@ def duration(seconds: float) -> str:
 
 
 def action_text(action: Action, entry: ModelEntry, job: JobKind | None = None, *, loading: bool = False) -> str:
-    """The text of a button; ``job`` is the one under way on the model, and ``loading`` that it is being loaded."""
+    """Returns the text of a button; ``job`` is the running one, and ``loading`` means that the model is being
+    loaded."""
     cancel = {None: tr("Remove what is here"), "verify": tr("Stop checking")}.get(job, tr("Cancel and remove"))
     resume = tr("Resume the conversion") if entry.state == "unpacked" else tr("Resume the download")
     return {
@@ -58,7 +59,7 @@ def action_text(action: Action, entry: ModelEntry, job: JobKind | None = None, *
 
 
 def action_tip(action: Action) -> str:
-    """The tool tip of a button, if its text does not suffice."""
+    """Returns the tool tip of a button, if its text does not suffice."""
     return {
         "load": tr("Loads this model in place of the one that answers now"),
         "unload": tr("Frees the memory that the model takes"),
@@ -77,7 +78,7 @@ def action_tip(action: Action) -> str:
 def status(
     entry: ModelEntry, job: tuple[JobKind, Phase] | None, *, loaded: bool, loading: bool = False, before: str = ""
 ) -> str:
-    """A model's state in a few words; ``before`` names what a queued job waits for."""
+    """Returns a model's state in a few words; ``before`` names what a queued job waits for."""
     if job is not None:
         kind, phase = job
         if phase == "queued":
@@ -104,14 +105,14 @@ def status(
 
 
 def beginning_line(kind: JobKind, hub: str) -> str:
-    """What a job does before it reports progress; ``hub`` is the address of the downloads."""
+    """Describes a job before it reports progress; ``hub`` is the address of the downloads."""
     if kind == "download":
         return tr("Asking {host}…", host=hub.partition("://")[2])
     return tr("Reading the files…") if kind == "verify" else tr("Starting…")
 
 
 def progress_line(progress: JobProgress) -> str:
-    """The progress of a running job."""
+    """Describes the progress of a running job."""
     if progress.stage == "starting":
         return tr("Starting the engine")
     if progress.stage == "waiting":
@@ -131,7 +132,7 @@ def progress_line(progress: JobProgress) -> str:
 
 
 def place_line(folder: Path, free: int, offline: bool) -> str:
-    """Where downloads go, or that there are none."""
+    """Names the folder of downloads, or says that there are none while offline."""
     if offline:
         return tr("The offline switch is on: nothing is downloaded.")
     place = shortened(str(folder))
@@ -139,7 +140,9 @@ def place_line(folder: Path, free: int, offline: bool) -> str:
 
 
 def disk_line(entry: ModelEntry, free: int, folder: Path, copy: int = 0) -> str:
-    """Where a model is; of a download or an import (``copy`` bytes) what is to be written, and the free disk space."""
+    """Names the model's folder, or compares what is still to be written with the free disk space.
+
+    ``copy`` is the size in bytes of the copy that an import would write; 0 for none."""
     if entry.group == "embedded":
         return ""
     if entry.state not in ("absent", "unfinished") and not copy:
@@ -162,7 +165,7 @@ def disk_line(entry: ModelEntry, free: int, folder: Path, copy: int = 0) -> str:
 
 
 def packed_line(errors: Mapping[str, float]) -> str:
-    """What a conversion changed, by part of the model."""
+    """Lists the relative errors that a conversion caused, by part of the model."""
     names = {"experts": tr("experts"), "attention": tr("attention"), "dense": tr("dense layers")}
     names |= {"embedding": tr("token table"), "vision": tr("vision tower")}
     parts = (f"{names[part]} {error:.1%}" for part, error in errors.items() if part in names)
@@ -170,7 +173,7 @@ def packed_line(errors: Mapping[str, float]) -> str:
 
 
 def memory_line(plan: Plan, *, loaded: bool, here: bool, held: int) -> str:
-    """Whether a model runs on this machine, in one line.
+    """Says in one line whether a model runs on this machine.
 
     Args:
         loaded: the model is the one that is loaded.
@@ -178,7 +181,7 @@ def memory_line(plan: Plan, *, loaded: bool, here: bool, held: int) -> str:
         held: bytes of the loaded model, which are freed when another is loaded.
     """
     is_cpu = plan.device == "cpu"
-    needed = plan.total_bytes - plan.parts["process"]  # on a CPU: this process, counted in both
+    needed = plan.total_bytes - plan.parts["process"]  # on a CPU both counts include this process
     need, free = amount(needed), amount(max(0, plan.free_bytes + held - plan.parts["process"]))
     size = f"{round(plan.device_bytes / 2**30)} GB"
     if loaded:
@@ -202,7 +205,7 @@ def memory_line(plan: Plan, *, loaded: bool, here: bool, held: int) -> str:
 
 
 def _short_line(plan: Plan, need: str, free: str, size: str) -> str:
-    """As ``memory_line``, of a model that does not fit at the usual context."""
+    """Returns the line of ``memory_line`` for a model that does not fit at the usual context."""
     place = tr("this computer") if plan.device == "cpu" else tr("your {size} card", size=size)
     known = {"need": need, "free": free, "place": place}
     if plan.longest >= min(LEAST_CONTEXT, plan.context):
@@ -214,7 +217,7 @@ def _short_line(plan: Plan, need: str, free: str, size: str) -> str:
 
 
 def memory_tip(plan: Plan) -> str:
-    """The figures behind ``memory_line``."""
+    """Lists the figures behind ``memory_line``."""
     device = plan.device.upper() if plan.device == "cpu" else plan.device
     how = tr("as stored") if plan.quantization == "as stored" else plan.quantization
     own = plan.parts["process"]
@@ -232,19 +235,19 @@ def memory_tip(plan: Plan) -> str:
 
 
 def sentence(text: str) -> str:
-    """An error of the engine as a sentence of its own; a name or a path that it begins with stays as it is."""
+    """Makes an error of the engine a sentence of its own; a name or a path at its start stays unchanged."""
     first = text.partition(" ")[0]
     is_word = first.isalpha() and first.islower()
     return f"{text[:1].upper() if is_word else text[:1]}{text[1:].rstrip('.')}."
 
 
 def tokens(count: int) -> str:
-    """A number of tokens, in units of 1024 where it is one of many."""
+    """Formats a number of tokens, in units of 1024 if large."""
     return f"{count // 1024}k" if count >= 1024 else str(count)
 
 
 def delete_question(entry: ModelEntry) -> str:
-    """The question before files are deleted."""
+    """Returns the question that is asked before files are deleted."""
     if entry.state in ("unfinished", "unpacked"):
         return tr(
             "Remove what is here of {title}? This frees {size}.", title=entry.title, size=amount(entry.bytes_here)

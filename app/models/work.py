@@ -1,4 +1,4 @@
-"""What is asked of a model becomes a job: downloading, packing, checking, deleting. Knows no rows."""
+"""Turns the actions on a model into jobs: download, pack, check, delete. Knows no rows."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ WORTH_ASKING = 100_000_000  # bytes; less is cancelled without a question
 
 
 class ModelWork(QObject):
-    """The work on ``entries``, which are its caller's and read anew each time.
+    """Starts the jobs for ``entries``. The caller owns these, and they are read again for each action.
 
     Args:
-        page: over which is asked before files are deleted.
+        page: the parent of the question that is asked before files are deleted.
         refresh: reads the entries from the disk again.
     """
 
-    changed = Signal()  # what can be done with other models too
+    changed = Signal()  # the actions possible on other models changed
     refused = Signal(str, str)  # key, and why
 
     def __init__(
@@ -47,11 +47,11 @@ class ModelWork(QObject):
         self._endpoint, self._tokens, self._offline = endpoint, tokens, offline
         self._page, self._refresh = page, refresh
         self.converting: dict[str, Path] = {}  # destinations of conversions, by the key whose row shows them
-        self.loaded: str | None = None  # what is never deleted
+        self.loaded: str | None = None  # this model is never deleted
         self.question: QMessageBox | None = None
 
     def do(self, entry: ModelEntry, action: Action) -> None:
-        """Begin, pause or end what a button says."""
+        """Runs the action of a button."""
         match action:
             case "download":
                 self._download(entry)
@@ -81,7 +81,7 @@ class ModelWork(QObject):
     # ---------------------------------------------------------------- packing
 
     def _convert(self, source: ModelEntry | None, shown: ModelEntry, keep_vision: bool = False) -> None:
-        """Pack ``source``; the progress is shown in the row of ``shown``."""
+        """Packs ``source``; the progress is shown in the row of ``shown``."""
         if source is None:
             return
         destination = self._packed_folder(source) if shown is source else shown.folder
@@ -94,7 +94,7 @@ class ModelWork(QObject):
         return self._folder / (name + PACKED)
 
     def can_convert(self, entry: ModelEntry) -> bool:
-        """Whether its packed copy has a place that is not taken."""
+        """True if the packed copy's folder neither exists nor is being written."""
         destination = self._packed_folder(entry)
         try:
             destination.lstat()
@@ -105,7 +105,7 @@ class ModelWork(QObject):
         return False
 
     def source_of(self, entry: ModelEntry) -> ModelEntry | None:
-        """The source of an unfinished conversion, if it still exists."""
+        """Returns the source of an unfinished conversion, if it still exists."""
         sources = (e for e in self._entries.values() if e.state in ("ready", "gguf"))
         return next((e for e in sources if e.folder.name == entry.source), None)
 
@@ -116,7 +116,7 @@ class ModelWork(QObject):
         if job is not None and (job[0] == "verify" or job[1] == "queued"):
             self._jobs.cancel(entry.key)
             return
-        self._refresh()  # for the size so far
+        self._refresh()  # to show its current size
         entry = self._entries.get(entry.key, entry)
         if not entry.is_ready and entry.bytes_here >= WORTH_ASKING:
             self._ask(entry)
@@ -124,14 +124,13 @@ class ModelWork(QObject):
             self._drop(entry.key)
 
     def _ask(self, entry: ModelEntry) -> None:
-        """Ask before deleting files."""
         self.question = ask(self._page, words.delete_question(entry), partial(self._drop, entry.key))
 
     def _drop(self, key: str, _checked: bool = False) -> None:
-        """Delete a model, or the files of an unfinished one."""
+        """Deletes a model, or the files of an unfinished one."""
         entry = self._entries.get(key)
         if self._jobs.heavy_of(key) is not None:
-            self._jobs.cancel(key)  # deletes what the job has written
+            self._jobs.cancel(key)  # the job deletes its own files
         elif entry is None or (entry.is_ready and entry.load_id == self.loaded):
             return
         elif entry.state in ("unfinished", "unpacked"):

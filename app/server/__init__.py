@@ -1,1 +1,1 @@
-"""The server page: the switch of the local server, what other programs need to use it, and their requests."""
+"""The server page: the switch of the local server, what other programs need to connect to it, and their requests."""

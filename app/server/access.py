@@ -1,4 +1,4 @@
-"""The card with the server's switch, its address, its key, its port and who can reach it. Knows no server."""
+"""The card with the server's switch, address, key and port, and the machines that can reach it. Knows no server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEAST_FIELD = 180  # pixels
 
 
 class AccessCard(QFrame):
-    """Emits what was chosen; ``show_*`` reflect it without emitting."""
+    """Emits the user's choices; the ``show_*`` methods display values without emitting."""
 
     chosen = Signal(str, object)  # the name of a preference, and its value
     new_key_asked = Signal()
@@ -76,10 +76,10 @@ class AccessCard(QFrame):
             (tr("Address"), self.address, (self.copy_address,)),
             (tr("Key"), self.key, (self.copy_key, self.show_key)),
         )
-        for row, (name, field, beside) in enumerate(rows):
+        for row, (name, field, buttons) in enumerate(rows):
             grid.addWidget(label(name, "fact"), row, 0)
             grid.addWidget(field, row, 1)
-            for place, made in enumerate(beside):
+            for place, made in enumerate(buttons):
                 grid.addWidget(made, row, 2 + place)
         note = QHBoxLayout()
         note.setSpacing(16)
@@ -105,7 +105,7 @@ class AccessCard(QFrame):
     # ---------------------------------------------------------------- what is shown
 
     def show_preferences(self, preferences: Preferences) -> None:
-        """Show what is chosen."""
+        """Shows the chosen preferences."""
         self._filling = True
         self.switch.setChecked(preferences.server)
         self.port.setValue(preferences.server_port)
@@ -118,7 +118,7 @@ class AccessCard(QFrame):
         self.reach.setVisible(bool(text))
 
     def show_state(self, state: ServerState) -> None:
-        """Show how the server is."""
+        """Shows the server's state."""
         self._key = state.key
         self.status.setText(words.state_line(state))
         self.setAccessibleDescription(words.state_line(state))
@@ -137,12 +137,12 @@ class AccessCard(QFrame):
             restyle(self, "loaded", is_on)
 
     def show_served(self, text: str) -> None:
-        """Say which model answers."""
+        """Shows which model answers requests."""
         self.served.setText(text)
 
     @property
     def shows_key(self) -> bool:
-        """Whether the key may be seen."""
+        """True if the key is shown in plain text."""
         return self.show_key.isChecked()
 
     # ---------------------------------------------------------------- what is chosen

@@ -1,4 +1,4 @@
-"""What can be done with the local server, by name."""
+"""The named actions of the local server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def actions(context: AppContext, _page: Lazy[ServerController]) -> list[Action]:
-    """The switch, the address, and the end of all requests."""
+    """Returns the actions: the switch, copying the address, and cancelling all requests."""
     section, server = tr("Server"), context.server
 
     def switch() -> None:

@@ -1,4 +1,4 @@
-"""How other programs are connected: a text to copy for each."""
+"""Instructions for connecting other programs: a text to copy for each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from app.system.i18n import tr
 
 
 class ConnectPanel(QWidget):
-    """Shows one program's text at a time; copies it with the key, which it shows only where it may be seen."""
+    """Shows the text of one program at a time. The copied text contains the key; the shown text masks it if it is
+    hidden."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,7 +28,7 @@ class ConnectPanel(QWidget):
         flow = FlowLayout(strip, gap=8)
         for place, snippet in enumerate(self._snippets):
             made = button(snippet.title, tr("Connect {program}", program=snippet.title), role="chip")
-            made.setCheckable(True)  # in no group, of which Tab would reach one alone
+            made.setCheckable(True)  # not in a group: Tab would reach only one button of it
             made.clicked.connect(functools.partial(self._choose, place))
             flow.addWidget(made)
             self.buttons.append(made)
@@ -47,11 +48,11 @@ class ConnectPanel(QWidget):
         self._choose(0)
 
     def text(self) -> str:
-        """What is copied, with the key."""
+        """Returns the text to copy, with the key."""
         return self._snippets[self._place].text(self._access)
 
     def show_access(self, access: Access, *, shows_key: bool) -> None:
-        """Show it with this address, key and model."""
+        """Shows the texts with this address, key and model."""
         self._access, self._shows_key = access, shows_key
         self._show()
 

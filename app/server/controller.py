@@ -1,4 +1,4 @@
-"""Connects the server page to the app: the switch, the model that is served, and the requests."""
+"""Connects the server page to the app: the switch, the served model, and the requests."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 class ServerController(QObject):
-    """Shows the server's state and carries out what is chosen."""
+    """Shows the server's state and carries out the user's choices."""
 
     def __init__(self, context: AppContext) -> None:
         super().__init__()
         self._context, self._server = context, context.server
         self.widget = self.page = page = ServerPage()
-        self.setParent(page)  # so that nothing arrives once the page is gone
+        self.setParent(page)  # so that no signal arrives once the page is destroyed
         self.notice = page.notice
         page.card.chosen.connect(context.choose_server)
         page.card.new_key_asked.connect(self._server.renew_key)
@@ -44,7 +44,7 @@ class ServerController(QObject):
         self._show_requests()
 
     def enter(self) -> None:
-        """The keyboard goes to the switch."""
+        """Focuses the switch when the page is shown."""
         self.page.card.switch.setFocus()
 
     @Slot()
@@ -104,5 +104,5 @@ class ServerController(QObject):
 
 
 def build(context: AppContext) -> ServerController:
-    """The server page."""
+    """Returns the server page."""
     return ServerController(context)

@@ -1,4 +1,4 @@
-"""A button that copies a text and says so for a moment; a read-only box of code with one."""
+"""A button that copies a text and confirms it for a moment, and a read-only box of code with such a button."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from app.design.text_field import LONGEST
 from app.system.i18n import tr
 
 COPIED_MS = 2000
-LINES = (4, 14)  # of a box, at least and at most; a longer text scrolls
+LINES = (4, 14)  # lines of a box, at least and at most; a longer text scrolls
 
 
 class CopyButton(QPushButton):
-    """``text_of`` is asked when it is pressed."""
+    """A button that copies what ``text_of`` returns when it is pressed."""
 
     def __init__(self, name: str, text_of: Callable[[], str], role: str = "link") -> None:
         super().__init__(tr("Copy"))
@@ -44,7 +44,7 @@ class CopyButton(QPushButton):
 
 
 class CodeBox(QPlainTextEdit):
-    """As high as its text, within bounds."""
+    """A read-only box of code, as high as its text within bounds."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class CodeBox(QPlainTextEdit):
         restyle(self, "role", "code")
 
     def show_code(self, text: str) -> None:
-        """Show a text in place of what is there; where it is the same, a selection in it stays."""
+        """Shows a text; if it is unchanged, a selection in it stays."""
         if text[:LONGEST] != self.toPlainText():
             self.setPlainText(text[:LONGEST])
         self._fit()

@@ -1,4 +1,4 @@
-"""The server page: the switch and what others need, then their requests or how to connect them."""
+"""The server page: the card with the switch, and below it the requests or the instructions for connecting."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from app.system.i18n import tr
 
 
 class ServerPage(ColumnPage):
-    """Lays out its parts, which are told what to show."""
+    """Lays out the parts of the page; the controller gives them their content."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class ServerPage(ColumnPage):
     @staticmethod
     def _tab(text: str, name: str) -> QPushButton:
         made = button(text, name)
-        made.setCheckable(True)  # in no group, of which Tab would reach one alone
+        made.setCheckable(True)  # not in a group: Tab would reach only one button of it
         return made
 
     def _lay_out(self) -> None:
@@ -59,12 +59,12 @@ class ServerPage(ColumnPage):
 
     @Slot()
     def show_requests(self) -> None:
-        """Show the requests beneath the card."""
+        """Shows the requests below the card."""
         self._show(is_connecting=False)
 
     @Slot()
     def show_connecting(self) -> None:
-        """Show how to connect a program beneath the card."""
+        """Shows the instructions for connecting below the card."""
         self._show(is_connecting=True)
 
     def _show(self, *, is_connecting: bool) -> None:

@@ -1,4 +1,4 @@
-"""The requests that the server answers, the newest first, each with what can be done with it. Knows no server."""
+"""The requests to the server, the newest first, each with its buttons. Knows no server."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from app.system.i18n import tr
 if TYPE_CHECKING:
     from engine.server.live import LiveRequest
 
-MOST_ROWS = 100  # further requests wait for a row
+MOST_ROWS = 100  # rows; further requests are not listed until one is free
 
 
 class RequestRow(QFrame):
-    """One request."""
+    """The row of one request."""
 
     inspect_asked = Signal(object)  # LiveRequest
     stop_asked = Signal(object)
@@ -37,7 +37,7 @@ class RequestRow(QFrame):
         self.inspect = button(tr("Inspect"))
         self.stop = button(tr("Stop"))
         policy = self.stop.sizePolicy()
-        policy.setRetainSizeWhenHidden(True)  # what is beside it stays in line with the other rows
+        policy.setRetainSizeWhenHidden(True)  # so that the title and facts line up with the other rows
         self.stop.setSizePolicy(policy)
         self._acts = FocusGroup(self.inspect, self.stop)
         self.inspect.clicked.connect(self._inspect)
@@ -60,7 +60,7 @@ class RequestRow(QFrame):
         self.show_request(request)
 
     def show_request(self, request: LiveRequest) -> None:
-        """Show how the request stands now."""
+        """Shows the present state of the request."""
         self.request = request
         state, facts = words.request_state(request), words.request_facts(request)
         if (state, facts) != (self.state.text(), self.facts.text()):
@@ -95,7 +95,7 @@ class RequestRow(QFrame):
 
 
 class RequestList(QWidget):
-    """Rows come and go with the requests; without any, it teaches how to send one."""
+    """Shows a row for each request; without requests, it shows how to send one."""
 
     inspect_asked = Signal(object)  # LiveRequest
     stop_asked = Signal(object)
@@ -121,7 +121,7 @@ class RequestList(QWidget):
         self.teach(is_on=False)
 
     def teach(self, *, is_on: bool) -> None:
-        """Say how the first request is sent."""
+        """Shows how to send the first request."""
         begin = "" if is_on else tr("Switch the server on. ")
         self.lesson.setText(
             begin
@@ -132,7 +132,7 @@ class RequestList(QWidget):
         )
 
     def show_requests(self, requests: Sequence[LiveRequest]) -> None:
-        """Show these, newest first."""
+        """Shows these requests, newest first."""
         shown = requests[:MOST_ROWS]
         for gone in self.rows.keys() - {request.id for request in shown}:
             row = self.rows.pop(gone)

@@ -1,4 +1,4 @@
-"""What to enter in other programs so that they use the server, ready to be copied. Knows no Qt."""
+"""Texts to copy into other programs so that they use the server. Knows no Qt."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from app.system.i18n import tr
 
-PROMPT = "Count from 4 to 43."  # every model that comes with the app answers it
+PROMPT = "Count from 4 to 43."  # every model that comes with the app can answer it
 MASK = "•" * 8
 
 
 @dataclass(frozen=True)
 class Access:
-    """What a program must know. ``url`` ends in ``/v1``."""
+    """The data that a program needs to connect. ``url`` ends in ``/v1``."""
 
     url: str
     key: str
@@ -22,13 +22,13 @@ class Access:
 
     @property
     def masked(self) -> Access:
-        """The same with a key that may be seen."""
+        """Returns a copy whose key is masked, to be shown."""
         return Access(self.url, MASK, self.model)
 
 
 @dataclass(frozen=True)
 class Snippet:
-    """One program's. ``hint`` says where the text goes."""
+    """The text for one program. ``hint`` says where to enter it."""
 
     title: str
     hint: str
@@ -36,7 +36,7 @@ class Snippet:
 
 
 def snippets() -> tuple[Snippet, ...]:
-    """All of them, in the user's language; programs and what they read stay as they are."""
+    """Returns all snippets, in the user's language; programs' names and their texts are not translated."""
     return (
         Snippet("curl", tr("In a terminal: asks once and prints the answer."), _curl),
         Snippet("Python", tr("With OpenAI's own package: pip install openai."), _python),

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 
 def state_line(state: ServerState) -> str:
-    """Whether the server is on."""
+    """Says if the server is off, starting or on."""
     return {"off": tr("○ Off"), "starting": tr("○ Starting…"), "on": tr("● On")}[state.phase]
 
 
 def served_line(*, is_on: bool, model: str, loading: str, is_elsewhere: bool = False) -> str:
-    """Which model answers.
+    """Says which model answers.
 
     Args:
-        loading: a sentence about one that is being loaded.
-        is_elsewhere: another server runs it.
+        loading: a sentence about the model that is being loaded.
+        is_elsewhere: another server runs the model.
     """
     if loading:
         return tr("{loading}. Until then, requests are answered with “loading”.", loading=loading)
@@ -40,7 +40,7 @@ def served_line(*, is_on: bool, model: str, loading: str, is_elsewhere: bool = F
 
 
 def reach_line(*, is_open: bool, offline: bool) -> str:
-    """Who can reach the server, where that needs a word."""
+    """Says who can reach the server, if that needs a remark."""
     if offline:
         return tr("The offline switch is on: the server is reached from this computer only.")
     if is_open:
@@ -52,7 +52,7 @@ def reach_line(*, is_open: bool, offline: bool) -> str:
 
 
 def key_line(state: ServerState) -> str:
-    """Where the key is kept."""
+    """Says where the key is stored."""
     if not state.key:
         return tr("Made when the server is first switched on, and kept in the system's keyring.")
     if state.key_place == "session":
@@ -61,7 +61,7 @@ def key_line(state: ServerState) -> str:
 
 
 def endpoint_name(endpoint: str) -> str:
-    """What a request asks for."""
+    """Names the endpoint of a request."""
     known = {
         "/v1/chat/completions": tr("Chat"),
         "/v1/completions": tr("Completion"),
@@ -73,7 +73,7 @@ def endpoint_name(endpoint: str) -> str:
 
 
 def request_state(request: LiveRequest) -> str:
-    """How far a request is, with a mark of its own."""
+    """Returns the state of a request, with a symbol."""
     return {
         "waiting": tr("○ Waiting"),
         "running": tr("● Running"),
@@ -84,7 +84,7 @@ def request_state(request: LiveRequest) -> str:
 
 
 def request_facts(request: LiveRequest) -> str:
-    """A request's figures in one line."""
+    """Lists a request's figures in one line."""
     parts = [request.model]
     if request.trace is not None and request.trace.header.output_format is not None:
         parts.insert(0, kind_words(request.trace.header))
@@ -97,12 +97,12 @@ def request_facts(request: LiveRequest) -> str:
 
 
 def clock(request: LiveRequest) -> str:
-    """When a request came."""
+    """Returns the time at which a request arrived."""
     return time.strftime("%H:%M:%S", time.localtime(request.started))
 
 
-def status_text(under_way: int) -> str:
-    """For the status bar, while the server is on."""
-    if not under_way:
+def status_text(running: int) -> str:
+    """Returns the text for the status bar while the server is on; ``running`` is the number of requests."""
+    if not running:
         return tr("Server on")
-    return trn("Server on · {count} request", "Server on · {count} requests", under_way)
+    return trn("Server on · {count} request", "Server on · {count} requests", running)

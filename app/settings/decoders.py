@@ -1,4 +1,5 @@
-"""What people read of the ways of decoding, and which settings are whose. Without Qt; which a model has, it says."""
+"""The names and descriptions of the decoders, and the settings that each uses. Without Qt. The model lists its
+decoders."""
 
 from __future__ import annotations
 
@@ -15,9 +16,10 @@ BLOCK_CAUSAL = "block_causal"
 
 @dataclass(frozen=True)
 class DecodingChoice:
-    """How runs are decoded, by the fields of ``GenerationConfig`` that say so.
+    """The decoding of runs, by fields of ``GenerationConfig``.
 
-    ``decoder`` "" is the model's own, the other two "" are as ``decoder``. What a model does not have stands for that.
+    An empty ``decoder`` is the model's own; an empty ``thought_decoder`` or ``answer_decoder`` is ``decoder``. A
+    decoder that a model does not have counts as empty.
     """
 
     decoder: str = ""
@@ -29,7 +31,7 @@ class DecodingChoice:
 
     @staticmethod
     def read(stored: Mapping[str, object]) -> DecodingChoice:
-        """A choice as it was stored, by name; what cannot be read is as if it was not there."""
+        """Reads a stored choice, by name; unreadable fields count as missing."""
         names = {name: stored.get(name) for name in ("decoder", "thought_decoder", "answer_decoder")}
         known = {name: str(value) for name, value in names.items() if is_decoder(value)}
         if (remasking := stored.get(REMASKING.name)) in [value for value, _ in REMASKING.options]:
@@ -38,23 +40,23 @@ class DecodingChoice:
 
     @property
     def changes(self) -> dict[str, str | bool]:
-        """What is chosen, by name."""
+        """Returns the fields that differ from the model's own decoding, by name."""
         own = asdict(OWN_DECODING)
         return {name: value for name, value in asdict(self).items() if value != own[name]}
 
     @property
     def names(self) -> tuple[str, str]:
-        """The decoder of thoughts, and of all else."""
+        """Returns the decoder of thoughts and the decoder of everything else."""
         return self.thought_decoder or self.decoder, self.answer_decoder or self.decoder
 
     @property
     def denoises(self) -> bool:
-        """Whether blocks may be denoised, so that they can be verified, and some may have to be rescued."""
+        """True if blocks may be denoised, so that they can be verified and rescued."""
         return any(name in ("", BLOCK_DIFFUSION) for name in self.names)
 
     @property
     def settings(self) -> frozenset[str]:
-        """The settings of the sampler that count."""
+        """Returns the names of the sampler settings that have an effect."""
         of_each = [settings_of(name) for name in self.names]
         own = frozenset[str]().union(*of_each)
         if BLOCK_CAUSAL in self.names:
@@ -66,7 +68,9 @@ class DecodingChoice:
         return own if all(_THINKING in settings for settings in of_each) else own - {_THINKING}
 
     def among(self, decoders: Sequence[str]) -> DecodingChoice:
-        """What comes of it with a model that has these, its own first; the decoder has a name then, if there is one."""
+        """Returns the choice as it works with a model that has these decoders, its own first.
+
+        ``decoder`` is then named, unless the model has none."""
         decoder = self.decoder if self.decoder in decoders else next(iter(decoders), "")
         remasking = self.remasking if decoder == BLOCK_CAUSAL else OWN_DECODING.remasking
         if not can_mix(decoders):
@@ -77,23 +81,23 @@ class DecodingChoice:
 
 
 OWN_DECODING = DecodingChoice()
-"""As the model does by itself."""
+"""The model's own decoding."""
 
 
 def can_mix(decoders: Sequence[str]) -> bool:
-    """Whether a run of a model that has these can have two of them."""
+    """True if a model with these decoders can use two of them in one run."""
     return set(MIXABLE) <= set(decoders)
 
 
 @dataclass(frozen=True)
 class DecoderWords:
-    """All untranslated; ``settings`` are names in ``SAMPLER``."""
+    """The texts about a decoder, untranslated; ``settings`` are names in ``SAMPLER``."""
 
     title: str
     explanation: str
-    answers: str  # how they come about
+    answers: str  # a sentence on how answers develop
     settings: tuple[str, ...]
-    beside_diffusion: str = ""  # to be known of it where a model has block diffusion, too
+    diffusion_remark: str = ""  # a remark that is shown if the model has block diffusion, too
 
 
 _DRAWING = ("sampling_temperature", "sampling_top_k", "sampling_top_p", "sampling_min_p", "repetition_penalty")
@@ -153,33 +157,34 @@ _OF_ONE = {_RESCUE, _THINKING, *_VERIFY} | {name for words in _WORDS.values() fo
 
 
 def decoder_title(name: str) -> str:
-    """What a decoder is called; one that is not known here by its name."""
+    """Returns a decoder's title; an unknown decoder is titled by its name."""
     words = _WORDS.get(name)
     return name.replace("_", " ").capitalize() if words is None else tr(words.title)
 
 
 def decoder_explanation(name: str, decoders: Sequence[str] = ()) -> str:
-    """What a decoder does, beside the others that a model has; empty for one that is not known here."""
+    """Describes a decoder next to the others that a model has; empty for an unknown one."""
     words = _WORDS.get(name)
     if words is None:
         return ""
-    more = tr(words.beside_diffusion) if words.beside_diffusion and BLOCK_DIFFUSION in decoders else ""
+    more = tr(words.diffusion_remark) if words.diffusion_remark and BLOCK_DIFFUSION in decoders else ""
     return " ".join(filter(None, (tr(words.explanation), more)))
 
 
 def answers_in_words(name: str) -> str:
-    """How answers come about by a decoder, in a sentence; empty for one that is not known here."""
+    """Describes in a sentence how answers develop with a decoder; empty for an unknown one."""
     words = _WORDS.get(name)
     return "" if words is None else tr(words.answers)
 
 
 def remasking_title(name: str) -> str:
-    """Return what a way of remasking is called; one that is not known here by its name."""
+    """Returns the title of a remasking method; an unknown method is titled by its name."""
     return tr(dict(REMASKING.options).get(name, name))
 
 
 def settings_of(name: str) -> frozenset[str]:
-    """The settings of the sampler that a decoder goes by; "" is block diffusion, one that is not known has all."""
+    """Returns the names of the sampler settings that a decoder uses. "" is block diffusion; an unknown decoder uses
+    all."""
     words = _WORDS.get(name or BLOCK_DIFFUSION)
     own = _OF_ONE if words is None else {*words.settings, *([_THINKING] if name in BOUNDING else [])}
     return frozenset(setting.name for setting in SAMPLER if setting.name in own or setting.name not in _OF_ONE)

@@ -1,4 +1,4 @@
-"""Fields that say how runs are decoded; those of mixed decoding and of remasking where a model can do that."""
+"""Fields for the decoding of runs, with those of mixed decoding and of remasking if the model supports these."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ from engine.decoding.names import MIXABLE
 
 
 class DecodingFields(QWidget):
-    """Edits a ``DecodingChoice`` and emits ``changed``; what it does not offer stays as it is.
+    """Edits a ``DecodingChoice`` and emits ``changed``; fields that are not offered keep their values.
 
     With ``offers_own`` the choice may be for another model than the present one: "The model's own" is offered, and
-    what the choice names already. Without, it is for the present model, whose own decoder is offered by its name.
+    the decoders that the choice already names. Otherwise it is for the present model, whose own decoder is offered by
+    name.
     """
 
     changed = Signal()
@@ -76,7 +77,7 @@ class DecodingFields(QWidget):
         return row
 
     def show_choice(self, choice: DecodingChoice, decoders: Sequence[str]) -> None:
-        """Show a choice where the present model has these decoders, its own first, without emitting ``changed``."""
+        """Shows a choice for a model with these decoders, its own first, without emitting ``changed``."""
         self.choice, self._decoders = choice, tuple(decoders)
         self._show()
 

@@ -49,11 +49,11 @@ from engine import SafelightError
 LIST_WIDTH, WIDTH, HEIGHT = 200, 760, 560
 
 Ask = Callable[[QWidget, str, str], str]
-"""Asks for a folder: parent, title, initial folder; returns an empty string if none was chosen."""
+"""Asks for a folder: takes parent, title and initial folder; returns an empty string if none was chosen."""
 
 
 def style(theme: Theme) -> str:
-    """The dialog's rules for the window's style sheet."""
+    """Returns the dialog's rules for the window's style sheet."""
     return f"""
 QListWidget#sections, QListWidget#sections[ring="true"] {{ background: {theme.surface}; padding: 8px; border: none; }}
 QListWidget#sections::item {{
@@ -75,7 +75,7 @@ def _ask_folder(parent: QWidget, title: str, start: str) -> str:
 class SettingsDialog(QDialog):
     """Edits ``preferences`` and ``values`` in place, stores the former, and emits the name of what changed.
 
-    The owner stores ``values`` and runs the act that ``act_requested`` names; ``say`` shows the result.
+    The caller stores ``values`` and runs the act that ``act_requested`` names; ``say`` shows the result.
     """
 
     changed = Signal(str)
@@ -225,7 +225,7 @@ class SettingsDialog(QDialog):
         return row
 
     def _folder(self, item: Folder, row: QHBoxLayout) -> QLineEdit:
-        """The path on a line of its own, so that it is readable at any text size."""
+        """Shows the path on its own line, so that it is readable at any text size."""
         shown = QLineEdit()
         shown.setObjectName(item.name)
         shown.setReadOnly(True)
@@ -253,7 +253,7 @@ class SettingsDialog(QDialog):
     # ---------------------------------------------------------------- showing
 
     def refresh(self) -> None:
-        """Show the present preferences and values."""
+        """Shows the present preferences and values."""
         self._filling = True
         for item in self._shown:
             if isinstance(item, Act):
@@ -272,14 +272,14 @@ class SettingsDialog(QDialog):
         self._filling = False
 
     def show_setting(self, name: str) -> None:
-        """Show a setting by its name, with the keyboard on it; an unknown one is ignored."""
+        """Shows a setting by its name and focuses it; an unknown one is ignored."""
         for place, section in enumerate(SECTIONS):
             if name in {item.name for item in section.items}:
                 self.sections.setCurrentRow(place)
                 self.controls[name].setFocus()
 
     def say(self, name: str, text: str, *, is_error: bool = False) -> None:
-        """Show a remark under a setting; an empty text removes it."""
+        """Shows a remark under a setting; an empty text removes it."""
         remark = self._remarks[name]
         restyle(remark, "role", "fault" if is_error else "done")
         remark.setText(text)

@@ -16,7 +16,7 @@ from engine.config import LARGEST_SEED
 
 
 class WholeBox(QSpinBox):
-    """Reacts to the wheel only when focused, so that scrolling the strip changes nothing."""
+    """A spin box that reacts to the wheel only when focused, so that scrolling the strip changes nothing."""
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         if self.hasFocus():
@@ -26,7 +26,7 @@ class WholeBox(QSpinBox):
 
 
 class RealBox(QDoubleSpinBox):
-    """As ``WholeBox``; shows no more decimals than the number has."""
+    """A box for real numbers that reacts to the wheel only when focused; it shows no trailing zeros."""
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         if self.hasFocus():
@@ -44,7 +44,7 @@ NumberBox = WholeBox | RealBox
 
 
 def number_box(setting: Setting) -> NumberBox:
-    """A spin box for a declared number, with label and tool tip."""
+    """Returns a spin box for a declared number, with label and tool tip."""
     box: NumberBox
     if setting.is_whole:
         box = WholeBox()
@@ -69,7 +69,7 @@ def number_box(setting: Setting) -> NumberBox:
 
 
 def put_number(box: NumberBox, value: float | None) -> None:
-    """Show a number, or none where the box has words for that."""
+    """Shows a number; None is shown as the box's words for "none"."""
     shown = box.minimum() if value is None else value
     if isinstance(box, WholeBox):
         box.setValue(int(shown))
@@ -78,13 +78,13 @@ def put_number(box: NumberBox, value: float | None) -> None:
 
 
 def number_in(box: NumberBox, setting: Setting, known: float | None = None) -> float | None:
-    """The number that a box shows, or none; ``known`` where it shows that, which may have more decimals."""
+    """Returns the number that a box shows, or None; ``known`` if that is shown rounded."""
     shown = None if box.value() < setting.low else box.value()
     return shown if known is None or round(known, setting.decimals) != shown else known
 
 
 def start_number(box: NumberBox) -> None:
-    """Show the first number in a box that shows none."""
+    """Shows the first number in a box that shows none."""
     if box.text() == box.specialValueText():
         box.stepUp()
 
@@ -98,7 +98,7 @@ class _Seeds(QValidator):
 
 
 class SeedBox(QLineEdit):
-    """A seed, which has more bits than a spin box; the arrow keys count it up and down."""
+    """A field for a seed, which has more bits than a spin box allows; the arrow keys change it by one."""
 
     valueChanged = Signal()  # noqa: N815 - as of Qt's boxes; at the end of an edit, or by ``setValue``
 
@@ -114,14 +114,14 @@ class SeedBox(QLineEdit):
         self.editingFinished.connect(self._take)
 
     def value(self) -> int:
-        """The seed, from 0 to ``LARGEST_SEED``."""
+        """Returns the seed, from 0 to ``LARGEST_SEED``."""
         return self._value
 
     def setValue(self, value: int) -> None:
-        """Show another seed.
+        """Shows another seed.
 
         Raises:
-            ValueError: it is not a seed. A bug in the caller, since such a text cannot be typed.
+            ValueError: it is not a seed. This is a bug in the caller, since such a text cannot be typed.
         """
         if not 0 <= value <= LARGEST_SEED:
             raise ValueError(f"{value} is no seed")
@@ -130,7 +130,7 @@ class SeedBox(QLineEdit):
 
     @Slot()
     def _take(self) -> None:
-        """Take the text over; an empty one restores the previous seed."""
+        """Applies the typed text; an empty one restores the previous seed."""
         found = int(self.text() or self._value)
         self.setText(str(found))
         if found != self._value:
@@ -147,7 +147,7 @@ class SeedBox(QLineEdit):
 
 
 def choice_box(choice: Choice) -> ChoiceBox:
-    """A combo box of a declared choice's options, with label and tool tip."""
+    """Returns a combo box of a declared choice's options, with label and tool tip."""
     box = ChoiceBox()
     for value, text in choice.options:
         box.addItem(tr(text), value)
@@ -159,7 +159,7 @@ def choice_box(choice: Choice) -> ChoiceBox:
 
 
 def show_decoders(box: ChoiceBox, decoders: Sequence[str], chosen: str, none: str = "") -> None:
-    """Offer decoders by their titles, "" as ``none``, and say what the chosen one does."""
+    """Offers decoders by their titles, with "" titled ``none``, and describes the chosen one in the tool tip."""
     if [box.itemData(place) for place in range(box.count())] != list(decoders):
         box.clear()
         for name in decoders:
@@ -172,7 +172,7 @@ def show_decoders(box: ChoiceBox, decoders: Sequence[str], chosen: str, none: st
 
 
 def flag_box(name: str, text: str, explanation: str) -> QCheckBox:
-    """A check box; ``text`` is untranslated."""
+    """Returns a check box; ``text`` is untranslated."""
     box = QCheckBox(tr(text))
     box.setObjectName(name)
     box.setAccessibleName(tr(text))

@@ -1,4 +1,4 @@
-"""The settings' file, checked before QSettings reads it.
+"""Checks the settings' file before QSettings reads it.
 
 QSettings waits for ever for a pipe or for a lock that is not a file, reads a file of any size, and constructs what
 ``@Variant(...)`` describes: nested lists crash the process. So it is only given lines of the form it writes itself.
@@ -20,18 +20,18 @@ from app.system.i18n import tr
 from engine import SafelightError
 from engine.files import is_plain_file, private_folder, read_bytes, write_text
 
-MOST_BYTES = 2**17  # ours takes about 2 kB
+MOST_BYTES = 2**17  # our settings take about 2 kB
 LOCK_SECONDS = 0.2  # QSettings holds its lock for milliseconds
 
 _ELEMENT = r'(?:\s*"(?!@(?!@))(?:[^"\\]|\\[\\"n])*"\s*|(?!\s*@(?!@|Invalid\(\)))(?:[^"\\,]|\\[\\"n])*)'
-_NAME = r"(?:[A-Za-z0-9_.\\-]|%[0-9A-F]{2}|%U[0-9A-F]{4}){1,200}"  # others are written longer than they were read
+_NAME = r"(?:[A-Za-z0-9_.\\-]|%[0-9A-F]{2}|%U[0-9A-F]{4}){1,200}"  # QSettings lengthens other names
 _VALUE = re.compile(rf"{_NAME}={_ELEMENT}(?:,{_ELEMENT})*")
 _NO_TEXT = re.compile("[\x00-\x1f\x7f\udc80-\udcff]")  # control characters, and bytes that are not UTF-8
 _SECTION = re.compile(rf"\[(?:%General|{_NAME})\]")
 
 
 def user_settings() -> tuple[QSettings, str]:
-    """The user's settings, and a message for the user; Windows and macOS have a store of their own."""
+    """Returns the user's settings and a message for the user; Windows and macOS have their own stores."""
     if sys.platform in ("win32", "darwin"):
         return QSettings("Safelight", "Safelight"), ""
     place = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.GenericConfigLocation)
@@ -39,7 +39,7 @@ def user_settings() -> tuple[QSettings, str]:
 
 
 def open_settings(path: Path) -> tuple[QSettings, str]:
-    """The settings in a file of unknown content, and a message for the user, empty if all is well.
+    """Opens the settings in a file of unknown content. Returns them and a message for the user, empty if all is well.
 
     A file that cannot be read completely is set aside, and its readable lines are kept.
     """
@@ -59,7 +59,7 @@ def open_settings(path: Path) -> tuple[QSettings, str]:
 
 
 def _free_lock(lock: Path) -> None:
-    """Remove a stale lock: QSettings waits 30 s for it, and for ever if it is not a file."""
+    """Removes a stale lock: QSettings waits 30 s for it, and for ever if it is not a file."""
     ends = time.monotonic() + LOCK_SECONDS
     while os.path.lexists(lock):
         if not is_plain_file(lock):
@@ -75,7 +75,7 @@ def _clean(path: Path) -> str:
     try:
         data = read_bytes(path, MOST_BYTES)
     except FileNotFoundError:
-        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))  # QSettings would create it readable for everybody
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))  # QSettings would create it readable for everyone
         return ""
     except (OSError, SafelightError):
         pass
@@ -90,9 +90,9 @@ def _clean(path: Path) -> str:
 
 
 def _readable(data: bytes) -> tuple[str, bool]:
-    """The lines of the form that QSettings writes, and whether all are."""
+    """Returns the lines of the form that QSettings writes, and True if there are no others."""
     kept: list[str] = []
-    known = whole = True  # known: the current section is readable
+    known = whole = True  # known: True if the current section is readable
     for line in data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape").split("\n"):
         line = line.removesuffix("\r")
         if line.startswith("["):

@@ -1,6 +1,6 @@
 """The application's preferences, declared once as data; the dialog, storage and checks are derived. Without Qt.
 
-A name is an attribute of ``Preferences``, or, for the display of the canvas, of ``SettingsValues``.
+A name is an attribute of ``Preferences`` or, for the display of the canvas, of ``SettingsValues``.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Folder:
 
 @dataclass(frozen=True)
 class Act:
-    """An action with a button; stores nothing."""
+    """A button that runs an action; stores nothing."""
 
     name: str
     label: str
@@ -161,11 +161,11 @@ SERVER_OPEN = Switch(
     "Off: only programs on this computer reach the server.",
 )
 ELSEWHERE = (SERVER_SWITCH, SERVER_PORT, SERVER_OPEN)
-"""Preferences whose controls are on a page and not in the dialog."""
+"""Preferences with controls on a page instead of in the dialog."""
 
 
 def listed(preferences: Preferences, values: SettingsValues) -> list[tuple[str, str]]:
-    """All settings, name and value; sampler settings only where they differ from the model's defaults."""
+    """Lists all settings, name and value; sampler settings only if they differ from the model's defaults."""
     found = [(field.name, str(getattr(preferences, field.name))) for field in fields(preferences)]
     found += [(name, str(getattr(values, name))) for name in ("seed", "view", "layer", "pace", "reduced_motion")]
     found += [(name, str(value)) for name, value in asdict(values.decoding).items()]
@@ -175,7 +175,7 @@ def listed(preferences: Preferences, values: SettingsValues) -> list[tuple[str, 
 def with_languages(
     sections: tuple[PreferenceSection, ...], languages: tuple[tuple[str, str], ...]
 ) -> tuple[PreferenceSection, ...]:
-    """The sections, with these languages (code and native name) to choose from besides English."""
+    """Returns the sections, with these languages (code and native name) to choose from besides English."""
     offered = replace(LANGUAGE, options=(*LANGUAGE.options, *languages))
     return tuple(
         replace(section, items=tuple(offered if item is LANGUAGE else item for item in section.items))

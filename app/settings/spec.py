@@ -19,7 +19,7 @@ class Setting:
     high: float
     step: float
     decimals: int = 0
-    none: str = ""  # what no number at all is called; empty where there always is one
+    none: str = ""  # the words for "no number"; empty if there always is one
 
     @property
     def is_whole(self) -> bool:
@@ -242,7 +242,7 @@ VIEW = Choice(
     "Raw shows the random tokens between steps as they are; calm shows the best guess at every place.",
     (("raw", "Raw"), ("calm", "Calm")),
 )
-DECODER = Choice("decoder", "Decoding", "How the model writes its answer.", ())  # the model says by which
+DECODER = Choice("decoder", "Decoding", "How the model writes its answer.", ())  # the loaded model gives the options
 THOUGHT_DECODER = Choice(
     "thought_decoder",
     "Decoding of thoughts",

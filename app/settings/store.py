@@ -1,4 +1,4 @@
-"""Stores the settings in QSettings. Values that cannot be read are left out."""
+"""Stores the settings in QSettings. Values that cannot be read are omitted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LONGEST_PATH = 4096  # characters
 
 
 def default_settings() -> QSettings:
-    """The user's settings file (or registry key)."""
+    """Returns the user's settings, from a file or the registry."""
     return user_settings()[0]
 
 
@@ -48,7 +48,7 @@ def _number(settings: QSettings, key: str, low: float, high: float) -> float | N
 
 
 def _seed(settings: QSettings) -> int | None:
-    """A whole number too large for a float."""
+    """Reads a seed, a whole number too large for a float."""
     raw = str(settings.value("sampler/seed", ""))
     seed = int(raw) if raw.isascii() and raw.isdigit() and len(raw) < 20 else -1
     return seed if 0 <= seed <= LARGEST_SEED else None
@@ -60,7 +60,7 @@ def _flag(settings: QSettings, key: str, default: bool) -> bool:
 
 
 def read_values(settings: QSettings, reduced_motion: bool) -> SettingsValues:
-    """The stored settings; ``reduced_motion`` is the platform's setting, the default of the user's."""
+    """Reads the stored settings; ``reduced_motion`` is the platform's setting, the default of the user's."""
     values = SettingsValues()
     for setting in SAMPLER:
         found = _number(settings, f"sampler/{setting.name}", setting.low, setting.high)
@@ -84,9 +84,9 @@ def read_values(settings: QSettings, reduced_motion: bool) -> SettingsValues:
 
 
 def write_values(settings: QSettings, values: SettingsValues, reduced_motion: bool, *, keep_seed: bool) -> None:
-    """Store the user's settings; defaults of the model or the platform are not written.
+    """Stores the user's settings; defaults of the model or the platform are not written.
 
-    ``keep_seed`` keeps the stored seed, when the one in ``values`` is for this session only.
+    ``keep_seed`` keeps the stored seed if the one in ``values`` is for this session only.
     """
     for setting in SAMPLER:
         _write(settings, f"sampler/{setting.name}", values.overrides.get(setting.name))
@@ -110,7 +110,7 @@ def _write(settings: QSettings, key: str, value: object) -> None:
 
 
 def read_preferences(settings: QSettings) -> Preferences:
-    """The stored preferences; defaults for missing or unreadable ones."""
+    """Reads the stored preferences; defaults for missing or unreadable ones."""
     found = Preferences()
     for item in (*(item for section in SECTIONS for item in section.items), *ELSEWHERE):
         value = _stored(settings, item) if item.name in KEYS else None
@@ -120,7 +120,7 @@ def read_preferences(settings: QSettings) -> Preferences:
 
 
 def write_preference(settings: QSettings, preferences: Preferences, name: str) -> None:
-    """Store one preference; a default is not written."""
+    """Stores one preference; a default is not written."""
     value = getattr(preferences, name)
     _write(settings, KEYS[name], None if value == getattr(Preferences(), name) else value)
 
@@ -145,14 +145,14 @@ def _stored(settings: QSettings, item: Preference) -> str | int | bool | None:
 
 
 def unread(settings: QSettings) -> str:
-    """A message about settings that could not be read, or empty; most fall back to defaults silently."""
+    """Returns a message about unreadable settings, or an empty text; most fall back to defaults silently."""
     if settings.value(KEYS["data_folder"]) in (None, "") or read_preferences(settings).data_folder:
         return ""
     return tr("The data folder in the settings cannot be read. Choose it again; until then the default is used.")
 
 
 def read_open(settings: QSettings, part: str, *, default: bool) -> bool:
-    """Whether a collapsible part of the window was open: "settings" or "sidebar"."""
+    """True if a collapsible part of the window, "settings" or "sidebar", was open."""
     return _flag(settings, f"window/{part}_open", default)
 
 
@@ -161,7 +161,7 @@ def write_open(settings: QSettings, part: str, is_open: bool) -> None:
 
 
 def read_conversation(settings: QSettings) -> int | None:
-    """The id of the conversation shown last."""
+    """Reads the id of the conversation shown last."""
     found = _number(settings, "window/conversation", 1, 2**53)
     return None if found is None else int(found)
 
@@ -171,19 +171,19 @@ def write_conversation(settings: QSettings, conversation: int | None) -> None:
 
 
 def read_reopening(settings: QSettings) -> int | None:
-    """The conversation that was being reopened when the app ended, if it ended during that."""
+    """Reads the conversation that was being reopened when the app ended, if it ended during that."""
     found = _number(settings, "window/reopening", 1, 2**53)
     return None if found is None else int(found)
 
 
 def write_reopening(settings: QSettings, conversation: int | None) -> None:
-    """Synced to disk before this returns, as the app may crash next."""
+    """Stores the conversation that is being reopened; synced to disk before returning, as the app may crash next."""
     _write(settings, "window/reopening", conversation)
     settings.sync()
 
 
 def read_window(settings: QSettings) -> tuple[tuple[int, int, int, int] | None, bool]:
-    """The window's left, top, width and height in pixels, None if it has none; and whether it was maximized."""
+    """Reads the window's left, top, width and height in pixels, None if not stored, and True if it was maximized."""
     text = str(settings.value("window/place", ""))
     found = [int(part) for part in text.split() if re.fullmatch(r"-?\d{1,6}", part)] if text.isascii() else []
     place = (found[0], found[1], found[2], found[3]) if len(found) == 4 and min(found[2:]) > 0 else None
@@ -196,7 +196,7 @@ def write_window(settings: QSettings, place: tuple[int, int, int, int], maximize
 
 
 def read_page(settings: QSettings) -> str:
-    """The name of the page that was in front, empty if there was none."""
+    """Reads the name of the page that was shown last, empty if none."""
     return str(settings.value("window/page", ""))
 
 
@@ -205,7 +205,7 @@ def write_page(settings: QSettings, page: str) -> None:
 
 
 def read_model(settings: QSettings) -> tuple[str, str | None] | None:
-    """The model that was loaded last, an embedded one's id or a folder, and the adapter on it."""
+    """Reads the model that was loaded last, as an embedded model's id or a folder, and its adapter."""
     model, adapter = (settings.value(f"model/{name}") for name in ("last", "adapter"))
     if not _is_place(model):
         return None
@@ -222,11 +222,11 @@ def write_model(settings: QSettings, model: str, adapter: str | None) -> None:
 
 
 def read_loading(settings: QSettings) -> str:
-    """The model that was being loaded at a start when the app ended, if it ended during that."""
+    """Reads the model that was being loaded at a start when the app ended, if it ended during that."""
     return str(settings.value("model/loading", ""))
 
 
 def write_loading(settings: QSettings, model: str | None) -> None:
-    """Synced to disk before this returns, as the app may crash next."""
+    """Stores the model that is being loaded; synced to disk before returning, as the app may crash next."""
     _write(settings, "model/loading", model)
     settings.sync()

@@ -1,4 +1,4 @@
-"""The sampler's strip beside the conversation: widgets derived from the declarations in ``app.settings.spec``."""
+"""The sampler's strip next to the conversation: widgets derived from the declarations in ``app.settings.spec``."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class SettingsStrip(QWidget):
         self._values = values
         self._defaults = GenerationConfig()
         self._filling = False
-        self._allowed: frozenset[str] | None = None  # the settings that the model follows; None: all
+        self._allowed: frozenset[str] | None = None  # the settings that have an effect with the model; None: all
         self.boxes: dict[str, NumberBox] = {}
         self._inside = QWidget()
         self._column = QVBoxLayout(self._inside)
@@ -69,7 +69,7 @@ class SettingsStrip(QWidget):
         self.refusal.setAccessibleName(tr("Why settings are not offered"))
         self.refusal.hide()
         self._column.addWidget(self.refusal)
-        self._rows: dict[str, QWidget] = {}  # of each number
+        self._rows: dict[str, QWidget] = {}  # the row of each number, by name
         self.decoding = DecodingFields(offers_own=False)
         self.decoding.setContentsMargins(0, 16, 0, 0)
         self._column.addWidget(self.decoding)
@@ -110,12 +110,12 @@ class SettingsStrip(QWidget):
         self.show_values(self._defaults)
 
     def setVisible(self, visible: bool) -> None:
-        if visible and self._scroll.widget() is None:  # measuring so many fields would make the window's start longer
+        if visible and self._scroll.widget() is None:  # measuring so many fields would slow down the window's start
             self._scroll.setWidget(self._inside)
         super().setVisible(visible)
 
     def _add(self, title: str, explanation: str, *widgets: QWidget, unit: str = "") -> QWidget:
-        """A setting in a row of its own, which is returned."""
+        """Adds a setting in a row of its own and returns the row."""
         made = QWidget()
         column = QVBoxLayout(made)
         column.setContentsMargins(0, 16, 0, 0)
@@ -152,13 +152,13 @@ class SettingsStrip(QWidget):
             self._fit()
 
     def show_setting(self, name: str) -> None:
-        """Put the keyboard on a setting of the sampler, by its name."""
+        """Focuses a setting of the sampler, by its name."""
         box = self.boxes.get(name) or (self.seed if self.seed.isEnabled() else self.random_seed)
         self._scroll.ensureWidgetVisible(box)
         box.setFocus()
 
     def show_values(self, defaults: GenerationConfig) -> None:
-        """Show the values over a model's defaults."""
+        """Shows the values over a model's defaults."""
         self._defaults = defaults
         self._filling = True
         self.decoding.show_choice(self._values.decoding, self._values.decoders)
@@ -174,9 +174,10 @@ class SettingsStrip(QWidget):
         self._show_state()
 
     def allow(self, names: frozenset[str] | None, reason: str = "") -> None:
-        """Offer these settings of the sampler alone, and "seed", None for all; ``reason`` says why not the others.
+        """Offers only these settings of the sampler, and "seed" if it is named; None offers all. ``reason`` says why
+        not the others.
 
-        Those that count by the present decoding are shown.
+        Settings without effect in the present decoding are hidden, too.
         """
         self._allowed = names
         for field in (self.seed, self.random_seed):
@@ -187,7 +188,7 @@ class SettingsStrip(QWidget):
 
     @Slot()
     def refresh(self) -> None:
-        """Show the present values after a change elsewhere."""
+        """Shows the present values after a change elsewhere."""
         if not self._filling:
             self.show_values(self._defaults)
 

@@ -17,32 +17,33 @@ DRAWN_SEED_HIGH = 999_999
 
 
 def later_seed(seed: int, count: int) -> int:
-    """The seed ``count`` after ``seed``; wraps around to 0 after the largest."""
+    """Returns the seed ``count`` after ``seed``; wraps around to 0 after the largest."""
     return (seed + count) % (LARGEST_SEED + 1)
 
 
 @dataclass
 class SettingsValues:
-    """``overrides`` holds only what differs from the model's defaults; ``seed`` None: a random one for each answer."""
+    """The user's settings. ``overrides`` holds only values that differ from the model's defaults; with ``seed`` None
+    each answer has a random one."""
 
     overrides: dict[str, float] = field(default_factory=dict)
     seed: int | None = None
     calm: bool = False
     layer: str = "state"
     reduced_motion: bool = False
-    image_tokens: int | None = None  # that a picture of a prompt may take; None: what the model asks for
+    image_tokens: int | None = None  # soft tokens of a picture in a prompt; None: the model's default
     decoding: DecodingChoice = OWN_DECODING
-    decoders: tuple[str, ...] = field(default=(), compare=False)  # that the loaded model has, its own first
-    speed: float = 1.0  # of a block on show; ``FULL_SPEED`` waits for nothing
+    decoders: tuple[str, ...] = field(default=(), compare=False)  # the loaded model's decoders, its own first
+    speed: float = 1.0  # playing speed of a shown block; ``FULL_SPEED`` is without delay
 
     @property
     def present_decoding(self) -> DecodingChoice:
-        """What the next run has; its decoder is "" where no model says."""
+        """Returns the decoding of the next run; its decoder is "" if no model names one."""
         return self.decoding.among(self.decoders)
 
     @property
     def view(self) -> str:
-        """``calm`` as a value of the declared choice: "raw" or "calm"."""
+        """Returns ``calm`` as a value of the declared choice: "raw" or "calm"."""
         return "calm" if self.calm else "raw"
 
     @view.setter
@@ -51,7 +52,7 @@ class SettingsValues:
 
     @property
     def image_budget(self) -> str:
-        """``image_tokens`` as a value of the declared choice."""
+        """Returns ``image_tokens`` as a value of the declared choice."""
         return "" if self.image_tokens is None else str(self.image_tokens)
 
     @image_budget.setter
@@ -60,7 +61,7 @@ class SettingsValues:
 
     @property
     def pace(self) -> str:
-        """``speed`` as a value of the declared choice."""
+        """Returns ``speed`` as a value of the declared choice."""
         return f"{self.speed:g}"
 
     @pace.setter
@@ -68,19 +69,19 @@ class SettingsValues:
         self.speed = float(value)
 
     def value(self, name: str, defaults: GenerationConfig) -> float | None:
-        """The effective value of a sampler setting."""
+        """Returns the effective value of a sampler setting."""
         found: float | None = self.overrides.get(name, getattr(defaults, name))
         return found
 
     def set(self, name: str, value: float | None, defaults: GenerationConfig) -> None:
-        """Override a sampler setting; the model's default removes the override, as no number does."""
+        """Overrides a sampler setting; None or the model's default removes the override."""
         if value is None or value == getattr(defaults, name):
             self.overrides.pop(name, None)
         else:
             self.overrides[name] = value
 
     def config(self, defaults: GenerationConfig) -> GenerationConfig:
-        """The settings of a run.
+        """Returns the settings of a run.
 
         Raises:
             SafelightError: the values are inconsistent.
@@ -91,18 +92,18 @@ class SettingsValues:
         return defaults.replace(**self._changes())
 
     def _changes(self) -> dict[str, Any]:
-        """What differs from the defaults, of the settings that the decoder goes by."""
+        """Returns the values that differ from the defaults, limited to settings that the decoder uses."""
         present = self.present_decoding
         own = present.settings
         changes: dict[str, Any] = {name: value for name, value in self.overrides.items() if name in own}
         if present.decoder == BLOCK_DIFFUSION != self.decoding.decoder:
-            present = replace(present, decoder="")  # the model's own is not named
+            present = replace(present, decoder="")  # the model's own decoder stays empty
         if self.image_tokens is not None:
             changes["image_tokens"] = self.image_tokens
         return changes | present.changes
 
     def problem(self, defaults: GenerationConfig) -> str:
-        """Why the values are inconsistent, in a sentence; empty if they are not."""
+        """Returns a sentence on why the values are inconsistent; empty if they are not."""
         start, end = (self.overrides.get(name, getattr(defaults, name)) for name in ("t_max", "t_min"))
         if start < end and "t_max" in self.present_decoding.settings:
             return tr(
@@ -118,13 +119,13 @@ class SettingsValues:
         return ""
 
     def next_seed(self, version: int = 0) -> int:
-        """The seed of the next answer: random, or the fixed one plus the version."""
+        """Returns the seed of the next answer: random, or the fixed one plus the version."""
         if self.seed is None:
             return random.randint(0, DRAWN_SEED_HIGH)
         return later_seed(self.seed, version)
 
     def reset(self) -> None:
-        """Reset to the model's defaults and random seeds; the canvas settings stay."""
+        """Resets to the model's defaults and random seeds; the canvas settings stay."""
         self.overrides.clear()
         self.seed = None
         self.decoding = OWN_DECODING

@@ -72,7 +72,7 @@ class PictureReader(QObject):
         asked = self._request
         match reply:
             case BoardAdvanced(board_id, rows) if asked is not None and asked.board_id == board_id:
-                self.advanced.emit(ReadBoard.of(rows))
+                self.advanced.emit(ReadBoard.from_rows(rows))
                 if len(rows) < 9:
                     self._set_progress(tr("Reading row {row} of 9", row=len(rows) + 1))
             case BoardEnded(board_id, board, message, details) if asked is not None and asked.board_id == board_id:

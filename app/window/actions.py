@@ -1,4 +1,4 @@
-"""The app's actions with names and keys: each page's own list, and those of the window."""
+"""Collects the app's named actions and their keys: each page's own list, and those of the window."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def all_actions(
     dialogs: Dialogs,
     close: Callable[[], object],
 ) -> Actions:
-    """Every action, by section: the source of the shortcuts, their sheet and the command palette.
+    """Returns every action, by section: the source of the shortcuts, their sheet and the command palette.
 
-    What pages do comes before what the window does; a page's action may also be of the window's last section.
+    The pages' actions come before the window's; a page's action may also be in the window's last section.
     """
     of_pages = [action for entry in PAGES for action in entry.actions(context, pages.by_name[entry.name])]
     application = _application(context, topbar, dialogs, close)

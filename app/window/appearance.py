@@ -11,7 +11,7 @@ from app.design.tokens import DARKROOM, PAPER, Theme
 from app.settings import store
 from app.settings.preferences import TEXT_PERCENT, Preferences
 
-STEP_MS = 30  # in which further steps of the text size are taken together: to dress all widgets takes longer
+STEP_MS = 30  # further steps of the text size within this time are applied together: restyling all widgets takes longer
 
 
 class Appearance(QObject):
@@ -20,7 +20,7 @@ class Appearance(QObject):
     changed = Signal()
 
     def __init__(self, settings: QSettings, preferences: Preferences | None = None) -> None:
-        """``preferences`` is changed in place; the default is read from the settings."""
+        """``preferences`` is modified in place; the default is read from the settings."""
         super().__init__()
         self._settings = settings
         self.preferences = store.read_preferences(settings) if preferences is None else preferences
@@ -33,24 +33,24 @@ class Appearance(QObject):
 
     @property
     def choice(self) -> str:
-        """``darkroom``, ``paper``, or ``system``."""
+        """Returns ``darkroom``, ``paper``, or ``system``."""
         return self.preferences.theme
 
     @property
     def theme(self) -> Theme:
-        """The theme in use."""
+        """Returns the theme in use."""
         return {"darkroom": DARKROOM, "paper": PAPER}.get(self.choice) or system_theme()
 
     @Slot(str)
     def choose(self, choice: str) -> None:
-        """``darkroom``, ``paper``, or ``system``."""
+        """Chooses ``darkroom``, ``paper``, or ``system``."""
         self.preferences.theme = choice
         store.write_preference(self._settings, self.preferences, "theme")
         self._dress()
 
     @Slot(int)
     def set_text_percent(self, percent: int) -> None:
-        """Set the size of all text; 100 is the unscaled type scale."""
+        """Sets the size of all text in percent; 100 is the unscaled type scale."""
         self._note_text_percent(percent)
         self._dress()
 
@@ -59,7 +59,7 @@ class Appearance(QObject):
         store.write_preference(self._settings, self.preferences, "text_percent")
 
     def step_text(self, percent: int) -> None:
-        """Make all text larger or smaller by so many percent of its normal size; steps in quick sequence at once."""
+        """Changes the size of all text by so many percent of its normal size; quick steps are applied together."""
         low, high = int(TEXT_PERCENT.low), int(TEXT_PERCENT.high)
         self._note_text_percent(max(low, min(high, self.preferences.text_percent + percent)))
         if not self._stepping.isActive():
@@ -67,7 +67,7 @@ class Appearance(QObject):
 
     @Slot()
     def choose_next(self) -> None:
-        """Choose the next theme."""
+        """Chooses the next theme."""
         place = store.THEMES.index(self.choice)
         self.choose(store.THEMES[(place + 1) % len(store.THEMES)])
 

@@ -1,4 +1,4 @@
-"""Opens the window's dialogs: settings, palette, shortcut sheet; runs the acts of the settings' buttons."""
+"""Opens the window's dialogs (settings, palette, shortcut sheet) and runs the actions of the settings' buttons."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from engine import SafelightError
 
 
 class Dialogs(QObject):
-    """Each opens over ``parent`` and is deleted when closed. Their modules are imported when they are asked for.
+    """Opens dialogs over ``parent``; each is deleted when closed. Their modules are imported on first use.
 
-    Emits a sampler setting's name where one was chosen.
+    Emits the name of a sampler setting that was chosen in the palette.
     """
 
     sampler_asked = Signal(str)
@@ -29,23 +29,23 @@ class Dialogs(QObject):
         super().__init__(parent)
         self._context, self._appearance, self._parent = context, appearance, parent
         self.actions = Actions()  # listed by the palette and the sheet
-        self.page = CHAT  # on show, by its name
+        self.page = CHAT  # name of the shown page
 
     @Slot()
     def open_folder(self) -> None:
-        """Load a model from a folder of the user's choice."""
+        """Loads a model from a folder that the user chooses."""
         folder = QFileDialog.getExistingDirectory(self._parent, tr("Open a model folder"))
         if folder:
             self._context.load(folder)
 
     @Slot()
     def open_settings(self) -> None:
-        """Open the settings; changes take effect at once."""
+        """Opens the settings; changes take effect at once."""
         self.open_setting("")
 
     def open_setting(self, name: str) -> None:
-        """Open the settings at one of them."""
-        from app.settings.dialog import SettingsDialog, style  # a start does without
+        """Opens the settings at the setting of this name."""
+        from app.settings.dialog import SettingsDialog, style  # not needed at start
 
         context = self._context
         opened = SettingsDialog(context.preferences, context.values, context.settings, self._parent)
@@ -57,8 +57,8 @@ class Dialogs(QObject):
 
     @Slot()
     def open_palette(self) -> None:
-        """Find an action, a conversation, a model or a setting by its name."""
-        from app.window.finds import finds  # a start does without
+        """Opens the palette, which finds actions, conversations, models and settings by name."""
+        from app.window.finds import finds  # not needed at start
         from app.window.palette import Palette, style
 
         others = finds(self._context, self.open_setting, self.sampler_asked.emit)
@@ -68,15 +68,15 @@ class Dialogs(QObject):
 
     @Slot()
     def open_shortcuts(self) -> None:
-        """Show the keys of the page on show, and those that work anywhere."""
-        from app.window.shortcuts import ShortcutSheet, style  # a start does without
+        """Shows the keys of the current page and those that work on every page."""
+        from app.window.shortcuts import ShortcutSheet, style  # not needed at start
 
         opened = ShortcutSheet(self.actions, self.page, self._parent)
         self._dress(opened, style)
         opened.open()
 
     def _dress(self, dialog: QDialog, rules: Rules) -> None:
-        """Give a dialog its rules, in each theme that is chosen until it is closed."""
+        """Applies a dialog's rules now and after each change of the theme, until it is closed."""
 
         def dress() -> None:
             dialog.setStyleSheet(sized(rules(self._context.theme)))
@@ -104,7 +104,7 @@ class Dialogs(QObject):
                 context.apply_values()
 
     def act(self, name: str, dialog: QDialog | None = None) -> str:
-        """Run the act of a settings button in ``dialog``; returns the result in a sentence."""
+        """Runs the action of a settings button in ``dialog``; returns the result in a sentence."""
         match name:
             case "open_logs":
                 try:
@@ -125,8 +125,8 @@ class Dialogs(QObject):
         return ""
 
     def diagnostics(self) -> str:
-        """The report for the clipboard."""
-        from app.system import diagnostics  # what reads versions of packages takes long to import
+        """Returns the report for the clipboard."""
+        from app.system import diagnostics  # reads versions of packages; slow to import
 
         context, facts = self._context, diagnostics.Facts()
         model = context.model

@@ -1,4 +1,4 @@
-"""What the palette finds beside the actions: conversations, models and settings."""
+"""The palette's entries besides the actions: conversations, models and settings."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from app.system.i18n import tr
 from app.window.sidebar.rows import shown_title
 from engine import EMBEDDED, SafelightError
 
-MOST_CHATS = 500  # the latest
+MOST_CHATS = 500  # of the latest conversations
 
 
 def finds(
     context: AppContext, open_setting: Callable[[str], object], open_sampler: Callable[[str], object]
 ) -> list[Action]:
-    """An action for each; the two callables are given the name of a setting."""
+    """Returns an action for each entry; the two callables take the name of a setting."""
     shown = context.values.present_decoding.settings
     return [*_chats(context), *_models(context), *_settings(open_setting, open_sampler, shown)]
 
@@ -28,7 +28,7 @@ def _chats(context: AppContext) -> Iterator[Action]:
     try:
         found = context.library.summaries("")
     except SafelightError:
-        return  # the list beside says so
+        return  # the conversation list shows the error
     for summary in found[:MOST_CHATS]:
 
         def go(conversation: int = summary.id) -> None:

@@ -1,4 +1,4 @@
-"""Fuzzy search by a few letters, typing errors forgiven. Knows no Qt."""
+"""Fuzzy search by a few letters, tolerating typing errors. Knows no Qt."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ T = TypeVar("T")
 _WORDS = re.compile(r"\w+")
 
 AT_START, IN_A_ROW, APART = 8.0, 5.0, 1.0
-NEARLY, PER_ERROR = 3.0, 6.0  # a letter of a word with errors, and an error
-LEAST_NEARLY, TWO_ERRORS = 4, 8  # letters of a word in which one error is forgiven, or two
+NEARLY, PER_ERROR = 3.0, 6.0  # score of a letter in a word with errors, and penalty of an error
+LEAST_NEARLY, TWO_ERRORS = 4, 8  # letters that a word needs for one tolerated error, and for two
 PER_SKIPPED = 0.05
 """Penalty per character, so that of equal matches the longer text ranks lower."""
 
 
 def folded(text: str) -> str:
-    """Lower case without accents, so that "resume" finds "Résumé"."""
+    """Folds a text to lower case without accents, so that "resume" finds "Résumé"."""
     parts = unicodedata.normalize("NFKD", text.casefold())
     return "".join(letter for letter in parts if not unicodedata.combining(letter))
 
 
 def score(query: str, text: str) -> float | None:
-    """How well a text matches; None if a word of the query does not match.
+    """Scores how well a text matches; None if a word of the query does not match.
 
-    Each word's letters must occur in the text in order, those at word starts or in a row scoring higher; or the word
-    must be the beginning of one of the text's but for a wrong, missing, further or swapped letter.
+    Each word's letters must occur in the text in order; those at word starts or in a row score higher. Or the word
+    must be the beginning of a word of the text, except for a wrong, missing, extra or swapped letter.
     """
     text = folded(text)
     total = 0.0
@@ -42,7 +42,7 @@ def score(query: str, text: str) -> float | None:
 
 
 def _from(word: str, text: str, start: int) -> float:
-    """The score of the word's letters matched greedily from ``start`` on; -1 if one is missing."""
+    """Scores the word's letters, matched greedily from ``start`` on; -1 if one is missing."""
     total, before, at = 0.0, -2, start
     for letter in word:
         at = text.find(letter, max(at, before + 1))
@@ -57,7 +57,7 @@ def _from(word: str, text: str, start: int) -> float:
 
 
 def _nearly(word: str, text: str) -> float:
-    """The score of a word with typing errors; -1 if no word of the text begins like it."""
+    """Scores a word with typing errors; -1 if no word of the text begins like it."""
     most = 0 if len(word) < LEAST_NEARLY else 1 if len(word) < TWO_ERRORS else 2
     near = (part for part in _WORDS.findall(text) if most and part[0] in word[:2])
     errors = min((_errors(word, part[: len(word) + most]) for part in near), default=most + 1)
@@ -65,7 +65,7 @@ def _nearly(word: str, text: str) -> float:
 
 
 def _errors(word: str, text: str) -> int:
-    """Fewest letters wrong, missing, too many or swapped between a word and the beginning of another."""
+    """Counts the fewest wrong, missing, extra or swapped letters between a word and the beginning of another."""
     before, row = [0] * (len(text) + 1), list(range(len(text) + 1))
     for i, letter in enumerate(word, 1):
         further = [i]
@@ -79,9 +79,9 @@ def _errors(word: str, text: str) -> int:
 
 
 def ranked(query: str, things: Iterable[T], text_of: Callable[[T], str]) -> list[T]:
-    """The matching things, best first; all in their own order for an empty query."""
+    """Returns the matching entries, best first; all in their own order for an empty query."""
     if not query.split():
         return list(things)
     scored = [(score(query, text_of(thing)), thing) for thing in things]
     found = [(value, thing) for value, thing in scored if value is not None]
-    return [thing for _value, thing in sorted(found, key=lambda pair: -pair[0])]  # stable: equals keep their order
+    return [thing for _value, thing in sorted(found, key=lambda pair: -pair[0])]  # stable: equal scores keep order

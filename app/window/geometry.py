@@ -1,4 +1,4 @@
-"""Where the window stands and how large it is: as it was left, within the screens that there are."""
+"""Stores and restores the window's position and size, within the available screens."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ LEAST = QSize(640, 480)
 
 
 def restore(window: QMainWindow, settings: QSettings) -> None:
-    """Give a window the place and size that it was left with; the usual size at a first start."""
+    """Gives a window its stored position and size, or the default size at a first start."""
     title = window.style().pixelMetric(QStyle.PixelMetric.PM_TitleBarHeight, None, window)
     screens = [screen.availableGeometry().adjusted(0, 0, 0, -title) for screen in QGuiApplication.screens()]
     left, is_maximized = store.read_window(settings)
     place = fitted(QRect(screens[0].topLeft(), USUAL) if left is None else QRect(*left), screens)
     window.setMinimumSize(LEAST.boundedTo(place.size()))
     window.resize(place.size())
-    if left is not None:  # a first window is placed by the desktop
+    if left is not None:  # the desktop chooses the position of a first window
         window.move(place.topLeft())
     if is_maximized:
         window.setWindowState(Qt.WindowState.WindowMaximized)
 
 
 def note(window: QMainWindow, settings: QSettings) -> None:
-    """Store the place and size of a window, those it goes back to where it is maximized."""
+    """Stores the position and size of a window; if it is maximized, those of its normal state."""
     is_maximized = window.isMaximized()
     place = window.normalGeometry() if is_maximized else QRect(window.pos(), window.size())
     if place.isValid():
@@ -37,7 +37,7 @@ def note(window: QMainWindow, settings: QSettings) -> None:
 
 
 def fitted(place: QRect, screens: Sequence[QRect]) -> QRect:
-    """A place within the screen that has most of it, or else within the first; no larger than that screen."""
+    """Fits a rectangle into the screen that contains most of it, or else the first; no larger than that screen."""
 
     def shared(screen: QRect) -> int:
         common = screen.intersected(place)

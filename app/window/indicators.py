@@ -17,11 +17,11 @@ from app.window.statusbar import StatusBar
 from app.window.topbar import TopBar
 from engine.service import AdapterChanged, MemoryUsed, ServiceReply, is_remote
 
-MEMORY_MS = 2000  # between two readings of the process's memory
+MEMORY_MS = 2000  # between two measurements of the process's memory
 
 
 class Indicators(QObject):
-    """Keeps a top bar, a strip of settings, a status bar and ``progress`` up to date."""
+    """Updates a top bar, a strip of settings, a status bar and ``progress``."""
 
     def __init__(self, context: AppContext, topbar: TopBar, strip: SettingsStrip, status: StatusBar) -> None:
         super().__init__()
@@ -47,19 +47,19 @@ class Indicators(QObject):
         self._show_offline()
 
     def watch_memory(self) -> None:
-        """Start updating the process's memory."""
+        """Starts updating the process's memory."""
         self._memory.start(MEMORY_MS)
         self._show_memory()
 
     def stop(self) -> None:
-        """Stop updating the memory."""
+        """Stops updating the memory."""
         self._memory.stop()
 
     # ---------------------------------------------------------------- the model
 
     @Slot()
     def show_model(self) -> None:
-        """Show which model is loaded or being loaded."""
+        """Shows which model is loaded or being loaded."""
         model, loading = self._context.model, self._context.loading
         if model is not None:
             self._topbar.show_model(model.path_or_id, model.title)
@@ -113,7 +113,7 @@ class Indicators(QObject):
 
     @Slot()
     def _show_run(self) -> None:
-        """The figures of the current run, or of the last one in the conversation on show."""
+        """Shows the figures of the current run, or of the last one in the shown conversation."""
         session = self._context.session
         turns = session.chat.turns
         answer = session.active or (turns[-1].answer if turns else None)

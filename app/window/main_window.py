@@ -35,7 +35,7 @@ LEAST_PAGE = 480  # pixels at 100 %
 
 
 def style(theme: Theme) -> str:
-    """The window's own rule of its style sheet."""
+    """Returns the window's own rules of its style sheet."""
     return f"QMainWindow {{ background: {theme.surface}; }}"
 
 
@@ -103,7 +103,7 @@ class MainWindow(QMainWindow):
         column.addWidget(self.status)
         self.setCentralWidget(centre)
         self.notices.notice.float_over(self.pages.stack)
-        # Over the hairline, so that showing it moves nothing.
+        # over the hairline, so that showing it moves nothing
         self.indicators.progress.setParent(centre)
         self.indicators.progress.raise_()
 
@@ -124,7 +124,7 @@ class MainWindow(QMainWindow):
         self.appearance.changed.connect(self._dress)
 
     def _show_parts(self) -> None:
-        """Restore which collapsible parts are open."""
+        """Restores which collapsible parts are open."""
         settings = self.context.settings
         self.topbar.sidebar.setChecked(store.read_open(settings, "sidebar", default=True))
         self.sidebar.setVisible(self.topbar.sidebar.isChecked())
@@ -136,11 +136,11 @@ class MainWindow(QMainWindow):
         if page in self.pages.by_name:
             self.show_page(page)
 
-    # ---------------------------------------------------------------- what is on show
+    # ---------------------------------------------------------------- the shown page
 
     @Slot(str)
     def show_page(self, page: str) -> None:
-        """Bring a page to the front, by its name."""
+        """Shows a page, by its name."""
         self.topbar.show_page(page)
         self.dialogs.page = page
         self.notices.notice.hide()
@@ -148,7 +148,7 @@ class MainWindow(QMainWindow):
         store.write_page(self.context.settings, page)
 
     def _refuse(self, reason: str) -> None:
-        """Say why a key does nothing, on the chat's page; other pages say it at their buttons."""
+        """Shows the reason why a key did nothing, on the chat page only; other pages show it at their buttons."""
         chat = self.pages.chat()
         if self.pages.current is chat:
             chat.say(reason)
@@ -178,7 +178,7 @@ class MainWindow(QMainWindow):
 
     @property
     def _has_room(self) -> bool:
-        """Whether a page can be read between the conversations and the sampler."""
+        """True if a page is wide enough to read between the conversations and the sampler."""
         return self.width() >= self.sidebar.width() + self.strip.width() + px(LEAST_PAGE)
 
     @Slot(str)
@@ -204,7 +204,7 @@ class MainWindow(QMainWindow):
 
     @Slot()
     def _after_first_paint(self) -> None:
-        """Start-up work that is put off until the window is painted."""
+        """Runs start-up work that is delayed until the window is painted."""
         for work in (self._list_models, self.indicators.watch_memory, icons.load, self.notices.end_start):
             QTimer.singleShot(0, work)
 
@@ -234,6 +234,6 @@ class MainWindow(QMainWindow):
             return
         self._is_closed = True
         self.indicators.stop()
-        with contextlib.ExitStack() as ending:  # each is done even if the other fails
+        with contextlib.ExitStack() as ending:  # each runs even if the other fails
             ending.callback(self.context.close)
             ending.callback(self.reopening.close)

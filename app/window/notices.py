@@ -1,4 +1,4 @@
-"""Shows errors and what was done: over the composer or, on other pages, at the bottom."""
+"""Shows errors and confirmations: over the composer or, on other pages, at the bottom."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.window.pages import Pages
 
 
 class Notices(QObject):
-    """Loses no message.
+    """Shows messages without losing any.
 
     Messages during the start are kept until they can be shown, and are not replaced by later ones.
     """
@@ -19,18 +19,18 @@ class Notices(QObject):
     def __init__(self, pages: Pages) -> None:
         super().__init__()
         self._pages = pages
-        self.notice = Notice()  # at the bottom of the pages
+        self.notice = Notice()  # shown at the bottom of the pages
         self._has_place = False
         self._said_at_start: list[tuple[str, str]] | None = []  # messages and details; None once the start is over
 
     @property
     def is_starting(self) -> bool:
-        """Whether messages are collected rather than replaced."""
+        """True if messages are collected instead of replaced."""
         return self._said_at_start is not None
 
     @Slot(str, str)
     def say(self, message: str, details: str = "") -> None:
-        """Show an error in a sentence; ``details`` may hold a traceback."""
+        """Shows an error in a sentence; ``details`` may be a traceback."""
         if self._said_at_start is None:
             self._show(message, details)
         elif (message, details) not in self._said_at_start:
@@ -39,17 +39,17 @@ class Notices(QObject):
 
     @Slot(str, str, object)
     def confirm(self, message: str, title: str, act: Callable[[], object]) -> None:
-        """Say what was done, with a button that goes on from there."""
+        """Confirms what was done, with a button for the next step."""
         self._place().show_done(message, title, act)
 
     def begin(self) -> None:
-        """Messages can be shown from now on."""
+        """Shows the collected messages; called when they can be shown."""
         self._has_place = True
         self._show_said_at_start()
 
     @Slot()
     def end_start(self) -> None:
-        """From now on a message replaces the previous one."""
+        """Ends the start; a message now replaces the previous one."""
         self._said_at_start = None
 
     def _show_said_at_start(self) -> None:

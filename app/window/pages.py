@@ -1,8 +1,8 @@
-"""The window's pages: which there are, and each made when it is first asked for.
+"""The window's pages, each created when it is first needed.
 
-``PAGES`` is the one list: top bar, keys and actions go by it. To add a page, write ``app/NAME/controller.py`` with
-``build(context)``, which returns a ``Page``, and ``app/NAME/actions.py`` with ``actions(context, page)``, and add its
-line here.
+``PAGES`` is the only list: top bar, keys and actions are derived from it. To add a page, write
+``app/NAME/controller.py`` with ``build(context)``, which returns a ``Page``, and ``app/NAME/actions.py`` with
+``actions(context, page)``, and add its line here.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PageEntry:
-    """A page and how it is come by. Texts are in English; shown through ``tr``.
+    """A page's entry in the list. Texts are in English; they are shown through ``tr``.
 
     Args:
-        name: also of its folder in ``app``, and of the action that brings it on top.
-        title: on its button in the top bar.
-        purpose: what it is for.
+        name: the page's name, also of its folder in ``app`` and of the action that shows it.
+        title: the text of its button in the top bar.
+        purpose: a phrase on what the page is for.
         going: the action's title.
-        key: brings it on top.
+        key: the shortcut that shows the page.
     """
 
     name: str
@@ -46,12 +46,12 @@ class PageEntry:
     key: str
 
     def build(self, context: AppContext) -> Page:
-        """Make the page. Its module comes with all its views, which a start does without."""
+        """Creates the page. This imports its module with all its views, which is not needed at start."""
         made: Page = import_module(f"app.{self.name}.controller").build(context)
         return made
 
     def actions(self, context: AppContext, page: Lazy[Page]) -> list[Action]:
-        """What the page can do, whether or not it is made yet."""
+        """Returns the page's actions, even before the page is created."""
         found: list[Action] = import_module(f"app.{self.name}.actions").actions(context, page)
         return found
 
@@ -69,7 +69,7 @@ PAGES = (
 
 
 class Pages(QObject):
-    """``stack`` shows the one on top. A page is asked for by its name as an index, and then made."""
+    """Creates pages when they are first asked for by name, as an index. ``stack`` shows the current one."""
 
     def __init__(self, context: AppContext) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ class Pages(QObject):
     def __getitem__(self, name: str) -> Page:
         return self.by_name[name]()
 
-    # What the window asks more of than of any page:
+    # pages whose specific methods the window uses:
 
     @property
     def chat(self) -> Lazy[ChatController]:
@@ -108,12 +108,12 @@ class Pages(QObject):
 
     @property
     def current(self) -> Page | None:
-        """The current page; None before the first is created."""
+        """Returns the current page; None before the first is created."""
         made = (page.made for page in self.by_name.values())
         return next((page for page in made if page is not None and page.widget is self.stack.currentWidget()), None)
 
     def show(self, name: str) -> None:
-        """Bring a page to the front; its outline is there at once where the page has to be created first."""
+        """Shows a page; its outline is shown at once if the page must be created first."""
         if self.by_name[name].made is None:
             self.stack.setCurrentWidget(self._skeleton)
             self._skeleton.show_now()

@@ -1,4 +1,4 @@
-"""The command palette: finds actions, and what else it is given as such, by a few letters, and runs one."""
+"""The command palette: finds actions and further entries by a few letters, and runs the chosen one."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Index = QModelIndex | QPersistentModelIndex
 
 
 def style(theme: Theme) -> str:
-    """The palette's rules, for the window's style sheet."""
+    """Returns the palette's rules, for the window's style sheet."""
     return f"""
 QDialog#palette {{ background: {theme.surface_raised}; border: 1px solid {theme.line_strong}; }}
 QDialog#palette QLineEdit {{ font-size: 16px; padding: 8px; }}
@@ -104,7 +104,7 @@ class ActionDelegate(QStyledItemDelegate):
         small.setPixelSize(px(TEXT_SMALL))
         area = option.rect.adjusted(12, 0, -12, 0)
         side = Qt.AlignmentFlag.AlignVCenter
-        # Faint ink lacks contrast on the selection, so a selected row is all in full ink.
+        # faint ink lacks contrast on the selection, so a selected row is painted in full ink
         faint = theme.ink if option.state & QStyle.StateFlag.State_Selected else theme.faint_ink
 
         def put(text: str, font: QFont, shade: str, place: QRect, align: Qt.AlignmentFlag) -> int:
@@ -125,7 +125,7 @@ class ActionDelegate(QStyledItemDelegate):
 
 
 class Palette(QDialog):
-    """Opened over a window with ``ask``. The field keeps the focus; the arrow keys move in the list."""
+    """The palette, opened over a window with ``ask``. The field keeps the focus; the arrow keys move in the list."""
 
     def __init__(
         self, actions: Actions, theme: Theme, parent: QWidget | None = None, others: Sequence[Action] = ()
@@ -135,7 +135,7 @@ class Palette(QDialog):
         self.setWindowTitle(tr("Command palette"))
         self.setAccessibleName(tr("Command palette"))
         self.setModal(True)
-        self._actions, self._others = actions, others  # the others are listed once something is looked for
+        self._actions, self._others = actions, others  # entries that are listed only while something is typed
         self.field = QLineEdit()
         self.field.setMaxLength(200)
         self.field.setPlaceholderText(tr("Find an action, a chat, a model or a setting"))
@@ -164,12 +164,12 @@ class Palette(QDialog):
         self.set_theme(theme)
 
     def set_theme(self, theme: Theme) -> None:
-        """Draw the rows in these colours."""
+        """Draws the rows in these colours."""
         self._row.theme = theme
         self.list.viewport().update()
 
     def ask(self) -> None:
-        """Open with an empty field, over the upper part of the parent."""
+        """Opens with an empty field, over the upper part of the parent."""
         self.field.clear()
         self._filter("")
         for widget in (self, self.field, self.hint):
@@ -190,7 +190,7 @@ class Palette(QDialog):
 
     @property
     def current(self) -> Action | None:
-        """The selected action."""
+        """Returns the selected action."""
         found: Action | None = self.list.currentIndex().data(ACTION)
         return found
 
@@ -217,7 +217,7 @@ class Palette(QDialog):
 
     @Slot()
     def _describe_current(self) -> None:
-        """Describe the selected action in the field, so that screen readers read it while the field has the focus."""
+        """Describes the selected action in the field, so that screen readers read it while the field has the focus."""
         index = self.list.currentIndex()
         if not index.isValid():
             self.hint.setText(tr("Nothing is called that. Try fewer letters."))

@@ -1,4 +1,4 @@
-"""Parts of the start that may fail alone; the conversation and the model that there were last."""
+"""Steps of the start that may fail alone; reopens the last conversation and model."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from app.system.i18n import tr
 from engine import SKILLS
 from engine.catalog import is_embedded
 
-REOPENING_MS = 3000  # after which a reopened conversation counts as harmless
+REOPENING_MS = 3000  # after this time a reopened conversation counts as harmless
 
 
 def attempt(context: AppContext, problem: str, part: Callable[[], object]) -> None:
-    """Run a part of the start. Any failure in it is reported, and the start continues."""
+    """Runs a step of the start. Any failure in it is reported, and the start continues."""
     try:
         part()
     except Exception as error:
@@ -28,7 +28,7 @@ def attempt(context: AppContext, problem: str, part: Callable[[], object]) -> No
 
 
 class Reopening(QObject):
-    """Stores which conversation and model there are, and brings them back at the next start unless that crashed it."""
+    """Stores the current conversation and model and reopens them at the next start, unless that crashed the app."""
 
     def __init__(self, context: AppContext) -> None:
         super().__init__()
@@ -42,13 +42,13 @@ class Reopening(QObject):
     # ---------------------------------------------------------------- the model
 
     def expect_model(self, model: str | None = None) -> None:
-        """Announce the model of the start: this one, or else the one that was loaded last."""
+        """Announces the model of the start: this one, or else the last loaded one."""
         self._first = self._last_model() if model is None else ModelChoice(model)
         self._context.expect(self._first.path_or_id)
 
     @Slot()
     def load_model(self) -> None:
-        """Load the model of the start; the skills model if that fails."""
+        """Loads the model of the start; if that fails, the skills model."""
         first = self._first
         if not is_embedded(first.path_or_id):
             store.write_loading(self._settings, first.path_or_id)
@@ -84,7 +84,7 @@ class Reopening(QObject):
 
     @Slot()
     def reopen(self) -> None:
-        """Reopen the conversation that was on show when the app last ended, however it ended."""
+        """Reopens the conversation that was shown when the app last ended, even after a crash."""
         attempt(self._context, tr("The last conversation could not be shown"), self._reopen)
 
     def _reopen(self) -> None:
@@ -103,11 +103,11 @@ class Reopening(QObject):
 
     @Slot()
     def done(self) -> None:
-        """The reopened conversation did no harm."""
+        """Marks the reopened conversation as harmless."""
         store.write_reopening(self._settings, None)
 
     def close(self) -> None:
-        """The app ends in order: what was being reopened is not at fault."""
+        """Clears the marks of what is being reopened, since the app ends in order."""
         self.done()
         if store.read_loading(self._settings):
             store.write_loading(self._settings, None)

@@ -1,4 +1,4 @@
-"""The shortcut sheet: the keys of the page on show, then those that work anywhere. Knows only the list of actions."""
+"""The shortcut sheet: the keys of the current page, then those of every page. Knows only the list of actions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.system.i18n import tr
 
 
 def style(theme: Theme) -> str:
-    """The sheet's rules, for the window's style sheet."""
+    """Returns the sheet's rules, for the window's style sheet."""
     return f"""
 QLabel[role="key"] {{
     background: {theme.surface_raised}; border: 1px solid {theme.line_strong}; border-radius: 4px; padding: 2px 8px;
@@ -24,7 +24,7 @@ QLabel[role="section"] {{ font-size: 14px; font-weight: 600; }}
 
 
 class ShortcutSheet(QDialog):
-    """Titles on the left, keys on the right. Esc closes; the arrow keys scroll."""
+    """Lists titles on the left and keys on the right. Esc closes it; the arrow keys scroll."""
 
     def __init__(self, actions: Actions, page: str = "", parent: QWidget | None = None) -> None:
         super().__init__(parent)

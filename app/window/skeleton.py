@@ -1,4 +1,4 @@
-"""The outline of a page, shown while the page is created: a title and cards with nothing on them."""
+"""The outline of a page, shown while the page is created: a title and empty cards."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from app.system.i18n import tr
 
 SIDE, TOP, GAP = 24, 40, 12  # pixels at a text size of 100 %
 TITLE = (320, 28)
-CARD = (300, 180)  # the least width, and the height
+CARD = (300, 180)  # least width and height
 MOST_WIDTH = 960
 
 
 class Skeleton(QWidget):
-    """A title and empty cards, centred, in as many columns as fit."""
+    """Draws a title and empty cards, centred, in as many columns as fit."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setAccessibleName(tr("The page is being opened"))
 
     def show_now(self) -> None:
-        """Paint now, before control returns to the event loop; does nothing in a hidden window."""
+        """Paints now, before control returns to the event loop; does nothing in a hidden window."""
         if self.isVisible():
             self.repaint()
 
@@ -37,7 +37,7 @@ class Skeleton(QWidget):
         painter.end()
 
     def _places(self) -> list[QRectF]:
-        """Returns where the title goes, then the cards, down to the lower edge."""
+        """Returns the rectangles of the title and then of the cards, down to the lower edge."""
         gap = px(GAP)
         whole = min(self.width(), px(MOST_WIDTH)) - 2 * px(SIDE)
         left, y = (self.width() - whole) / 2, px(TOP)

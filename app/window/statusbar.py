@@ -19,13 +19,13 @@ from app.system.memory_use import size
 
 HEIGHT = 28  # pixels, at 100 %
 MARGIN, GAP = 16, 16
-SAVED_MS = 5000  # that "All is saved" stays
-LEAST_MODEL = 72  # pixels; a name elided further says nothing
+SAVED_MS = 5000  # milliseconds for which "All is saved" is shown
+LEAST_MODEL = 72  # pixels; a name elided further is unreadable
 
 
 @dataclass(frozen=True)
 class Field:
-    """A figure: its label, its meaning, and when it is hidden for lack of room (highest first)."""
+    """A figure: its label, its meaning, and its rank in hiding for lack of room (highest first)."""
 
     name: str
     label: str
@@ -70,7 +70,7 @@ NOTHING = FigureText("")
 
 
 def style(theme: Theme) -> str:
-    """The bar's rules, for the window's style sheet."""
+    """Returns the bar's rules, for the window's style sheet."""
     return f"""
 QWidget#statusbar {{ background: {theme.surface}; border-top: 1px solid {theme.line}; }}
 QWidget#statusbar QLabel {{ font-size: {TEXT_SMALL}px; color: {theme.faint_ink}; }}
@@ -81,7 +81,7 @@ QWidget#statusbar QLabel#offline, QWidget#statusbar QLabel#unsaved {{ color: {th
 
 
 def device_text(device: str) -> str:
-    """A device's display name."""
+    """Returns a device's display name."""
     if device == "remote":
         return tr("Remote")
     kind, _, number = device.partition(":")
@@ -128,16 +128,17 @@ class StatusBar(QWidget):
     # ---------------------------------------------------------------- what is shown
 
     def show_server(self, text: str) -> None:
-        """Show that the local server is on; nothing for an empty text."""
+        """Shows that the local server is on; hides it for an empty text."""
         self._set_text("server", FigureText(text) if text else NOTHING)
 
     def show_offline(self, is_offline: bool) -> None:
-        """Show whether the network is switched off."""
+        """Shows if the network is switched off."""
         self._set_text("offline", FigureText(tr("Offline")) if is_offline else NOTHING)
 
     @Slot(str)
     def show_unsaved(self, problem: str) -> None:
-        """Show that something on screen is not saved; with an empty ``problem``, briefly, that all is."""
+        """Shows that something on the screen is not saved; with an empty ``problem``, briefly that everything is
+        saved."""
         self._saved.stop()
         if problem:
             self._set_text("unsaved", FigureText(tr("Not saved yet")))
@@ -150,7 +151,8 @@ class StatusBar(QWidget):
         self._set_text("unsaved", NOTHING)
 
     def show_memory(self, used_bytes: int, total_bytes: int, device: str) -> None:
-        """Memory in use: the process's share of the machine's for ``cpu``, a graphics card's for ``cuda…``."""
+        """Shows the memory in use: for ``cpu`` the process's share of the machine's, for ``cuda…`` that of a graphics
+        card."""
         used, total = size(used_bytes), size(total_bytes)
         text = tr("{used} of {total}", used=used, total=total)
         if device.startswith("cuda"):
@@ -161,9 +163,9 @@ class StatusBar(QWidget):
     def show_model(
         self, title: str | None, device: str = "", threads: int = 0, reason: str = "", kernels: str = ""
     ) -> None:
-        """The loaded model and its device, on a CPU with its number of threads; None if there is none.
+        """Shows the loaded model and its device, on a CPU with the number of threads; None if no model is loaded.
 
-        ``reason`` says why this device, and ``kernels`` which kernels compute.
+        ``reason`` explains the choice of the device; ``kernels`` names the kernels in use.
         """
         self._texts["model"] = FigureText(title) if title else NOTHING
         where = device_text(device)
@@ -177,11 +179,11 @@ class StatusBar(QWidget):
         self._fit()
 
     def show_run(self, stats: RunStats | None) -> None:
-        """The figures of the current run, or of the last one."""
+        """Shows the figures of the current run, or of the last one."""
         if stats is None:
             self.show_figures(0, 0, None, None, None)
         else:
-            blocks = 0 if stats.canvases.grows else stats.blocks  # of which none is a measure of time then
+            blocks = 0 if stats.canvases.grows else stats.blocks  # growing text has no blocks to count time by
             self.show_figures(
                 stats.total_steps, blocks, stats.seconds, stats.tokens_per_forward, stats.tokens_per_second
             )
@@ -194,7 +196,7 @@ class StatusBar(QWidget):
         tokens_per_forward: float | None,
         tokens_per_second: float | None,
     ) -> None:
-        """The same from plain numbers; ``seconds`` are of all blocks. Unknown figures are left out."""
+        """Shows the figures of a run from plain numbers; ``seconds`` are of all blocks. Unknown figures are omitted."""
         counted = tr("1 step") if steps == 1 else tr("{count} steps", count=f"{steps:,}")
         self._texts["steps"] = FigureText(counted) if steps else NOTHING
         self._texts["pace"] = self._texts["forward"] = self._texts["speed"] = NOTHING
@@ -211,7 +213,7 @@ class StatusBar(QWidget):
         self._fit()
 
     def text(self, name: str) -> str:
-        """A figure's full text, whether or not there is room for it; empty if unknown."""
+        """Returns a figure's full text, even if there is no room for it; empty if unknown."""
         return self._texts[name].text
 
     def _set_text(self, name: str, figure: FigureText) -> None:
@@ -243,7 +245,7 @@ class StatusBar(QWidget):
             self.setFixedHeight(height)
 
     def _fit(self) -> None:
-        """Choose texts for the width, and give all of them to assistive technology."""
+        """Chooses texts for the width, and gives all of them to assistive technology."""
         known = [field for field in FIELDS if self._texts[field.name].text]
         widths = [(self._width(field, self._texts[field.name].text), self._least(field)) for field in known]
         shares = fit(widths, [field.leaves for field in known], self.width() - 2 * MARGIN, GAP)
@@ -274,7 +276,7 @@ class StatusBar(QWidget):
 
 
 def fit(widths: Sequence[tuple[int, int]], leaves: Sequence[int], room: int, gap: int) -> list[int]:
-    """Divide ``room`` pixels among parts with a full and a minimum width; 0 hides a part.
+    """Divides ``room`` pixels among parts with a full and a minimum width; 0 hides a part.
 
     Parts shrink to their minimum width in the order of ``leaves`` (highest first), and are hidden
     in that order once all have shrunk. Remaining room is given back, first to those hidden last.

@@ -20,9 +20,9 @@ from engine import EMBEDDED
 HEIGHT = 52
 ROOM_FOR_FACTS = 1330  # pixels at 100 %
 ROOM_FOR_NAME = 1160
-ROOM_FOR_PAGES = 980  # below it they are a menu
+ROOM_FOR_PAGES = 980  # pixels at 100 %; below this width the pages are a menu
 WIDE_GAP, NARROW_GAP = 8, 2
-OPEN_FOLDER = "open-folder"  # the chooser's last entry
+OPEN_FOLDER = "open-folder"  # data of the chooser's last entry
 
 
 def _tool(text: str, name: str, tip: str, *, checkable: bool = True) -> QToolButton:
@@ -38,7 +38,7 @@ def _tool(text: str, name: str, tip: str, *, checkable: bool = True) -> QToolBut
 
 
 class TopBar(QWidget):
-    """Emits choices; ``show_*`` reflect them without emitting."""
+    """Emits the user's choices; the ``show_*`` methods display values without emitting."""
 
     page_chosen = Signal(str)
     model_chosen = Signal(str)  # an embedded model's id or a folder
@@ -115,7 +115,7 @@ class TopBar(QWidget):
             self._fit()
 
     def _fit(self) -> None:
-        """Leave out what there is no room for."""
+        """Hides the parts that do not fit."""
         self.facts.setVisible(self.width() >= px(ROOM_FOR_FACTS))
         has_room = self.width() >= px(ROOM_FOR_NAME)
         for part in (self._mark, self._name):
@@ -127,14 +127,14 @@ class TopBar(QWidget):
         self.page_menu.setVisible(not has_room)
 
     def show_page(self, page: str) -> None:
-        """Show which page is current."""
+        """Shows which page is current."""
         for name, tool in self.pages.items():
             tool.setChecked(name == page)
             if name == page:
                 self.page_menu.setText(f"{tool.text()} ▾")
 
     def offer_models(self, others: Sequence[tuple[str, str]]) -> None:
-        """List the embedded models and these, each a folder and a title; the selection stays."""
+        """Lists the embedded models and these, each a folder and a title; the selection stays."""
         self.chooser.clear()
         for model in EMBEDDED:
             self.chooser.addItem(model.title, model.id)
@@ -148,7 +148,7 @@ class TopBar(QWidget):
         self.show_model(*self._shown)
 
     def show_model(self, path_or_id: str, title: str) -> None:
-        """Show which model is loaded or being loaded; an unknown folder is added. Empty: none."""
+        """Shows which model is loaded or being loaded; an unknown folder is added to the list. Empty: no model."""
         self._shown = path_or_id, title
         index = self.chooser.findData(path_or_id) if path_or_id else -1
         if index < 0 and path_or_id:
@@ -157,7 +157,7 @@ class TopBar(QWidget):
         self.chooser.setCurrentIndex(index)
 
     def open_chooser(self) -> None:
-        """Open the list of models."""
+        """Opens the list of models."""
         self.chooser.setFocus()
         self.chooser.showPopup()
 
@@ -165,7 +165,7 @@ class TopBar(QWidget):
     def _choose(self, index: int) -> None:
         chosen = self.chooser.itemData(index)
         if chosen == OPEN_FOLDER:
-            self.show_model(*self._shown)  # until a folder is chosen
+            self.show_model(*self._shown)  # the selection is restored until a folder is chosen
             self.folder_asked.emit()
         elif chosen != self._shown[0]:
             self.model_chosen.emit(chosen)

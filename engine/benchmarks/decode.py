@@ -1,8 +1,8 @@
-"""Measures passes of few rows of a model's shape with random weights: what causal models decode by. Prints nothing.
+"""Measures passes of few rows of a model's shape with random weights, as causal models decode. Prints nothing.
 
-No checkpoint is needed, as in ``step``. A pass reads the whole text before it and predicts after each of its rows; one
-row is autoregressive decoding, 16 and 32 are a window of masks or a block. How many tokens come of it is the model's
-doing and the decoder's, so that no tokens a second are told here.
+No checkpoint is needed, as in ``step``. A pass reads the whole text before it and predicts after each of its rows. One
+row is autoregressive decoding; 16 and 32 rows are a window of masks or a block. The number of tokens per pass depends
+on the model's weights and the decoder, so no tokens per second are given here.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from engine.models.registry import Family
 from engine.quant import Precision
 
 ROWS = (1, 8, 16, 32)
-PASSES = 16  # of each number of rows, after one that warms up
+PASSES = 16  # passes of each number of rows, after one that warms up
 
 
 @dataclass(frozen=True)
 class PassTime:
-    """A pass of so many rows."""
+    """The time of a pass with this number of rows."""
 
     rows: int
     ms_median: float
     ms_p95: float
-    read_gb_s: float  # weight bytes over its time
-    floor_share: float  # weight bytes at the copy's bandwidth, over its time
+    read_gb_s: float  # weight bytes over the pass's time
+    floor_share: float  # weight bytes at the copy's bandwidth, over the pass's time
 
 
 @dataclass(frozen=True)
 class DecodingResult:
-    """What was measured. Times in ms, bytes decimal."""
+    """The measurements. Times in ms, bytes decimal."""
 
     shape: str
     device: str
@@ -49,15 +49,15 @@ class DecodingResult:
     context: int  # tokens before the rows
     plain_reason: str | None  # why kernels did not run
     passes: list[PassTime]
-    weight_bytes: int  # read once a pass: all but a table of tokens that is not the head
+    weight_bytes: int  # bytes read in a pass: everything but a token table that is not also the head
     bandwidth_gb_s: float  # of a copy on this device, bytes read and written
     peak_memory_mb: float | None
     peak_memory_note: str
-    plan_bytes: int | None  # what the whole was planned to take
-    device_memory_mb: float | None  # taken on a GPU by all programs
+    plan_bytes: int | None  # planned memory of the whole
+    device_memory_mb: float | None  # used on a GPU by all programs
 
     def as_dict(self) -> dict[str, Any]:
-        """The result as the command line prints it with ``--json``."""
+        """Returns the result as the command line prints it with ``--json``."""
         return asdict(self)
 
 
@@ -72,12 +72,12 @@ def measure_decoding(
     plan_bytes: int | None = None,
     report: Report = silent,
 ) -> DecodingResult:
-    """Build a shape and time its passes.
+    """Builds a shape and times its passes.
 
     Args:
         context: tokens in the cache before the rows.
-        passes: timed of each number of rows.
-        plan_bytes: what the whole was planned to take, for the result.
+        passes: timed passes of each number of rows.
+        plan_bytes: planned memory of the whole, for the result.
         report: called with a few words after each part of the work.
 
     Raises:

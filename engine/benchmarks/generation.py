@@ -1,4 +1,4 @@
-"""Measures a loaded model on its own tasks: time a denoising step, steps a canvas, memory. Prints nothing.
+"""Measures a loaded model on its own tasks: time of a denoising step, steps per canvas, memory. Prints nothing.
 
 Times come from the events of real runs; loading is timed by ``load_model``. One short run warms up beforehand.
 """
@@ -39,7 +39,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class BenchResult:
-    """What was measured. ``None`` where this machine does not report it."""
+    """The measurements; ``None`` for what this machine does not report."""
 
     model: str
     device: str
@@ -55,11 +55,11 @@ class BenchResult:
     tokens_per_forward: float  # mean over all runs: tokens ÷ denoising steps
     tokens_per_second: float  # tokens ÷ time, prefill included
     peak_memory_mb: float | None  # of the process; on CUDA, of the device
-    peak_memory_note: str  # what the number is, or why there is none
+    peak_memory_note: str  # what the number measures, or why there is none
     runs: int
 
     def as_dict(self) -> dict[str, Any]:
-        """The result as the command line prints it with ``--json``."""
+        """Returns the result as the command line prints it with ``--json``."""
         return {
             "model": self.model,
             "device": self.device,
@@ -78,10 +78,10 @@ class BenchResult:
 
 
 def prompts(model_name: str, count: int, seed: int) -> list[str]:
-    """The first ``count`` prompts of a model's workload.
+    """Returns the first ``count`` prompts of a model's workload.
 
-    Sudoku puzzles with 30 to 50 givens for the Sudoku model, held-out tasks for the skills model, and a fixed list in
-    turn for any other.
+    Sudoku puzzles with 30 to 50 givens for the Sudoku model, held-out tasks for the skills model, and a fixed list,
+    repeated, for any other.
     """
     rng = random.Random(seed)
     if model_name == SUDOKU:
@@ -98,14 +98,14 @@ def measure(
     config: GenerationConfig | None = None,
     progress: Progress | None = None,
 ) -> BenchResult:
-    """Run a model's workload and measure it.
+    """Runs a model's workload and measures it.
 
     Args:
         model: from ``load_model``.
         runs: prompts to answer, 1 or more.
         seed: of the prompts and of each run.
         config: sampler settings; None takes the model's own.
-        progress: called with the runs done and their number.
+        progress: called with the number of finished runs and of all runs.
 
     Raises:
         SafelightError: ``runs`` is below 1, or a run fails.
@@ -159,7 +159,7 @@ def measure(
 
 
 def peak_memory_mb(device: torch.device) -> tuple[float | None, str]:
-    """The most memory held so far, in MB of 10**6 bytes, and what that number is, or why there is none."""
+    """Returns the peak memory so far, in MB of 10**6 bytes, and what that number measures, or why there is none."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 1e6, "allocated by torch on the device"
     if sys.platform == "win32":
@@ -173,7 +173,7 @@ def peak_memory_mb(device: torch.device) -> tuple[float | None, str]:
 
 
 def _windows_peak() -> tuple[float | None, str]:
-    """PeakWorkingSetSize of this process, through psapi."""
+    """Returns PeakWorkingSetSize of this process, by psapi."""
 
     class Counters(ctypes.Structure):  # PROCESS_MEMORY_COUNTERS
         _fields_ = (
@@ -198,7 +198,7 @@ def _windows_peak() -> tuple[float | None, str]:
 
 
 def device_name(device: torch.device) -> str:
-    """The device as people know it."""
+    """Returns the device's display name."""
     if device.type == "cuda":
         return f"{device} ({torch.cuda.get_device_name(device)})"
     return str(device)

@@ -19,21 +19,21 @@ from engine.errors import SafelightError
 from engine.layers.kv_cache import KVCache
 from engine.models.diffusion_gemma.network import DiffusionGemma
 
-WARM_UP = 3  # steps of each number of programs that are not counted: in them a pass is captured
-NUMBERS = (1, 2, 4)  # of programs at once
+WARM_UP = 3  # uncounted steps for each number of programs, in which a pass is captured
+NUMBERS = (1, 2, 4)  # programs at once
 
 
 @dataclass(frozen=True)
 class JointStepTime:
-    """A pass of so many programs."""
+    """The time of a pass over this number of programs."""
 
     runs: int
     step_ms_median: float  # from launch until all results are on the host
-    ratio: float  # how many times as many steps a second as one program alone
+    ratio: float  # steps a second, divided by those of one program alone
 
 
 def joint_step_times(programs: Sequence[StepProgram], steps: int, report: Report) -> list[JointStepTime]:
-    """Time ``steps`` steps, none of which commits, of one, two, four and all programs at once.
+    """Times ``steps`` steps, none of which commits, of one, two, four and all programs at once.
 
     Raises:
         SafelightError: a step's logits are not finite.
@@ -55,7 +55,7 @@ def joint_step_times(programs: Sequence[StepProgram], steps: int, report: Report
 
 
 def copied(network: DiffusionGemma, cache: KVCache, tokens: int) -> KVCache:
-    """Another cache with the same text, which has been read and no more; with room for ``tokens``."""
+    """Returns another cache with a copy of the text that was read so far, and with room for ``tokens``."""
     other = network.new_cache()
     other.reserve(tokens)
     while other.length < cache.length:

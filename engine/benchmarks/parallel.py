@@ -1,8 +1,8 @@
 """Measures how much faster several runs at once are than one after the other. Prints nothing.
 
-Each run at once answers all of the prompts, one after the other, so that all have the same to do and end together.
-The numbers of runs are measured in turn and several times over, so that a machine that is busy for a while is so for
-all of them; ratios are of one turn, and medians of those are given.
+Each of the parallel runs answers all of the prompts, one after the other, so that all have the same work and end
+together. The numbers of runs are measured in turn and several times, so that other load on the machine affects all of
+them. Ratios are within a turn; their medians are given.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ MOST_AT_ONCE = 64
 
 @dataclass(frozen=True)
 class AtOnce:
-    """So many runs at once; medians over the rounds."""
+    """The results of this number of runs at once; medians over the rounds."""
 
     runs: int
     tokens_per_second: float  # of all runs together
     steps_per_second: float
     run_seconds: float  # median, from a run's beginning to its end
-    ratio: float  # of the work done in a second, to one run at a time
+    ratio: float  # work done in a second, divided by that of one run at a time
 
 
 @dataclass(frozen=True)
 class ParallelResult:
-    """What was measured."""
+    """The results of the measurement."""
 
     model: str
     device: str
-    threads: int  # of the processor that a pass takes; 0 on a GPU
+    threads: int  # CPU threads of a pass; 0 on a GPU
     prompts: int
     rounds: int
     rows: tuple[AtOnce, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """The result as the command line prints it with ``--json``."""
+        """Returns the result as the command line prints it with ``--json``."""
         return {
             "model": self.model,
             "device": self.device,
@@ -64,7 +64,7 @@ class ParallelResult:
 
 @dataclass(eq=False)
 class _Lane:
-    """One of the runs at once, and the prompts that come after it."""
+    """One of the parallel runs, and the prompts that it answers next."""
 
     places: list[int]
     cache: KVCache
@@ -75,7 +75,7 @@ class _Lane:
 
 @dataclass
 class _Turn:
-    """What one turn came to."""
+    """The results of one turn."""
 
     tokens: int = 0
     steps: int = 0
@@ -83,7 +83,7 @@ class _Turn:
     each: list[float] = field(default_factory=list)  # seconds of its runs
 
     def advance(self, lane: _Lane) -> bool:
-        """Take a run to its next pass; False where it has ended."""
+        """Runs a lane to its next pass; False if its run has ended."""
         for item in lane.items:
             if isinstance(item, Pass):
                 lane.wanted = item
@@ -102,12 +102,12 @@ def measure_parallel(
     config: GenerationConfig | None = None,
     rounds: int = ROUNDS,
 ) -> ParallelResult:
-    """Answer prompts one at a time, two at a time and so on, up to ``most`` at a time.
+    """Answers prompts one at a time, two at a time and so on, up to ``most`` at a time.
 
     Args:
         model: from ``load_model``.
         most: 1 or more.
-        runs: prompts.
+        runs: number of prompts.
         seed: of the prompts and of each run.
         config: sampler settings; None takes the model's own.
 
@@ -139,7 +139,7 @@ def measure_parallel(
 
 
 def numbers(most: int) -> list[int]:
-    """1, 2, 4 and so on, and ``most``."""
+    """Returns 1, 2, 4 and so on, and ``most``."""
     return [*(power for power in (2**place for place in range(most.bit_length())) if power < most), most]
 
 
@@ -162,7 +162,7 @@ def _answer(
     seed: int,
     caches: Sequence[KVCache],
 ) -> _Turn:
-    """Answer all prompts with each cache, each beginning with another one; so all end at the same time."""
+    """Answers all prompts with each cache, each beginning with another prompt; so all end at the same time."""
     turn, count = _Turn(), len(tasks)
     lanes = [
         _Lane([(place + lane * count // len(caches)) % count for place in range(count)], cache)
@@ -173,7 +173,7 @@ def _answer(
         if not lane.places:
             return False
         place, lane.started = lane.places.pop(0), time.perf_counter()
-        lane.cache.truncate(0)  # all is read by each
+        lane.cache.truncate(0)  # so that each run reads its whole prompt
         lane.items = generating(model, tasks[place], settings, seed + place, cache=lane.cache)
         return True
 

@@ -35,7 +35,7 @@ def random_network(
     report: Report = silent,
     activations: Activations = BF16,
 ) -> DiffusionGemma:
-    """A DiffusionGemma of a shape with random weights, which reads text alone; see ``randomised``."""
+    """Returns a DiffusionGemma of a shape with random weights and without vision; see ``randomised``."""
     with torch.device("meta"):
         network = DiffusionGemma(dataclasses.replace(config, vision=None))
     return randomised(network, precision, placement, seed, report, activations)
@@ -49,7 +49,7 @@ def randomised(
     report: Report = silent,
     activations: Activations = BF16,
 ) -> AnyNetwork:
-    """A network without memory (on the meta device) with random weights, packed ones straight from random codes.
+    """Gives a network without memory (on the meta device) random weights; packed ones directly from random codes.
 
     Raises:
         SafelightError: the device has no room for it.
@@ -81,14 +81,14 @@ def randomised(
 
 
 def _draw(weight: PackedWeight, draws: torch.Generator) -> None:
-    """Fill a packed weight with random codes, eight at a time, and scales."""
+    """Fills a packed weight with random codes, eight at a time, and scales."""
     for piece in torch.split(weight.codes.view(-1), DRAWN_AT_ONCE):
         eights = torch.empty(-(-len(piece) // 8), dtype=torch.int64, device=piece.device)
         eights.random_(-(2**63), None, generator=draws)
         piece.copy_(eights.view(piece.dtype)[: len(piece)])
         if piece.dtype == torch.int8:
             piece.clamp_(min=-127)
-    # No two alike, so that a kernel that takes another weight's scale is off.
+    # all different, so that a kernel that uses another weight's scale gives a wrong result
     *outer, rows, inputs = weight.shape
     groups = inputs // (weight.scheme.group_size or inputs)
     scales = torch.empty(*outer, groups, rows, device=weight.codes.device).uniform_(0.5, 1.5, generator=draws)

@@ -1,9 +1,9 @@
 """Measures a denoising step of a model's shape with random packed weights. Prints nothing.
 
 No checkpoint is needed: codes and scales are drawn at random on the device. The kernels of a step are compared with
-their oracles, in a layer of each kind. Then steps are forced, without early stop, as vLLM's published figures are
-made: whole steps as they run in use (on CUDA one graph each), first steps that also commit the canvas before, and each
-part of a step: on CUDA by itself, on a CPU in the steps.
+their oracles, in a layer of each kind. Then steps are forced, without early stop, as in vLLM's published figures:
+whole steps as in use (on CUDA one graph each), first steps that also commit the canvas before, and each part of a
+step. On CUDA a part is run alone; on a CPU it is timed within the steps.
 """
 
 from __future__ import annotations
@@ -34,45 +34,45 @@ from engine.memory.plan import device_memory
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.quant import BF16, Activations, Precision
 
-STEPS = 16  # forced, a canvas
+STEPS = 16  # forced steps of a canvas
 ROUNDS = 5
-COPY_BYTES = 1 << 30  # of the copy that measures memory bandwidth, on a GPU
+COPY_BYTES = 1 << 30  # size of the copy that measures memory bandwidth, on a GPU
 
 
 @dataclass(frozen=True)
 class ShapeResult:
-    """What was measured. Times in ms a step, bytes decimal."""
+    """The measurements. Times in ms per step, bytes decimal."""
 
     shape: str
     device: str
     precision: dict[str, str | None]
     int8: list[str]  # products whose activations were rounded to int8
-    fp4: bool  # whether those of text were rounded to NVFP4 for the experts
+    fp4: bool  # True if activations of text were rounded to NVFP4 for the experts
     context: int  # tokens before the canvas
     canvas: int
-    graph: bool  # whether steps were replayed from a CUDA graph
+    graph: bool  # True if steps were replayed from a CUDA graph
     plain_reason: str | None  # why kernels did not run
     oracle_error: dict[str, float]  # largest relative difference of a kernel from its oracle
-    prefill_ms: float  # of the context; on a GPU for the second time
+    prefill_ms: float  # of the context; on a GPU the second run
     step_ms_median: float
     step_ms_p95: float
     commit_and_step_ms_median: float  # of a canvas's first step that commits the canvas before it in the same pass
-    parts_ms: dict[str, float]  # one by one, on a CPU in the steps themselves; "gaps" is what a step takes beyond them
-    weight_bytes: int  # read once a step
+    parts_ms: dict[str, float]  # run alone; on a CPU within the steps, where "gaps" is the rest of a step
+    weight_bytes: int  # bytes read in a step
     bandwidth_gb_s: float  # of a copy on this device, bytes read and written
     read_gb_s: float  # weight bytes over step time
     floor_share: float  # weight bytes at the copy's bandwidth, over step time
-    tokens_per_second: float  # at STEPS steps a canvas
+    tokens_per_second: float  # with STEPS steps for a canvas
     peak_memory_mb: float | None
     peak_memory_note: str
-    plan_bytes: int | None  # what the whole was planned to take
-    peak_of_plan: float | None  # the peak over that; None where one of them is not known, or not of the same things
-    device_memory_mb: float | None  # taken on a GPU by all programs, with contexts and what allocators keep
+    plan_bytes: int | None  # planned memory of the whole
+    peak_of_plan: float | None  # the peak over the plan; None if one is unknown, or they do not count the same
+    device_memory_mb: float | None  # used on a GPU by all programs, with contexts and what allocators keep
     together: list[JointStepTime] = field(default_factory=list)  # several runs' steps in one pass
     compared: dict[str, Any] | None = field(default=None)
 
     def as_dict(self) -> dict[str, Any]:
-        """The result as the command line prints it with ``--json``."""
+        """Returns the result as the command line prints it with ``--json``."""
         return asdict(self)
 
 
@@ -90,17 +90,17 @@ def measure_shape(
     activations: Activations = BF16,
     parallel: int = 1,
 ) -> ShapeResult:
-    """Build a shape, check it against the oracle and time its denoising steps.
+    """Builds a shape, checks it against the oracle and times its denoising steps.
 
     Args:
         context: tokens in the cache before the canvas.
-        steps: forced steps a canvas. rounds: canvases measured, after one that warms up; None takes 5, and on a CPU one
-            alone.
-        plan_bytes: what the whole was planned to take, for the result.
+        steps: forced steps of a canvas.
+        rounds: canvases measured, after one that warms up; None takes 5, and 1 on a CPU.
+        plan_bytes: planned memory of the whole, for the result.
         report: called with a few words after each part of the work.
         reached: called with the name of a phase when it has ended: "building", "prefill", "steps".
-        activations: which products round their activations.
-        parallel: runs whose steps are also taken in one pass, each on a cache of its own.
+        activations: the products that round their activations.
+        parallel: runs whose steps are also taken in one pass, each on its own cache.
 
     Raises:
         SafelightError: the context does not fit the model, the device is too small, a kernel is wrong, or a step's
@@ -116,7 +116,7 @@ def measure_shape(
         errors = check_layers(network, activations)
         report("checked its kernels against the oracle")
         forget_peak(placement.device)
-        for _ in range(2 if placement.device.type == "cuda" else 1):  # the first builds its kernels
+        for _ in range(2 if placement.device.type == "cuda" else 1):  # the first run builds its kernels
             cache = network.new_cache()
             cache.reserve(context + 2 * config.canvas_length)
             _wait(placement.device)
@@ -131,7 +131,7 @@ def measure_shape(
         program = StepProgram(network, cache, config.canvas_length, activations=activations)
         forced = GenerationConfig(max_denoising_steps=steps, confidence_threshold=0.0)
         warms_up = rounds is not None or placement.device.type != "cpu"
-        turns = range(1 - warms_up, 1 + (rounds or (ROUNDS if warms_up else 1)))  # 0 warms up
+        turns = range(1 - warms_up, 1 + (rounds or (ROUNDS if warms_up else 1)))  # round 0 warms up
         captured = _has_graphs(placement.device)
         watched: dict[str, float] = {}
         with nullcontext() if captured else _watching(program, watched):
@@ -178,10 +178,12 @@ def measure_shape(
 
 
 def check_layers(network: DiffusionGemma, activations: Activations = BF16) -> dict[str, float]:
-    """Every kernel of a step in the first sliding and the first full layer, and the vocabulary stage, on random tokens.
+    """Checks every kernel of a step in the first sliding and the first full layer, and the vocabulary stage.
+
+    The operands are random tokens.
 
     Args:
-        activations: which products of the vocabulary stage round to int8; the linear layers know themselves.
+        activations: the products of the vocabulary stage that round to int8; linear layers have their own setting.
 
     Returns:
         The largest relative error of each kernel against its oracle in fp32.
@@ -199,7 +201,7 @@ def check_layers(network: DiffusionGemma, activations: Activations = BF16) -> di
 
 
 def copy_bandwidth(device: torch.device) -> float:
-    """Bytes a second, read and written, of a large copy on the device."""
+    """Returns the bytes per second, read and written, of a large copy on the device."""
     size = COPY_BYTES if device.type == "cuda" else COPY_BYTES // 16
     source = torch.zeros(size, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
@@ -207,14 +209,14 @@ def copy_bandwidth(device: torch.device) -> float:
 
 
 def forget_peak(device: torch.device) -> None:
-    """Leave out of a run's peak what copying, building and the oracles took."""
+    """Resets the peak, so that copying, building and the oracles do not count for a run."""
     if device.type == "cuda":
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
 
 
 def timed(device: torch.device, work: Callable[[], object], count: int) -> list[float]:
-    """Milliseconds of each of ``count`` runs, after one that warms up."""
+    """Returns the milliseconds of each of ``count`` runs, after one that warms up."""
     work()
     times = []
     for _ in range(count):
@@ -232,7 +234,7 @@ def _wait(device: torch.device) -> None:
 
 
 def _time_steps(program: StepProgram, config: GenerationConfig, turns: range, report: Report) -> list[float]:
-    """Milliseconds of every step, from launch until its result is on the host. Turn 0 is not counted."""
+    """Returns the milliseconds of every step, from launch until its result is on the host. Turn 0 is not counted."""
     times: list[float] = []
     program.seed(0)
     for turn in turns:
@@ -246,7 +248,8 @@ def _time_steps(program: StepProgram, config: GenerationConfig, turns: range, re
 
 
 def _time_first_steps(program: StepProgram, config: GenerationConfig, turns: range) -> list[float]:
-    """Milliseconds of a first step that commits a canvas. The cache is never advanced: all see the same context."""
+    """Returns the milliseconds of first steps that commit a canvas. The cache is not advanced: all see the same
+    context."""
     times = []
     for turn in turns:
         program.begin(_noise(program), None, config, committed=_noise(program))
@@ -272,7 +275,7 @@ def _noise(program: StepProgram) -> Tensor:
 
 
 def _time_parts(program: StepProgram, config: GenerationConfig) -> dict[str, float]:
-    """Milliseconds a step of each part, run alone on its inputs of a step.
+    """Returns the milliseconds per step of each part, run alone on its inputs of a step.
 
     A part's kernels are captured too, so that launching them costs what it costs inside a step.
     """
@@ -285,7 +288,8 @@ def _time_parts(program: StepProgram, config: GenerationConfig) -> dict[str, flo
 
 @contextmanager
 def _watching(program: StepProgram, parts: dict[str, float]) -> Iterator[None]:
-    """Adds up milliseconds of each part in the steps that are taken inside, on a CPU, where nothing runs aside."""
+    """Adds up the milliseconds of each part in the steps taken in the context, on a CPU, where nothing runs in
+    parallel."""
     started: list[float] = []
 
     def before(*_: object) -> None:
@@ -322,14 +326,16 @@ def _watching(program: StepProgram, parts: dict[str, float]) -> Iterator[None]:
 
 
 def _part(path: str, module: nn.Module) -> str | None:
-    """The part that a module belongs to; the router belongs to the experts."""
+    """Returns the part that a module belongs to; the router belongs to the experts."""
     if path.endswith((".experts", ".router")):
         return "experts"
     return {Attention: "attention", GatedMLP: "dense"}.get(type(module))
 
 
 def _record(program: StepProgram, config: GenerationConfig) -> dict[str, Callable[[], object]]:
-    """A function a part that repeats all its calls of one step; the router counts there where it is called as one."""
+    """Returns for each part a function that repeats all its calls of one step.
+
+    The router is among the experts if it is called as a module of its own."""
     network, fused = program.network, program.fused
     found: dict[str, list[Callable[[], object]]] = {}
     handles = []
@@ -354,7 +360,7 @@ def _record(program: StepProgram, config: GenerationConfig) -> dict[str, Callabl
         part = _part(path, module)
         if part is not None:
             handles.append(module.register_forward_pre_hook(remember(part), with_kwargs=True))
-    methods = () if fused is None else ("attention", "dense", "experts")  # which go past the modules
+    methods = () if fused is None else ("attention", "dense", "experts")  # these bypass the modules
     for part in methods:
         setattr(fused, part, remembering(part))
     program.begin(_noise(program), None, config)

@@ -1,6 +1,6 @@
-"""The same denoising steps by transformers, for ``safelight bench --shape … --compare transformers``.
+"""Measures denoising steps by transformers, for ``safelight bench --shape … --compare transformers``.
 
-Its fastest documented way is taken: bf16, a static cache, and the compilation that its own ``generate`` does then. The
+It uses the fastest documented method: bf16, a static cache, and the compilation that ``generate`` then does itself. The
 time of a step is the difference of a long and a short run over the difference of their steps, so that prefill and
 set-up cancel out.
 """
@@ -20,22 +20,23 @@ from engine.files import read_json
 from engine.memory.device import Placement
 from engine.models.registry import family_of
 
-SHORT, LONG = 4, 20  # steps
+SHORT, LONG = 4, 20  # steps of the short and the long run
 ROUNDS = 3
 NEVER = 1e-30  # a confidence threshold, in nats, that no canvas reaches
 
 
 def transformers_step_ms(folder: Path, placement: Placement, context: int) -> dict[str, Any]:
-    """Milliseconds a denoising step of a random model of a shape.
+    """Returns the milliseconds of a denoising step of a random model of a shape.
 
     Args:
-        folder: with the shape's config.json. context: tokens of the prompt, 1 or more.
+        folder: with the shape's config.json.
+        context: tokens of the prompt, 1 or more.
 
     Raises:
         SafelightError: transformers is not installed, or the device has no room for the weights in bf16.
     """
     try:
-        import transformers  # an extra, which may be missing
+        import transformers  # an optional dependency
         from transformers import DiffusionGemmaConfig, DiffusionGemmaForBlockDiffusion
         from transformers.models.diffusion_gemma.generation_diffusion_gemma import (
             DiffusionGemmaGenerationConfig,
@@ -84,24 +85,24 @@ def transformers_step_ms(folder: Path, placement: Placement, context: int) -> di
 
 
 def random_model(kind: Any, config: Any, placement: Placement) -> Any:
-    """A transformers model of a class with random weights, each of them made once.
+    """Returns a transformers model of a class with random weights, each of them made once.
 
-    It is built and tied on the meta device. Built where it is to be, encoder and decoder have weights of their own
-    until they are tied, which takes 102 GB for a model of 51.
+    It is built and tied on the meta device. Built on the device, encoder and decoder have their own weights until they
+    are tied, which takes 102 GB for a model of 51.
 
     Raises:
         torch.OutOfMemoryError: the device has no room for it.
     """
     with torch.device("meta"):
         model = kind._from_config(config, dtype=placement.dtype)
-    made: dict[int, tuple[Tensor, Tensor]] = {}  # by the old one's id; keeps that alive, so that no id comes twice
+    made: dict[int, tuple[Tensor, Tensor]] = {}  # by the old one's id; it keeps that alive, so that no id is reused
 
     def real(old: Tensor) -> Tensor:
         if id(old) not in made:
             if isinstance(old, nn.Parameter):
                 new: Tensor = nn.Parameter(torch.empty_like(old, device=placement.device), requires_grad=False)
             else:
-                # What the model's own code does not set below is a scalar of 1.
+                # values that the model's own code does not set below are scalars of 1
                 new = torch.ones_like(old, device=placement.device)
             made[id(old)] = old, new
         return made[id(old)][1]
@@ -116,7 +117,7 @@ def random_model(kind: Any, config: Any, placement: Placement) -> Any:
 
 
 def _small_vision() -> dict[str, Any]:
-    """The smallest vision tower: text needs none, and the class insists on one."""
+    """Returns the smallest vision tower: text needs none, but the class requires one."""
     sizes = (
         "hidden_size intermediate_size num_hidden_layers num_attention_heads num_key_value_heads head_dim patch_size"
     )

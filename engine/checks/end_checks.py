@@ -25,7 +25,7 @@ EPS = 1e-6
 
 
 def router_check(run: Route, x: Tensor, weight: Tensor, expert_scales: Tensor, top_k: int) -> OracleCheck:
-    """``route``: x (N, H), weight (E, H), scales (E,). In bf16 a fiftieth of the choices may differ."""
+    """Checks ``route``: x (N, H), weight (E, H), scales (E,). In bf16 a fiftieth of the choices may differ."""
 
     def oracle(x: Tensor, weight: Tensor, expert_scales: Tensor) -> Work:
         def outputs() -> Outputs:
@@ -49,7 +49,7 @@ def router_check(run: Route, x: Tensor, weight: Tensor, expert_scales: Tensor, t
 
 
 def embed_rows_check(run: EmbedRows, ids: Tensor, table: Packed, fed: Tensor, text: int) -> OracleCheck:
-    """``embed_rows``: ids (T,), a packed table (V, H), fed (T - text, H)."""
+    """Checks ``embed_rows``: ids (T,), a packed table (V, H), fed (T - text, H)."""
     scale = fed.shape[1] ** 0.5
 
     def oracle(ids: Tensor, table: Packed, fed: Tensor) -> Work:
@@ -72,7 +72,7 @@ def embed_rows_check(run: EmbedRows, ids: Tensor, table: Packed, fed: Tensor, te
 
 
 def rope_check(run: RopeTables, frequencies: Tensor, start: int, count: int, dtype: torch.dtype) -> OracleCheck:
-    """``rope_tables``: frequencies (D / 2,) and positions from ``start`` on, far out as well."""
+    """Checks ``rope_tables``: frequencies (D / 2,) and positions from ``start`` on, also large ones."""
     device = frequencies.device
 
     def oracle(start: int) -> Work:
@@ -87,7 +87,8 @@ def rope_check(run: RopeTables, frequencies: Tensor, start: int, count: int, dty
 
 
 def settle_check(run: Settle, found: VocabularyResult, noise: Tensor, previous: Tensor) -> OracleCheck:
-    """``settle``: acceptance, re-noising, convergence; outputs tokens (4, C), the next canvas, flags and counters."""
+    """Checks ``settle``: acceptance, re-noising, convergence; outputs tokens (4, C), the next canvas, flags and
+    counters."""
     limits = torch.tensor([float(found.entropy.sum()) / 8, 1.0, 100.0], device=noise.device)
 
     def oracle(found: VocabularyResult, noise: Tensor) -> Work:

@@ -1,4 +1,4 @@
-"""The kernels that only fused layers go through, norms and router, against their oracles. Needs Triton."""
+"""Compares the kernels used only by fused layers, norms and router, with their oracles. Needs Triton."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from engine.models.diffusion_gemma.network import DiffusionGemma
 
 
 def router_check(router: Router, network: DiffusionGemma, tokens: int) -> OracleCheck:
-    """The router's scores, weights and choice."""
+    """Checks the router's scores, weights and choice."""
     x = normal(tokens, network.config.hidden_size, device=network.device, dtype=network.dtype, seed=6)
     scales = normal(network.config.num_experts, device=network.device, dtype=network.dtype, seed=7).exp()
     return end_checks.router_check(route, x, router.proj.weight, scales, router.top_k)
 
 
 def head_norms_check(network: DiffusionGemma, layer: LayerConfig, tokens: int) -> OracleCheck:
-    """Norms of heads with rotary embedding, written into a cache."""
+    """Checks the norms of heads with rotary embedding, written into a cache."""
     random = partial(normal, device=network.device, dtype=network.dtype)
     size, kv_heads = layer.head_dim, layer.num_key_value_heads
     angle = torch.rand(tokens, size // 2, generator=draws(network.device, 9), device=network.device) * 6.28
@@ -42,7 +42,7 @@ def head_norms_check(network: DiffusionGemma, layer: LayerConfig, tokens: int) -
 
 
 def add_norm_check(network: DiffusionGemma, tokens: int) -> OracleCheck:
-    """The norm behind attention, added to what went in."""
+    """Checks the norm after attention, added to its input."""
     hidden = network.config.hidden_size
     random = partial(normal, device=network.device, dtype=network.dtype)
     x, y = (random(tokens, hidden, seed=seed) for seed in range(2))
@@ -50,7 +50,7 @@ def add_norm_check(network: DiffusionGemma, tokens: int) -> OracleCheck:
 
 
 def merge_norm_check(network: DiffusionGemma, tokens: int) -> OracleCheck:
-    """Dense and sparse halves of a layer, brought together at its end."""
+    """Checks the sum of a layer's dense and sparse halves at its end."""
     random = partial(normal, device=network.device, dtype=network.dtype)
     hidden, top_k = network.config.hidden_size, network.config.top_k_experts
     x, dense = (random(tokens, hidden, seed=seed) for seed in range(2))

@@ -22,7 +22,7 @@ EPS = 1e-6
 def attention_check(
     run: Attend, queries: Tensor, keys: Tensor, values: Tensor, bounds: tuple[int, int], text: int, window: int | None
 ) -> OracleCheck:
-    """``attend``: queries (heads, T, D), keys and values (kv_heads, S, D), of which ``bounds`` are valid.
+    """Checks ``attend``: queries (heads, T, D), keys and values (kv_heads, S, D), of which ``bounds`` are valid.
 
     Values outside the bounds are set to NaN. The first and the last valid key get large values, so that
     omitting one of them shows among thousands.
@@ -60,7 +60,7 @@ def attention_check(
 
 
 def norm_check(run: Norm, x: Tensor, weight: Tensor) -> OracleCheck:
-    """``norm``: x (N, H), a weight (H,)."""
+    """Checks ``norm``: x (N, H), a weight (H,)."""
 
     def oracle(x: Tensor, weight: Tensor) -> Work:
         return lambda: (plain.norm(x, weight, EPS),)
@@ -77,7 +77,7 @@ def norm_check(run: Norm, x: Tensor, weight: Tensor) -> OracleCheck:
 
 
 def add_norm_check(run: AddNorm, x: Tensor, y: Tensor, post: Tensor, pre: Tensor) -> OracleCheck:
-    """``add_norm``: x and y (N, H), weights (H,) and (P, H)."""
+    """Checks ``add_norm``: x and y (N, H), weights (H,) and (P, H)."""
 
     def oracle(x: Tensor, y: Tensor, post: Tensor, pre: Tensor) -> Work:
         return lambda: plain.add_norm(x.float(), y.float(), post, pre, EPS)
@@ -97,7 +97,7 @@ def add_norm_check(run: AddNorm, x: Tensor, y: Tensor, post: Tensor, pre: Tensor
 def merge_norm_check(
     run: MergeNorm, x: Tensor, dense: Tensor, sparse: Tensor, weights: Tensor, scalars: Tensor, text: int
 ) -> OracleCheck:
-    """``merge_norm``: x and dense (N, H), sparse (N * K, H), weights (4, H), scalars (2,)."""
+    """Checks ``merge_norm``: x and dense (N, H), sparse (N * K, H), weights (4, H), scalars (2,)."""
 
     def oracle(dense: Tensor, sparse: Tensor, weights: Tensor, scalars: Tensor) -> Work:
         parts = (x.float(), dense.float(), sparse.float())
@@ -124,7 +124,7 @@ def head_norm_rope_check(
     end: int,
     capacity: int,
 ) -> OracleCheck:
-    """``head_norm_rope``: queries, keys and values (T, heads * D) as projected; outputs all three."""
+    """Checks ``head_norm_rope``: queries, keys and values (T, heads * D) as projected; outputs all three."""
     size, device = rope[0].shape[1], rope[0].device
     kv_heads = projected[1].shape[1] // size
     place = torch.tensor([end], dtype=torch.int32, device=device)

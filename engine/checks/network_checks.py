@@ -1,4 +1,4 @@
-"""Checks of the kernels in a network's own layers against their oracles: its first sliding and first full layer.
+"""Checks the kernels in a network's own layers against their oracles: its first sliding and first full layer.
 
 Everything is called as in a step, so that on a device without kernels the plain path is checked.
 """
@@ -24,10 +24,10 @@ from engine.models.diffusion_gemma.block import Block
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.quant import BF16, Activations
 
-# On the plain path, which spends its time unpacking, and whose memory is part of the plan:
+# tokens on the plain path, which spends its time unpacking, and whose memory is part of the plan
 PLAIN_TOKENS = 16
 PLAIN_EXPERTS = 16
-PLAIN_ROWS = 16_384  # of the token table
+PLAIN_ROWS = 16_384  # rows of the token table
 PLAIN_ROUGH = (0.2, 0.5)  # shares of best tokens and draws that may differ, since logits are rounded to bf16
 
 
@@ -41,7 +41,7 @@ class LayerCheck:
 
 
 def network_checks(network: DiffusionGemma, activations: Activations = BF16) -> Iterator[LayerCheck]:
-    """All checks of a network with packed weights, the vocabulary stage last, with ``activations`` in int8."""
+    """Returns all checks of a network with packed weights, the vocabulary stage last, with ``activations`` in int8."""
     config, is_fast = network.config, network.device.type == "cuda"
     tokens = config.canvas_length if is_fast else min(config.canvas_length, PLAIN_TOKENS)
     random = partial(normal, device=network.device, dtype=network.dtype)

@@ -13,17 +13,17 @@ CONTEXT = 40  # tokens before the canvas
 
 
 def draws(device: torch.device, seed: int) -> torch.Generator:
-    """A seeded generator on a device."""
+    """Returns a seeded generator on a device."""
     return torch.Generator(device=device).manual_seed(seed)
 
 
 def normal(*shape: int, device: torch.device, dtype: torch.dtype, seed: int, scale: float = 1.0) -> Tensor:
-    """Normally distributed numbers."""
+    """Draws normally distributed numbers."""
     return (torch.randn(shape, generator=draws(device, seed), device=device) * scale).to(dtype)
 
 
 def packed(*shape: int, scheme: Scheme, device: torch.device, seed: int, matrices: int = 1) -> Packed:
-    """A packed weight (..., out, in) of random codes; products with normal numbers are about normal."""
+    """Draws a packed weight (..., out, in) of random codes; products with normal numbers are about normal."""
     random = draws(device, seed)
     limits = torch.iinfo(scheme.codes_dtype)
     low, high = max(limits.min, -limits.max), limits.max + 1
@@ -42,18 +42,19 @@ def packed(*shape: int, scheme: Scheme, device: torch.device, seed: int, matrice
 
 
 def routing(tokens: int, experts: int, top_k: int, device: torch.device, seed: int) -> tuple[Tensor, Tensor]:
-    """Weights (N, K) fp32 that sum to 1, and experts (N, K), as from a router."""
+    """Draws weights (N, K) fp32 that sum to 1, and experts (N, K), as from a router."""
     scores = torch.randn(tokens, experts, generator=draws(device, seed), device=device)
     weights, chosen = scores.softmax(-1).topk(top_k, -1)
     return weights / weights.sum(-1, keepdim=True), chosen
 
 
 def other_scales(weight: Packed, dim: int = -1) -> Packed:
-    """The same codes with the scales of the neighbouring rows, or, with ``dim`` -2, groups or words of them."""
+    """Returns a weight with the scales of the neighbouring rows, or, with ``dim`` -2, groups or words of them."""
     return replace(weight, scales=weight.scales.roll(1, dim))
 
 
 def other_matrix_scales(weight: Packed, dim: int) -> Packed:
-    """The same with the matrix scales of the neighbouring experts, or, with ``dim`` -1, matrices of an expert."""
+    """Returns a weight with the matrix scales of the neighbouring experts, or, with ``dim`` -1, matrices of an
+    expert."""
     assert weight.matrix_scales is not None
     return replace(weight, matrix_scales=weight.matrix_scales.roll(1, dim))

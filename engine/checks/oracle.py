@@ -1,8 +1,8 @@
 """Compares a kernel with its oracle: its error, the same bits each time, and no operands mixed up.
 
 A small error alone proves little if operands are alike. So an oracle is also given operands that a wrong kernel
-might have used, such as the scales of the neighbouring rows; these results must be much further from the right one
-than the tolerance, or the check could not tell them from rounding.
+might have used, such as the scales of the neighbouring rows. These results must be much further from the right one
+than the tolerance, or the check could not distinguish them from rounding.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Work = Callable[[], Outputs]
 MARGIN = 5.0  # in tolerances: minimum error with mixed-up operands
 ROW, COLUMN = 4.0, 6.0  # in tolerances: maximum error of the worst row or column
 LIKE = 3.0  # factor by which a suspect result is nearer to a mix-up's than to the right one
-EXACT = 1e-12  # a tolerance
+EXACT = 1e-12  # share of a tolerance
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ class OracleResult:
 
     ok: bool
     error: float  # relative, of the output nearest its tolerance
-    said: str  # in words
+    said: str  # the problem, in words
 
 
 def judge(check: OracleCheck, repeats: int, with_mixups: bool = True) -> OracleResult:
-    """Run a kernel ``repeats`` times and compare it with its oracle."""
+    """Runs a kernel ``repeats`` times and compares it with its oracle."""
     want = check.oracle()
     if want[0].is_cuda:
         _poison(want[0].device)
@@ -66,7 +66,8 @@ def judge(check: OracleCheck, repeats: int, with_mixups: bool = True) -> OracleR
 
 
 def distance(found: Tensor, want: Tensor) -> float:
-    """Error of an output, relative to the whole; a row or a column may be off by more. Infinite if not finite."""
+    """Returns the error of an output, relative to the whole; a row or a column may be off by more. Infinite if not
+    finite."""
     if found.shape != want.shape:
         return float("inf")
     if not want.is_floating_point():
@@ -82,7 +83,7 @@ def distance(found: Tensor, want: Tensor) -> float:
 
 
 def _furthest(found: Outputs, want: Outputs, tolerances: tuple[float, ...]) -> tuple[float, float]:
-    """The error of the output furthest beyond its tolerance, and that error in tolerances."""
+    """Returns the error of the output furthest beyond its tolerance, and that error in tolerances."""
     distances = [
         (distance(one, other), tolerance) for one, other, tolerance in zip(found, want, tolerances, strict=True)
     ]
@@ -90,7 +91,7 @@ def _furthest(found: Outputs, want: Outputs, tolerances: tuple[float, ...]) -> t
 
 
 def _suspect(check: OracleCheck, found: Outputs, error: float) -> str:
-    """The mix-up that explains the result much better than the right operands, if any."""
+    """Returns the mix-up that explains the result much better than the right operands, if any."""
     for name, work in check.mixups.items():
         if _furthest(found, work(), check.tolerances)[0] <= error / LIKE:
             return f"; it is much like what {name} would give"
@@ -102,7 +103,7 @@ def _same(found: Outputs, again: Outputs) -> bool:
 
 
 def _poison(device: torch.device) -> None:
-    """Fill memory that will hold the results with NaN, so that unwritten results show."""
+    """Fills memory that will hold the results with NaN, so that unwritten results show."""
     for size in (1 << 28, 1 << 26, 1 << 24, 1 << 22, 1 << 19):
         kept = [torch.full((size // 4,), float("nan"), device=device) for _ in range(3)]
         del kept

@@ -20,12 +20,12 @@ Group = Callable[[Tensor, int, int], Outputs]
 
 
 def tolerance(dtype: torch.dtype) -> float:
-    """Relative error allowed for a product's rounding."""
+    """Returns the relative error allowed for a product's rounding."""
     return 0.02 if dtype == torch.bfloat16 else 1e-4
 
 
 def linear_check(run: Linear, x: Tensor, weight: Packed, oracle: Linear = reference.linear) -> OracleCheck:
-    """``linear``: x (N, in), a packed weight (out, in)."""
+    """Checks ``linear``: x (N, in), a packed weight (out, in)."""
 
     def work(x: Tensor, weight: Packed) -> Work:
         return lambda: (oracle(x.float(), weight),)
@@ -47,7 +47,7 @@ def linear_check(run: Linear, x: Tensor, weight: Packed, oracle: Linear = refere
 
 
 def linear_int8_check(run: Linear, x: Tensor, weight: Packed, oracle: Linear = reference.linear_int8) -> OracleCheck:
-    """``linear_int8``: x (N, in) of several groups of different magnitude, and an 8-bit weight (out, in)."""
+    """Checks ``linear_int8``: x (N, in) of several groups of different magnitude, and an 8-bit weight (out, in)."""
     check = linear_check(run, x, weight, oracle)
 
     def other_groups() -> Outputs:
@@ -59,7 +59,7 @@ def linear_int8_check(run: Linear, x: Tensor, weight: Packed, oracle: Linear = r
 
 
 def gated(x: Tensor, weight: Packed, product: Linear = reference.linear) -> Tensor:
-    """As ``linear_w8a16`` of gates and ups: GELU(gate) * up."""
+    """Computes GELU(gate) * up by ``linear_w8a16`` of gates and ups."""
     gate, up = product(x, weight).chunk(2, dim=-1)
     return F.gelu(gate, approximate="tanh") * up
 
@@ -73,7 +73,8 @@ def experts_check(
     down: Packed,
     plain: Experts = reference.experts,
 ) -> OracleCheck:
-    """``experts``: x (N, H), routing (N, K), 4-bit (E, 2I, H) and (E, H, I); ``plain``, in fp32, is the oracle."""
+    """Checks ``experts``: x (N, H), routing (N, K), 4-bit (E, 2I, H) and (E, H, I); ``plain``, in fp32, is the
+    oracle."""
 
     half = gate_up.shape[-2] // 2
 
@@ -119,13 +120,13 @@ def experts_check(
 def experts_w4a4_check(
     run: Experts, x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed
 ) -> OracleCheck:
-    """``experts_w4a4``; codes next to a middle may fall to its other side where what is rounded was bf16."""
+    """Checks ``experts_w4a4``. Codes next to a midpoint may be rounded differently if their input was in bf16."""
     check = experts_check(run, x, weights, chosen, gate_up, down, reference.experts_w4a4)
     return replace(check, tolerances=(2 * tolerance(x.dtype),))
 
 
 def sort_check(run: Group, chosen: Tensor, experts: int, block: int) -> OracleCheck:
-    """``group``: pairs by expert, where each expert's begin, and the tiles in use."""
+    """Checks ``group``: pairs by expert, the start of each expert's pairs, and the tiles in use."""
 
     def used(pairs: Tensor, offsets: Tensor, tiles: Tensor) -> Outputs:
         return pairs, offsets, tiles[tiles[:, 0] >= 0]
@@ -142,7 +143,7 @@ def sort_check(run: Group, chosen: Tensor, experts: int, block: int) -> OracleCh
 
 
 def sorted_pairs(chosen: Tensor, experts: int, block: int) -> Outputs:
-    """As ``expert_sort.group``, in plain torch."""
+    """Sorts pairs as ``expert_sort.group`` does, in plain torch."""
     flat = chosen.flatten().cpu()
     starts = [0, *torch.bincount(flat, minlength=experts).cumsum(0).tolist()]
     tiles = [(expert, at) for expert in range(experts) for at in range(starts[expert], starts[expert + 1], block)]
@@ -156,13 +157,13 @@ def decode_check(
     dtype: torch.dtype,
     scale_dtype: torch.dtype = torch.bfloat16,
 ) -> OracleCheck:
-    """Decoding, bit for bit: every word of four codes, with scales of their own.
+    """Checks decoding, bit for bit: every word of four codes, with scales of their own.
 
     Args:
         run: words (R, 16) int16 and the scales (R,) bf16 of low and high codes -> weights (4, R, 16).
         values: (16,) fp32 values of the codes, rounded as in the kernel.
         dtype: of the weights.
-        scale_dtype: whose numbers the scales are.
+        scale_dtype: the number format of the scales.
     """
     device = values.device
     words = torch.arange(65_536, device=device).view(4096, 16)

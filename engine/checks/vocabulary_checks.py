@@ -1,4 +1,4 @@
-"""The check of the vocabulary stage: best token, draw, entropy, logarithm of the sum, soft embedding."""
+"""Checks the vocabulary stage: best token, draw, entropy, logarithm of the sum, soft embedding."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def vocabulary_check(
     activations: Activations = BF16,
     canvases: int = 1,
 ) -> OracleCheck:
-    """``vocabulary_stage``: hidden (C, H), a packed table (V, H). The oracle rounds ``activations``, too.
+    """Checks ``vocabulary_stage``: hidden (C, H), a packed table (V, H). The oracle rounds ``activations``, too.
 
     In bf16 two tokens may be nearly tied: ``rough`` are the shares of best tokens and of draws that may differ.
-    Of several ``canvases`` each has some of the rows, in turn, and a temperature and a draw of its own.
+    Each of several ``canvases`` has some of the rows, in turn, and its own temperature and draw.
     """
     device = hidden.device
     canvas = torch.arange(len(hidden), device=device) % canvases

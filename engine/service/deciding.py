@@ -41,7 +41,7 @@ class Deciding:
         is_end = len(turn) == 1 and turn[0] in defaults.eos_token_ids
         end = turn[0] if is_end else defaults.eos_token_ids[0]
         kept = _kept(encode)
-        return Deciding(Labels.of(kept), CanvasTokens(kept, end, defaults.pad_token_id, canvas_length))
+        return Deciding(Labels.from_tokenizer(kept), CanvasTokens(kept, end, defaults.pad_token_id, canvas_length))
 
     def layout(self, decision: Decision) -> Layout:
         """As ``layout_of``."""

@@ -63,7 +63,7 @@ def _read(
     finally:
         if not is_here:
             runner.backend.unload()
-    return None if request.cancel.is_set() else ReadBoard.of(rows).checked()
+    return None if request.cancel.is_set() else ReadBoard.from_rows(rows).checked()
 
 
 def read_rows(runner: Runner, picture: Picture, cancel: threading.Event) -> Iterator[ReadRow]:

@@ -46,7 +46,7 @@ class PuzzleError(ValueError):
 
 
 def parse(text: str) -> str:
-    """Read a puzzle written as 81 digits, ``.`` or ``0`` for blanks; white space and ``|+-`` rulers are ignored.
+    """Reads a puzzle written as 81 digits, ``.`` or ``0`` for blanks; white space and ``|+-`` rulers are ignored.
 
     Raises:
         PuzzleError: wrong length, a foreign character, or two equal givens in a row, column or box.
@@ -67,7 +67,7 @@ def parse(text: str) -> str:
 
 
 def conflicts(board: str) -> list[tuple[int, int]]:
-    """Pairs of cells (a < b) that hold the same digit in one row, column or box."""
+    """Returns pairs of cells (a < b) that hold the same digit in one row, column or box."""
     return [
         (cell, peer)
         for cell in range(SIZE)
@@ -78,7 +78,7 @@ def conflicts(board: str) -> list[tuple[int, int]]:
 
 
 def givens(board: str) -> int:
-    """The number of filled cells."""
+    """Returns the number of filled cells."""
     return SIZE - board.count("0")
 
 
@@ -102,7 +102,7 @@ GIVENS: dict[Bin, GivenRange] = {"easy": GivenRange(40, 50), "medium": GivenRang
 
 
 def bin_of(board: str) -> Bin:
-    """``easy`` (40 givens or more), ``medium`` (30 to 39) or ``hard`` (fewer)."""
+    """Returns ``easy`` (40 givens or more), ``medium`` (30 to 39) or ``hard`` (fewer)."""
     known = givens(board)
     return next((name for name in BINS if known >= GIVENS[name].low), "hard")
 
@@ -111,7 +111,7 @@ def bin_of(board: str) -> Bin:
 
 
 def _assign(candidates: list[int], cell: int, bit: int) -> bool:
-    """Set a cell and propagate singles; False on a contradiction."""
+    """Sets a cell and propagates singles; False on a contradiction."""
     stack = [(cell, bit)]
     while stack:
         cell, bit = stack.pop()
@@ -139,7 +139,7 @@ def _initial(board: str) -> list[int] | None:
 
 
 def _hidden_singles(candidates: list[int]) -> bool:
-    """Place digits that fit one cell of a unit until none is left; False on a contradiction."""
+    """Places digits that fit one cell of a unit until none is left; False on a contradiction."""
     progress = True
     while progress:
         progress = False
@@ -162,7 +162,7 @@ def _hidden_singles(candidates: list[int]) -> bool:
     return True
 
 
-class GaveUpError(Exception):
+class TooManyGuessesError(Exception):
     """The solver needed more guesses than allowed."""
 
 
@@ -182,7 +182,7 @@ def _search(
         found.append("".join(DIGITS[value.bit_length() - 1] for value in candidates))
         return
     if next(budget, None) is None:
-        raise GaveUpError
+        raise TooManyGuessesError
     bits = [1 << digit for digit in range(9) if candidates[best] >> digit & 1]
     if rng is not None:
         rng.shuffle(bits)
@@ -195,10 +195,10 @@ def _search(
 
 
 def solutions(board: str, limit: int = 2, rng: random.Random | None = None, guesses: int | None = None) -> list[str]:
-    """Up to ``limit`` solutions of a board (two are enough to see whether it is unique).
+    """Returns up to ``limit`` solutions of a board (two are enough to see if it is unique).
 
     Raises:
-        GaveUpError: more than ``guesses`` were needed; None allows any number.
+        TooManyGuessesError: more than ``guesses`` were needed; None allows any number.
     """
     found: list[str] = []
     candidates = _initial(board)
@@ -208,7 +208,7 @@ def solutions(board: str, limit: int = 2, rng: random.Random | None = None, gues
 
 
 def is_unique(board: str) -> bool:
-    """Whether the board has exactly one solution."""
+    """True if the board has exactly one solution."""
     return len(solutions(board, 2)) == 1
 
 
@@ -224,14 +224,14 @@ class Puzzle:
 
 
 def random_solution(rng: random.Random) -> str:
-    """A random filled grid."""
+    """Draws a filled grid."""
     row = list(DIGITS)
     rng.shuffle(row)
     return solutions("".join(row) + "0" * 72, limit=1, rng=rng)[0]
 
 
 def is_held_out(solution: str) -> bool:
-    """Whether a filled grid's symmetry class is kept for tests (about one class in sixteen).
+    """True if a filled grid's symmetry class is kept for tests (about one class in sixteen).
 
     The class is found by an invariant under relabelling, permuted bands, stacks, rows and columns, and
     transposition: the cycle lengths of the permutations that take one row (column) of a band (stack) to another.
@@ -261,7 +261,7 @@ def is_held_out(solution: str) -> bool:
 
 
 def dig(solution: str, target: int, rng: random.Random) -> Puzzle:
-    """Remove cells in random order while the puzzle stays unique, down to ``target`` givens if possible."""
+    """Removes cells in random order while the puzzle stays unique, down to ``target`` givens if possible."""
     board = list(solution)
     left = SIZE
     for cell in rng.sample(range(SIZE), SIZE):
@@ -287,7 +287,8 @@ def dig(solution: str, target: int, rng: random.Random) -> Puzzle:
 
 
 def generate(rng: random.Random, low: int, high: int, *, held_out: bool = False) -> Puzzle:
-    """A fresh unique puzzle whose number of givens is uniform over ``low``..``high`` (below 22 none may be found).
+    """Generates a fresh unique puzzle with a uniform number of givens in ``low``..``high`` (below 22 none may be
+    found).
 
     ``held_out`` uses only grids of classes held out of training.
     """
@@ -305,17 +306,17 @@ def generate(rng: random.Random, low: int, high: int, *, held_out: bool = False)
 
 
 def to_prompt(board: str) -> str:
-    """The model's prompt: nine lines of nine digits, 0 for a blank."""
+    """Returns the model's prompt: nine lines of nine digits, 0 for a blank."""
     return rows(board)
 
 
 def rows(board: str) -> str:
-    """The board as nine lines."""
+    """Returns the board as nine lines."""
     return "\n".join(board[start : start + 9] for start in range(0, SIZE, 9))
 
 
 def read_answer(text: str) -> str:
-    """The 81 characters of a model's answer: digits in order, ``.`` for any other character.
+    """Returns the 81 characters of a model's answer: digits in order, ``.`` for any other character.
 
     Line breaks separate rows; an answer that is not nine lines of nine is read as one run of characters.
     """
@@ -326,7 +327,7 @@ def read_answer(text: str) -> str:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Whether an answer solves its puzzle, and what is wrong with it."""
+    """The verdict on an answer to a puzzle, and its errors."""
 
     valid: bool  # a complete grid without conflicts that keeps every given
     givens_kept: bool
@@ -334,7 +335,7 @@ class Judgement:
 
 
 def judge(board: str, answer: str) -> Judgement:
-    """Judge an 81-character answer against its puzzle."""
+    """Judges an 81-character answer against its puzzle."""
     kept = all(given in ("0", cell) for given, cell in zip(board, answer, strict=True))
     clashes = tuple(conflicts(answer))
     filled = all(cell in DIGITS for cell in answer)

@@ -1,4 +1,4 @@
-"""How near a prompt is to what the small models were taught: its words, and the tasks whose wording it resembles."""
+"""Compares a prompt with the training tasks of the small models: its words, and the tasks with a similar wording."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from collections.abc import Iterable
 from engine.tasks import skills
 from engine.tasks.skills.small_talk import TALK
 
-SAMPLES = 40  # of each skill, which have all of its wordings
-COMMON = 0.1  # of a skill's prompts have a word that belongs to its wording rather than to one task
+SAMPLES = 40  # prompts of each skill, which contain all of its wordings
+COMMON = 0.1  # a word in this share of a skill's prompts belongs to its wording and not to one task
 STEM = 4  # letters that two forms of a word share
 
 
 def is_taught(prompt: str) -> bool:
-    """Whether a prompt is a task of the skills in a wording of theirs."""
+    """True if a prompt is a task of the skills in one of their wordings."""
     return skills.solve(prompt) is not None
 
 
 def unknown_words(prompt: str) -> list[str]:
-    """The words of a prompt that occur nowhere in the tasks, each once, in order."""
+    """Returns the words of a prompt that occur nowhere in the tasks, each once, in order."""
     known = _vocabulary()
     return [word for word in dict.fromkeys(_words(prompt)) if word not in known]
 
 
 def nearest(prompt: str, count: int = 3) -> list[str]:
-    """Prompts that were taught: of its own skill, then those that share the rarest words with it; others fill up."""
+    """Returns prompts from training: of the prompt's skill, then those that share the rarest words with it, then
+    others."""
     asked = set(_words(prompt))
     stems = {word[:STEM] for word in asked if len(word) >= STEM}
     own = _skill(prompt)
@@ -45,7 +46,7 @@ def nearest(prompt: str, count: int = 3) -> list[str]:
 
 
 def _skill(prompt: str) -> str:
-    """The key of the skill that a prompt is a task of; empty for small talk and other text."""
+    """Returns the key of the skill that a prompt is a task of; empty for small talk and other text."""
     parsed = skills.parse(prompt)
     return "" if parsed is None else parsed[0]
 
@@ -56,7 +57,7 @@ def _words(text: str) -> list[str]:
 
 @functools.cache
 def _sampled() -> dict[str, list[str]]:
-    """Prompts of each skill but small talk, the same at every call."""
+    """Draws prompts of each skill but small talk, the same at every call."""
     rng = random.Random(0)
     return {
         name: [skill.generate(rng).prompt for _ in range(SAMPLES)]
@@ -74,7 +75,7 @@ def _vocabulary() -> frozenset[str]:
 
 @functools.cache
 def _wordings() -> dict[str, frozenset[str]]:
-    """The words of the wording that each example stands for: of its skill, or its own in small talk."""
+    """Returns the words of each example's wording: of its skill, or of the phrasing in small talk."""
     found = {phrasing: frozenset(_words(phrasing)) for phrasings, _ in TALK for phrasing in phrasings}
     for example in skills.examples():
         if _skill(example):
@@ -86,5 +87,5 @@ def _wordings() -> dict[str, frozenset[str]]:
 
 @functools.cache
 def _spread() -> Counter[str]:
-    """How many of the wordings have each word."""
+    """Counts the wordings that have each word."""
     return Counter(word for words in _wordings().values() for word in words)

@@ -1,7 +1,7 @@
-"""The weights that a run of a causal model begins with: another run's, or an exported model's.
+"""The initial weights of a causal model's run: another run's, or an exported model's.
 
-A masked model may begin with a WeDLM's weights: what it has learnt of the text stays, and its attention, which divides
-queries and keys by their size, becomes one with fixed factors. So do models of one architecture begin with another's.
+A masked model may begin with a WeDLM's weights. The norms of queries and keys, which divide them by their size, are
+then replaced by fixed factors; the rest is kept. Models of the same architecture can start from each other directly.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Weights = dict[str, Tensor]
 
 
 def averaged(folder: Path, recipe: CausalRecipe) -> tuple[Weights, str]:
-    """The averaged weights of a run on the same shape, and its recipe's name; or those that were exported of one.
+    """Returns the averaged weights of a run on the same shape, or those exported from one, and the recipe's name.
 
     Args:
         folder: of a run, or of a checkpoint in the published layout.
@@ -45,7 +45,7 @@ def averaged(folder: Path, recipe: CausalRecipe) -> tuple[Weights, str]:
 
 
 def network_of(weights: Weights, recipe: CausalRecipe, folder: Path) -> CausalNetwork:
-    """A recipe's network with weights from a folder.
+    """Returns a recipe's network with weights from a folder.
 
     Raises:
         SafelightError: they are of another shape.
@@ -59,10 +59,12 @@ def network_of(weights: Weights, recipe: CausalRecipe, folder: Path) -> CausalNe
 
 @torch.no_grad()
 def without_norms(network: CausalNetwork, recipe: CausalRecipe) -> Weights:
-    """A WeDLM's weights for a network whose queries and keys have no norms: a head's mean factor is in its matrix.
+    """Converts a WeDLM's weights for a network whose queries and keys have no norms.
+
+    The mean factor of each head's norm is multiplied into its matrix.
 
     Args:
-        recipe: of the text that the means are taken over.
+        recipe: of the text over which the means are taken.
     """
     rows = TextSource(_as_wedlm(recipe), seed=0).draw(recipe.rows)
     factors: Weights = {}

@@ -23,12 +23,13 @@ from engine.training.loop import State, TrainingLoop, has_bf16, initialise_matri
 from engine.training.recipes.causal import CausalRecipe
 from engine.training.text_loss import read_rows, right_texts, text_loss
 
-BASE = "base."  # of a draft: its frozen weights, in a checkpoint
-MOST_TEXTS = 16  # of a row, that are reported on
+BASE = "base."  # prefix of a draft's frozen weights in a checkpoint
+MOST_TEXTS = 16  # texts of a row that are reported on
 
 
 def add_draft(network: CausalNetwork, rank: int, generator: torch.Generator) -> dict[str, LayerAdapter]:
-    """A fresh draft on all layers, by their paths: it changes nothing yet. ``generator``: on the CPU."""
+    """Adds a new draft to all layers and returns it by their paths; it changes nothing yet. ``generator`` is on the
+    CPU."""
     drafts = new_adapters(network, TARGETS, rank, 0, generator, SCALING)
     attach(network, drafts)
     return drafts
@@ -96,7 +97,7 @@ class CausalTrainer(TrainingLoop):
 
     @torch.no_grad()
     def _fill_tables(self) -> None:
-        """What the network keeps: filled while it is compiled, it would be compiled once more."""
+        """Fills the network's tables before it is compiled; if they were filled later, it would be compiled again."""
         zero = torch.zeros(1, 1, dtype=torch.long, device=self.device)
         self.network.run(zero, zero[:, None], None)
 

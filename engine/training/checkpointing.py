@@ -1,4 +1,4 @@
-"""A training run's state as one safetensors file, in which nothing depends on the device that it was written on."""
+"""A training run's state as one safetensors file, independent of the device that it was written on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STATE = "state.safetensors"
 
 
 def read_state(folder: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """A run's last checkpoint: its tensors, and the recipe's name, step, seconds and random streams of the data.
+    """Reads a run's last checkpoint: its tensors, and the recipe's name, step, seconds and random streams of the data.
 
     Raises:
         SafelightError: there is none.
@@ -31,14 +31,14 @@ def read_state(folder: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 
 def write_state(folder: Path, tensors: Mapping[str, Tensor], facts: dict[str, str]) -> None:
-    """Write a checkpoint whole or not at all."""
+    """Writes a checkpoint completely or not at all."""
     save_whole(folder / STATE, {k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}, facts)
 
 
 def gather(
     named: Mapping[str, Tensor], average: Mapping[str, Tensor], optimizers: Mapping[str, Optimizer]
 ) -> dict[str, Tensor]:
-    """Weights, their average and the optimizers' moments, by name."""
+    """Collects the weights, their average and the optimizers' moments, by name."""
     tensors = {f"model.{n}": p for n, p in named.items()} | {f"average.{n}": p for n, p in average.items()}
     names = {id(p): n for n, p in named.items()}
     for label, optimizer in optimizers.items():
@@ -54,7 +54,7 @@ def scatter(
     average: Mapping[str, Tensor],
     optimizers: Mapping[str, Optimizer],
 ) -> None:
-    """Put what ``gather`` found back in place, on whatever device that is."""
+    """Copies what ``gather`` collected back, to any device."""
     for key, value in tensors.items():
         head, _, rest = key.partition(".")
         if head == "model":
@@ -64,6 +64,6 @@ def scatter(
         elif head in optimizers:
             field, _, name = rest.partition(".")
             param, optimizer = named[name], optimizers[head]
-            # AdamW counts its steps on the host, unless it is fused.
+            # AdamW counts its steps on the host, unless it is fused
             on_host = field == "step" and not optimizer.defaults["fused"]
             optimizer.state[param][field] = value if on_host else value.to(param.device, copy=True)

@@ -1,4 +1,4 @@
-"""How well a model solves held-out puzzles, by the public ``generate``. No solver takes part."""
+"""Measures how well a model solves held-out puzzles, by the public ``generate``. No solver takes part."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ class PuzzleScore:
 
     count: int
     exact: float
-    cells: float  # of the blanks
+    cells: float  # share of the blanks
     givens_kept: float
     steps_mean: float
 
 
 def measure(format: Format, pairs: Sequence[Pair], seed: int = 0, cancel: Cancel | None = None) -> PuzzleScore | None:
-    """Solve each puzzle once, with the model's own settings in one canvas; None if it was cancelled."""
+    """Solves each puzzle once, with the model's own settings in one canvas; None if it was cancelled."""
     threads = torch.get_num_threads()
     try:
         return _measure(format, pairs, seed, cancel)
     finally:
-        use_threads(threads)  # a pass took as many as suit it, training takes more
+        use_threads(threads)  # passes set their own number of threads; training uses more
 
 
 def _measure(format: Format, pairs: Sequence[Pair], seed: int, cancel: Cancel | None) -> PuzzleScore | None:

@@ -1,7 +1,7 @@
-"""How many held-out answers of each skill a causal model's run gets right: ``python -m engine.training.exactness RUN``.
+"""Counts the held-out answers that a causal model's run gets right: ``python -m engine.training.exactness RUN``.
 
-Answers are not generated: an answer is what greedy autoregressive decoding writes exactly if each of its tokens is the
-likeliest one behind those before it, which one pass tells. Prints one line of JSON.
+Answers are not generated. Greedy autoregressive decoding writes an answer exactly if each of its tokens is the most
+probable one after those before it, and one pass computes that. Prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from engine.training.text_loss import read_rows, right_texts
 
 @torch.no_grad()
 def exactness(network: CausalNetwork, recipe: CausalRecipe, seed: int = 0, count: int = 32) -> dict[str, float]:
-    """The share of right answers, from 0 to 1, by skill."""
+    """Returns the share of right answers, from 0 to 1, by skill."""
     source, found = TextSource(recipe, seed), {}
     for name in skills.SKILLS:
         tables = source.noised(held_out(seed, name, count))

@@ -1,4 +1,4 @@
-"""Writes a trained model as released checkpoints are laid out: ``python -m engine.training.export RUN FOLDER``."""
+"""Writes a trained model in the layout of released checkpoints: ``python -m engine.training.export RUN FOLDER``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from engine.weights.saving import save_whole
 
 
 def write_checkpoint(network: DiffusionGemma, folder: Path, defaults: GenerationConfig) -> None:
-    """Write weights (bf16), configs, tokenizer and chat template into ``folder``; each file appears whole."""
+    """Writes weights (bf16), configs, tokenizer and chat template into ``folder``; each file appears whole."""
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {released_name(n): p.detach().to(torch.bfloat16).contiguous() for n, p in network.named_parameters()}
     save_whole(folder / "model.safetensors", tensors, {"format": "pt"})
@@ -43,7 +43,7 @@ def main() -> None:
     recipe = RECIPES[facts["recipe"]]
     network = DiffusionGemma(recipe.model_config())
     averaged = {k.removeprefix("average."): v for k, v in tensors.items() if k.startswith("average.")}
-    network.load_state_dict({name: averaged[name] for name in network.state_dict()})  # a probe is left behind
+    network.load_state_dict({name: averaged[name] for name in network.state_dict()})  # a probe is not exported
     write_checkpoint(network, args.out, GenerationConfig(max_new_tokens=recipe.max_new_tokens))
 
 

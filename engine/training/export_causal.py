@@ -27,7 +27,7 @@ ENDS = [EOS, 8]  # <eos> and <turn|>
 
 
 def causal_dict(config: CausalConfig, is_qwen: bool) -> dict[str, Any]:
-    """``config.json`` of either family."""
+    """Returns the content of ``config.json`` for either family."""
     layer = config.layers[0]
     shared = {
         "vocab_size": config.vocab_size,
@@ -56,21 +56,21 @@ def causal_dict(config: CausalConfig, is_qwen: bool) -> dict[str, Any]:
         return own | shared | {"rope_theta": layer.rope_theta, "rope_scaling": None, "use_sliding_window": False}
     own = {"architectures": ["NemotronLabsDiffusionModel"], "model_type": "nemotron_labs_diffusion"}
     rope: dict[str, Any] = {"rope_type": "default", "rope_theta": layer.rope_theta}
-    # No scaling of queries by their place: transformers' Ministral wants that said.
+    # no scaling of queries by their position, which transformers' Ministral needs to be set
     rope |= {"llama_4_scaling_beta": 0.0, "original_max_position_embeddings": config.max_position_embeddings}
     return own | shared | {"rope_parameters": rope, "mlp_bias": False, "dlm_paradigm": "bidirectional"}
 
 
 def released_tensors(weights: Mapping[str, Tensor], is_qwen: bool) -> dict[str, Tensor]:
-    """The weights under their published names, in bf16; the head is the table of the tokens."""
+    """Returns the weights under their published names, in bf16; the head is the token table."""
     prefix = "model." if is_qwen else "encoder."
     return {prefix + name: tensor.detach().to(torch.bfloat16).contiguous() for name, tensor in weights.items()}
 
 
 def export_causal(tensors: Mapping[str, Tensor], recipe: CausalRecipe, folder: Path) -> None:
-    """Write the averaged weights of a run's checkpoint, with configs, tokenizer and chat template, into ``folder``.
+    """Writes the averaged weights of a run's checkpoint, with configs, tokenizer and chat template, into ``folder``.
 
-    A draft's run is written with the model that it was trained on.
+    A draft's run is written together with the model that it was trained on.
     """
     folder.mkdir(parents=True, exist_ok=True)
     average = {k.removeprefix("average."): v for k, v in tensors.items() if k.startswith("average.")}

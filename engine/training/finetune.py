@@ -1,4 +1,4 @@
-"""Trains a Sudoku adapter of a frozen model, packed or not. ``data.states`` makes what it learns on.
+"""Trains a Sudoku adapter of a frozen model, packed or not. ``data.states`` makes its training states.
 
 The matrices are trained in fp32. A network that computes in bf16 gets copies, as small steps would be lost in bf16.
 A run can be stopped between any two steps; resumed, it gives the same numbers to the bit.
@@ -52,14 +52,14 @@ from engine.weights.saving import save_whole
 STATE, LOG, PLOT, PUZZLES = "state.safetensors", "log.jsonl", "loss.png", "puzzles.txt"
 LOG_EVERY = 20  # steps
 MOST_STEPS = 10**9
-LOG_BYTES = 256 * 2**20  # a step in twenty has a line of 150 bytes
+LOG_BYTES = 256 * 2**20  # steps; a step in twenty has a line of 150 bytes
 
 
 def train_adapter(run: AdapterRun, cancel: Cancel | None = None) -> Iterator[TrainingRecord]:
-    """Train an adapter and yield records of its progress. A run that is in ``run.out`` goes on.
+    """Trains an adapter and yields records of its progress. A run in ``run.out`` is resumed.
 
     Args:
-        cancel: looked at between steps; once set, a checkpoint is written, from which the run can go on.
+        cancel: checked between steps; once set, a checkpoint is written, from which the run can be resumed.
 
     Raises:
         SafelightError: bad data, not enough memory, a folder with another run in it, or a loss that is not finite.
@@ -91,7 +91,7 @@ def train_adapter(run: AdapterRun, cancel: Cancel | None = None) -> Iterator[Tra
 
 
 class AdapterTrainer:
-    """A run on a loaded model, which is frozen and keeps the adapter from now on."""
+    """A run on a loaded model, which is frozen and keeps the adapter."""
 
     def __init__(self, run: AdapterRun, model: Model, facts: dict[str, str], pairs: list[Pair] | None = None) -> None:
         self.run, self.recipe, self.model, self.facts, self.step = run, run.recipe, model, facts, 0
@@ -134,11 +134,11 @@ class AdapterTrainer:
 
     @property
     def parameter_count(self) -> int:
-        """How many numbers are trained."""
+        """Returns the number of trained parameters."""
         return sum(p.numel() for p in self.matrices)
 
     def run_steps(self, cancel: Cancel | None = None) -> Iterator[TrainingProgress | TrainingMeasured]:
-        """All steps that are left, or those before ``cancel`` is set. A checkpoint is there at the end."""
+        """Takes all remaining steps, or those before ``cancel`` is set. Writes a checkpoint at the end."""
         run = self.run
         saved, first, sums, seconds = -1, self.step, [0.0, 0.0, 0.0], 0.0
         while self.step < run.steps and not (cancel is not None and cancel.is_set()):
@@ -169,11 +169,11 @@ class AdapterTrainer:
             if self.step % run.save_every == 0:
                 self.save()
                 saved = self.step
-        if saved != self.step:  # also where a run was killed between its last checkpoint and the adapter
+        if saved != self.step:  # also if a run was killed between its last checkpoint and the adapter
             self.save()
 
     def _take_step(self) -> tuple[float, float | None, float | None]:
-        """One optimizer step: the two losses, and the share of canvases that were right."""
+        """Takes an optimizer step; returns the two losses, and the share of canvases that were right."""
         recipe = self.recipe
         self._set_givens()
         loss = self.states.loss()
@@ -201,14 +201,14 @@ class AdapterTrainer:
         return *found, right
 
     def _set_givens(self) -> None:
-        """Easy puzzles first, where they are our own."""
+        """Sets the givens of our own puzzles: easy puzzles first."""
         if isinstance(self.puzzles, SudokuSource):
             easy = self.step < self.recipe.easy_steps
             self.puzzles.givens = self.recipe.easy_givens if easy else self.recipe.givens
 
     @torch.no_grad()
     def _set_attached(self, values: list[Tensor], where_same: bool = True) -> None:
-        """Copy values into the attached matrices; ``where_same``: also where both are the same."""
+        """Copies values into the attached matrices; ``where_same``: also where both are the same object."""
         for matrix, seen, value in zip(self.matrices, self.attached, values, strict=True):
             if where_same or seen is not matrix:
                 seen.copy_(value)
@@ -223,7 +223,7 @@ class AdapterTrainer:
     # --- files, each written whole or not at all ------------------------------------------------------------------
 
     def save(self) -> None:
-        """Write the checkpoint, the adapter as PEFT does, and the plot."""
+        """Writes the checkpoint, the adapter in PEFT's format, and the plot."""
         tensors: dict[str, Tensor] = {"generator": self.generator.get_state()}
         for (name, matrix), average in zip(self.names.items(), self.average, strict=True):
             tensors |= {f"matrix.{name}": matrix.detach(), f"average.{name}": average}
@@ -268,7 +268,7 @@ class AdapterTrainer:
         self.generator.set_state(tensors["generator"])
 
     def _cut_log(self) -> None:
-        """Drop log lines after the checkpoint, whose steps are taken again, and a last line that was cut off."""
+        """Drops log lines after the checkpoint, whose steps are taken again, and a last line that was cut off."""
         if self.log.exists():
             lines = [line for line in read_text(self.log, LOG_BYTES).splitlines() if _step_of(line) <= self.step]
             write_text(self.log, "".join(f"{line}\n" for line in lines))
@@ -283,7 +283,7 @@ class AdapterTrainer:
 
 
 def _step_of(line: str) -> float:
-    """The step of a line of the log; infinity for a line that cannot be read."""
+    """Returns the step of a line of the log; infinity for a line that cannot be read."""
     try:
         step = json.loads(line)["step"]
     except (ValueError, TypeError, KeyError, RecursionError):
@@ -297,7 +297,7 @@ FIXED = ("states", "rank_denoise", "rank_causal", "optimizer", "batch", "form", 
 
 
 def _facts(run: AdapterRun, folder: Path) -> dict[str, str]:
-    """What must be the same when a run is resumed; other options may change."""
+    """Returns the settings that must be unchanged when a run is resumed; others may change."""
     facts = {name: str(getattr(run.recipe, name)) for name in FIXED}
     try:
         found = fingerprint(folder)
@@ -312,7 +312,7 @@ def _facts(run: AdapterRun, folder: Path) -> dict[str, str]:
 
 
 def _check_folder(out: Path, facts: dict[str, str]) -> int:
-    """The step that the run in a folder has reached; 0 where there is none.
+    """Returns the step that the run in a folder has reached; 0 if there is none.
 
     Raises:
         SafelightError: the folder cannot be used, or holds another run.
@@ -343,7 +343,7 @@ def _check_folder(out: Path, facts: dict[str, str]) -> int:
 
 
 def _require_writable(out: Path) -> None:
-    """Make the folder and see that files can be made in it, before anything takes time.
+    """Makes the folder and checks that files can be made in it, before slow work begins.
 
     Raises:
         SafelightError: it cannot be made or written to.
@@ -357,7 +357,9 @@ def _require_writable(out: Path) -> None:
 
 
 def _base(model: Model) -> tuple[str, str]:
-    """What the adapter names as its base. A fingerprint ties it to one packing: only embedded models have but one."""
+    """Returns the name and fingerprint of the adapter's base.
+
+    A fingerprint ties an adapter to one packing, so only embedded models, which have one packing, get it."""
     if packed_store.is_store(model.folder):
         return packed_store.Manifest.read(model.folder / store_files.MANIFEST).source, ""
     embedded = model.folder in {known.folder for known in catalog.EMBEDDED}

@@ -1,11 +1,11 @@
-"""What every training run of a small model shares: steps, rates, running averages, reports and checkpoints.
+"""The training loop of small models: steps, rates, running averages, reports and checkpoints.
 
-Muon on the matrices, AdamW on the rest, constant rates that fall to zero over the last part of the run; what is kept is
-a running average of the weights. Which model is trained, on what, and by which loss is a subclass's business.
+Muon on the matrices, AdamW on the rest, constant rates that fall to zero over the last part of the run. The result is
+a running average of the weights. A subclass chooses the model, the data and the loss.
 
-A step never reads a number back from the device: what is reported stays there until a report is due. Where rows are
-made ahead, the random stream of the steps begins anew at each from the seed and the step, so that none has to
-be moved between devices; on two cores one stream goes on, and is in the checkpoint.
+A step never reads a number back from the device: reported values stay there until a report is due. If rows are made
+ahead, the random stream of each step is seeded by the run's seed and the step, so that no stream has to be moved
+between devices. On two cores one stream goes on, and is in the checkpoint.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ State = tuple[dict[str, Tensor], dict[str, str]]
 
 
 def initialise_matrices(model: nn.Module, generator: torch.Generator) -> None:
-    """Matrices with variance 1 / fan-in."""
+    """Draws matrices with variance 1 / fan-in."""
     with torch.no_grad():
         for param in model.parameters():
             if param.dim() > 1:
@@ -42,18 +42,18 @@ def initialise_matrices(model: nn.Module, generator: torch.Generator) -> None:
 
 
 def has_bf16(device: torch.device) -> bool:
-    """Whether the device multiplies bf16; a CPU without such units emulates it, ten times slower."""
+    """True if the device multiplies bf16; a CPU without such units emulates it, ten times slower."""
     return device.type == "cuda" or bool(torch.cpu._is_avx512_bf16_supported())
 
 
 class TrainingLoop(ABC):
     """A run that can be stopped and resumed at any checkpoint, also on another device and by another recipe.
 
-    A subclass makes its model, calls ``_train`` with what is to be trained, and ``_open``.
+    A subclass makes its model, calls ``_train`` with the parameters to be trained, and then ``_open``.
 
     Args:
-        folder: of the run; a checkpoint that is in there goes on.
-        trained: whether the run begins with a trained model's weights.
+        folder: of the run; a checkpoint in it is resumed.
+        trained: True if the run begins with a trained model's weights.
     """
 
     recipe: TrainingRecipe
@@ -73,10 +73,10 @@ class TrainingLoop(ABC):
     def _train(
         self, named: dict[str, nn.Parameter], generator: torch.Generator, fresh: Collection[str] = (), pace: float = 1.0
     ) -> None:
-        """Take over the parameters to be trained, on the device, and the CPU's generator that they were drawn from.
+        """Sets the parameters to be trained, on the device, and the CPU's generator that they were drawn from.
 
         Args:
-            fresh: names of those that are trained at ``pace`` times the recipe's rates.
+            fresh: names of parameters that are trained at ``pace`` times the recipe's rates.
         """
         recipe = self.recipe
         self.generator = torch.Generator(self.device) if self.ahead else generator
@@ -102,7 +102,7 @@ class TrainingLoop(ABC):
                 )
 
     def _open(self) -> None:
-        """Resume the run that is in the folder, if one is, and open its rows.
+        """Resumes the run in the folder, if there is one, and opens its rows.
 
         Raises:
             SafelightError: the folder holds another recipe's run.
@@ -120,20 +120,20 @@ class TrainingLoop(ABC):
 
     @property
     def seconds(self) -> float:
-        """Time that the run has taken, with what it took before its last checkpoint."""
+        """Returns the seconds that the run has taken, including those before its last checkpoint."""
         return self.seconds_before + time.monotonic() - self.began
 
     @property
     def done(self) -> float:
-        """The part of the recipe's ``whole`` that is done."""
+        """Returns the part of the recipe's ``whole`` that is done."""
         return self.recipe.done(self.step, self.seconds)
 
     def run(self, report_every: int = 20, save_every: float = 60.0) -> None:
-        """Train to the end of the run.
+        """Trains to the end of the run.
 
         Args:
             report_every: steps from one report to the next.
-            save_every: seconds from one checkpoint to the next at least. The first report and the end have one, too.
+            save_every: least seconds between two checkpoints. The first report and the end write one, too.
         """
         first, started, saved = self.step, time.monotonic(), -math.inf
         try:
@@ -155,27 +155,27 @@ class TrainingLoop(ABC):
             self.close()
 
     def close(self) -> None:
-        """End the processes that make rows."""
+        """Ends the processes that make rows."""
         self.rows.close()
 
-    # --- what a subclass says ----------------------------------------------------------------------------------------
+    # --- parts of a subclass -----------------------------------------------------------------------------------------
 
     @abstractmethod
     def _add_gradients(self) -> dict[str, Tensor]:
-        """Backward passes of a step; numbers to report, on the device, by name."""
+        """Runs the backward passes of a step; returns numbers to report, on the device, by name."""
 
     @abstractmethod
     def _begin(self, before: State | None) -> None:
-        """Take first rows, and what a checkpoint holds besides weights and moments."""
+        """Draws the first rows, and restores what a checkpoint holds besides weights and moments."""
 
     @abstractmethod
     def _more_tensors(self) -> dict[str, Tensor]:
-        """What a checkpoint must hold besides weights and moments."""
+        """Returns the tensors that a checkpoint must hold besides weights and moments."""
 
     # --- a step ------------------------------------------------------------------------------------------------------
 
     def _take_step(self) -> float:
-        """One optimizer step; the share of the rates that it was taken with."""
+        """Takes an optimizer step; returns the share of the rates that it was taken with."""
         recipe = self.recipe
         factor = recipe.factor(self.step, self.done) * (0.5 if self.trained else 1.0)
         self.rows.set_step(self.step)
@@ -196,7 +196,7 @@ class TrainingLoop(ABC):
         return factor
 
     def _report(self, factor: float) -> dict[str, float]:
-        """The record of a report; the one place that waits for the device.
+        """Returns the record of a report; the only place that waits for the device.
 
         Raises:
             SafelightError: the loss is not finite.
@@ -214,7 +214,7 @@ class TrainingLoop(ABC):
     # --- checkpoints -------------------------------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Write a checkpoint."""
+        """Writes a checkpoint."""
         tensors = gather(self.named, self.average, self.optimizers) | self._more_tensors()
         if not self.ahead:
             tensors["generator"] = self.generator.get_state()
@@ -229,7 +229,7 @@ class TrainingLoop(ABC):
         print(f"resumed at step {self.step}", flush=True)
 
     def _resume_streams(self, tensors: dict[str, Tensor], facts: dict[str, str]) -> None:
-        """Restore the random streams, where they are not made anew for each step."""
+        """Restores the random streams, if they are not seeded anew for each step."""
         if self.ahead:
             return
         if "generator" in tensors:

@@ -1,8 +1,8 @@
-"""The loss of uniform-state diffusion, as DiffusionGemma's public recipe has it. Pure functions of explicit draws.
+"""The loss of uniform-state diffusion, by DiffusionGemma's public recipe. Pure functions of explicit draws.
 
 A canvas of the answer is corrupted at one level: each token stays with probability 1 - t or else becomes any token of
 the vocabulary. The loss is the plain cross entropy over the whole canvas, the tail of end tokens included, without a
-weight for t. Half of the examples see, as self-conditioning, what the network made of the same canvas without it.
+weight for t. Half of the examples are self-conditioned on the network's prediction for the same canvas without it.
 The causal mode is trained on the clean text as well, as it will prefill its own answers.
 """
 
@@ -26,12 +26,12 @@ from engine.training.network import Prefix, denoise, encode
 LEAST = 1e-4  # corruption levels are uniform over LEAST to 1 - LEAST
 CONDITIONED = 0.5  # share of the examples with self-conditioning
 TAIL = 0.25  # weight of the eos tokens that fill a canvas after the first one, on walks
-PIECE = 256  # canvas positions whose logits are held at once with ``recompute``
+PIECE = 256  # canvas positions whose logits are in memory at once with ``recompute``
 
 
 @dataclass(frozen=True)
 class Draws:
-    """The random draws of a batch: its corrupted canvases (B, C), and which rows are self-conditioned, (B,)."""
+    """The random draws of a batch: its corrupted canvases (B, C), and the rows that are self-conditioned, (B,)."""
 
     canvas: Tensor
     conditioned: Tensor
@@ -39,19 +39,19 @@ class Draws:
 
 @dataclass(frozen=True)
 class Loss:
-    """Nats a token; ``causal`` is None where the causal mode is not trained."""
+    """Losses in nats per token; ``causal`` is None if the causal mode is not trained."""
 
     denoise: Tensor
     causal: Tensor | None
 
     @property
     def total(self) -> Tensor:
-        """Both with weight 1."""
+        """Returns the sum of both."""
         return self.denoise if self.causal is None else self.denoise + self.causal
 
 
 def draw(target: Tensor, vocab_size: int, generator: torch.Generator) -> Draws:
-    """Corrupt target canvases (B, C), each row at a level of its own, and choose the rows with self-conditioning."""
+    """Corrupts target canvases (B, C), each row at its own level, and chooses the rows with self-conditioning."""
     shape = target.shape
     level = LEAST + (1 - 2 * LEAST) * torch.rand(shape[0], 1, generator=generator)
     kept = torch.rand(shape, generator=generator) >= level
@@ -63,12 +63,12 @@ def draw(target: Tensor, vocab_size: int, generator: torch.Generator) -> Draws:
 def uniform_loss(
     network: DiffusionGemma, batch: TrainingBatch, draws: Draws, eos: int, causal: bool = True, recompute: bool = False
 ) -> Loss:
-    """The recipe's loss on one batch.
+    """Computes the recipe's loss on one batch.
 
     Args:
         batch, draws: on the network's device.
         eos: the token that ends an answer and fills the rest of its canvas.
-        causal: whether to train the causal mode too; without, prompts are read without gradients.
+        causal: True to train the causal mode too; otherwise prompts are read without gradients.
         recompute: gradient checkpointing, of layers and of logits: the same numbers for little memory and more time.
     """
     present = None if bool(batch.present.all()) else batch.present
@@ -89,9 +89,9 @@ def uniform_loss(
 
 
 def _first_guess(network: DiffusionGemma, draws: Draws, prefix: Prefix, present: Tensor | None) -> Tensor:
-    """Soft embeddings (B, C, H) of a pass without self-conditioning, at temperature 1; zeros where none is wanted.
+    """Returns soft embeddings (B, C, H) of a pass without self-conditioning, at temperature 1; zeros for other rows.
 
-    What was guessed has no gradient; the table that it is looked up in has, unless it is frozen.
+    The prediction has no gradient; the embedding table has, unless it is frozen.
     """
     rows = draws.conditioned
     with torch.no_grad():
@@ -107,10 +107,11 @@ def _first_guess(network: DiffusionGemma, draws: Draws, prefix: Prefix, present:
 
 
 def weights(target: Tensor) -> Tensor:
-    """Loss weights (B, C) of target canvases (B, C): 1 / sqrt(n C) for each of a row's n answer tokens, eos included.
+    """Returns loss weights (B, C) of target canvases (B, C): 1 / sqrt(n C) for each of a row's n answer tokens, eos
+    included.
 
-    A full canvas gets the plain mean. A one-digit answer would vanish in the mean over a canvas of eos; so weighted,
-    it counts as much as it can without drowning the long answers (a mean a row would do that).
+    A full canvas gets the plain mean. In the mean over a canvas of eos, a one-digit answer would hardly count. With
+    these weights it counts more, without outweighing the long answers, as it would with a mean per row.
     """
     length = target.shape[1]
     ends = (target == EOS).cumsum(dim=1)
@@ -120,23 +121,24 @@ def weights(target: Tensor) -> Tensor:
 
 
 def canvas_loss(logits: Tensor, target: Tensor) -> Tensor:
-    """Cross entropy of logits (B, C, V) on walks and target canvases (B, C), weighted by ``weights``, a row's mean."""
+    """Returns the cross entropy of logits (B, C, V) on walks and target canvases (B, C), weighted by ``weights``, a
+    row's mean."""
     surprise = F.cross_entropy(logits.flatten(0, 1), target.flatten(), reduction="none")
     return (surprise * weights(target).flatten()).sum() / len(target)
 
 
 def slot_loss(logits: Tensor, target: Tensor, slots: Tensor) -> Tensor:
-    """Mean cross entropy over the whole vocabulary of logits (B, C, V) at the slots (B, C) of decisions."""
+    """Returns the mean cross entropy over the whole vocabulary of logits (B, C, V) at the slots (B, C) of decisions."""
     surprise = F.cross_entropy(logits.flatten(0, 1), target.flatten(), reduction="none")
     return (surprise * slots.flatten()).sum() / slots.sum()
 
 
 def lookup_loss(attended: Tensor, slots: Tensor, ends: Tensor) -> Tensor:
-    """Mean surprise, in nats, that a slot attends to where its question ends, by the mean of all heads.
+    """Returns the mean surprise, in nats, that a slot attends to the end of its question, by the mean of all heads.
 
     Args:
         attended: log-probabilities (B, heads, C, P + C), from ``network.attention``.
-        slots, ends: (B, C) and (B, P), with as many slots a row as questions, in the same order.
+        slots, ends: (B, C) and (B, P), with as many slots in a row as questions, in the same order.
     """
     rows, places = slots.nonzero(as_tuple=True)
     found = attended[rows, :, places, ends.nonzero(as_tuple=True)[1]]  # (N, heads)
@@ -144,17 +146,18 @@ def lookup_loss(attended: Tensor, slots: Tensor, ends: Tensor) -> Tensor:
 
 
 def evidence_loss(attended: Tensor, keys: Tensor) -> Tensor:
-    """Mean surprise, in nats, that tokens attend to where what they need stands, as far as one head would.
+    """Returns the mean surprise, in nats, that tokens attend to their evidence. One head that does so is enough.
 
     Args:
-        attended: log-probabilities (N, heads, P), from ``network.text_attention``. keys: the places (N,).
+        attended: log-probabilities (N, heads, P), from ``network.text_attention``.
+        keys: the positions of the evidence, (N,).
     """
     found = attended.gather(2, keys[:, None, None].expand(-1, attended.shape[1], 1))[..., 0]  # (N, heads)
     return torch.relu(-found.logsumexp(dim=1)).mean()
 
 
 def causal_loss(network: DiffusionGemma, hidden: Tensor, target: Tensor, eos: int, recompute: bool = False) -> Tensor:
-    """Mean cross entropy of the next token over the answers, each up to its first end token.
+    """Returns the mean cross entropy of the next token over the answers, each up to its first end token.
 
     Args:
         hidden: of the token before each of the target's, (B, C, H), from the causal mode.
@@ -165,7 +168,7 @@ def causal_loss(network: DiffusionGemma, hidden: Tensor, target: Tensor, eos: in
 
 
 def cross_entropy(network: DiffusionGemma, hidden: Tensor, target: Tensor, recompute: bool = False) -> Tensor:
-    """Mean cross entropy in nats of hidden states (N, H) under the head and tokens (N,)."""
+    """Returns the mean cross entropy in nats of hidden states (N, H) under the head and tokens (N,)."""
 
     def surprise(hidden: Tensor, target: Tensor) -> Tensor:
         return F.cross_entropy(network.head(hidden), target, reduction="sum")

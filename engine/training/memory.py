@@ -1,4 +1,4 @@
-"""An estimate of the memory that training an adapter takes besides the model, from shapes alone, before loading."""
+"""Estimates the memory that training an adapter takes besides the model, from shapes only, before loading."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from engine.models.folder import ModelFolder
 from engine.training.loss import PIECE
 from engine.training.recipes.adapter import AdapterRecipe, AdapterRun
 
-PROMPT = 160  # tokens of a puzzle in a chat template, at most
+PROMPT = 160  # maximum tokens of a puzzle in a chat template
 
 
 def adapter_parameters(config: ModelConfig, recipe: AdapterRecipe) -> int:
-    """Numbers in the adapter's matrices."""
+    """Counts the numbers in the adapter's matrices."""
     with torch.device("meta"):
         network = DiffusionGemma(config)
     ranks = {"denoise": recipe.rank_denoise, "causal": recipe.rank_causal}
@@ -29,7 +29,7 @@ def adapter_parameters(config: ModelConfig, recipe: AdapterRecipe) -> int:
 
 
 def training_bytes(config: ModelConfig, recipe: AdapterRecipe, itemsize: int) -> int:
-    """Bytes of a step besides the weights: matrices with their moments and average, activations, logits.
+    """Returns the bytes of a step besides the weights: matrices with their moments and average, activations, logits.
 
     Args:
         itemsize: bytes of a number in the activations.
@@ -40,7 +40,7 @@ def training_bytes(config: ModelConfig, recipe: AdapterRecipe, itemsize: int) ->
     stream = config.hidden_size * itemsize
 
     def layer_bytes(layer: LayerConfig) -> int:
-        """Bytes that backward needs of one layer's pass over a canvas, or over a prompt with its answer."""
+        """Returns the bytes that backward needs of one layer's pass over a canvas, or over a prompt with its answer."""
         rows = length if recipe.rank_causal else canvas
         heads = config.num_attention_heads
         attention = heads * rows * (length + canvas) * (8 + itemsize) + 6 * rows * heads * layer.head_dim * itemsize
@@ -59,13 +59,13 @@ def training_bytes(config: ModelConfig, recipe: AdapterRecipe, itemsize: int) ->
 
 
 def require_training_memory(run: AdapterRun) -> tuple[int, int]:
-    """Check that a run fits, before it loads anything.
+    """Checks that a run fits, before it loads anything.
 
     Returns:
-        Bytes that it takes, and bytes that are free.
+        The bytes that it takes, and the bytes that are free.
 
     Raises:
-        SafelightError: it does not fit, and what to change; or the family has no denoising steps.
+        SafelightError: it does not fit, with advice on what to change; or the family has no denoising steps.
     """
     folder = ModelFolder.open(catalog.resolve(run.model))
     config = folder.config

@@ -19,16 +19,18 @@ LINE = re.compile(r"[0-9]{1,12} [0-9]{81} [1-9]{81}")  # number, puzzle, solutio
 
 
 def minimal_puzzle(index: int) -> str | None:
-    """A unique minimal puzzle of the training classes with its number and solution, a line; None if it is held out."""
+    """Returns a line with a unique minimal puzzle of the training classes, its number and solution; None if held
+    out."""
     rng = random.Random(f"base-{index}")
     solution = sudoku.random_solution(rng)
     return None if sudoku.is_held_out(solution) else f"{index} {sudoku.dig(solution, 0, rng).board} {solution}\n"
 
 
 def minimal_puzzles(count: int, path: Path, processes: int = 1) -> Iterator[int]:
-    """Write ``count`` minimal puzzles to ``path``, the same ones with any number of processes.
+    """Writes ``count`` minimal puzzles to ``path``, the same ones with any number of processes.
 
-    Yields the number written so far; goes on where an interrupted file ends. About 15 ms a puzzle, by one process.
+    Yields the number written so far; continues after the end of an interrupted file. About 15 ms per puzzle and
+    process.
     """
     lines = read_lines(path)
     done, index = len(lines), int(lines[-1].split()[0]) + 1 if lines else 0
@@ -36,7 +38,7 @@ def minimal_puzzles(count: int, path: Path, processes: int = 1) -> Iterator[int]
     with contextlib.ExitStack() as stack:
         make: Callable[[Iterable[int]], Iterator[str | None]] = partial(map, minimal_puzzle)
         if processes > 1 and done < count:
-            # Ctrl+C reaches this process, which ends the others.
+            # Ctrl+C reaches this process, which ends the others
             pool = multiprocessing.get_context("spawn").Pool(processes, signal.signal, (signal.SIGINT, signal.SIG_IGN))
             workers = stack.enter_context(pool)
             make = partial(workers.imap, minimal_puzzle, chunksize=16)
@@ -54,7 +56,7 @@ def minimal_puzzles(count: int, path: Path, processes: int = 1) -> Iterator[int]
 
 
 def read_lines(path: Path) -> list[str]:
-    """The whole lines of a file of minimal puzzles; the last one of a run that was killed may be half a line."""
+    """Reads the complete lines of a file of minimal puzzles; the last line of a killed run may be incomplete."""
     if not path.exists():
         return []
     return [line for line in read_text(path, PUZZLE_BYTES).splitlines() if LINE.fullmatch(line)]

@@ -1,9 +1,9 @@
-"""The model's batched forward passes for training: same layers, same weights, keys and values kept as a graph.
+"""The model's batched forward passes for training: same layers and weights, with keys and values kept in the graph.
 
 Sequences are padded on the left. RoPE is relative, so a row whose text starts late sees the same distances
 as one that starts at position 0; padded keys are masked.
 
-With ``recompute`` only what enters each layer is kept for backward, and the layer is run once more there.
+With ``recompute`` only the input of each layer is kept for backward, and the layer is run again there.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from engine.kernels.rope import rotate
 from engine.models.diffusion_gemma.block import Block
 from engine.models.diffusion_gemma.network import DiffusionGemma
 
-Prefix = list[tuple[Tensor, Tensor]]  # keys and values a layer, each (B, heads, P, D)
+Prefix = list[tuple[Tensor, Tensor]]  # keys and values of each layer, each (B, heads, P, D)
 RunLayer = Callable[..., tuple[Tensor, tuple[Tensor, Tensor]]]
-"""``through_layer``, or what it is compiled to."""
+"""The type of ``through_layer``, and of its compiled form."""
 
 
 def encode(
@@ -33,13 +33,14 @@ def encode(
     run_layer: RunLayer | None = None,
     outputs: list[Tensor] | None = None,
 ) -> tuple[Tensor, Prefix]:
-    """Causal pass over prompts.
+    """Runs the causal pass over prompts.
 
     Args:
-        ids: (B, P). present: (B, P), False on padding; None if there is none.
-        recompute: run the layers again in backward instead of keeping what passed through them.
+        ids: (B, P).
+        present: (B, P), False on padding; None if there is none.
+        recompute: run the layers again in backward instead of keeping their activations.
         run_layer: a compiled ``through_layer``.
-        outputs: what each layer gives is appended here, (B, P, H), before the final norm.
+        outputs: the output of each layer, (B, P, H), before the final norm, is appended here.
 
     Returns:
         Hidden states (B, P, H), and the keys and values of each layer.
@@ -50,7 +51,7 @@ def encode(
     near = full & (place[None, :] > place[:, None] - model.config.sliding_window)
     masks: dict[str, Tensor | None] = {"full_attention": full, "sliding_attention": near}
     if present is not None:
-        # A padded query keeps itself, so that no softmax runs over nothing.
+        # a padded query sees itself, so that no softmax is over an empty set
         own = torch.eye(length, dtype=torch.bool, device=ids.device)
         masks = {kind: (mask & present[:, None, :] | own)[:, None] for kind, mask in masks.items() if mask is not None}
     befores = [None] * len(model.layers)
@@ -66,11 +67,13 @@ def predict(
     run_layer: RunLayer | None = None,
     outputs: list[Tensor] | None = None,
 ) -> Tensor:
-    """Bidirectional pass over canvases.
+    """Runs the bidirectional pass over canvases.
 
     Args:
-        canvas: (B, C). soft: the previous step's probabilities (B, C, V); rows of zeros stand for none.
-        prefix: from ``encode``. present, outputs: as there, outputs of (B, C, H).
+        canvas: (B, C).
+        soft: the previous step's probabilities (B, C, V); rows of zeros stand for none.
+        prefix: from ``encode``.
+        present, outputs: as there, outputs of (B, C, H).
 
     Returns:
         Soft-capped logits (B, C, V), fp32.
@@ -89,7 +92,7 @@ def denoise(
     run_layer: RunLayer | None = None,
     outputs: list[Tensor] | None = None,
 ) -> Tensor:
-    """As ``predict``, with soft embeddings (B, C, H) for ``soft``, up to the hidden states (B, C, H) under the head."""
+    """Runs the pass of ``predict`` with soft embeddings (B, C, H) for ``soft``; returns the hidden states (B, C, H)."""
     count, length = canvas.shape[1], prefix[0][0].shape[2]
     masks = _canvas_masks(model, canvas, length, present)
     positions = torch.arange(length, length + count, device=canvas.device)
@@ -98,10 +101,12 @@ def denoise(
 
 
 def attention(model: DiffusionGemma, layer: int, x: Tensor, prefix: Prefix, present: Tensor | None) -> Tensor:
-    """How much a layer's queries on canvases attend to what, computed from what the layer was given.
+    """Computes the attention of a layer's queries on canvases, from the layer's input.
 
     Args:
-        x: its input, (B, C, H). prefix: from ``encode``. present: (B, P) as there.
+        x: its input, (B, C, H).
+        prefix: from ``encode``.
+        present: (B, P) as there.
 
     Returns:
         Log-probabilities (B, heads, C, P + C), fp32.
@@ -114,7 +119,7 @@ def attention(model: DiffusionGemma, layer: int, x: Tensor, prefix: Prefix, pres
 def attention_at(
     model: DiffusionGemma, layer: int, x: Tensor, prefix: Prefix, positions: Tensor, mask: Tensor | None
 ) -> Tensor:
-    """As ``attention``, of queries at positions (C,) or (B, 1, C) that a mask lets see."""
+    """Computes the attention of queries at positions (C,) or (B, 1, C) under a mask, as ``attention``."""
     queries, own = _turned(model, layer, x, positions)
     keys = torch.cat([prefix[layer][0], own], dim=2)
     scores = (queries @ keys.repeat_interleave(queries.shape[1] // keys.shape[1], dim=1).transpose(-1, -2)).float()
@@ -124,11 +129,12 @@ def attention_at(
 def text_attention(
     model: DiffusionGemma, layer: int, x: Tensor, prefix: Prefix, present: Tensor, at: tuple[Tensor, Tensor]
 ) -> Tensor:
-    """The same of prompts, for a few of their tokens; prompts are within the layer's window.
+    """Computes the attention of a few tokens of prompts; prompts must fit in the layer's window.
 
     Args:
-        x: the layer's input, (B, P, H). prefix, present: as for ``attention``.
-        at: the rows and the places of the tokens that attend, (N,) each.
+        x: the layer's input, (B, P, H).
+        prefix, present: as for ``attention``.
+        at: the rows and the positions of the tokens that attend, (N,) each.
 
     Returns:
         Log-probabilities (N, heads, P), fp32.
@@ -143,7 +149,8 @@ def text_attention(
 
 
 def _turned(model: DiffusionGemma, layer: int, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-    """Queries and keys (B, heads, N, D) of a layer's input (B, N, H), at positions (N,) or (B, 1, N)."""
+    """Returns rotated queries and keys (B, heads, N, D) of a layer's input (B, N, H), at positions (N,) or (B, 1,
+    N)."""
     block, config = model.layers[layer], model.config.layers[layer]
     assert isinstance(block, Block)
     own, normed = block.self_attn, block.input_layernorm(x)
@@ -159,7 +166,9 @@ def _turned(model: DiffusionGemma, layer: int, x: Tensor, positions: Tensor) -> 
 def _canvas_masks(
     model: DiffusionGemma, canvas: Tensor, length: int, present: Tensor | None
 ) -> Mapping[str, Tensor | None]:
-    """What canvases (B, C) see of a prefix of ``length`` and themselves, a layer kind: (B, 1, C, P + C), or all."""
+    """Returns the masks of canvases (B, C) over a prefix of ``length`` and themselves, (B, 1, C, P + C), by layer kind.
+
+    A kind without a mask sees everything."""
     window = model.config.sliding_window - 1
     if present is None and length <= window:
         return {}
@@ -181,7 +190,8 @@ def through_layer(
     before: tuple[Tensor, Tensor] | None,
     text_rows: int,
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """One layer, with the keys and values of its input; queries see those of ``before``, too."""
+    """Runs one layer and returns its output with the keys and values of its input; queries see those of ``before``,
+    too."""
     own: Prefix = []
 
     def extend(keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
@@ -204,13 +214,13 @@ def run_layers(
     run_layer: RunLayer | None,
     outputs: list[Tensor] | None = None,
 ) -> tuple[Tensor, Prefix]:
-    """All layers and the final norm.
+    """Runs all layers and the final norm.
 
     Args:
-        befores: keys and values that a layer's queries see before the input's own; None for a layer without.
+        befores: keys and values that a layer's queries see before the input's own; None for a layer without any.
 
     Returns:
-        Hidden states, and the keys and values of the input itself, a layer each.
+        Hidden states, and each layer's keys and values of the input itself.
     """
     run_layer = run_layer or through_layer
     ropes = model.ropes(positions, x.dtype)

@@ -2,8 +2,8 @@
 
 Source: Jordan et al. 2024, kellerjordan.github.io/posts/muon.
 
-Unlike ``torch.optim.Muon`` it takes stacks of matrices, which fused experts are, and runs matrices of one shape as
-one batch: few launches, whatever their number.
+Unlike ``torch.optim.Muon`` it accepts stacks of matrices, such as fused experts, and runs matrices of one shape as one
+batch: few launches, whatever their number.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch.optim import Optimizer
 
 
 def orthogonalise(matrices: Tensor, steps: int = 5) -> Tensor:
-    """Nearly the orthogonal factor of each (..., M, N), by a quintic Newton-Schulz iteration."""
+    """Returns nearly the orthogonal factor of each (..., M, N), by a quintic Newton-Schulz iteration."""
     a, b, c = 3.4445, -4.7750, 2.0315
     tall = matrices.shape[-2] > matrices.shape[-1]
     x = matrices.mT if tall else matrices
@@ -30,7 +30,7 @@ def orthogonalise(matrices: Tensor, steps: int = 5) -> Tensor:
 
 
 class Muon(Optimizer):
-    """Nesterov momentum, orthogonalised; decoupled weight decay."""
+    """Optimizes by Nesterov momentum, orthogonalised, with decoupled weight decay."""
 
     def __init__(
         self, params: Iterable[Tensor], lr: float = 0.02, momentum: float = 0.95, weight_decay: float = 0.0

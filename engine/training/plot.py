@@ -1,4 +1,4 @@
-"""A run's log as a picture: losses above, results on held-out puzzles below. Reads the log, knows no model."""
+"""Draws a run's log as a picture: losses above, results on held-out puzzles below. Reads the log, knows no model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Curve:
 
 
 def write_plot(log: Path, path: Path) -> None:
-    """Draw a run's ``log.jsonl`` so far; without anything in it, nothing is written."""
+    """Draws a run's ``log.jsonl`` so far; an empty log writes no file."""
     if not log.exists():
         return
     records = [json.loads(line) for line in log.read_text().splitlines()]
@@ -46,8 +46,8 @@ def write_plot(log: Path, path: Path) -> None:
     _panel(draw, TOP, "loss, nats a token", losses, last, _range(losses))
     _panel(draw, TOP + PANEL + BELOW, "share", shares, last, (0.0, 1.0))
     draw.text(((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 18), "step", fill=INK, font=_font(), anchor="mm")
-    with replacing(path) as beside:
-        image.save(beside, format="PNG")
+    with replacing(path) as unfinished:
+        image.save(unfinished, format="PNG")
 
 
 def _range(curves: Sequence[Curve]) -> tuple[float, float]:
@@ -89,7 +89,7 @@ def _panel(
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """About five round values between two."""
+    """Returns about five round values between two."""
     rough = (high - low) / 5
     unit = 10.0 ** math.floor(math.log10(rough))
     step = next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= rough * 0.999)

@@ -4,7 +4,7 @@ On two cores rows are made between the steps, each source from one random stream
 
 A GPU must not wait, so there processes make blocks of rows ahead. A block's rows depend on the seed, the feed and the
 block's number, not on how many processes there are; a resumed run needs only its step. Of n processes each makes every
-n-th block and keeps one ready until its pipe is read. When the trainer ends, in any manner, the pipe closes and the
+n-th block and keeps one ready until its pipe is read. When the trainer ends for any reason, the pipe closes and the
 process ends.
 """
 
@@ -35,12 +35,12 @@ from engine.training.recipes.embedded import Recipe
 from engine.training.recipes.recipe import Feed, TrainingRecipe
 
 if TYPE_CHECKING:
-    from multiprocessing.context import ForkServerContext, SpawnContext  # the first is not there on Windows
+    from multiprocessing.context import ForkServerContext, SpawnContext  # the first does not exist on Windows
 
 
 @dataclass(frozen=True)
 class RowPlan:
-    """What decides a run's rows. ``step`` is the run's first, or the one that it resumes from."""
+    """The settings that determine a run's rows. ``step`` is the run's first, or the one that it resumes from."""
 
     recipe: TrainingRecipe
     trained: bool
@@ -59,9 +59,10 @@ class RowPlan:
             source.givens = self.recipe.givens(step, self.trained)
 
     def blocks(self) -> Iterator[tuple[int, int]]:
-        """(feed, number of its block) in the order of their use: first what fills the pools, then a block a use.
+        """Yields (feed, number of its block) in the order of use: first those that fill the pools, then a block for
+        each use.
 
-        Block n + 1 of a feed is what its use at step n * every takes.
+        A feed's use at step n * every takes block n + 1.
         """
         feeds = self.feeds()
         yield from ((index, -(-self.step // feed.every)) for index, feed in enumerate(feeds))
@@ -71,7 +72,7 @@ class RowPlan:
             step += 1
 
     def make(self, source: Source, index: int, block: int) -> TrainingBatch | TextRows | PictureRows:
-        """The rows of a feed's block."""
+        """Makes the rows of a feed's block."""
         feed = self.feeds()[index]
         source.reseed(block)
         self.set_givens(source, (block - 1) * feed.every)
@@ -79,18 +80,18 @@ class RowPlan:
 
 
 class RowSource(Protocol):
-    """New rows for a run's pools."""
+    """Draws new rows for a run's pools."""
 
     waited: float  # seconds that steps were kept waiting for rows
 
     def draw(self, index: int, count: int) -> Any:
-        """Rows of a feed, as its source makes them."""
+        """Returns rows of a feed, as its source makes them."""
 
     def set_step(self, step: int) -> None:
-        """Rows drawn from here on are for this step."""
+        """Sets the step for which the next rows are drawn."""
 
     def state(self) -> list[Any]:
-        """State of the random streams, as plain JSON; empty where it follows from the step."""
+        """Returns the state of the random streams, as plain JSON; empty if it follows from the step."""
 
     def restore(self, state: list[Any]) -> None: ...
 
@@ -98,13 +99,13 @@ class RowSource(Protocol):
 
 
 class Inline:
-    """Rows made when they are asked for, on the CPU."""
+    """Makes rows when they are asked for, on the CPU."""
 
     def __init__(self, plan: RowPlan) -> None:
         self.plan = plan
         self.sources = plan.open()
         self.waited = 0.0
-        if plan.step:  # of a run that had its rows made ahead; others restore their streams
+        if plan.step:  # of a run whose rows were made ahead; other runs restore their streams
             for source in self.sources:
                 source.reseed(plan.step)
 
@@ -130,7 +131,8 @@ class Inline:
 
 
 class Producers:
-    """Rows made ahead by the plan's ``recipe.producers`` processes, and moved to a device without waiting for it."""
+    """Takes rows made ahead by the plan's ``recipe.producers`` processes, and moves them to a device without waiting
+    for it."""
 
     def __init__(self, plan: RowPlan, device: torch.device) -> None:
         self.device = device
@@ -151,7 +153,7 @@ class Producers:
             theirs.close()
 
     def draw(self, index: int, count: int) -> TrainingBatch | TextRows | PictureRows:
-        """The next block, which must be of this feed."""
+        """Returns the next block, which must be of this feed."""
         turn = self.taken % len(self.pipes)
         started = time.perf_counter()
         try:
@@ -184,7 +186,7 @@ class Producers:
         pass
 
     def close(self) -> None:
-        """End the processes."""
+        """Ends the processes."""
         for pipe in self.pipes:
             pipe.close()
         for process in self.processes:
@@ -196,7 +198,7 @@ class Producers:
 
 
 def packed(batch: TrainingBatch | TextRows | PictureRows) -> Tensor:
-    """Rows as bytes (B, N): prompt ids, where they are present, target canvases, and the slots of decisions."""
+    """Packs rows as bytes (B, N): prompt ids, their presence, target canvases, and the slots of decisions."""
     if isinstance(batch, TextRows | PictureRows):
         return batch.packed()
     slots = [] if batch.slots is None else [batch.slots]
@@ -204,7 +206,7 @@ def packed(batch: TrainingBatch | TextRows | PictureRows) -> Tensor:
 
 
 def unpacked(rows: Tensor, width: int, is_read: bool) -> TrainingBatch:
-    """What was ``packed``. ``width``: of the prompts. ``is_read``: they are decisions."""
+    """Restores rows from ``packed``. ``width``: of the prompts. ``is_read``: they are decisions."""
     ids, present, rest = rows[:, :width].long(), rows[:, width : 2 * width].bool(), rows[:, 2 * width :]
     if not is_read:
         return TrainingBatch(ids, present, rest.long())
@@ -213,7 +215,7 @@ def unpacked(rows: Tensor, width: int, is_read: bool) -> TrainingBatch:
 
 
 def open_rows(plan: RowPlan, device: torch.device) -> RowSource:
-    """The rows of a run; minimal puzzles are made first where they are missing."""
+    """Opens the rows of a run; missing minimal puzzles are made first."""
     if isinstance(plan.recipe, Recipe) and any(feed.kind == "sudoku" for feed in plan.feeds()):
         for made in minimal_puzzles(plan.recipe.puzzles, plan.puzzles, max(1, plan.recipe.producers)):
             if made % 500 == 0:
@@ -222,8 +224,9 @@ def open_rows(plan: RowPlan, device: torch.device) -> RowSource:
 
 
 def _context() -> SpawnContext | ForkServerContext:
-    """Processes that hold none of this one's pipes open, as a plain fork of it would; where that can be, they are forks
-    of a process that has imported torch, once for all."""
+    """Returns a context whose processes inherit none of this process's pipes, unlike a plain fork.
+
+    If possible, they are forked from a server process that has imported torch once."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
@@ -232,7 +235,7 @@ def _context() -> SpawnContext | ForkServerContext:
 
 
 def _produce(pipe: Connection, plan: RowPlan, worker: int) -> None:
-    """Make every n-th block and send it as bytes."""
+    """Makes every n-th block and sends it as bytes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C reaches the trainer, which closes the pipe
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     torch.set_num_threads(1)

@@ -1,10 +1,12 @@
 """The passes over pictures with their questions, and the losses of a model that sees.
 
-A picture is read once, its questions and their canvases behind it each by itself. Pictures of several sizes go through
-together, padded to the largest, each at the positions that it would have alone. Besides the answers, two losses say
-early what is wanted: soft tokens tell what is in their cells, by a linear probe that is not part of the model, and the
-last tokens of the prompt tell the first characters of the answer, which the canvas is to look up there. A third one
-says where those tokens are to look: at the cells that decide the question, and before that at what it is about.
+A picture is read once; each of its questions with its canvas follows it separately. Pictures of several sizes go
+through together, padded to the largest, each at the positions that it would have alone.
+
+Besides the answers, two losses train intermediate results. A linear probe, which is not part of the model, predicts
+from a soft token the content of its cell. The last tokens of the prompt predict the first characters of the answer,
+which the canvas should look up there. A third loss trains the attention of those tokens: to the cells that decide the
+question, and before that to the thing it is about.
 """
 
 from __future__ import annotations
@@ -25,31 +27,31 @@ from engine.training.data.pictures import (
     QUESTIONS,
     ROW_ENDS,
     PicturePool,
+    cell_accuracy,
     message_start,
-    told_right,
 )
 from engine.training.loss import canvas_loss, cross_entropy
 from engine.training.network import Prefix, RunLayer, attention_at, run_layers
 
-ASKED, LOOKING, LOOKED = (-3, -2), (-2, -1), 0.3  # as of decisions
-FOUND = 1.0  # the weight of looking at what decides
-THINGS = 2  # the weight of what is in a cell, by that of its colour and the rest
-FINDS_FIRST, FINDS = -4, -3  # layers in which the ends are to look at the cells that decide
+ASKED, LOOKING, LOOKED = (-3, -2), (-2, -1), 0.3  # as in ``trainer``, for decisions
+FOUND = 1.0  # the weight of looking at the deciding cells
+THINGS = 2  # the weight of the thing in a cell, relative to that of its colour and the rest
+FINDS_FIRST, FINDS = -4, -3  # layers in which the ends should look at the deciding cells
 
 
 def probe(model: DiffusionGemma) -> nn.Linear:
-    """What tells from a soft token what is in its cell."""
+    """Returns a linear probe that predicts from a soft token the content of its cell."""
     return nn.Linear(model.config.hidden_size, sum(LABELS), bias=False)
 
 
 def soft_tokens(tower: VisionTower, pixels: Tensor, size: Tensor) -> Tensor:
-    """Pictures of several sizes at once, as ``PictureRows`` has them, to soft tokens (B, cells, H)."""
+    """Encodes pictures of several sizes at once, as in ``PictureRows``, to soft tokens (B, cells, H)."""
     values = pixels.view(len(pixels), -1, 3 * tower.config.patch_size**2)
     side = tower.config.pooling_kernel_size
     tile = torch.arange(values.shape[1] // PATCHES, device=size.device)
     within = torch.cartesian_prod(*[torch.arange(side, device=size.device)] * 2).flip(-1)
     corner = side * torch.stack([tile % size[:, 1:], (tile // size[:, 1:]).minimum(size[:, :1] - 1)], dim=-1)
-    places = (corner[:, :, None] + within).flatten(1, 2)  # (B, P, 2); behind a picture's own they mean nothing
+    places = (corner[:, :, None] + within).flatten(1, 2)  # (B, P, 2); after a picture's own they have no meaning
     there = (tile < size.prod(dim=1, keepdim=True)).repeat_interleave(PATCHES, dim=1)
     x, rope = tower.embedded_at(values.float() / 255, places)
     for block in tower.layers:
@@ -60,13 +62,13 @@ def soft_tokens(tower: VisionTower, pixels: Tensor, size: Tensor) -> Tensor:
 def sight_loss(
     model: DiffusionGemma, probe: nn.Linear, soft: Tensor, pool: PicturePool, run_layer: RunLayer
 ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-    """Of a pool's canvases.
+    """Computes the loss of a pool's canvases.
 
     Args:
         soft: the pictures' soft tokens (B, cells, H), with gradients.
 
     Returns:
-        The loss; logits (B * QUESTIONS, C, V); and what is reported.
+        The loss; logits (B * QUESTIONS, C, V); and numbers to report.
     """
     there, start, shared, prefix, read = _read(model, soft, pool, run_layer)
     before = there.shape[1]
@@ -84,19 +86,19 @@ def sight_loss(
     loss = canvas_loss(logits, pool.target)
 
     number = torch.arange(ROW_ENDS, device=device)
-    told = number < pool.ends  # (N, ROW_ENDS), which of an answer's characters the ends are to tell
+    is_asked = number < pool.ends  # (N, ROW_ENDS), the characters of an answer that the ends predict
     ends = (length[:, None] - pool.ends + number).minimum(length[:, None] - 1)
     rows = torch.arange(len(ends), device=device)[:, None]
     wanted = pool.target[:, :ROW_ENDS]
     for layer in ASKED:
         asked = model.norm(read[layer][rows, ends])
-        loss = loss + cross_entropy(model, asked[told], wanted[told])
-    known = ((model.head(asked.detach()).argmax(dim=-1) == wanted) | ~told).all(dim=1).float().mean()
+        loss = loss + cross_entropy(model, asked[is_asked], wanted[is_asked])
+    known = ((model.head(asked.detach()).argmax(dim=-1) == wanted) | ~is_asked).all(dim=1).float().mean()
     for layer in LOOKING:
         attended = attention_at(model, layer, written[layer - 1], prefix, positions, mask)
         places = (before + ends)[:, None, :, None].expand(-1, attended.shape[1], -1, -1)
         found = attended[:, :, :ROW_ENDS].gather(3, places)[..., 0]  # (N, heads, ROW_ENDS)
-        loss = loss + LOOKED * (math.log(found.shape[1]) - found.logsumexp(dim=1)[told].mean())
+        loss = loss + LOOKED * (math.log(found.shape[1]) - found.logsumexp(dim=1)[is_asked].mean())
     for layer, bits in ((FINDS_FIRST, torch.full_like(number, drawings.FIRST)), (FINDS, 1 << number)):
         attended = _asking(model, layer, read[layer - 1], shared, there, start)[
             rows, :, ends
@@ -104,21 +106,21 @@ def sight_loss(
         seen = torch.cat([attended[..., before - 1 - soft.shape[1] : before - 1], attended[..., before:]], dim=-1)
         deciding = (pool.looked[:, None] & bits[:, None]) > 0  # (N, ends, cells and tokens)
         found = seen.masked_fill(~deciding[:, :, None], -1e9).logsumexp(dim=(2, 3)) - math.log(seen.shape[2])
-        any_there = deciding.any(dim=-1) & told
+        any_there = deciding.any(dim=-1) & is_asked
         loss = loss - FOUND * (found * any_there).sum() / any_there.sum().clamp(min=1)
     scores = probe(soft)
     loss = loss + cell_loss(scores, pool.cells, pool.size)
-    return loss, logits, {"ends": known, "cells": told_right(scores, pool.cells)}
+    return loss, logits, {"ends": known, "cells": cell_accuracy(scores, pool.cells)}
 
 
 def _read(
     model: DiffusionGemma, soft: Tensor, pool: PicturePool, run_layer: RunLayer
 ) -> tuple[Tensor, Tensor, Prefix, Prefix, list[Tensor]]:
-    """Pictures, then their questions.
+    """Reads pictures, then their questions.
 
     Returns:
-        For each question: which tokens there are up to its image's end (N, before), and the position behind it (N,);
-        keys and values up to there, and of all; and what layers give on questions.
+        For each question: the present tokens up to its image's end (N, before), and the position after it (N,);
+        keys and values up to there, and of all; and the layers' outputs on questions.
     """
     vision = model.config.vision
     assert vision is not None
@@ -127,14 +129,14 @@ def _read(
     around = [model.embed(ids).expand(len(soft), -1, -1) for ids in (first, end)]
     x = torch.cat([around[0], soft, around[1]], dim=1)
     before, length = x.shape[1], pool.ids.shape[1]
-    assert before + length + pool.canvas.shape[1] <= model.config.sliding_window  # then all layers see the same
+    assert before + length + pool.canvas.shape[1] <= model.config.sliding_window  # so that all layers see the same
     place = torch.arange(before, device=soft.device)
     count = len(first) + pool.size.prod(dim=1)  # tokens before an image's end
     there = (place < count[:, None]) | (place == before - 1)  # (B, before)
     positions = torch.where(place == before - 1, count[:, None], place)[:, None]
     image = (place >= len(first)) & (place < before - 1)
     causal = place <= place[:, None]
-    itself = torch.eye(before, dtype=torch.bool, device=soft.device)  # so that no softmax runs over nothing
+    itself = torch.eye(before, dtype=torch.bool, device=soft.device)  # so that no softmax is over an empty set
     mask = (causal | (image & image[:, None])) & there[:, None] | itself
 
     def masks(seen: Tensor) -> dict[str, Tensor | None]:
@@ -157,12 +159,13 @@ def _read(
 
 
 def _asking(model: DiffusionGemma, layer: int, x: Tensor, shared: Prefix, there: Tensor, start: Tensor) -> Tensor:
-    """How much the questions' tokens attend to what: log-probabilities (N, heads, LENGTH, before + LENGTH)."""
+    """Computes the attention of the questions' tokens: log-probabilities (N, heads, LENGTH, before + LENGTH)."""
     return attention_at(model, layer, x, shared, *_behind(there, start, x.shape[1]))
 
 
 def _behind(there: Tensor, start: Tensor, length: int) -> tuple[Tensor, Tensor]:
-    """Positions (N, 1, LENGTH) of questions, and what they see, (N, 1, LENGTH, before + LENGTH)."""
+    """Returns positions (N, 1, LENGTH) of questions after their pictures, and their mask, (N, 1, LENGTH, before +
+    LENGTH)."""
     place = torch.arange(length, device=start.device)
     own = (place <= place[:, None]).expand(len(there), -1, -1)
     seen = torch.cat([there[:, None].expand(-1, length, -1), own], dim=2)
@@ -170,10 +173,11 @@ def _behind(there: Tensor, start: Tensor, length: int) -> tuple[Tensor, Tensor]:
 
 
 def cell_loss(scores: Tensor, cells: Tensor, size: Tensor) -> Tensor:
-    """Cross entropy of a probe's scores (B, cells, sum(LABELS)) on cells that pictures of such sizes have."""
+    """Computes the cross entropy of a probe's scores (B, cells, sum(LABELS)) on the cells of pictures of these
+    sizes."""
     labels = cells.view(*scores.shape[:2], len(LABELS)).long()
     there = torch.arange(scores.shape[1], device=size.device) < size.prod(dim=1, keepdim=True)
-    labels = labels.masked_fill(~there[..., None] | (labels == ANY), -100)  # is left out
+    labels = labels.masked_fill(~there[..., None] | (labels == ANY), -100)  # ignored by the loss
     parts = torch.split(scores.float(), list(LABELS), dim=-1)
     loss = scores.new_zeros((), dtype=torch.float32)
     for place, part in enumerate(parts):

@@ -19,7 +19,7 @@ from engine.training.trainer import AnyPool, Trainer
 
 
 class SightTrainer(Trainer):
-    """A run of a DiffusionGemma with a tower. The tower and the probe of it are new, and have rates of their own."""
+    """A run of a DiffusionGemma with a tower. The tower and its probe are new, and have their own rates."""
 
     def __init__(
         self,
@@ -55,7 +55,8 @@ class SightTrainer(Trainer):
         return cell_loss(scores, pool.cells, pool.size), scores, {}
 
     def _add_gradient(self, loss: Tensor) -> None:
-        """Of a norm of at most 1 for each pool: what is new is far louder than what is to be kept."""
+        """Adds a pool's gradient, clipped to a norm of 1: the new parts' gradients are far larger than those of the
+        trained ones."""
         params = list(self.named.values())
         others = [param.grad for param in params]
         for param in params:

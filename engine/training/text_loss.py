@@ -1,7 +1,7 @@
-"""The losses of small causal models on packed rows. Pure functions of rows, whose noise is drawn already.
+"""The losses of small causal models on packed rows. Pure functions of rows whose noise is already drawn.
 
-WeDLM and masked block diffusion differ in what a block sees of itself; both add plain autoregression on the clean copy,
-with weight 1. A mask's loss weighs 1 / gamma, gamma the share of masks in its block, so every block counts alike.
+WeDLM and masked block diffusion differ in the attention within a block; both add plain autoregression on the clean
+copy, with weight 1. A mask's loss weighs 1 / gamma, gamma the share of masks in its block, so every block counts alike.
 """
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ from engine.training.data.text_rows import TextRows, visible
 
 
 class TextLoss(NamedTuple):
-    """Nats a token, as means by the rows' weights."""
+    """Losses in nats per token, as means by the rows' weights."""
 
     causal: Tensor
     masked: Tensor
 
 
 def read_rows(network: CausalNetwork, rows: TextRows, is_causal: bool) -> Tensor:
-    """Logits (B, T, V) of all tokens, clean and noised, in one pass. ``is_causal``: how a block sees itself."""
+    """Returns logits (B, T, V) of all tokens, clean and noised, in one pass. ``is_causal``: a block sees itself
+    causally."""
     hidden = network.run(rows.whole("id"), rows.whole("position")[:, None], visible(rows, is_causal))
     return network.head(hidden)
 
 
 def text_loss(logits: Tensor, rows: TextRows) -> TextLoss:
-    """Both losses from logits (B, T, V)."""
+    """Computes both losses from logits (B, T, V)."""
     surprise = F.cross_entropy(logits.flatten(0, 1), rows.whole("target").flatten(), reduction="none")
 
     def mean(weights: Tensor) -> Tensor:
@@ -40,13 +41,13 @@ def text_loss(logits: Tensor, rows: TextRows) -> TextLoss:
 
 
 def right_texts(logits: Tensor, rows: TextRows, most: int) -> tuple[Tensor, Tensor]:
-    """Which texts the clean copy predicts without a mistake: exactly those that greedy decoding writes.
+    """Finds the texts that the clean copy predicts without a mistake: exactly those that greedy decoding writes.
 
     Args:
-        most: texts in a row at most.
+        most: maximum number of texts in a row.
 
     Returns:
-        (B, most) bools of the row's texts in their order: whether it is right, and whether there is one.
+        (B, most) bools of the row's texts in their order: True if the text is right, and True if there is one.
     """
     answer = rows.field("causal") > 0
     number = rows.whole("text")

@@ -7,19 +7,19 @@ On two cores, as the shipped models were trained (hours; ``recipes.RECIPES``):
     python -m engine.training.train base --out runs/base --device cpu --compile \
         --start assets/models/safelight-skills --seed 21
 
-Decisions go on from the skills; two hours of one core take them to nine of ten held-out ones, asked one by one:
+Decisions start from the skills; after two hours on one core nine of ten held-out ones, asked one by one, are right:
 
     python -m engine.training.train decisions --out runs/decisions --device cpu --compile --threads 1 \
         --start assets/models/safelight-skills
 
-So does a model that sees; its tower begins anew. Pictures of shapes, numbers and Sudokus, four questions about each. It
-may begin with its own weights, too:
+So does a model that sees; its tower begins untrained. It learns from pictures of shapes, numbers and Sudokus, with four
+questions about each. It may start from its own weights, too:
 
     python -m engine.training.train sight --out runs/sight --device cpu --compile --threads 1 \
         --start assets/models/safelight-skills
 
 Small causal models on the same skills (``recipes.causal``). A masked one may begin with a WeDLM's weights; the draft
-goes on from the masked run:
+starts from the masked run:
 
     python -m engine.training.train wedlm --out runs/wedlm --device cpu --compile --threads 1
     python -m engine.training.train masked --out runs/masked --device cpu --compile --threads 1 \
@@ -27,7 +27,7 @@ goes on from the masked run:
     python -m engine.training.train draft --out runs/draft --device cpu --compile --threads 1 --start runs/masked
 
 One thread takes 31 texts a second, 2.1 s a step of 64; 16 a second where nothing is compiled. ``python -m
-engine.training.exactness runs/wedlm`` tells at any time how many held-out answers of each skill are right.
+engine.training.exactness runs/wedlm`` shows at any time how many held-out answers of each skill are right.
 
 On one card, with a C compiler and as many cores as producers (``recipes.CARD_RECIPES``). Sudoku and skills take nine
 minutes from the start, compiling and making puzzles included, and end with their rates at zero; base takes 290 steps:
@@ -37,14 +37,14 @@ minutes from the start, compiling and making puzzles included, and end with thei
     python -m engine.training.train base --out runs/base --device cuda \
         --start assets/models/safelight-skills --seed 21
 
-Then ``python -m engine.training.export runs/sudoku FOLDER`` and ``safelight sudoku --eval --model FOLDER``. What is
-stopped goes on with the same command, also on another device, and with ``--minutes`` or ``--steps`` as they are given.
+Then ``python -m engine.training.export runs/sudoku FOLDER`` and ``safelight sudoku --eval --model FOLDER``. A stopped
+run is resumed by the same command, also on another device, and with ``--minutes`` or ``--steps`` as given.
 
-No card has run this yet. Predicted for Sudoku on an H200: 15 ms a step of 512 canvases (1 TFLOP, 1.3 ms; about 50 GB
-of activations once compiled, 12 ms), so 34 000 canvases a second and 13 million in the six and a half minutes that are
+No card has run this yet. Predicted for Sudoku on an H200: 15 ms a step of 512 canvases (1 TFLOP, 1.3 ms; about 50 GB of
+activations once compiled, 12 ms), so 34 000 canvases a second and 13 million in the six and a half minutes that are
 left after compiling (two) and making puzzles (half a one); two cores make 4 million in a day. It takes as many rows a
-second, five producers' work. In the log ``waited`` is the seconds that steps were kept waiting for rows: where it
-grows on a card, more ``--producers`` are wanted. Memory: at most 25 MB a canvas, 13 GB in all.
+second, the work of five producers. In the log ``waited`` is the seconds that steps waited for rows: if it grows on a
+card, give more ``--producers``. Memory: at most 25 MB a canvas, 13 GB in all.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def arguments() -> argparse.ArgumentParser:
 
 
 def chosen_recipe(args: argparse.Namespace, device: str) -> Recipe | CausalRecipe:
-    """The device's recipe with what the command line changes."""
+    """Returns the device's recipe with the changes of the command line."""
     recipe = (ON_CARD if device == "cuda" else ON_CPU)[args.recipe]
     if args.batch is not None:
         recipe = recipe.with_batch(args.batch)
@@ -105,7 +105,7 @@ def chosen_recipe(args: argparse.Namespace, device: str) -> Recipe | CausalRecip
     return recipe
 
 
-Settings = tuple[Path, int, str, bool, Path | None]  # folder, seed, device, whether it is compiled, start
+Settings = tuple[Path, int, str, bool, Path | None]  # folder, seed, device, True to compile, start
 
 
 def _open(recipe: Recipe | CausalRecipe, settings: Settings) -> TrainingLoop:

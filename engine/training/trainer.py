@@ -23,7 +23,8 @@ from engine.training.network import RunLayer, attention, encode, predict, text_a
 from engine.training.recipes.embedded import Recipe
 from engine.training.recipes.recipe import Feed
 
-# At the end of each question the output of the first two of these layers is asked for its answer; in the last two its
+# At the end of each question the output of the first two of these layers predicts its answer; in the last two its slot
+# should look there. A question's evidence is looked up one layer before its end looks at what was found.
 # slot is to look there. What a question needs is looked up one layer before its end looks at what was found.
 ASKED, LOOKING, LOOKED = (-3, -2), (-2, -1), 0.3
 LOOKS_UP, FINDS = -4, -3
@@ -32,7 +33,8 @@ AnyPool = Pool | Reads | PictureReads
 
 
 def initialise(model: DiffusionGemma, generator: torch.Generator) -> None:
-    """Matrices with variance 1 / fan-in; query and key norms so that attention, which is unscaled, starts soft."""
+    """Draws matrices with variance 1 / fan-in, and query and key norms so that attention, which is unscaled, starts
+    soft."""
     initialise_matrices(model, generator)
     with torch.no_grad():
         for name, param in model.named_parameters():
@@ -44,9 +46,9 @@ class Trainer(TrainingLoop):
     """A run of a DiffusionGemma.
 
     Args:
-        compiled: compile the passes, which takes a minute or two for each kind of row; of a mix, the reads alone.
-        start: checkpoint folder to take the first weights from. A model that was trained has learnt the easy part: it
-            gets hard puzzles, long walks, half the rates.
+        compiled: compile the passes, which takes a minute or two for each kind of row; of a mix, only the reads.
+        start: checkpoint folder to take the first weights from. A trained model has learnt the easy part: it gets hard
+            puzzles, long walks, half the rates.
     """
 
     recipe: Recipe
@@ -71,25 +73,26 @@ class Trainer(TrainingLoop):
         self.forward: Callable[..., tuple[Tensor, Tensor]] = self._forward
         self.run_layer: RunLayer = through_layer
         if compiled and recipe.mix:
-            # Layer by layer: with gradients through the prompt, all at once takes two cores more than ten minutes.
+            # layer by layer: with gradients through the prompt, all at once compile for over ten minutes on two cores
             torch._dynamo.config.recompile_limit = 100
             self.run_layer = torch.compile(through_layer, dynamic=False)
         elif compiled:
-            # The model keeps its frequencies: filled while it is compiled, it would be compiled once more.
+            # fills the model's frequencies; if they were filled later, the model would be compiled again
             self.model.ropes(torch.zeros(1, device=self.device), torch.float32)
             self.forward = torch.compile(self._forward, dynamic=False)
         self.pools: list[AnyPool] = []
         self._open()
 
     def _take_weights(self, start: Path) -> None:
-        """Those of a trained model; what it does not have, a tower and its tokens, stays as it was drawn."""
+        """Takes a trained model's weights; parts that it lacks, as a tower and its tokens, keep their random
+        weights."""
         own, given = self.model.state_dict(), load_model(start, device="cpu", dtype="float32").network.state_dict()
         table = own["embed_tokens.weight"]
         table[: len(given["embed_tokens.weight"])] = given["embed_tokens.weight"]
         self.model.load_state_dict(own | given | {"embed_tokens.weight": table})
 
     def _take_parameters(self, generator: torch.Generator) -> None:
-        """Call ``_train`` with what is to be trained."""
+        """Calls ``_train`` with the parameters to be trained."""
         self._train(dict(self.model.named_parameters()), generator)
 
     def _add_gradients(self) -> dict[str, Tensor]:
@@ -107,11 +110,11 @@ class Trainer(TrainingLoop):
         return found
 
     def _add_gradient(self, loss: Tensor) -> None:
-        """Of one pool's loss, on top of those of others."""
+        """Adds the gradient of one pool's loss to those of others."""
         loss.backward()  # type: ignore[no-untyped-call]
 
     def _loss(self, pool: AnyPool) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-        """A pool's loss and logits, and what else is reported."""
+        """Computes a pool's loss and logits, and further numbers to report."""
         assert not isinstance(pool, PictureReads)
         inputs = pool.ids, pool.present, pool.canvas, pool.soft, pool.target, pool.slots, pool.looks
         return *self.forward(*inputs), {}
@@ -126,16 +129,16 @@ class Trainer(TrainingLoop):
         slots: Tensor | None,
         looks: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
-        read, written = list[Tensor](), list[Tensor]()  # what the layers give, where slots are to look
+        read, written = list[Tensor](), list[Tensor]()  # the layers' outputs, for slots that should look
         run_layer = through_layer if slots is None else self.run_layer  # few of a mix's rows are walks
         padded = present if self.recipe.name != "sudoku" else None
-        # Without, a third is saved, where how prompts are read has been learnt.
+        # without gradients a third of the time is saved; a trained model has learnt to read prompts
         with torch.set_grad_enabled(not self.trained or bool(self.recipe.mix)):
             _, prefix = encode(self.model, ids, padded, run_layer=run_layer, outputs=None if slots is None else read)
         logits = predict(self.model, canvas, soft, prefix, padded, run_layer, None if slots is None else written)
         if slots is None or looks is None:
             return canvas_loss(logits, target), logits
-        # Where each question ends the prompt is asked, too, below the layers in which its slot is to look there.
+        # the end of each question predicts its answer, too, below the layers in which its slot should look there
         ends, answers = question_ends(ids), target[slots]
         loss = slot_loss(logits, target, slots)
         for layer in ASKED:
@@ -162,7 +165,7 @@ class Trainer(TrainingLoop):
         return Pool(draw, feed.rows, size, self.generator, self.ahead)
 
     def _begin(self, before: State | None) -> None:
-        """Restore pools and streams; pools of another recipe start anew, which costs a few short walks."""
+        """Restores pools and streams; pools of another recipe start anew, which costs a few short walks."""
         self.pools = self._fill_pools()
         if before is None:
             return

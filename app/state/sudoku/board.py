@@ -207,7 +207,7 @@ def solutions(cells: str) -> tuple[str, ...] | None:
     """Up to two solutions of a board of 81 digits; None where the solver gave up."""
     try:
         return tuple(sudoku.solutions(cells, 2, guesses=_PATIENCE))
-    except sudoku.GaveUpError:
+    except sudoku.TooManyGuessesError:
         return None
 
 

@@ -1,4 +1,4 @@
-"""The list of conversations beside the chat."""
+"""The list of conversations next to the chat."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from app.window.topbar import TopBar
 
 
 def actions(context: AppContext, controller: SidebarController, topbar: TopBar) -> list[Action]:
-    """Actions on the conversation on show and on the list."""
+    """Returns the actions on the shown conversation and on the list."""
     section, session = tr("Conversations"), context.session
 
     def stored() -> str:

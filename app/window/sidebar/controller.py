@@ -25,7 +25,7 @@ AskOpen = Callable[[], str]
 class SidebarController(QObject):
     """Connects a sidebar and a session. ``say`` shows errors, ``confirm_export`` a file that was written.
 
-    Lists nothing before the first ``refresh``.
+    Lists no conversations before the first ``refresh``.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class SidebarController(QObject):
 
     @Slot()
     def refresh(self) -> None:
-        """List the library's conversations."""
+        """Lists the library's conversations."""
         session = self._session
         try:
             found = session.library.summaries(self._query)
@@ -74,7 +74,7 @@ class SidebarController(QObject):
 
     @Slot()
     def begin(self) -> None:
-        """Show a new conversation, with the system prompt of the previous one."""
+        """Shows a new conversation, with the system prompt of the previous one."""
         self._session.begin(self._session.chat.system_prompt)
 
     @Slot(str)
@@ -110,7 +110,7 @@ class SidebarController(QObject):
 
     @Slot(int, str)
     def export(self, conversation: int, form: str) -> None:
-        """Write a conversation to a file of the user's choice: "markdown", "json" or "html"."""
+        """Writes a conversation to a file that the user chooses: "markdown", "json" or "html"."""
         library = self._session.library
         try:
             self._session.saving.require_saved()
@@ -123,7 +123,7 @@ class SidebarController(QObject):
 
     @Slot()
     def bring_in(self) -> None:
-        """Import a conversation from a JSON file that Safelight has written."""
+        """Imports a conversation from a JSON file that Safelight wrote."""
         path = self.ask_open()
         if path:
             self._importing.begin(Path(path))
@@ -137,7 +137,7 @@ class SidebarController(QObject):
         self._say(problem)
 
     def _change(self, work: Callable[[], None]) -> bool:
-        """Run a change; returns whether it succeeded, and shows the error if not."""
+        """Runs a change; returns True if it succeeded, and shows the error if not."""
         try:
             self._session.saving.require_saved()
             work()

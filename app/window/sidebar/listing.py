@@ -18,7 +18,7 @@ from app.window.sidebar.rows import ConversationRows, Index, shown_title
 
 
 class DotsButton(QToolButton):
-    """Three dots, drawn, since not every font has them."""
+    """A button with three dots, drawn, since not every font has them."""
 
     def __init__(self, name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -80,7 +80,7 @@ class ConversationList(QListView):
     # ---------------------------------------------------------------- what is shown
 
     def show_conversations(self, summaries: Sequence[Summary], current: int | None, now: float) -> None:
-        """Replace the rows; scroll position and cursor stay. Delayed while a title is being edited."""
+        """Replaces the rows; scroll position and cursor stay. Delayed while a title is being edited."""
         if self._is_editing():
             self._pending = (summaries, current, now)
             return
@@ -105,18 +105,18 @@ class ConversationList(QListView):
         self._place_button()
 
     def show_terms(self, query: str) -> None:
-        """Highlight the terms of a search."""
+        """Highlights the terms of a search."""
         self.painting.terms = terms_of(query)
         self.viewport().update()
 
     def dress(self, theme: Theme) -> None:
-        """Apply a theme, and the text size in use."""
+        """Applies a theme and the current text size."""
         self.painting.dress(theme)
         self.scheduleDelayedItemsLayout()
         self.viewport().update()
 
     def open_first(self) -> None:
-        """Open the first conversation, if any."""
+        """Opens the first conversation, if any."""
         first = self.rows.summary(self.rows.nearest(0))
         if first is not None:
             self.chosen.emit(first.id, "open")
@@ -224,7 +224,7 @@ class ConversationList(QListView):
         self._place_button()
 
     def _button_index(self) -> QModelIndex:
-        """The row of the menu button: under the mouse, or else at the cursor."""
+        """Returns the row of the menu button: under the mouse, or else at the cursor."""
         on_cursor = self.button.hasFocus() or (self.hasFocus() and self.rows.summary(self._hovered) is None)
         return self.currentIndex() if on_cursor else self._hovered
 

@@ -28,7 +28,7 @@ class RowMenu(QObject):
         self._id = -1
 
     def fill(self, summary: Summary | None, title: str) -> QMenu:
-        """Fill the menu for a conversation, or for the empty space below them."""
+        """Fills the menu for a conversation, or for the empty space below the list."""
         self.menu.clear()
         self._id = -1 if summary is None else summary.id
         if summary is not None:

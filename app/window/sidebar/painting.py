@@ -1,4 +1,4 @@
-"""Draws the rows of the list; edits a title in place."""
+"""Draws the rows of the list and edits a title in place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from app.system.i18n import tr
 from app.window.sidebar.rows import ConversationRows, shown_title
 
 BUTTON = 28  # pixels; the menu button of a row is a square
-LEFT, RIGHT = SPACE_3, SPACE_2  # around the text, within a row
+LEFT, RIGHT = SPACE_3, SPACE_2  # pixels around the text, within a row
 LEAST_ROW = 36
 
 
@@ -35,7 +35,7 @@ class RowPainter(QStyledItemDelegate):
         self._measure()
 
     def dress(self, theme: Theme) -> None:
-        """Apply a theme, and the text size in use."""
+        """Applies a theme and the current text size."""
         self.theme = theme
         self._measure()
 
@@ -61,7 +61,7 @@ class RowPainter(QStyledItemDelegate):
         return QSize(0, self._found_row if row.snippet else self._plain_row)
 
     def button_rect(self, row: QRect) -> QRect:
-        """The rectangle of a row's menu button."""
+        """Returns the rectangle of a row's menu button."""
         return QRect(row.right() - BUTTON - SPACE_1 + 1, row.top() + (self._plain_row - BUTTON) // 2, BUTTON, BUTTON)
 
     def _title_rect(self, row: QRect) -> QRect:
@@ -115,19 +115,19 @@ class RowPainter(QStyledItemDelegate):
             self._write(painter, below, excerpt, self._small, theme.faint_ink, self.terms)
 
     def excerpt(self, snippet: str, width: int) -> str:
-        """As much of a snippet as leaves its first term in sight, from the beginning of a word."""
+        """Shortens a snippet at a word's beginning so that its first term is visible."""
         metrics, found = QFontMetrics(self._small), spans(snippet, self.terms)
         if not found:
             return snippet
         term, end = found[0]
         for start in (0, *(place + 1 for place in range(term) if snippet[place] == " ")):
             before = "…" if start else ""
-            if metrics.horizontalAdvance(before + snippet[start:end]) <= width * 3 // 4:  # what follows is read, too
+            if metrics.horizontalAdvance(before + snippet[start:end]) <= width * 3 // 4:  # room for the text after it
                 return before + snippet[start:]
         return "…" + snippet[term:]
 
     def _write(self, painter: QPainter, rect: QRect, text: str, font: QFont, shade: str, terms: Sequence[Term]) -> None:
-        """One line, elided at the right, vertically centred."""
+        """Writes one line, elided at the right, vertically centred."""
         line_text = QFontMetrics(font).elidedText(text, Qt.TextElideMode.ElideRight, rect.width())
         layout = QTextLayout(line_text, font)
         option = QTextOption()
@@ -178,5 +178,5 @@ class RowPainter(QStyledItemDelegate):
 
 
 def _units(text: str) -> int:
-    """The length in UTF-16 code units, as Qt counts it."""
+    """Returns the length in UTF-16 code units, as Qt counts it."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2

@@ -19,12 +19,12 @@ NO_INDEX = QModelIndex()
 
 
 def shown_title(summary: Summary) -> str:
-    """A title in one line, never empty."""
+    """Returns a title in one line, never empty."""
     return " ".join(summary.title[:LONGEST].split()) or tr("Untitled")
 
 
 class ConversationRows(QAbstractListModel):
-    """Emits ``renamed(id, title)`` when a title was edited; the row changes at once."""
+    """The list model; emits ``renamed(id, title)`` when a title was edited, and changes the row at once."""
 
     renamed = Signal(int, str)
 
@@ -35,7 +35,7 @@ class ConversationRows(QAbstractListModel):
         self._places: dict[int, int] = {}
 
     def show(self, summaries: Sequence[Summary], current: int | None, now: float) -> None:
-        """Replace all rows; does nothing if they are equal."""
+        """Replaces all rows; does nothing if they are equal."""
         rows: list[Row] = []
         for part in group(summaries, now):
             rows += [part.title, *part.summaries]
@@ -47,17 +47,17 @@ class ConversationRows(QAbstractListModel):
         self.endResetModel()
 
     def summary(self, index: Index) -> Summary | None:
-        """The conversation of a row; None for a header or an invalid index."""
+        """Returns the conversation of a row; None for a header or an invalid index."""
         row = self.rows[index.row()] if index.isValid() else ""
         return row if isinstance(row, Summary) else None
 
     def index_of(self, id: int | None) -> QModelIndex:
-        """The index of a conversation; invalid if it is not shown."""
+        """Returns the index of a conversation; invalid if it is not shown."""
         place = self._places.get(-1 if id is None else id)
         return QModelIndex() if place is None else self.index(place)
 
     def nearest(self, row: int) -> QModelIndex:
-        """The conversation at a row, or else the next one, or else the last."""
+        """Returns the conversation at a row, or else the next one, or else the last."""
         places = self._places.values()
         if not places:
             return QModelIndex()

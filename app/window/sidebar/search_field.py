@@ -13,7 +13,7 @@ CROSS = 24  # pixels; the button at the field's right is a square
 
 
 class ClearButton(QToolButton):
-    """A cross; for the mouse only, since Escape does the same."""
+    """A cross-shaped button for the mouse only, since Escape does the same."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -35,7 +35,8 @@ class ClearButton(QToolButton):
 
 
 class SearchField(QLineEdit):
-    """Emits ``searched(query)`` when the query changed, ``entered`` for Enter, ``left_down`` for Down."""
+    """A search field. Emits ``searched(query)`` when the query changed, ``entered`` for Enter, ``left_down`` for
+    Down."""
 
     searched = Signal(str)
     entered = Signal()
@@ -43,7 +44,7 @@ class SearchField(QLineEdit):
 
     def __init__(self) -> None:
         super().__init__()
-        self.query = ""  # last emitted
+        self.query = ""  # the query emitted last
         self.setPlaceholderText(tr("Search"))
         self.setAccessibleName(tr("Search conversations"))
         self.setAccessibleDescription(tr("Searches titles and messages; Escape clears"))

@@ -21,7 +21,7 @@ WIDTH = 248  # pixels
 
 
 def style(theme: Theme) -> str:
-    """The sidebar's rules, for the window's style sheet."""
+    """Returns the sidebar's rules, for the window's style sheet."""
     return f"""
 QWidget#sidebar {{ background: {theme.surface}; }}
 QWidget#sidebar QListView {{ border: none; }}
@@ -41,7 +41,7 @@ QFrame#undo {{ background: {theme.surface_raised}; border: none; border-left: 2p
 
 
 class EmptyState(QWidget):
-    """A heading and a sentence in place of the list; with a button if there is an action."""
+    """A heading and a sentence shown instead of an empty list, with a button if there is an action."""
 
     def __init__(self, heading: str, sentence: str, action: str = "") -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class EmptyState(QWidget):
 
 
 class Sidebar(QWidget):
-    """A view: it emits requests, and shows what ``show_conversations`` is given. Knows no database."""
+    """Shows the conversations given to ``show_conversations`` and emits requests. Knows no database."""
 
     new_asked = Signal()
     opened = Signal(int)
@@ -131,11 +131,11 @@ class Sidebar(QWidget):
     # ---------------------------------------------------------------- what is shown
 
     def show_conversations(self, summaries: Sequence[Summary], current: int | None, now: float) -> None:
-        """Show conversations in the given order, under headers.
+        """Shows conversations in the given order, under headers.
 
         Args:
             summaries: all conversations, or the results of the latest ``searched``.
-            current: the one that is open.
+            current: the id of the open conversation.
             now: seconds since 1970, for the headers.
         """
         had_focus = self.list.hasFocus()
@@ -151,11 +151,11 @@ class Sidebar(QWidget):
             self.new.setFocus()
 
     def dress(self, theme: Theme) -> None:
-        """Apply a theme, and the text size in use; the style sheet is the window's."""
+        """Applies a theme and the current text size; the style sheet is the window's."""
         self.list.dress(theme)
 
     def focus_search(self) -> None:
-        """Focus the search field."""
+        """Focuses the search field."""
         self.search.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.search.selectAll()
 

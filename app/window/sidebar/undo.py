@@ -23,7 +23,7 @@ class Line(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
     def set_text(self, text: str) -> None:
-        """Show another text."""
+        """Shows another text."""
         self.text = text
         self.setAccessibleName(text)
         self.setToolTip(text)
@@ -66,12 +66,12 @@ class UndoBar(QFrame):
         self._show()
 
     def offer(self, id: int, title: str) -> None:
-        """Offer undo of a conversation's deletion."""
+        """Offers undo of a conversation's deletion."""
         self._deleted.append((id, title))
         self._show()
 
     def drop(self, ids: Collection[int]) -> None:
-        """Withdraw the offer for these conversations."""
+        """Withdraws the offer for these conversations."""
         left = [deleted for deleted in self._deleted if deleted[0] not in ids]
         if left != self._deleted:
             self._deleted = left
@@ -79,7 +79,7 @@ class UndoBar(QFrame):
 
     @Slot()
     def undo(self) -> None:
-        """Undo the latest deletion."""
+        """Undoes the latest deletion."""
         if self._deleted:
             id, _title = self._deleted.pop()
             self._show()

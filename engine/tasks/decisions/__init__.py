@@ -1,1 +1,1 @@
-"""Typed answers read from one denoising step: questions, how they are asked, where they are read, what it comes to."""
+"""Typed answers read from one denoising step: the questions, their wording, the canvas layout and the results."""

@@ -1,4 +1,4 @@
-"""Typed answers as JSON, in the form of ``/v1/systemone``, with what it calls diagnostics beside them."""
+"""Typed answers as JSON, in the form of ``/v1/systemone``, together with what it calls diagnostics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from engine.tasks.decisions.questions import OneOf, Score, YesNo
 
 
 def systemone_answer(answer: TypedAnswer) -> dict[str, Any]:
-    """An answer as TypeSafe and vLLM have it, without its question's name."""
+    """Returns an answer in the format of TypeSafe and vLLM, without its question's name."""
     question = answer.question
     names = [option.name for option in question.options]
     written: dict[str, Any]
@@ -27,12 +27,12 @@ def systemone_answer(answer: TypedAnswer) -> dict[str, Any]:
 
 
 def spread_of(answer: TypedAnswer) -> dict[str, float]:
-    """The standard error of each probability, by the names that ``systemone_answer`` gives them."""
+    """Returns the standard error of each probability, with the names of ``systemone_answer``."""
     return dict(zip(systemone_answer(answer)["probabilities"], answer.spread, strict=True))
 
 
 def answer_to_json(answer: TypedAnswer) -> dict[str, Any]:
-    """The same with its diagnostics; how far its reads agree, where there are several."""
+    """Returns ``systemone_answer`` with its diagnostics, and the agreement of its reads if there are several."""
     written = systemone_answer(answer) | {
         "label_mass": answer.label_mass,
         "argmax_is_label": answer.argmax_is_label,

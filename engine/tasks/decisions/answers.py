@@ -1,4 +1,4 @@
-"""From the labels' probabilities in one or several reads to a typed answer. All numbers are plain floats."""
+"""Computes a typed answer from the labels' probabilities in one or several reads. All numbers are plain floats."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ DOUBT = 0.1  # nats: an answer with a larger entropy is read again
 
 @dataclass(frozen=True)
 class LabelRead:
-    """One slot in one read: its labels' log-probabilities (nats, over the whole vocabulary), one an option."""
+    """One slot in one read: the log-probabilities of its labels (nats, over the whole vocabulary), one per option."""
 
     logprobs: tuple[float, ...]
-    argmax_is_label: bool = True  # the likeliest token of all is one of the labels
+    argmax_is_label: bool = True  # the most probable token of all is one of the labels
 
     @property
     def label_mass(self) -> float:
-        """The probability of all labels together, 0 to 1."""
+        """Returns the probability of all labels together, 0 to 1."""
         return min(1.0, math.fsum(math.exp(value) for value in self.logprobs))
 
     def probabilities(self, temperature: float = 1.0) -> tuple[float, ...]:
-        """Of the options, summing to 1; a softmax over the labels alone."""
+        """Returns the options' probabilities, summing to 1: a softmax over the labels only."""
         top = max(self.logprobs)
         if top == -math.inf:
             return (1 / len(self.logprobs),) * len(self.logprobs)
@@ -35,7 +35,7 @@ class LabelRead:
 
     @property
     def entropy(self) -> float:
-        """Of the options, in nats."""
+        """Returns the entropy of the options' probabilities, in nats."""
         return -math.fsum(share * math.log(share) for share in self.probabilities() if share > 0)
 
 
@@ -46,7 +46,7 @@ class TypedAnswer:
     Args:
         label_mass: probability of all labels together, the mean over the reads.
         spread: standard error of each probability; zeros after a single read.
-        agreement: share of the reads whose own likeliest option is the answer's.
+        agreement: share of the reads whose own most probable option is the answer's.
     """
 
     question: Question
@@ -59,22 +59,22 @@ class TypedAnswer:
 
     @cached_property
     def best(self) -> int:
-        """The likeliest option, as an index."""
+        """Returns the index of the most probable option."""
         return max(range(len(self.probabilities)), key=self.probabilities.__getitem__)
 
     @property
     def confidence(self) -> float:
-        """Probability of the likeliest option times the label mass."""
+        """Returns the probability of the most probable option times the label mass."""
         return self.probabilities[self.best] * self.label_mass
 
     @property
     def score(self) -> float:
-        """The mean level, of a score."""
+        """Returns the mean level of a score."""
         return math.fsum(level * share for level, share in enumerate(self.probabilities))
 
 
 def answer_of(question: Question, reads: Sequence[LabelRead], temperature: float = 1.0) -> TypedAnswer:
-    """The answer to a question from one or more reads of its slot."""
+    """Returns the answer to a question from one or more reads of its slot."""
     shares = [read.probabilities(temperature) for read in reads]
     number = len(shares)
     mean = tuple(math.fsum(column) / number for column in zip(*shares, strict=True))

@@ -1,4 +1,4 @@
-"""How far probabilities can be trusted: measured on labelled examples, and mended by one temperature fitted to them."""
+"""Measures the calibration of probabilities on labelled examples, and fits one temperature that improves it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from engine.errors import SafelightError, quoted
 from engine.tasks.decisions.answers import LabelRead
 
 LEAST_EXAMPLES = 10
-COLDEST, HOTTEST = 0.05, 20.0  # temperatures
-BINS = 10  # of the likeliest option's probability, equally wide
+COLDEST, HOTTEST = 0.05, 20.0  # bounds of a fitted temperature
+BINS = 10  # bins of the most probable option's probability, equally wide
 LEAST_SHARE = 1e-12  # a probability of 0 would make the likelihood infinite
-_GRID = 48  # temperatures that are tried before the best one is refined
+_GRID = 48  # temperatures on the grid that brackets the best one
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
@@ -28,14 +28,14 @@ class LabelledRead:
     right: int
 
     def probabilities(self, temperature: float) -> tuple[float, ...]:
-        """Of the options, the mean over the reads."""
+        """Returns the options' probabilities, the mean over the reads."""
         shares = [read.probabilities(temperature) for read in self.reads]
         return tuple(math.fsum(column) / len(shares) for column in zip(*shares, strict=True))
 
 
 @dataclass(frozen=True)
 class ReliabilityBin:
-    """Answers whose likeliest option has a probability between two tenths; both means are 0 where there is none."""
+    """The answers whose most probable option has a probability within one tenth; both means are 0 if there are none."""
 
     low: float
     high: float
@@ -46,10 +46,10 @@ class ReliabilityBin:
 
 @dataclass(frozen=True)
 class Reliability:
-    """How good probabilities are. All but the accuracy are better when smaller."""
+    """The quality of probabilities. All measures except the accuracy are better when smaller."""
 
     examples: int
-    accuracy: float  # share of answers whose likeliest option is the right one
+    accuracy: float  # share of answers whose most probable option is the right one
     nll: float  # mean negative logarithm of the right option's probability, in nats
     brier: float  # mean squared distance to the right answer over all options, 0 to 2
     ece: float  # mean distance between confidence and accuracy of the bins, weighted by their counts
@@ -58,7 +58,7 @@ class Reliability:
 
 @dataclass(frozen=True)
 class Calibration:
-    """A fitted temperature, and what it changed on the examples that it was fitted to."""
+    """A fitted temperature, and the measures before and after it on the examples that it was fitted to."""
 
     temperature: float
     examples: int
@@ -75,9 +75,10 @@ class Calibration:
 
     @staticmethod
     def from_json(raw: Any) -> Calibration:
-        """
+        """Reads a calibration from JSON.
+
         Raises:
-            SafelightError: it is none.
+            SafelightError: it is not a calibration.
         """
         names = [field.name for field in fields(Calibration)]
         if not isinstance(raw, Mapping) or raw.keys() != set(names):
@@ -90,7 +91,7 @@ class Calibration:
 
 
 def checked_temperature(value: Any) -> float:
-    """A temperature from outside.
+    """Checks a temperature of unknown origin.
 
     Raises:
         SafelightError: it is no number, or out of range.
@@ -101,15 +102,15 @@ def checked_temperature(value: Any) -> float:
 
 
 def measure(probabilities: Sequence[Sequence[float]], right: Sequence[int]) -> Reliability:
-    """How good the probabilities of N answers are, given the right option of each.
+    """Measures the quality of the probabilities of N answers, given the right option of each.
 
     Raises:
-        SafelightError: there are none.
+        SafelightError: there are no answers.
     """
     if not probabilities:
         raise SafelightError("there are no labelled examples; label some first")
     number = len(probabilities)
-    sums = [[0.0, 0.0, 0.0] for _ in range(BINS)]  # count, confidence, right answers
+    sums = [[0.0, 0.0, 0.0] for _ in range(BINS)]  # number, confidence and right answers of each bin
     nll, brier = [], []
     for shares, index in zip(probabilities, right, strict=True):
         best = max(range(len(shares)), key=shares.__getitem__)
@@ -135,12 +136,12 @@ def measure(probabilities: Sequence[Sequence[float]], right: Sequence[int]) -> R
 
 
 def reliability(examples: Sequence[LabelledRead], temperature: float = 1.0) -> Reliability:
-    """As ``measure``, of reads at a temperature."""
+    """Measures the probabilities of reads at a temperature; errors as in ``measure``."""
     return measure([one.probabilities(temperature) for one in examples], [one.right for one in examples])
 
 
 def fit_temperature(examples: Sequence[LabelledRead]) -> float:
-    """The temperature under which the right options are likeliest, from ``COLDEST`` to ``HOTTEST``.
+    """Returns the temperature with the highest likelihood of the right options, from ``COLDEST`` to ``HOTTEST``.
 
     Raises:
         SafelightError: fewer than ``LEAST_EXAMPLES`` examples.
@@ -155,7 +156,7 @@ def fit_temperature(examples: Sequence[LabelledRead]) -> float:
     low, high = math.log(COLDEST), math.log(HOTTEST)
     grid = [low + (high - low) * place / _GRID for place in range(_GRID + 1)]
     losses = [nll(point) for point in grid]
-    # Of equally good ones that nearest to 1: where all answers are right and sure, any cold one is as good.
+    # Of equally good temperatures the one nearest to 1: if all answers are right and sure, any low one is as good.
     best = min(range(len(grid)), key=lambda place: (round(losses[place], 12), abs(grid[place])))
     found = _lowest(nll, grid[max(best - 1, 0)], grid[min(best + 1, _GRID)])
     chosen = min((found, grid[best], 0.0), key=lambda point: (round(nll(point), 12), abs(point)))
@@ -163,10 +164,10 @@ def fit_temperature(examples: Sequence[LabelledRead]) -> float:
 
 
 def calibrate(examples: Sequence[LabelledRead]) -> Calibration:
-    """The fitted temperature, and what it changes.
+    """Fits the temperature and measures its effect.
 
     Raises:
-        SafelightError: as ``fit_temperature``.
+        SafelightError: fewer than ``LEAST_EXAMPLES`` examples.
     """
     temperature = fit_temperature(examples)
     before, after = reliability(examples), reliability(examples, temperature)
@@ -184,10 +185,11 @@ def calibrate(examples: Sequence[LabelledRead]) -> Calibration:
 
 
 def _nll_of(examples: Sequence[LabelledRead]) -> Callable[[float], float]:
-    """The mean negative log-likelihood as a function of the temperature's logarithm; fast, for it is asked often."""
+    """Returns the mean negative log-likelihood as a function of the temperature's logarithm; fast, as it is called
+    often."""
     reads = max(len(one.reads) for one in examples)
     options = max(len(read.logprobs) for one in examples for read in one.reads)
-    gaps = np.full((len(examples), reads, options), -np.inf)  # below each read's likeliest option, in nats
+    gaps = np.full((len(examples), reads, options), -np.inf)  # nats below the most probable option of each read
     for row, one in enumerate(examples):
         for column, read in enumerate(one.reads):
             top = max(read.logprobs)
@@ -207,7 +209,7 @@ def _nll_of(examples: Sequence[LabelledRead]) -> Callable[[float], float]:
 
 
 def _lowest(function: Callable[[float], float], low: float, high: float, within: float = 1e-6) -> float:
-    """Where a function that falls and then rises is lowest: golden section."""
+    """Finds the minimum of a function that falls and then rises, by golden-section search."""
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
     at_left, at_right = function(left), function(right)
     while high - low > within:

@@ -1,4 +1,4 @@
-"""Decisions with known right answers, that a small model learns and is scored on; examples for people to try.
+"""Decisions with known right answers: for training and scoring a small model, and examples for users.
 
 A state is one to three facts. One question in sixteen is held out by its content: the numbers, words or days that
 decide it and its options, whatever the wording. An example of the training split asks none of those; one of the test
@@ -27,13 +27,14 @@ FORMS: dict[Form, tuple[tuple[int, ...], int]] = {
     "pair": ((2,), 272),
     "joint": ((3, 4, 4), 400),
 }
-"""How many questions an example asks, and its longest message in characters. Two fit a canvas of 16, more take 32.
+"""Numbers of questions that an example of each form asks, and the maximum length of its message in characters.
 
-Brief ones and single ones ask one question; those that are short are apart, so that little of a batch is padding.
+Two questions fit a canvas of 16, more take 32. Brief and single examples both ask one question; the short ones are
+separate, so that little of a batch is padding.
 """
 
 LABELS = Labels(YES_NO[1])
-"""Of a model whose tokens are characters."""
+"""Labels of a model whose tokens are characters."""
 
 _FEWER_YES_NO = 0.4  # share of them drawn again; long examples are dropped, and those questions are short
 _MAX_TRIES = 100_000
@@ -41,7 +42,7 @@ _MAX_TRIES = 100_000
 
 @dataclass(frozen=True)
 class DecisionExample:
-    """A decision with, for each question, the index of the right option, its family and whether it is held out."""
+    """A decision with, for each question, the index of the right option, its family, and True if it is held out."""
 
     decision: Decision
     answers: tuple[int, ...]
@@ -50,7 +51,7 @@ class DecisionExample:
 
 
 def is_held_out(state: str, question: Question) -> bool:
-    """Whether a question about a state is kept for the test split, by a stable hash of what decides it."""
+    """True if a question about a state is kept for the test split, by a stable hash of what decides it."""
     solved = rules.solve(state, question)
     if solved is None:
         return False
@@ -58,7 +59,7 @@ def is_held_out(state: str, question: Question) -> bool:
 
 
 def sample(rng: random.Random, split: Split, form: Form) -> DecisionExample:
-    """A random example of a split and a form."""
+    """Draws an example of a split and a form."""
     for _ in range(_MAX_TRIES):
         example = _draw(rng, form)
         if example is not None and any(example.held_out) == (split == "test"):
@@ -67,7 +68,7 @@ def sample(rng: random.Random, split: Split, form: Form) -> DecisionExample:
 
 
 def suggestions() -> list[tuple[str, tuple[Question, ...]]]:
-    """States with questions to suggest to users, to be asked one by one or jointly. None was in the training data."""
+    """Returns states with questions to suggest to users, asked singly or jointly. None was in the training data."""
     return [
         (
             "The number is 58. Zoe comes on Saturday.",
@@ -89,7 +90,7 @@ def suggestions() -> list[tuple[str, tuple[Question, ...]]]:
 
 
 def table(count: int, seed: int = 0) -> tuple[tuple[Question, ...], list[tuple[str, tuple[int, ...]]]]:
-    """Questions, and ``count`` states to ask them of, each with the indices of the right options.
+    """Returns questions, and ``count`` states to ask them about, each with the indices of the right options.
 
     At least one of the answers to a state is held out of training.
     """
@@ -116,7 +117,7 @@ def _options(*names: str) -> tuple[Option, ...]:
 
 
 def _draw(rng: random.Random, form: Form) -> DecisionExample | None:
-    """An example; None if it is too long."""
+    """Draws an example; None if it is too long."""
     counts, longest = FORMS[form]
     count = rng.choice(counts)
     least, most = {"brief": (1, 1), "single": (2, 3), "pair": (1, 2), "joint": (2, 3)}[form]

@@ -1,6 +1,6 @@
-"""Facts that a state is made of, and questions about them with their right answers, drawn at random.
+"""Facts of a state, and questions about them with their right answers, drawn at random.
 
-``rules`` answers the same questions from the texts alone; neither knows the other, so that each checks the other.
+``rules`` answers the same questions from the texts only. Neither module uses the other, so that each checks the other.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LARGEST = 99
 
 @dataclass(frozen=True)
 class Asked:
-    """A question with the index of its right option; ``family`` is what it is about."""
+    """A question with the index of its right option; ``family`` is its topic."""
 
     family: str
     question: Question
@@ -33,7 +33,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class StateFact:
-    """A sentence or two of a state, and what can be asked about it: each draws one question."""
+    """A sentence or two of a state, and functions that each draw a question about it."""
 
     text: str
     questions: tuple[Callable[[random.Random], Asked], ...]
@@ -43,7 +43,7 @@ class StateFact:
 
 
 def number(rng: random.Random) -> StateFact:
-    """One number."""
+    """Draws a fact about one number."""
     value = rng.randint(0, LARGEST)
 
     def is_even(rng: random.Random) -> Asked:
@@ -74,7 +74,7 @@ def number(rng: random.Random) -> StateFact:
 
 
 def visit(rng: random.Random) -> StateFact:
-    """Who comes on which day of the week, which begins on Monday."""
+    """Draws a fact about the days of the week, from Monday on, on which people come."""
     person, day = rng.choice(PEOPLE), rng.randrange(len(DAYS))
 
     def order(rng: random.Random) -> Asked:
@@ -96,7 +96,7 @@ def visit(rng: random.Random) -> StateFact:
 
 
 def listing(rng: random.Random) -> StateFact:
-    """A list of different letters or digits."""
+    """Draws a fact about a list of different letters or digits."""
     signs, thing = rng.choice(((DIGITS, "digit"), (ascii_lowercase, "letter")))
     count = rng.randint(1, len(COUNTS))
     inside, outside = rng.sample(signs, count), rng.choice(signs)
@@ -112,14 +112,14 @@ def listing(rng: random.Random) -> StateFact:
 
 
 FACTS: tuple[Callable[[random.Random], StateFact], ...] = (number, visit, listing)
-"""Every kind of fact; a state has one of each at most."""
+"""Every kind of fact; a state has at most one of each."""
 
 
 # --- common to all -------------------------------------------------------------------------------------------------
 
 
 def _limit(rng: random.Random, value: int) -> int:
-    """A number to compare with, often near."""
+    """Draws a number to compare with, often a near one."""
     if rng.random() < 0.4:
         return min(max(0, value + rng.choice((-1, 1)) * rng.randint(1, 9)), LARGEST)
     return rng.randint(0, LARGEST)

@@ -1,7 +1,7 @@
 """Questions as JSON, in the form of ``/v1/systemone``: ``{"type": …, "instructions": …, "criteria": …}``.
 
-``criteria`` are of a noul (yes or no) ``{"true": …, "false": …}``, both may be missing; of a choice its options with
-their descriptions, ``{name: description or null}``; of a score its levels, each a name or
+``criteria`` of a noul (yes or no) are ``{"true": …, "false": …}``, both optional. Those of a choice are its options
+with their descriptions, ``{name: description or null}``. Those of a score are its levels, each a name or
 ``{"label": …, "description": …}``.
 """
 
@@ -18,7 +18,7 @@ FIELDS = ("type", "instructions", "criteria")
 
 
 def question_to_json(question: Question) -> dict[str, Any]:
-    """A question without its name."""
+    """Returns a question as JSON, without its name."""
     criteria: Any
     match question:
         case YesNo():
@@ -32,10 +32,10 @@ def question_to_json(question: Question) -> dict[str, Any]:
 
 
 def question_from_json(name: str, raw: Any) -> Question:
-    """A question by its name.
+    """Reads a question by its name.
 
     Raises:
-        SafelightError: it is none; the sentence names the question and the field.
+        SafelightError: it is not a question; the sentence names the question and the field.
     """
     if not isinstance(raw, dict):
         raise _bad(name, "must be an object with type, instructions and criteria")
@@ -61,10 +61,10 @@ def question_from_json(name: str, raw: Any) -> Question:
 
 
 def questions_from_json(raw: Any) -> tuple[Question, ...]:
-    """All questions of ``{name: question}``.
+    """Reads all questions of ``{name: question}``.
 
     Raises:
-        SafelightError: as ``question_from_json``; none or too many.
+        SafelightError: one is not a question, as in ``question_from_json``; there are none or too many.
     """
     if not isinstance(raw, dict) or not raw:
         raise SafelightError("questions must be an object with at least one question by its name")
@@ -74,7 +74,7 @@ def questions_from_json(raw: Any) -> tuple[Question, ...]:
 
 
 def decision_to_json(decision: Decision) -> dict[str, Any]:
-    """All of a decision; its questions as a list, for two may have the same name."""
+    """Returns a decision as JSON; its questions are a list, since two may have the same name."""
     return {
         "state": decision.state,
         "instructions": decision.instructions,
@@ -86,9 +86,10 @@ def decision_to_json(decision: Decision) -> dict[str, Any]:
 
 
 def decision_from_json(raw: Any) -> Decision:
-    """
+    """Reads a decision from JSON.
+
     Raises:
-        SafelightError: it is none.
+        SafelightError: it is not a decision.
     """
     if not isinstance(raw, dict):
         raise SafelightError("a decision must be an object")
@@ -118,7 +119,7 @@ def _level_from_json(name: str, raw: Any) -> Option:
 
 
 def _described(name: str, raw: Any) -> Mapping[str, str]:
-    """Names with their descriptions, empty where there is none."""
+    """Returns names with their descriptions, empty if there is none."""
     if not isinstance(raw, dict):
         raise _bad(name, "needs its criteria as an object of names and descriptions")
     return {key: "" if text is None else _text(name, "criteria", text) for key, text in raw.items()}
@@ -127,7 +128,7 @@ def _described(name: str, raw: Any) -> Mapping[str, str]:
 def _text(name: str, field: str, raw: Any) -> str:
     if not isinstance(raw, str):
         raise _bad(name, f"needs a text as {field}, not {quoted(raw)}")
-    return raw.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # lone surrogates go to no tokenizer
+    return raw.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # tokenizers do not accept lone surrogates
 
 
 def _whole(field: str, raw: Any) -> int:

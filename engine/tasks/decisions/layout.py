@@ -1,4 +1,4 @@
-"""The canvas that answers are read from: what is written on it, and the slots that are left to noise."""
+"""The canvas that answers are read from: its fixed text, and the slots that are filled with noise."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from engine.errors import SafelightError, quoted
 from engine.tasks.decisions.questions import Decision, Question
 from engine.tasks.decisions.wording import Encode, Labels
 
-WIDTH = 16  # of a canvas with one question; others are a multiple of it
+WIDTH = 16  # tokens of a canvas with one question; other canvases are a multiple of it
 NOISE = -1
-"""In a canvas: a random token goes here."""
+"""Marks a position of the canvas that gets a random token."""
 
 
 @dataclass(frozen=True)
 class Slot:
-    """Where a question is answered, and with which tokens: of each label those that count, with and without a space."""
+    """The position where a question is answered, and for each label the tokens that count, with and without a space."""
 
     position: int
     labels: tuple[tuple[int, ...], ...]
@@ -33,7 +33,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class CanvasTokens:
-    """What a layout needs of a model: its tokenizer, the tokens that end a turn and fill a canvas, its canvas."""
+    """The parts of a model that a layout needs: its encoder, its end and padding tokens, its canvas length."""
 
     encode: Encode
     end: int
@@ -42,7 +42,7 @@ class CanvasTokens:
 
 
 def layout_of(decision: Decision, labels: Labels, tokens: CanvasTokens) -> Layout:
-    """The canvas of a decision.
+    """Lays out the canvas of a decision.
 
     Raises:
         SafelightError: it does not fit the model's canvas, or a label is not one token; several questions that are not
@@ -58,7 +58,7 @@ def layout_of(decision: Decision, labels: Labels, tokens: CanvasTokens) -> Layou
             body += tokens.encode(f"{number}: ")
             slots.append(Slot(len(body), _ids(question, labels, tokens.encode, spaced=True)))
             body += [NOISE, *tokens.encode("\n")]
-    # Without a row of padding behind it the end is not read as one, and labels lose probability.
+    # without a row of padding after it the model does not read the end as an end, and labels lose probability
     width = -(-(len(body) + 2) // WIDTH) * WIDTH
     if width > tokens.canvas_length:
         raise SafelightError(
@@ -71,10 +71,11 @@ def layout_of(decision: Decision, labels: Labels, tokens: CanvasTokens) -> Layou
 def split(
     questions: Sequence[Question], fits: Callable[[Sequence[Question], int], bool]
 ) -> list[tuple[int, tuple[Question, ...]]]:
-    """The fewest runs of questions of nearly the same length that fit, each with the number of its first question.
+    """Splits questions into the fewest runs of nearly equal length that fit, each with the number of its first
+    question.
 
     Args:
-        fits: whether questions, numbered from the second argument on, fit one canvas and the model's context.
+        fits: True if questions, numbered from the second argument on, fit one canvas and the model's context.
 
     Raises:
         SafelightError: one question alone does not fit.
@@ -90,7 +91,7 @@ def split(
 
 
 def _ids(question: Question, labels: Labels, encode: Encode, spaced: bool) -> tuple[tuple[int, ...], ...]:
-    """The token ids of a question's labels."""
+    """Returns the token ids of a question's labels."""
     texts = labels.of_question(question)
     found = [list(encode(text)) for text in texts]
     for text, ids in zip(texts, found, strict=True):

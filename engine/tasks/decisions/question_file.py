@@ -1,8 +1,8 @@
-"""Questions as a file, with how they are asked: what the window and the command line export and import.
+"""Questions and their settings as a file, which the window and the command line export and import.
 
-``{"instructions": "", "joint": false, "repeats": 3, "temperature": 1.0, "questions": {id: question}}``, the questions
-in the form of ``engine.tasks.decisions.forms``; the temperature may be a calibration. A bare ``{id: question}`` is
-read, too, and a request to ``/v1/systemone``, whose state is taken along.
+The file is ``{"instructions": "", "joint": false, "repeats": 3, "temperature": 1.0, "questions": {id: question}}``.
+Its questions are in the form of ``engine.tasks.decisions.forms``; the temperature may be a calibration. A bare
+``{id: question}`` is read, too, and a request to ``/v1/systemone``, including its state.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from engine.tasks.decisions.calibration import Calibration, checked_temperature
 from engine.tasks.decisions.forms import question_to_json, questions_from_json
 from engine.tasks.decisions.questions import MOST_REPEATS, MOST_TEXT, Question
 
-REPEATS = 3  # where a file says nothing
+REPEATS = 3  # repeats if a file names none
 FILE_BYTES = 2**20
 OWN = ("instructions", "joint", "repeats", "temperature", "questions")
-OF_REQUESTS = ("model", "state", "images", "chat_template_kwargs", "request_id")  # of ``/v1/systemone``, besides
+OF_REQUESTS = ("model", "state", "images", "chat_template_kwargs", "request_id")  # further fields of ``/v1/systemone``
 
 
 @dataclass(frozen=True)
 class QuestionFile:
-    """Questions with names of their own, and how they are asked. ``state`` is that of a request, or empty."""
+    """Questions with unique names, and the settings for asking them. ``state`` is that of a request, or empty."""
 
     questions: tuple[Question, ...]
     instructions: str = ""
     is_joint: bool = False
     repeats: int = REPEATS
     temperature: float = 1.0
-    calibration: Calibration | None = None  # where the temperature is from, if it was fitted
+    calibration: Calibration | None = None  # the fit that the temperature comes from, if it was fitted
     state: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Without the state."""
+        """Returns the file as JSON, without the state."""
         return {
             "instructions": self.instructions,
             "joint": self.is_joint,
@@ -49,9 +49,10 @@ class QuestionFile:
 
 
 def question_file_from_json(raw: Any) -> QuestionFile:
-    """
+    """Reads a question file from JSON.
+
     Raises:
-        SafelightError: it is none of the three forms; the sentence names the question or the field.
+        SafelightError: it has none of the three forms; the sentence names the question or the field.
     """
     if not isinstance(raw, Mapping):
         raise SafelightError("questions must be a JSON object")
@@ -76,9 +77,10 @@ def question_file_from_json(raw: Any) -> QuestionFile:
 
 
 def read_question_file(path: Path) -> QuestionFile:
-    """
+    """Reads a question file.
+
     Raises:
-        SafelightError: it cannot be read, or as ``question_file_from_json``; the sentence names the file.
+        SafelightError: it cannot be read, or has none of the three forms; the sentence names the file.
     """
     raw = files.read_json(path, most=FILE_BYTES)
     try:
@@ -88,16 +90,16 @@ def read_question_file(path: Path) -> QuestionFile:
 
 
 def write_question_file(path: Path, questions: QuestionFile) -> None:
-    """Write it whole or not at all.
+    """Writes the file, completely or not at all.
 
     Raises:
-        SafelightError: as ``engine.files.replacing``.
+        SafelightError: as in ``engine.files.replacing``.
     """
     files.write_text(path, json.dumps(questions.to_json(), indent=2, ensure_ascii=False) + "\n")
 
 
 def _is_wrapped(raw: Mapping[str, Any]) -> bool:
-    """Whether the questions are in a field of that name; a question may have that name, too."""
+    """True if the questions are in a field of that name; a question may have that name, too."""
     inner = raw.get("questions")
     return "questions" in raw and not (isinstance(inner, Mapping) and isinstance(inner.get("type"), str))
 
@@ -123,7 +125,7 @@ def _repeats(raw: Any) -> int:
 
 
 def _state(raw: Any) -> str:
-    """A state as text; of what is no text, its JSON."""
+    """Returns a state as text, or as JSON if it is no text."""
     if raw is None or isinstance(raw, str):
         return raw or ""
     return json.dumps(raw, ensure_ascii=False)

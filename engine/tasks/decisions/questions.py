@@ -1,4 +1,4 @@
-"""What can be asked for a typed answer: yes or no, one of several options, a level on a scale."""
+"""Questions with typed answers: yes or no, one of several options, a level on a scale."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Option:
 
 @dataclass(frozen=True)
 class YesNo:
-    """A question whose answer is the probability of yes; ``yes`` and ``no`` may say what each side means."""
+    """A question whose answer is the probability of yes; ``yes`` and ``no`` may describe each side."""
 
     instructions: str
     yes: str = ""
@@ -37,13 +37,13 @@ class YesNo:
 
     @property
     def options(self) -> tuple[Option, ...]:
-        """Both sides, yes first."""
+        """Returns both sides, yes first."""
         return Option("yes", self.yes), Option("no", self.no)
 
 
 @dataclass(frozen=True)
 class OneOf:
-    """A question whose answer is one of 2 to 26 options, all with names of their own."""
+    """A question whose answer is one of 2 to 26 options with unique names."""
 
     instructions: str
     options: tuple[Option, ...]
@@ -68,7 +68,7 @@ class Score:
 
     @property
     def options(self) -> tuple[Option, ...]:
-        """The levels."""
+        """Returns the levels."""
         return self.levels
 
 
@@ -77,15 +77,15 @@ Question: TypeAlias = YesNo | OneOf | Score
 
 @dataclass(frozen=True)
 class Decision:
-    """What one run decides: a question about a state, or several that are read from one canvas.
+    """A decision by one run: a question about a state, or several that are read from one canvas.
 
-    Several that are not asked jointly are for a model elsewhere alone, whose server takes them apart.
+    Several questions that are not asked jointly are only possible for a remote model, whose server splits them.
 
     Args:
-        state: the text that the questions are about; it may be empty where they are about pictures.
-        instructions: what comes before it, as a system message.
-        is_joint: the questions are asked together, numbered from ``first``; otherwise each by itself.
-        repeats: reads with fresh noise that follow the first one where an answer is in doubt.
+        state: the text that the questions are about; it may be empty if they are about pictures.
+        instructions: a system message before the state.
+        is_joint: the questions are asked together, numbered from ``first``; otherwise each separately.
+        repeats: further reads with fresh noise if an answer is in doubt.
     """
 
     state: str

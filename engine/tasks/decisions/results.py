@@ -1,7 +1,7 @@
 """Tables with answers: the columns that decisions add, as CSV that a spreadsheet opens and does not run.
 
-UTF-8 with a byte order mark and CRLF, texts between quotes and numbers without, so that a spreadsheet with another
-delimiter splits no text either.
+UTF-8 with a byte order mark and CRLF. Texts are in quotes and numbers are not, so that a spreadsheet with another
+delimiter does not split texts.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from engine.tasks.decisions.questions import Question, Score
 from engine.tasks.decisions.table import CsvTable, TableRow
 
 BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
-ERROR = "error"  # the column that says why a row has no answers
-ANSWER = "_answer"  # behind a question's name
-DIGITS = 6  # of a probability
+ERROR = "error"  # the column with the reason why a row has no answers
+ANSWER = "_answer"  # suffixes of a question's name
+DIGITS = 6  # decimals of a probability
 
 RowResult: TypeAlias = tuple[TypedAnswer, ...] | str
-"""What came of a row: an answer to each question, or why there is none."""
+"""The result of a row: an answer to each question, or the reason why there is none."""
 
 _FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]")
 _NUMBER = re.compile(r"\s*[+-]?(\d+([.,]\d+)*|[.,]\d+)([eE][+-]?\d+)?\s*%?\s*", re.ASCII)
 
 
 def result_columns(table: CsvTable, questions: Sequence[Question], *, is_repeated: bool) -> tuple[str, ...]:
-    """The names of all columns: the table's own, some for each question, and that of errors.
+    """Returns the names of all columns: the table's own, some for each question, and that of errors.
 
     Raises:
-        SafelightError: the table has one of these already.
+        SafelightError: the table already has one of these columns.
     """
     added = []
     for question in questions:
@@ -53,7 +53,7 @@ def result_columns(table: CsvTable, questions: Sequence[Question], *, is_repeate
 
 
 def result_line(table: CsvTable, row: TableRow, result: RowResult, columns: int, *, is_repeated: bool) -> str:
-    """A row with its results as a line of CSV, ``columns`` cells wide."""
+    """Returns a row with its results as a line of CSV, ``columns`` cells wide."""
     cells: list[str | float] = list(row.cells)
     if isinstance(result, str):
         cells += [""] * (columns - len(cells) - 1)
@@ -69,27 +69,27 @@ def result_line(table: CsvTable, row: TableRow, result: RowResult, columns: int,
 
 
 def header_line(columns: Sequence[str], delimiter: str) -> str:
-    """The first line of a table, with the byte order mark that tells a spreadsheet the encoding."""
+    """Returns the first line of a table, with the byte order mark by which a spreadsheet recognises the encoding."""
     return BYTE_ORDER_MARK + _line(columns, delimiter)
 
 
 def write_results(
     path: Path, table: CsvTable, questions: Sequence[Question], results: Iterable[RowResult], *, is_repeated: bool
 ) -> None:
-    """Write a table with its results, one a row, whole or not at all.
+    """Writes a table with its results, one per row, completely or not at all.
 
     Raises:
-        SafelightError: as ``result_columns`` and ``engine.files.replacing``.
+        SafelightError: as in ``result_columns`` and ``engine.files.replacing``.
     """
     columns = result_columns(table, questions, is_repeated=is_repeated)
-    with replacing(path) as beside, beside.open("w", encoding="utf-8", newline="") as file:
+    with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
         file.write(header_line(columns, table.delimiter))
         for row, result in zip(table.rows, results, strict=True):
             file.write(result_line(table, row, result, len(columns), is_repeated=is_repeated))
 
 
 def guarded(text: str) -> str:
-    """A text that no spreadsheet takes for a formula: with an apostrophe before what begins like one; numbers stay."""
+    """Puts an apostrophe before a text that a spreadsheet would run as a formula; numbers are unchanged."""
     return "'" + text if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
 
 

@@ -1,6 +1,6 @@
-"""Reads the right answer to a question from the texts alone, and what the question is about.
+"""Computes the right answer to a question from the texts only, and the content that decides it.
 
-Independent of what draws the examples (``facts``), so that each checks the other.
+Independent of ``facts``, which draws the examples, so that each checks the other.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _LIST = re.compile(r"The list is ([^.]+)\.")
 
 @dataclass(frozen=True)
 class Known:
-    """What a state says."""
+    """The facts that a state gives."""
 
-    comes: dict[str, int]  # days from Monday on
+    comes: dict[str, int]  # person's name -> day of the week, counted from Monday
     number: int | None
     listed: list[str]
 
     @staticmethod
-    def of(state: str) -> Known:
+    def from_state(state: str) -> Known:
         number, listed = _NUMBER.search(state), _LIST.search(state)
         return Known(
             {name: _WEEK[day] for name, day in _COMES.findall(state) if day in _WEEK},
@@ -47,12 +47,14 @@ class Solved:
 
 Parts = dict[str, str]
 Rule = Callable[[Known, Parts, Sequence[str]], tuple[str | bool, Sequence[object]] | None]
-"""From what is known, the parts of the question and its options to the right option, and what it depends on."""
+"""Takes the known facts, the parts of the question and its options; returns the right option and what it depends on."""
 
 
 def solve(state: str, question: Question) -> Solved | None:
-    """The right answer to a question about a state; None if it is not one of these tasks, or the state does not say."""
-    known = Known.of(state)
+    """Returns the right answer to a question about a state.
+
+    Returns None if the question is not one of these tasks, or the state does not answer it."""
+    known = Known.from_state(state)
     names = [option.name for option in question.options]
     for name, (rule, pattern) in _RULES.items():
         match = pattern.fullmatch(question.instructions)
@@ -134,7 +136,7 @@ def _number(known: Known) -> int:
 
 
 _A, _N = r"(?P<a>\w+)", r"(?P<n>\d+)"
-_PATTERNS: tuple[tuple[str, Rule, str], ...] = (  # a key of the content, the rule, and its wording
+_PATTERNS: tuple[tuple[str, Rule, str], ...] = (  # the content's key: the rule and its wording
     ("number than", _number_than, rf"Is the number (?P<way>larger|smaller) than {_N}"),
     ("parity", _is_even, r"Is the number (?P<way>even|odd)"),
     ("even or odd", _even_or_odd, r"Is the number even or odd"),

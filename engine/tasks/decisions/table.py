@@ -1,4 +1,4 @@
-"""Tables to decide row by row: CSV as spreadsheets write it, which cells are the state, which is a label.
+"""Tables to decide row by row: CSV as spreadsheets write it, with the cells of the state and the labels.
 
 Rows are counted as a spreadsheet shows them: the header is row 1.
 """
@@ -26,17 +26,17 @@ MOST_CELL = 100_000  # characters
 DELIMITERS = (",", ";", "\t")
 STATE_COLUMNS = ("state", "text")
 PICTURE_COLUMNS = ("picture", "image")
-LABEL = "_label"  # behind a question's name
+LABEL = "_label"  # suffix of a question's name
 YES, NO = ("yes", "y", "true", "1"), ("no", "n", "false", "0")
 
-_SNIFFED = 50  # rows that are looked at for the delimiter
-_LONE = "\x1f"  # separates the cells of a table with one column, which may hold all delimiters
+_SNIFFED = 50  # rows that are read to find the delimiter
+_LONE = "\x1f"  # stands for no delimiter in a table with one column, whose cells may contain all delimiters
 _PLACE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
 
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row's number, from 2, and its cells, as many as there are columns."""
+    """A row's number, from 2, and its cells, one per column."""
 
     number: int
     cells: tuple[str, ...]
@@ -53,7 +53,7 @@ class CsvTable:
     digest: str = ""
 
     def column(self, name: str) -> int:
-        """A column's index.
+        """Returns a column's index.
 
         Raises:
             SafelightError: there is none of that name.
@@ -66,9 +66,10 @@ class CsvTable:
 
 
 def read_table(path: Path) -> CsvTable:
-    """
+    """Reads a table.
+
     Raises:
-        SafelightError: it cannot be read, is no table, or out of bounds; the sentence names the file and the row.
+        SafelightError: it cannot be read, is not a table, or is out of bounds; the sentence names the file and the row.
     """
     try:
         data = files.read_bytes(path, TABLE_BYTES)
@@ -80,10 +81,10 @@ def read_table(path: Path) -> CsvTable:
 
 
 def table_from(data: bytes, name: str) -> CsvTable:
-    """A table from a file's bytes; errors as ``read_table``."""
+    """Reads a table from a file's bytes; errors as in ``read_table``."""
     text = _decoded(data, name)
     delimiter = ""
-    if found := re.match(r"sep=([,;\t|])\r?\n", text):  # how a spreadsheet may be told
+    if found := re.match(r"sep=([,;\t|])\r?\n", text):  # the line by which a file names its delimiter to a spreadsheet
         delimiter, text = found[1], text[found.end() :]
     delimiter = delimiter or _delimiter(text)
     records = _records(text, delimiter, name)
@@ -109,22 +110,24 @@ def table_from(data: bytes, name: str) -> CsvTable:
 
 @dataclass(frozen=True)
 class TableState:
-    """What the questions about a row are about: a text, a picture, or both. ``picture`` is its path from ``folder``."""
+    """The text, picture or both that the questions about a row are about. ``picture`` is a path relative to
+    ``folder``."""
 
     text: str
     picture: str = ""
     folder: Path = Path()
 
     def pictures(self) -> tuple[Picture, ...]:
-        """The picture, read now; none where none is named.
+        """Reads the picture; empty if none is named.
 
         Raises:
-            SafelightError: it is outside the folder, which a table from elsewhere has no say in; it cannot be read, is
+            SafelightError: it is outside the folder, where a table of unknown origin may not point; it cannot be read,
+                is
                 too large or damaged.
         """
         if not self.picture:
             return ()
-        path = PureWindowsPath(self.picture)  # tells more of what leads elsewhere than a POSIX path does
+        path = PureWindowsPath(self.picture)  # recognises drives and backslashes, which a POSIX path does not
         if path.drive or path.root or ".." in path.parts:
             raise SafelightError(
                 f"the picture {quoted(self.picture)} is not below the table's folder; put it there, and write its path "
@@ -134,12 +137,12 @@ class TableState:
 
 
 def states_of(table: CsvTable, wanted: str | None = None, pictures: str | None = None) -> tuple[TableState, ...]:
-    """The state of each row.
+    """Returns the state of each row.
 
     Args:
         wanted: a column, or a template such as ``{name} has {coins} coins.``; None: the column "state", "text", or the
-            only one; with pictures none of these need be there. An empty text: no column, where there are pictures.
-        pictures: the column that names a picture's file in some rows or all, by its path from the table's folder.
+            only one; with pictures, none of these is required. An empty text: no column, only pictures.
+        pictures: the column that names a picture's file in some rows or all, relative to the table's folder.
 
     Raises:
         SafelightError: a column is missing, or a row has neither text nor picture; the sentence names it.
@@ -161,7 +164,7 @@ def states_of(table: CsvTable, wanted: str | None = None, pictures: str | None =
 
 
 def _pieces_of(table: CsvTable, wanted: str | None, pictures: int | None) -> Sequence[str | int]:
-    """What the text of a state is put together of: texts and the indices of columns; as in ``states_of``."""
+    """Returns the parts of a state's text: texts and the indices of columns. Arguments as in ``states_of``."""
     if wanted == "" and pictures is not None:
         return []
     if wanted is None:
@@ -182,16 +185,16 @@ def _pieces_of(table: CsvTable, wanted: str | None, pictures: int | None) -> Seq
 
 
 def label_column(table: CsvTable, question: Question) -> int | None:
-    """The column with the right answers to a question: that of its name, with or without ``_label`` behind it."""
+    """Returns the column with the right answers to a question: that of its name, with or without ``_label``."""
     names = (question.name + LABEL, question.name)
     return next((table.columns.index(name) for name in names if name in table.columns), None)
 
 
 def labels_of(table: CsvTable, question: Question) -> tuple[int | None, ...]:
-    """The index of the right option in each row, None where none is given.
+    """Returns the index of the right option in each row, None if none is given.
 
     Raises:
-        SafelightError: there is no such column, or a label is no option; the sentence names the row.
+        SafelightError: there is no such column, or a label is not an option; the sentence names the row.
     """
     place = label_column(table, question)
     if place is None:
@@ -214,7 +217,8 @@ def labels_of(table: CsvTable, question: Question) -> tuple[int | None, ...]:
 
 
 def option_of(question: Question, text: str) -> int | None:
-    """The option that a text names, as an index: a score's by its number, too, yes and no also as TRUE and FALSE."""
+    """Returns the index of the option that a text names. Scores may be named by number, yes and no as TRUE and
+    FALSE."""
     folded = text.strip().casefold()
     names = [option.name.strip() for option in question.options]
     if text.strip() in names:
@@ -229,7 +233,7 @@ def option_of(question: Question, text: str) -> int | None:
 
 
 def _decoded(data: bytes, name: str) -> str:
-    """The text of a file, by its byte order mark; UTF-8 without one."""
+    """Decodes a file's text by its byte order mark; UTF-8 without one."""
     encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     try:
         text = data.decode(encoding)
@@ -241,7 +245,7 @@ def _decoded(data: bytes, name: str) -> str:
 
 
 def _delimiter(text: str) -> str:
-    """That which gives most rows as many cells as the header, and then the most."""
+    """Finds the delimiter that gives the most rows as many cells as the header, and among those the most cells."""
 
     def merit(delimiter: str) -> tuple[float, int]:
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
@@ -258,7 +262,7 @@ def _delimiter(text: str) -> str:
 
 
 def _records(text: str, delimiter: str, name: str) -> Iterator[TableRow]:
-    """All rows that are not empty, the header first."""
+    """Yields all rows that are not empty, the header first."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     number = 0
     while True:
@@ -289,7 +293,7 @@ def _columns(cells: tuple[str, ...], name: str) -> tuple[str, ...]:
 
 
 def _pieces(table: CsvTable, template: str) -> list[str | int]:
-    """A template as texts and the indices of columns between them."""
+    """Splits a template into texts and the indices of columns between them."""
     pieces: list[str | int] = []
     end = 0
     for found in _PLACE.finditer(template):

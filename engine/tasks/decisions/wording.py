@@ -1,4 +1,4 @@
-"""How questions about a state are put to a model, and the labels that it answers with.
+"""The wording of questions about a state, and the labels that the model answers with.
 
 The wording is that of vLLM's decisions (vllm/entrypoints/openai/decisions, 0.33), so that answers can be compared.
 """
@@ -12,13 +12,13 @@ from engine.errors import SafelightError
 from engine.tasks.decisions.questions import LETTERS, Decision, OneOf, Option, Question, YesNo
 
 YES_NO = (("yes", "no"), ("y", "n"))
-"""Labels of a yes-or-no question, the first pair that a model has as one token each."""
+"""Labels of a yes-or-no question; a model uses the first pair whose labels are one token each."""
 
 DIGITS = "0123456789"
 CLOSING = 'Reply with one line per question, in order, formatted as "number: answer".'
 
 Encode = Callable[[str], Sequence[int]]
-"""Text to token ids, without special tokens added."""
+"""Encodes text to token ids, without special tokens."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,11 @@ class Labels:
     yes_no: tuple[str, str] = YES_NO[0]
 
     @staticmethod
-    def of(encode: Encode) -> Labels:
-        """Of a model's tokenizer.
+    def from_tokenizer(encode: Encode) -> Labels:
+        """Returns the labels for a model's tokenizer.
 
         Raises:
-            SafelightError: it has no pair for yes and no.
+            SafelightError: it splits every pair for yes and no.
         """
         for pair in YES_NO:
             ids = [encode(label) for label in pair]
@@ -41,14 +41,14 @@ class Labels:
         raise SafelightError("this model's tokenizer splits yes and no; it cannot decide")
 
     def of_question(self, question: Question) -> tuple[str, ...]:
-        """A question's labels, one an option."""
+        """Returns a question's labels, one per option."""
         if isinstance(question, YesNo):
             return self.yes_no
         return tuple((LETTERS if isinstance(question, OneOf) else DIGITS)[: len(question.options)])
 
 
 def user_text(decision: Decision, labels: Labels) -> str:
-    """The user's message: the state, and what is asked about it."""
+    """Returns the user's message: the state and the questions about it."""
     if not decision.is_joint:
         return f"{decision.state}\n\nQuestion: {asked(decision.questions[0], labels)}"
     numbered = (
@@ -59,7 +59,7 @@ def user_text(decision: Decision, labels: Labels) -> str:
 
 
 def asked(question: Question, labels: Labels) -> str:
-    """One question by itself: what is asked, a line for each option, and how to reply."""
+    """Returns the text of one question: the question, a line for each option, and the form of the reply."""
     own = labels.of_question(question)
     if isinstance(question, YesNo):
         described = [_line(label, side.description) for label, side in zip(own, question.options, strict=True)]

@@ -1,7 +1,7 @@
 """Questions about small drawings with answers that a program can check: shapes, colours, counts, places, numbers.
 
-One question in sixteen is held out of training, by a hash of what decides it: what is asked and all that is in the
-drawing, or the number. Where things stand, and the wording, do not matter.
+One question in sixteen is held out of training, by a hash of what decides it: the question and everything in the
+drawing, or the number. Positions and wording do not matter.
 """
 
 from __future__ import annotations
@@ -77,13 +77,13 @@ class DrawingDecision:
 
 
 def check(scene: Scene, question: str, answer: str) -> bool:
-    """Whether an answer, apart from spaces around it, is the right one."""
+    """True if an answer, apart from surrounding spaces, is the right one."""
     solved = solve(scene, question)
     return solved is not None and answer.strip() == solved.answer
 
 
 def is_held_out(scene: Scene, question: str) -> bool:
-    """Whether a question about a scene is kept for the test split."""
+    """True if a question about a scene is kept for the test split."""
     solved = solve(scene, question)
     if solved is None:
         return False
@@ -93,14 +93,14 @@ def is_held_out(scene: Scene, question: str) -> bool:
 def sample(
     rng: random.Random, split: Split, questions: int = 1, kind: str | None = None, proportion: float = 1.0
 ) -> DrawingExample:
-    """A random drawing of a proportion, with so many questions of a split, of the given kind or of any."""
+    """Draws a scene of a proportion and ``questions`` questions of a split, of the given kind or of any."""
     return DrawingExample(*_sample(rng, split, questions, kind, tuple(KINDS), proportion))
 
 
 def sample_decision(
     rng: random.Random, split: Split, questions: int = 1, kind: str | None = None, proportion: float = 1.0
 ) -> DrawingDecision:
-    """The same with typed questions, of the given one of ``DECIDED_KINDS`` or of any of them."""
+    """Draws a scene and typed questions, of the given one of ``DECIDED_KINDS`` or of any of them."""
     scene, asked = _sample(rng, split, questions, kind, DECIDED_KINDS, proportion)
     return DrawingDecision(scene, tuple(as_decision(rng, scene, question) for question, _ in asked))
 

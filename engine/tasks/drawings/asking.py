@@ -74,7 +74,7 @@ def _presence(rng: random.Random, scene: Scene) -> Asked | None:
     pairs = {(shape.colour, shape.kind) for shape in scene.shapes}
     if pairs and rng.random() < 0.5:
         colour, kind = rng.choice(sorted(pairs))
-    else:  # of a colour or a shape that is there, so that both have to be seen in one place
+    else:  # a colour or a shape that is there, so that both must be seen in one place
         absent = [(colour, kind) for colour in COLOURS for kind in SHAPES if (colour, kind) not in pairs]
         near = [(colour, kind) for colour, kind in absent if any(colour == c or kind == k for c, k in pairs)]
         colour, kind = rng.choice(near if near and rng.random() < 0.8 else absent)
@@ -96,26 +96,26 @@ KINDS: dict[str, tuple[Callable[[random.Random, Scene], Asked | None], float]] =
     "presence": (_presence, 1.0),
     "number": (_number, 6.0),
 }
-"""What can be asked, by kind, with its weight among what the scene allows."""
+"""The kinds of questions, with their weights among the kinds that a scene allows."""
 
-_RARELY = 0.1  # with a number: the weight of what is about shapes alone
+_RARELY = 0.1  # weight of questions about shapes if there is a number
 
 
 def ask(rng: random.Random, scene: Scene, kinds: Collection[str] = KINDS) -> Asked:
-    """A random question about a scene, with its answer, of the given kinds; "count" must be among them."""
+    """Draws a question about a scene, with its answer, of the given kinds; "count" must be among them."""
     weights = {
         kind: weight * (_RARELY if scene.number is not None and kind not in ("number", "colour") else 1.0)
         for kind, (_, weight) in KINDS.items()
         if kind in kinds
     }
-    while True:  # things can always be counted
+    while True:  # ends, since things can always be counted
         (kind,) = rng.choices(list(weights), list(weights.values()))
         if (asked := KINDS[kind][0](rng, scene)) is not None:
             return asked
 
 
 def _singles(scene: Scene, key: Callable[[DrawnShape], str]) -> list[DrawnShape]:
-    """The shapes that are alone in what the key tells."""
+    """Returns the shapes whose key no other shape has."""
     counts = Counter(map(key, scene.shapes))
     return [shape for shape in scene.shapes if counts[key(shape)] == 1]
 

@@ -1,4 +1,4 @@
-"""A picture cut into cells: what each holds, and which of them decide a question."""
+"""A picture divided into cells: the content of each, and the cells that decide a question."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FIRST = 1 << 9  # the bit of ``deciding_cells`` above those of an answer's chara
 
 
 class Thing(NamedTuple):
-    """A shape or a digit: around (x, y), as far as ``wide`` and ``high`` to each side."""
+    """A shape or a digit around (x, y); ``wide`` and ``high`` are half its size."""
 
     kind: str
     colour: str
@@ -27,7 +27,7 @@ class Thing(NamedTuple):
 
 
 def things(scene: Scene) -> list[Thing]:
-    """All in a scene: its shapes, or the digits of its number."""
+    """Returns everything in a scene: its shapes, or the digits of its number."""
     found = [Thing(s.kind, s.colour, s.x, s.y, 0.75 * s.radius, 0.75 * s.radius) for s in scene.shapes]
     if (number := scene.number) is not None:
         edges = digit_edges(number)
@@ -38,10 +38,10 @@ def things(scene: Scene) -> list[Thing]:
 
 
 def cells(scene: Scene, rows: int, columns: int) -> NDArray[np.uint8]:
-    """What each of so many rows and columns of cells holds, row by row: (cells, 3).
+    """Returns the content of each cell, row by row, for a grid of ``rows`` by ``columns``: (cells, 3).
 
-    The place of what covers its middle in ``CELL_KINDS`` and of its colour in ``COLOURS``, both from 1 and 0 for none,
-    and whether the middle of that thing is in the cell.
+    The first two are the index in ``CELL_KINDS`` of the thing that covers the cell's middle and the index of its colour
+    in ``COLOURS``, both from 1, and 0 for none. The third is 1 if the middle of that thing is in the cell.
     """
     found = np.zeros((rows, columns, 3), dtype=np.uint8)
     ys = (np.arange(rows) + 0.5) * (scene.height / rows)
@@ -57,10 +57,10 @@ def cells(scene: Scene, rows: int, columns: int) -> NDArray[np.uint8]:
 
 
 def deciding_cells(scene: Scene, question: str, rows: int, columns: int) -> NDArray[np.int16]:
-    """Which cells hold the middle of what decides a question, as bits (cells,).
+    """Returns the cells with the middle of a thing that decides a question, as bits (cells,).
 
-    Bit n is set where the n-th character of the answer is seen: digit by digit of a number, else all alike. ``FIRST``:
-    what has to be found before, the shape that the question is about the side of.
+    Bit n is set where the n-th character of the answer is seen: one bit per digit of a number, otherwise all of them.
+    ``FIRST`` marks what must be found before: the shape whose side the question asks about.
     """
     found = np.zeros((rows, columns), dtype=np.int16)
     solved = solve(scene, question)
@@ -75,5 +75,5 @@ def deciding_cells(scene: Scene, question: str, rows: int, columns: int) -> NDAr
 
 
 def _cell(scene: Scene, thing: Thing, rows: int, columns: int) -> tuple[int, int]:
-    """Row and column of a thing's middle."""
+    """Returns row and column of a thing's middle."""
     return int(thing.y / scene.height * rows), int(thing.x / scene.width * columns)

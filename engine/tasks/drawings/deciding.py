@@ -11,16 +11,16 @@ from engine.tasks.drawings.rules import solve
 from engine.tasks.drawings.scene import COLOURS, MOST_SHAPES, SHAPES, Scene
 
 COUNTS = ("none", "one", "two", "three", "four", "five")[: MOST_SHAPES + 1]
-"""Levels of a number of things: each has the number that it names."""
+"""Levels of a number of things: each level is worth the number that it names."""
 DECIDED_KINDS = ("presence", "colour", "shape", "side", "count", "count of a colour")
-"""Of the kinds of questions, those that have few enough answers."""
+"""The kinds of questions that have few enough answers for a decision."""
 
 
 def as_decision(rng: random.Random, scene: Scene, question: str) -> Asked:
-    """A question of one of ``DECIDED_KINDS`` as a typed one, in the same words.
+    """Returns a question of one of ``DECIDED_KINDS`` as a typed one, in the same words.
 
     Raises:
-        ValueError: it is none of these, or the scene does not decide it.
+        ValueError: it is not of these kinds, or the scene does not decide it.
     """
     solved = solve(scene, question)
     if solved is None or solved.kind not in DECIDED_KINDS:
@@ -36,6 +36,6 @@ def as_decision(rng: random.Random, scene: Scene, question: str) -> Asked:
 
 
 def _some(rng: random.Random, right: str, known: Sequence[str]) -> list[str]:
-    """The right name and one or more others, in any order."""
+    """Returns the right name and one or more others, in random order."""
     others = rng.sample([name for name in known if name != right], rng.randint(1, len(known) - 1))
     return rng.sample([right, *others], len(others) + 1)

@@ -1,4 +1,4 @@
-"""A scene as pixels, by Pillow."""
+"""Draws a scene as pixels, with Pillow."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from engine.pictures import Picture, open_picture
 from engine.tasks.drawings.scene import DrawnShape, Number, Scene
 
 SIDE = 128  # pixels
-_FINER = 3  # times as many while it is drawn, so that edges are smooth
-_CORNERS = {"square": (4, 45.0), "triangle": (3, -90.0), "star": (5, -90.0)}  # how many, and the first one's angle
-_NOTCH = 0.42  # a star's inner radius, by its outer one
+_FINER = 3  # supersampling factor while drawing, so that edges are smooth
+_CORNERS = {"square": (4, 45.0), "triangle": (3, -90.0), "star": (5, -90.0)}  # their number, the first one's angle
+_NOTCH = 0.42  # a star's inner radius, as a share of its outer one
 
 
 def draw(scene: Scene, side: int = SIDE) -> NDArray[np.uint8]:
-    """The picture (H, W, 3), RGB, as large as a square of such a side."""
+    """Draws the picture (H, W, 3), RGB, with the area of a square of this side."""
     wide = _FINER * side
     size = _FINER * round(side * scene.width), _FINER * round(side * scene.height)
     image = Image.new("RGB", size, scene.ground)
@@ -34,7 +34,7 @@ def draw(scene: Scene, side: int = SIDE) -> NDArray[np.uint8]:
 
 
 def picture_of(scene: Scene) -> Picture:
-    """The drawing as a file that a person could have opened."""
+    """Returns the drawing as an image file, as users open them."""
     file = io.BytesIO()
     Image.fromarray(draw(scene)).save(file, "PNG")
     return open_picture(file.getvalue())
@@ -43,7 +43,7 @@ def picture_of(scene: Scene) -> Picture:
 def _draw_shape(pen: ImageDraw.ImageDraw, shape: DrawnShape, wide: int) -> None:
     x, y, radius = wide * shape.x, wide * shape.y, wide * shape.radius
     if shape.kind == "circle":
-        radius *= 0.9  # as large to the eye as the others
+        radius *= 0.9  # so that it looks as large as the others
         pen.ellipse((x - radius, y - radius, x + radius, y + radius), fill=shape.paint)
         return
     corners, first = _CORNERS[shape.kind]
@@ -64,7 +64,7 @@ def _draw_number(pen: ImageDraw.ImageDraw, number: Number, wide: int) -> None:
 
 
 def digit_edges(number: Number) -> list[float]:
-    """Where each digit of a number begins, and where the last one ends."""
+    """Returns the left edge of each digit of a number, and the right edge of the last one."""
     font = _font(number.font, 100)
     widths = [font.getlength(number.text[:count]) / 100 * number.height for count in range(len(number.text) + 1)]
     return [number.x - widths[-1] / 2 + width for width in widths]

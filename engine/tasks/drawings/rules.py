@@ -1,6 +1,6 @@
-"""Reads the right answer to a question from a scene, and what the question is about.
+"""Computes the right answer to a question from a scene, and the content that decides it.
 
-Independent of what asks the questions (``asking``), so that each checks the other.
+Independent of ``asking``, which draws the questions, so that each checks the other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ APART = 0.1  # least distance that counts as being on one side
 class RightAnswer:
     """A question's kind, its answer, and its content: what decides it, whatever the wording.
 
-    ``seen`` are the places of the shapes that decide it among the scene's, ``first`` of those to be found before.
+    ``seen`` are the indices of the scene's shapes that decide it, ``first`` of those to be found before.
     """
 
     kind: str
@@ -40,11 +40,12 @@ class Found(NamedTuple):
 
 Parts = dict[str, str]
 Rule = Callable[[Scene, Parts], Found | None]
-"""From a scene and the parts of the question to the right answer; None if there is none."""
+"""Takes a scene and the parts of the question; returns the right answer, or None if there is none."""
 
 
 def solve(scene: Scene, question: str) -> RightAnswer | None:
-    """The right answer to a question about a scene; None if it is none of these, or the scene does not decide it."""
+    """Returns the right answer to a question about a scene; None for another question, or if the scene does not decide
+    it."""
     text = " ".join(question.split()).rstrip(" .?!")
     for kind, rule, pattern in _RULES:
         match = pattern.fullmatch(text)
@@ -114,7 +115,7 @@ def _number(scene: Scene, _parts: Parts) -> Found | None:
 
 
 def _only(shapes: Iterable[DrawnShape]) -> DrawnShape | None:
-    """The shape, if it is one alone."""
+    """Returns the only shape; None if there are several."""
     found = list(shapes)
     return found[0] if len(found) == 1 else None
 

@@ -1,5 +1,5 @@
-"""A drawing as data: what is in it and where, from its upper left corner. Lengths are shares of the side of a square
-that is as large as the picture."""
+"""A drawing as data: its contents and their positions, from the upper left corner. Lengths are shares of the side of a
+square with the picture's area."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ SHAPES = ("circle", "square", "triangle", "star")
 FONTS = ("Inter-SemiBold", "JetBrainsMono-Bold")
 MOST_SHAPES = 5
 MOST_PROPORTION = 3.0
-"""The longest side of a random drawing, by the other."""
+"""The longest side of a random drawing, divided by the other."""
 
-_JITTER = 14  # of each channel of a colour
+_JITTER = 14  # half the range by which each channel of a colour varies
 _GAP = 0.03  # between two shapes
 _EDGE = 0.02
-_NUMBERS = 0.3  # share of the drawings
+_NUMBERS = 0.3  # share of drawings with a number
 _DIGITS = (1, 2, 2, 3, 3)
-_MAX_TRIES = 200  # for one shape's room
+_MAX_TRIES = 200  # attempts to find room for one shape
 
 
 @dataclass(frozen=True)
 class DrawnShape:
-    """A filled shape. ``radius`` of the circle around it; ``turn`` in degrees."""
+    """A filled shape. ``radius`` is of its circumscribed circle; ``turn`` in degrees."""
 
     kind: str
     colour: str
@@ -47,7 +47,7 @@ class DrawnShape:
 
 @dataclass(frozen=True)
 class Number:
-    """A number in a typeface; ``height`` of its type, around (x, y)."""
+    """A number in a typeface, around (x, y); ``height`` is the font size."""
 
     text: str
     colour: str
@@ -60,7 +60,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Scene:
-    """A drawing: shapes, or a number. ``proportion``: its width by its height."""
+    """A drawing: shapes, or a number. ``proportion`` is its width divided by its height."""
 
     ground: Colour
     shapes: tuple[DrawnShape, ...] = ()
@@ -77,17 +77,17 @@ class Scene:
 
 
 def random_proportion(rng: random.Random) -> float:
-    """Any up to the longest, upright as often as wide."""
+    """Draws a proportion, up to the longest side, upright as often as wide."""
     return math.exp(rng.uniform(-1, 1) * math.log(MOST_PROPORTION))
 
 
 def random_scene(rng: random.Random, proportion: float = 1.0) -> Scene:
-    """Shapes that do not touch, or a number."""
+    """Draws a scene with shapes that do not touch, or with a number."""
     light = rng.randint(244, 255)
     empty = Scene((light, light, light), proportion=proportion)
     if rng.random() < _NUMBERS:
         return dataclasses.replace(empty, number=_number(rng, empty))
-    # Of few kinds and colours, so that several are alike.
+    # few kinds and colours, so that several shapes are alike
     kinds, colours = rng.choices(SHAPES, k=4), rng.choices(list(COLOURS), k=5)
     count = rng.randint(1, MOST_SHAPES)
     while True:
@@ -105,8 +105,8 @@ def random_scene(rng: random.Random, proportion: float = 1.0) -> Scene:
 def _number(rng: random.Random, scene: Scene) -> Number:
     digits = rng.choice(_DIGITS)
     text = str(rng.randint(10 ** (digits - 1) if digits > 1 else 0, 10**digits - 1))
-    colour = rng.choice([name for name in COLOURS if name != "yellow"])  # which would be hard to read
-    share = 0.33 * digits  # of its height: more than half of its width
+    colour = rng.choice([name for name in COLOURS if name != "yellow"])  # otherwise hard to read
+    share = 0.33 * digits  # a little more than half of the number's width, as a share of its height
     most = min(0.42, (scene.width / 2 - _EDGE) / share)
     height = rng.uniform(min(0.3, 0.8 * most), most)
     reach = share * height + _EDGE

@@ -1,8 +1,8 @@
 """Small text tasks with answers that a program can check: the list of skills and their common functions.
 
 The tasks train and evaluate a tiny character-level block-diffusion language model. One sixteenth of all tasks is held
-out of training. The split is made by content, not by wording: two phrasings of one task always fall on the same side.
-Small talk has fixed answers and belongs to both sides.
+out of training. The split is by content, not by wording: two phrasings of one task are always in the same split. Small
+talk has fixed answers and is in both.
 
 To add a skill, write it in a file of its family and name it in ``SKILLS``, at the end.
 """
@@ -96,12 +96,13 @@ _EXAMPLES: tuple[str, ...] = (
     "What is 47 + 5?",
     "What is 93 - 2?",
 )
-"""One or two of each skill. The most is to be seen of the first ones: steps and lines of real runs order them."""
+"""One or two examples of each skill. The first ones show the most steps and lines, as measured in real runs."""
 _SUGGESTED = 8
 
 
 def parse(prompt: str) -> tuple[str, AnswerRule, Parts] | None:
-    """The skill whose rule matches a prompt, the rule, and the matched parts; None for small talk and other text."""
+    """Returns the skill whose rule matches a prompt, the rule, and the matched parts; None for small talk and other
+    text."""
     text = plain(prompt)
     for skill in SKILLS.values():
         if skill.rule is None:
@@ -114,9 +115,9 @@ def parse(prompt: str) -> tuple[str, AnswerRule, Parts] | None:
 
 
 def solve(prompt: str) -> str | None:
-    """The right answer to a prompt, computed from its text; None if it is not one of these tasks.
+    """Returns the right answer to a prompt, computed from its text; None if it is not one of these tasks.
 
-    Upper and lower case of the wording, spaces around the prompt and a missing stop at its end do not matter.
+    Upper and lower case of the wording, spaces around the prompt and a missing full stop at its end do not matter.
     """
     fixed = small_talk.ANSWERS.get(plain(prompt).lower())
     if fixed is not None:
@@ -130,12 +131,12 @@ def solve(prompt: str) -> str | None:
 
 
 def check(prompt: str, answer: str) -> bool:
-    """Whether an answer, apart from spaces around it, is the right one."""
+    """True if an answer, apart from surrounding spaces, is the right one."""
     return answer.strip() == solve(prompt)
 
 
 def is_held_out(prompt: str) -> bool:
-    """Whether a task is kept for the test split, by a stable hash of what it asks; small talk never is."""
+    """True if a task is kept for the test split, by a stable hash of what it asks; small talk never is."""
     key = plain(prompt)
     if key.lower() in small_talk.ANSWERS:
         return False
@@ -148,7 +149,7 @@ def is_held_out(prompt: str) -> bool:
 
 
 def sample(rng: random.Random, split: Split, skill: str | None = None) -> Example:
-    """A random example of a split, of the given skill or of one drawn by weight."""
+    """Draws an example of a split, of the given skill or of one drawn by weight."""
     if skill is None:
         chosen = rng.choices(list(SKILLS.values()), weights=[s.weight for s in SKILLS.values()])[0]
     else:
@@ -161,10 +162,11 @@ def sample(rng: random.Random, split: Split, skill: str | None = None) -> Exampl
 
 
 def suggestions() -> list[str]:
-    """Prompts to suggest to users, first those of whose answers the most is to be seen."""
+    """Returns prompts to suggest to users, those with the most visible steps first."""
     return list(_EXAMPLES[:_SUGGESTED])
 
 
 def examples() -> list[str]:
-    """A prompt of each skill, or two, as ``suggestions``. Except for small talk, none was in the training data."""
+    """Returns a prompt or two of each skill, in the order of ``suggestions``. Except for small talk, none was in
+    training."""
     return list(_EXAMPLES)

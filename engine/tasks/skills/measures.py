@@ -11,7 +11,7 @@ _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Su
 _DAY = "|".join(_DAYS)
 
 _UNITS: tuple[tuple[str, str, int, int, int], ...] = (
-    # the larger unit, the smaller unit, how many of it, the least and the greatest number of larger ones
+    # the larger unit, the smaller unit, their ratio, the least and the greatest number of larger ones
     ("km", "m", 1000, 1, 99),
     ("m", "cm", 100, 1, 99),
     ("kg", "g", 1000, 1, 99),

@@ -1,4 +1,4 @@
-"""What a skill is: a generator of examples, and a rule that answers a prompt from its text.
+"""A skill: a generator of examples, and a rule that computes the answer to a prompt from its text.
 
 The two are independent, so that each checks the other.
 """
@@ -31,7 +31,7 @@ class Example:
 
 @dataclass(frozen=True)
 class AnswerRule:
-    """How to parse and answer one kind of prompt; ``missing`` holds defaults of parts that a prompt leaves out."""
+    """Parses and answers one kind of prompt; ``missing`` holds defaults of parts that a prompt omits."""
 
     patterns: tuple[re.Pattern[str], ...]
     answer: Callable[[Parts], str | None]
@@ -53,7 +53,7 @@ class Skill:
 
 
 def rule(*patterns: str, answer: Callable[[Parts], str | None], missing: str = "") -> AnswerRule:
-    """A rule for prompts that fully match one of the patterns, in upper or lower case.
+    """Returns a rule for prompts that fully match one of the patterns, in upper or lower case.
 
     Args:
         answer: computes the right answer from the parts; None if there is none.
@@ -62,11 +62,11 @@ def rule(*patterns: str, answer: Callable[[Parts], str | None], missing: str = "
 
 
 def ask(rng: random.Random, skill: str, phrasings: Sequence[str], answer: str, **parts: object) -> Example:
-    """An example in a random phrasing; the first is as likely as all others together."""
+    """Returns an example in a random phrasing; the first is as likely as all others together."""
     phrasing = phrasings[0] if len(phrasings) == 1 or rng.random() < 0.5 else rng.choice(phrasings[1:])
     return Example(skill, phrasing.format(**parts), answer)
 
 
 def plain(prompt: str) -> str:
-    """The prompt with single spaces and without the full stop at its end."""
+    """Returns the prompt with single spaces and without the full stop at its end."""
     return " ".join(prompt.split()).rstrip(" .?!")

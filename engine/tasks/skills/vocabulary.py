@@ -36,17 +36,17 @@ _VOWELS = "aeiou"
 
 
 def random_word(rng: random.Random, real: float = 0.5) -> str:
-    """A word of at most six letters; with probability ``real`` an English one."""
+    """Draws a word of at most six letters; with probability ``real`` an English one."""
     return rng.choice(_SHORT_WORDS) if rng.random() < real else made_up_word(rng)
 
 
 def made_up_word(rng: random.Random, shortest: int = 3, longest: int = 6) -> str:
-    """Alternating consonants and vowels, mostly not an English word."""
+    """Draws alternating consonants and vowels, mostly not an English word."""
     length = rng.randint(shortest, longest)
     first = rng.random() < 0.75
     return "".join(rng.choice(_CONSONANTS if (i % 2 == 0) == first else _VOWELS) for i in range(length))
 
 
 def short_words(rng: random.Random, count: int) -> list[str]:
-    """Different English words of at most six letters."""
+    """Draws different English words of at most six letters."""
     return rng.sample(_SHORT_WORDS, count)

@@ -1,8 +1,8 @@
-"""Reading a Sudoku from a picture, row by row: what is asked, what the answers say, and pictures to ask about.
+"""Reads a Sudoku from a picture, row by row: the questions, their answers, and pictures to ask about.
 
-A caller asks all of ``ROW_QUESTIONS`` about one picture, which is then read once, and gets rows and doubts from
-``reading``. Boards are those of ``sudoku``. Held-out pictures show puzzles of the ``sudoku`` test split; those of
-training show digits at random.
+A caller asks all of ``ROW_QUESTIONS`` about one picture, which is encoded only once, and gets rows and doubts from
+``reading``. Boards are those of ``sudoku``. Held-out pictures show puzzles of the ``sudoku`` test split; training
+pictures show random digits.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from engine.errors import SafelightError, Sentence
 from engine.tasks import sudoku
 
 ROW_QUESTIONS = tuple(f"What is in row {row} of the Sudoku?" for row in range(1, 10))
-"""From the topmost row to the lowest."""
+"""Questions from the top row to the bottom row."""
 IMAGE_TOKENS = 280
-"""The budget of a picture that is asked about: a cell of the grid is then almost two soft tokens wide."""
+"""The soft tokens of a picture: a cell of the grid is then almost two soft tokens wide."""
 EMPTY = "."
 
 
 def answer(board: str, row: int) -> str:
-    """The right answer to a row's question, rows from 0: nine characters, dots for empty cells."""
+    """Returns the right answer to a row's question, rows from 0: nine characters, dots for empty cells."""
     return board[9 * row : 9 * row + 9].replace("0", EMPTY)
 
 
 def row_of(answer: str, number: int) -> str:
-    """The nine characters that the answer to a row's question tells, rows from 1.
+    """Reads the nine characters in the answer to a row's question, rows from 1.
 
-    It is not checked for contradictions: a digit may have been misread.
+    They are not checked for contradictions: a digit may have been misread.
 
     Raises:
-        SafelightError: it is not a row.
+        SafelightError: the answer is not a row.
     """
     row = answer.strip()
     if len(row) != 9 or not set(row) <= {*sudoku.DIGITS, EMPTY}:
@@ -43,6 +43,6 @@ def row_of(answer: str, number: int) -> str:
 
 
 def random_board(rng: random.Random) -> str:
-    """Digits at random in a random share of the cells."""
+    """Fills a random share of the cells with random digits."""
     share = rng.uniform(0.25, 0.9)
     return "".join(rng.choice(sudoku.DIGITS) if rng.random() < share else "0" for _ in range(sudoku.SIZE))

@@ -1,4 +1,4 @@
-"""A Sudoku as somebody would photograph it from a page: drawn by Pillow, tilted, unevenly lit, a little blurred."""
+"""A Sudoku as photographed from a page: drawn by Pillow, tilted, unevenly lit, slightly blurred."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ from engine.pictures import Picture, open_picture
 FONTS = ("Inter-Regular", "Inter-SemiBold", "Inter-Italic", "JetBrainsMono-Regular", "JetBrainsMono-Bold", None)
 _CELL = 30  # pixels of a cell on the page
 _INK = ((20, 20, 24), (45, 45, 50), (25, 35, 95), (70, 30, 30))
-_FINER = 2  # times as many while it is drawn, so that edges are smooth
+_FINER = 2  # supersampling factor while drawing, so that edges are smooth
 
 
 @dataclass(frozen=True)
 class Photograph:
-    """A picture of a board. ``to_grid`` takes shares of the picture's sides, (x, y, 1), to cells of the grid."""
+    """A picture of a board. ``to_grid`` maps shares of the picture's sides, (x, y, 1), to cells of the grid."""
 
     board: str
     pixels: NDArray[np.uint8]
     to_grid: NDArray[np.float64]
 
     def labels(self, rows: int, columns: int) -> NDArray[np.uint8]:
-        """What each of so many rows and columns of the picture's own cells holds, row by row: (cells, 4).
+        """Returns the content of each cell of the picture, divided into ``rows`` by ``columns``, row by row: (cells,
+        4).
 
-        The digit, and row and column of the grid from 1, of the grid's cell around its middle, all 0 off the grid; and
-        whether that cell has its middle there.
+        The digit, row and column (from 1) of the grid's cell at the middle of the picture's cell, all 0 off the grid;
+        and 1 if the middle of that grid cell is in it.
         """
         found = np.zeros((rows, columns, 4), dtype=np.uint8)
         ys, xs = np.mgrid[:rows, :columns] + 0.5
@@ -47,13 +48,14 @@ class Photograph:
         return found.reshape(-1, 4)
 
     def picture(self) -> Picture:
-        """As a file that a person could have opened."""
+        """Returns the photograph as an image file, as users open them."""
         file = io.BytesIO()
         Image.fromarray(self.pixels).save(file, "PNG")
         return open_picture(file.getvalue())
 
     def middles(self, rows: int, columns: int) -> list[tuple[int, int]]:
-        """Row and column, of so many, that each of the board's cells has its middle in."""
+        """Returns row and column, of a picture divided into ``rows`` by ``columns``, of the middle of each of the
+        board's cells."""
         down, across = np.divmod(np.arange(81), 9) + np.array([[0.5], [0.5]])
         to_picture: NDArray[np.float64] = np.linalg.inv(self.to_grid).astype(np.float64)
         xs, ys = _moved(to_picture, across, down)
@@ -61,7 +63,7 @@ class Photograph:
 
 
 def photograph(rng: random.Random, board: str, side: int = 256) -> Photograph:
-    """A board of 81 digits, 0 where a cell is empty, as a picture as large as a square of such a side."""
+    """Draws a board of 81 digits, 0 for an empty cell, as a picture with the area of a square of this side."""
     proportion = math.exp(rng.uniform(-0.2, 0.2))
     width, height = round(side * math.sqrt(proportion)), round(side / math.sqrt(proportion))
     page, margin = _page(rng, board)
@@ -83,7 +85,7 @@ def photograph(rng: random.Random, board: str, side: int = 256) -> Photograph:
 
 
 def _page(rng: random.Random, board: str) -> tuple[Image.Image, int]:
-    """The flat page, and how far from its edges the grid is."""
+    """Draws the flat page; also returns the distance of the grid from its edges."""
     cell = _FINER * _CELL
     margin, light = _FINER * round(_CELL * rng.uniform(0.4, 2.0)), rng.randint(225, 255)
     side = 9 * cell + 2 * margin
@@ -113,7 +115,7 @@ def _page(rng: random.Random, board: str) -> tuple[Image.Image, int]:
 
 
 def _corners(rng: random.Random, width: int, height: int) -> NDArray[np.float64]:
-    """Where the grid's corners are in the picture, (4, 2), clockwise from the upper left: slightly turned and askew."""
+    """Draws the grid's corners in the picture, (4, 2), clockwise from the upper left: slightly rotated and skewed."""
     half = rng.uniform(0.86, 0.96) * min(width, height) / 2
     angle = math.radians(rng.gauss(0, 2.0))
     turn = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
@@ -128,7 +130,7 @@ def _corners(rng: random.Random, width: int, height: int) -> NDArray[np.float64]
 
 
 def _lit(rng: random.Random, image: Image.Image) -> NDArray[np.uint8]:
-    """With light that falls off to a side, another brightness, noise, and at times as JPEG keeps it."""
+    """Adds light that falls off to a side, another brightness, noise, and sometimes JPEG artefacts."""
     pixels = np.asarray(image).astype(np.float32)
     ys, xs = (np.linspace(-1, 1, count, dtype=np.float32) for count in pixels.shape[:2])
     falls = [rng.uniform(-0.18, 0.18) for _ in range(4)]
@@ -145,7 +147,7 @@ def _lit(rng: random.Random, image: Image.Image) -> NDArray[np.uint8]:
 
 
 def _homography(given: NDArray[np.float64], wanted: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What takes four points (4, 2) to four others, (3, 3)."""
+    """Returns the homography (3, 3) that maps four points (4, 2) to four others."""
     rows = list[list[float]]()
     for (x, y), (u, v) in zip(given, wanted, strict=True):
         rows += [[x, y, 1, 0, 0, 0, -u * x, -u * y], [0, 0, 0, x, y, 1, -v * x, -v * y]]
@@ -162,7 +164,7 @@ def _moved(
 
 @functools.lru_cache(maxsize=4096)
 def _digit(name: str | None, height: int, digit: str) -> Image.Image:
-    """A digit in the middle of a cell, white on black; Pillow's own typeface where no name is given."""
+    """Draws a digit in the middle of a cell, white on black; Pillow's own typeface if no name is given."""
     mask = Image.new("L", (_FINER * _CELL,) * 2)
     font = ImageFont.truetype(ASSETS / "fonts" / f"{name}.ttf", height) if name else ImageFont.load_default(height)
     ImageDraw.Draw(mask).text((mask.width / 2, mask.height / 2), digit, font=font, fill=255, anchor="mm")

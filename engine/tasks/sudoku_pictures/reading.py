@@ -1,4 +1,4 @@
-"""What was read of a picture, row by row: the digits, and how sure of each the model was."""
+"""The result of reading a picture row by row: the digits, and the probability of each."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from engine.errors import SafelightError, Sentence
 from engine.tasks import sudoku
 
 DOUBT = 0.98
-"""Cells read with less probability are in doubt: three of a held-out picture, and with them 4 of 5 misread cells."""
+"""Cells read with less probability are in doubt: three of a held-out picture, among them 4 of 5 misread cells."""
 MOST_DOUBTS = 40
-"""A picture with more of them has no grid that the model could read."""
+"""A picture with more doubtful cells has no grid that the model could read."""
 
 
 @dataclass(frozen=True)
@@ -24,20 +24,20 @@ class ReadRow:
 
 @dataclass(frozen=True)
 class ReadBoard:
-    """81 digits, 0 for an empty cell, which may contradict each other, and the cells in doubt."""
+    """A board of 81 digits, 0 for an empty cell, which may contradict each other, and the cells in doubt."""
 
     cells: str
     doubts: tuple[int, ...]
 
     @staticmethod
-    def of(rows: Sequence[ReadRow]) -> ReadBoard:
-        """Of the rows read so far; those below are empty."""
+    def from_rows(rows: Sequence[ReadRow]) -> ReadBoard:
+        """Makes a board of the rows read so far; those below are empty."""
         read = [probability for row in rows for probability in row.probabilities]
         doubts = tuple(cell for cell, probability in enumerate(read) if probability < DOUBT)
         return ReadBoard("".join(row.cells for row in rows).ljust(sudoku.SIZE, "0"), doubts)
 
     def checked(self) -> ReadBoard:
-        """The same, if a grid was read.
+        """Returns the board, if a grid was read.
 
         Raises:
             SafelightError: it has no digits, or most of it is in doubt.

@@ -27,7 +27,7 @@ CHAT_TEMPLATE = (
     "{{ bos_token }}<|turn>user\n{{ messages[-1]['content'] }}<turn|>\n"
     "{%- if add_generation_prompt %}{{ '\n' }}<|turn>model\n{% endif %}"
 )
-# The images of the last message that has any, then the text of the last one.
+# the images of the last message that has any, then the text of the last one
 SEEING_TEMPLATE = CHAT_TEMPLATE.replace(
     "{{ messages[-1]['content'] }}",
     "{%- set seen = namespace(parts=[]) -%}"
@@ -39,7 +39,7 @@ SEEING_TEMPLATE = CHAT_TEMPLATE.replace(
 
 
 def build_tokenizer(more: Sequence[str] = ()) -> Tokenizer:
-    """128 tokens: 9 special ones, then the characters; behind them ``more`` special ones."""
+    """Builds a tokenizer of 128 tokens: 9 special ones, then the characters; ``more`` special ones follow them."""
     vocabulary = {token: index for index, token in enumerate([*SPECIAL, *CHARACTERS, *more])}
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[], unk_token="<unk>"))
     special = [AddedToken(token, special=True, normalized=False) for token in (*SPECIAL, *more)]
@@ -49,15 +49,15 @@ def build_tokenizer(more: Sequence[str] = ()) -> Tokenizer:
 
 
 def write_tokenizer(folder: Path, more: Sequence[str] = ()) -> None:
-    """Write tokenizer.json, tokenizer_config.json and chat_template.jinja as released checkpoints lay them out.
+    """Writes tokenizer.json, tokenizer_config.json and chat_template.jinja in the layout of released checkpoints.
 
     Args:
-        more: special tokens of images, where the model sees.
+        more: special tokens of images, for a model with vision.
     """
-    with replacing(folder / "tokenizer.json") as beside:
-        build_tokenizer(more).save(str(beside))
+    with replacing(folder / "tokenizer.json") as unfinished:
+        build_tokenizer(more).save(str(unfinished))
     settings = {
-        "tokenizer_class": "PreTrainedTokenizerFast",  # transformers would otherwise take it for Gemma's
+        "tokenizer_class": "PreTrainedTokenizerFast",  # otherwise transformers would take it for Gemma's
         "bos_token": "<bos>",
         "eos_token": "<eos>",
         "pad_token": "<pad>",
@@ -76,14 +76,14 @@ BEFORE_MESSAGE, AFTER_MESSAGE = _TEMPLATE.render([{"role": "user", "content": _M
 
 
 def prompt_text(prompt: str) -> str:
-    """The prompt as the chat template renders it: the turn marks around the text."""
+    """Returns the prompt as the chat template renders it: the turn marks around the text."""
     return BEFORE_MESSAGE + prompt + AFTER_MESSAGE
 
 
 def rows_to_batch(
     tokenizer: Tokenizer, prompts: list[str], targets: list[list[int]], prompt_length: int
 ) -> TrainingBatch:
-    """Left-pad rendered prompts to ``prompt_length`` and stack them with their target canvases."""
+    """Pads rendered prompts on the left to ``prompt_length`` and stacks them with their target canvases."""
     ids = np.full((len(prompts), prompt_length), PAD)
     present = np.zeros((len(prompts), prompt_length), dtype=bool)
     for row, encoding in enumerate(tokenizer.encode_batch(prompts)):
@@ -97,7 +97,7 @@ def rows_to_batch(
 
 
 class SudokuSource:
-    """Puzzles made from minimal ones by symmetries and extra givens; both keep a unique puzzle unique."""
+    """Draws puzzles, made from minimal ones by symmetries and extra givens; both keep a unique puzzle unique."""
 
     def __init__(self, path: Path, canvas_length: int, seed: int) -> None:
         lines = [line.split() for line in read_lines(path)]
@@ -111,18 +111,18 @@ class SudokuSource:
         self.prompt_length = 96
 
     def state(self) -> dict[str, Any]:
-        """State of the random stream, as plain JSON."""
+        """Returns the state of the random stream, as plain JSON."""
         return dict(self.rng.bit_generator.state)
 
     def restore(self, state: dict[str, Any]) -> None:
         self.rng.bit_generator.state = state
 
     def reseed(self, block: int) -> None:
-        """Draw the rows of a block from here on; they do not depend on what was drawn before."""
+        """Restarts the random stream for a block of rows, independent of earlier draws."""
         self.rng = np.random.default_rng((self.seed, block))
 
     def puzzle(self) -> tuple[str, str]:
-        """A random puzzle and its solution, as 81 digits."""
+        """Draws a puzzle and its solution, as 81 digits."""
         rng = self.rng
         pick = rng.integers(len(self.boards))
         order = [np.concatenate([3 * band + rng.permutation(3) for band in rng.permutation(3)]) for _ in range(2)]
@@ -157,14 +157,14 @@ SHORT_PROMPT = 48  # characters; nearly all prompts are shorter
 
 
 class RowStream:
-    """A random stream that rows are drawn from, by its seed and its name."""
+    """A random stream that rows are drawn from, named by its seed and name."""
 
     def __init__(self, seed: int, name: object) -> None:
         self.seed, self.name = seed, name
         self.rng = random.Random(f"{seed}-{name}")
 
     def state(self) -> list[Any]:
-        """State of the random stream, as plain JSON."""
+        """Returns the state of the random stream, as plain JSON."""
         return list(self.rng.getstate())
 
     def restore(self, state: list[Any]) -> None:
@@ -172,14 +172,14 @@ class RowStream:
         self.rng.setstate((version, tuple(internal), gauss))
 
     def reseed(self, block: int) -> None:
-        """Draw the rows of a block from here on; they do not depend on what was drawn before."""
+        """Restarts the random stream for a block of rows, independent of earlier draws."""
         self.rng = random.Random(f"{self.seed}-{self.name}-{block}")
 
 
 class SkillSource(RowStream):
-    """Question and one block of its answer; earlier blocks of a long answer are part of the prefix.
+    """Draws a question and one block of its answer; earlier blocks of a long answer are part of the prefix.
 
-    Rows of a source have one length, so there are two: short prompts with the first block of their answer, and
+    Rows of a source have one length, so there are two sources: short prompts with the first block of their answer, and
     the rest (long prompts, later blocks).
     """
 
@@ -197,7 +197,7 @@ class SkillSource(RowStream):
         targets: list[list[int]] = []
         while len(prompts) < count:
             example = skills.sample(self.rng, "train")
-            blocks = len(example.answer) // self.canvas_length  # whole blocks before the one with the end
+            blocks = len(example.answer) // self.canvas_length  # number of whole blocks before the one with the end
             block = self.rng.randint(1, blocks) if self.long and blocks else 0
             if self.long != (block > 0 or len(example.prompt) > SHORT_PROMPT):
                 continue

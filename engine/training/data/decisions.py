@@ -1,4 +1,5 @@
-"""Rows of decisions: a prompt, a canvas with its slots, and the right labels in them. Read in one step, so no walk."""
+"""Rows of decisions: a prompt, a canvas with its slots, and the right labels in them. Read in one step, so without
+walks."""
 
 from __future__ import annotations
 
@@ -17,14 +18,14 @@ from engine.training.data.rollout import Draw, TrainingBatch
 
 TURN_END = SPECIAL.index("<turn|>")
 MARKS = 7  # tokens of the turn marks around a message
-QUESTION_END = "only."  # of each question's wording
-# The share of the examples about nothing else that are kept: what is learnt early gives way to what is not.
+QUESTION_END = "only."  # the end of each question's wording
+# Shares of the examples that are kept if they are only about this: what is learnt early is reduced for the rest.
 KEPT = {"weekday": 0.05, "parity": 0.05, "membership": 0.25}
 WIDTHS: dict[examples.Form, int] = {"brief": 16, "single": 16, "pair": 16, "joint": 32}
 
 
 class DecisionSource(RowStream):
-    """Decisions of one form, whose rows have one length."""
+    """Draws decisions of one form, whose rows have one length."""
 
     def __init__(self, form: examples.Form, canvas_length: int, seed: int) -> None:
         super().__init__(seed, form)
@@ -62,7 +63,7 @@ def _end() -> Tensor:
 
 
 def question_ends(ids: Tensor) -> Tensor:
-    """Where questions end in prompts (B, P): True at the last token of each; in the order of their slots."""
+    """Marks the last token of each question in prompts (B, P), in the order of their slots."""
     end = _end().to(ids.device)
     found = torch.zeros_like(ids, dtype=torch.bool)
     found[:, len(end) - 1 :] = (ids.unfold(1, len(end), 1) == end).all(dim=-1)
@@ -74,13 +75,13 @@ _NUMBER, _LIMIT = re.compile(r"The number is (\d+)\."), re.compile(r"(?:than |Co
 
 
 def evidence(text: str) -> list[tuple[int, int]]:
-    """Where in a prompt what a question needs is to be looked up, for those that need two things at once.
+    """Finds what a question must look up in its prompt, for questions that compare two things.
 
-    Of a sign, the same sign in the list, or the list's end if it is not there; of a number, digit by digit, the number
-    of the state.
+    For a letter or digit: the same one in the list, or the list's end if it is not there. For a number: digit by digit,
+    the number of the state.
 
     Returns:
-        Pairs of places in the text: of the one that looks, and of what it looks at.
+        Pairs of positions in the text: the one that looks, and the one that it looks at.
     """
     found: list[tuple[int, int]] = []
     if there := _LIST.search(text):
@@ -96,14 +97,14 @@ def evidence(text: str) -> list[tuple[int, int]]:
 
 
 def evidence_places(ids: Tensor) -> Tensor:
-    """``evidence`` of prompts (B, P): where each token is to look, (B, P), and -1 for those that need not.
+    """Returns the position at which each token of prompts (B, P) should look by ``evidence``, (B, P); -1 for none.
 
-    The end of a question that has evidence is to look at the token that has looked it up.
+    The end of a question that has evidence should look at the token that looked it up.
     """
-    looks = torch.full(ids.shape, -1)  # filled on the CPU, a place at a time
+    looks = torch.full(ids.shape, -1)  # filled on the CPU, one position at a time
     ends, signs = question_ends(ids).cpu(), _characters()
     for row, tokens in enumerate(ids.tolist()):
-        text = "".join(signs[token] for token in tokens)  # one character a token
+        text = "".join(signs[token] for token in tokens)  # one character per token
         pairs = evidence(text)
         for place, key in pairs:
             looks[row, place] = key
@@ -116,20 +117,21 @@ def evidence_places(ids: Tensor) -> Tensor:
 
 @functools.cache
 def _characters() -> list[str]:
-    """What each token stands for, as one character; a space for those that are none."""
+    """Returns each token as one character; a space for tokens that are not one character."""
     tokenizer = build_tokenizer()
     written = (tokenizer.decode([token], skip_special_tokens=True) for token in range(tokenizer.get_vocab_size()))
     return [one if len(one) == 1 else " " for one in written]
 
 
 class Reads:
-    """``size`` canvases with noise at their slots; every step takes others. Stands where walks have a ``Pool``."""
+    """Holds ``size`` canvases with noise at their slots; every step takes new ones. Replaces a ``Pool``, which has
+    walks."""
 
     NAMES = ("ids", "present", "target", "slots", "canvas")
 
     def __init__(self, draw: Draw, size: int, vocab_size: int, generator: torch.Generator) -> None:
         self.draw, self.size, self.vocab_size, self.generator = draw, size, vocab_size, generator
-        self.soft = None  # nothing was read before
+        self.soft = None  # no earlier prediction
         self._renew()
 
     def _renew(self) -> None:
@@ -141,12 +143,12 @@ class Reads:
 
     @property
     def looks(self) -> Tensor:
-        """Where tokens of the prompts are to look, (B, P)."""
+        """Returns the positions at which tokens of the prompts should look, (B, P)."""
         return evidence_places(self.ids)
 
     @torch.no_grad()
     def advance(self, logits: Tensor, retire: float) -> Tensor:  # noqa: ARG002
-        """New rows in place of those that the logits (B, C, V) answer.
+        """Replaces the rows that the logits (B, C, V) answer by new ones.
 
         Returns:
             The share of the slots whose argmax is right, a tensor without dimensions.

@@ -1,4 +1,4 @@
-"""Pictures to learn seeing from: drawings, and photographed Sudokus, whole and in parts."""
+"""Pictures to train vision on: drawings, and photographed Sudokus, whole and in parts."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from engine.training.data.pictures import (
     resized,
 )
 
-SQUARES = 0.4  # share of the drawings
-WHOLE, PART, PARTS = 280, 8, 4  # the budget of a Sudoku; cells of a side of a part; how many parts of one
-SUDOKUS = 0.85  # share of the pictures of a feed of them; the others are drawings
+SQUARES = 0.4  # share of square drawings
+WHOLE, PART, PARTS = 280, 8, 4  # soft tokens of a Sudoku; cells along a part's side; parts taken from one Sudoku
+SUDOKUS = 0.85  # share of Sudokus in a feed of them; the others are drawings
 
 
 class DrawingSource(PictureRowSource):
-    """Drawings of all proportions, with questions of the training split."""
+    """Draws drawings of all proportions, with questions of the training split."""
 
     def picture(self) -> AskedPicture:
         proportion = 1.0 if self.rng.random() < SQUARES else drawings.random_proportion(self.rng)
@@ -41,7 +41,7 @@ class DrawingSource(PictureRowSource):
 
 
 class SudokuPictureSource(DrawingSource):
-    """Photographed Sudokus, asked for some of their rows; and a few drawings, as large."""
+    """Draws photographed Sudokus with questions about some of their rows, and a few drawings of the same size."""
 
     def picture(self) -> AskedPicture:
         return self._sudoku(self.budget) if self.rng.random() < SUDOKUS else super().picture()
@@ -66,9 +66,9 @@ class SudokuPictureSource(DrawingSource):
 
 
 class SudokuPartSource(SudokuPictureSource):
-    """Parts of photographed Sudokus, as large as in a whole one: most of what there is to see, at a third of the cost.
+    """Draws parts of photographed Sudokus, at the scale of a whole one: most of the content at a third of the cost.
 
-    Nothing is asked about them; rows and columns cannot be told.
+    They have no questions; rows and columns cannot be recognised in a part.
     """
 
     def draw(self, count: int) -> PictureRows:

@@ -1,4 +1,4 @@
-"""Rows of pictures: what their cells hold, and several questions about each with their answers."""
+"""Rows of pictures: the content of their cells, and several questions about each with their answers."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ from engine.tasks import drawings
 from engine.training.data.corpus import AFTER_MESSAGE, BEFORE_MESSAGE, EOS, PAD, RowStream, build_tokenizer
 from engine.training.data.rollout import Pool, TrainingBatch, placed
 
-QUESTIONS = 4  # of a picture
-LENGTH = drawings.MAX_QUESTION + 4  # of a question with the turn marks behind it
-# Of a cell: thing, colour, whether its middle; and on a Sudoku row and column, from 1.
+QUESTIONS = 4  # questions about a picture
+LENGTH = drawings.MAX_QUESTION + 4  # tokens of a question with the turn marks after it
+# sizes of a cell's labels: thing, colour, middle or not; and on a Sudoku row and column, from 1
 LABELS = (1 + len(drawings.CELL_KINDS), 1 + len(drawings.COLOURS), 2, 10, 10)
-ANY = 255  # a label that is not asked for
-# The last tokens of a prompt: those that tell the first characters of an answer, and all of a Sudoku's row.
+ANY = 255  # a label that is ignored
+# tokens at a prompt's end that predict the first characters of an answer, and all of a Sudoku's row
 ENDS, ROW_ENDS = 5, 9
 PATCHES = 4  # of a soft token
 VALUES = 192  # of a patch
-FINER = (1.0, 1.3, 1.7)  # a picture's side, by the one that it is read at
+FINER = (1.0, 1.3, 1.7)  # sides of a source picture, relative to the size at which it is read
 
 
 def message_start() -> list[int]:
-    """The tokens of a prompt before an image that its message begins with."""
+    """Returns the tokens of a prompt before an image that its message begins with."""
     return build_tokenizer().encode(BEFORE_MESSAGE).ids
 
 
 @dataclass(frozen=True)
 class PictureRows:
-    """Pictures, what their cells hold, and their questions. A cell is what a soft token stands for.
+    """Pictures, the content of their cells, and their questions. A cell is the area of one soft token.
 
     pixels: (B, cells * PATCHES * VALUES) of 0 to 255, cell by cell, in each patch by patch. Pictures have fewer cells
-    than the rows are wide; behind their own there are zeros.
+    than the rows are wide; the rest is zeros.
     size: (B, 2), rows and columns of a picture's cells.
     cells: (B, cells * len(LABELS)).
     looks: what decides each question, (B * QUESTIONS, cells + LENGTH), cells of the picture and tokens of the question,
     as bits of ``drawings.deciding_cells``.
-    ends: (B * QUESTIONS, 1), how many of the last tokens of a question are to tell a character of the answer each.
+    ends: (B * QUESTIONS, 1), the number of last tokens of a question that each predict a character of the answer.
 
     Questions are what follows the image: ids and presence (B * QUESTIONS, LENGTH), padded on the right, those of a
     picture one after the other; so are the target canvases (B * QUESTIONS, C).
@@ -60,7 +60,7 @@ class PictureRows:
     batch: TrainingBatch
 
     def packed(self) -> Tensor:
-        """Bytes (B, N)."""
+        """Returns the rows as bytes (B, N)."""
         looks, batch = self.looks.contiguous().view(torch.uint8), self.batch
         asked = torch.cat([looks, self.ends, batch.ids, batch.present, batch.target], dim=1).to(torch.uint8)
         pictures = torch.cat([self.size.to(torch.uint8), self.cells, self.pixels], dim=1)
@@ -68,7 +68,7 @@ class PictureRows:
 
     @staticmethod
     def unpacked(rows: Tensor, budget: int) -> PictureRows:
-        """What was ``packed``, of pictures of at most ``budget`` cells."""
+        """Restores rows from ``packed``, for pictures of at most ``budget`` cells."""
         count = QUESTIONS * len(rows)
         labels, values = budget * len(LABELS), budget * PATCHES * VALUES
         size, cells, pixels, asked = rows.tensor_split([2, 2 + labels, 2 + labels + values], dim=1)
@@ -81,7 +81,7 @@ class PictureRows:
 
 @dataclass(frozen=True)
 class AskedRow:
-    """A question, its answer, and what decides it: cells, and the character that is to be found first, if any."""
+    """A question, its answer, and what decides it: cells, and the index of the token to be found first, or 0."""
 
     question: str
     answer: str
@@ -101,10 +101,10 @@ class AskedPicture:
 
 
 class PictureRowSource(RowStream, ABC):
-    """Pictures of one kind, with questions.
+    """Draws pictures of one kind, with questions.
 
     Args:
-        budget: most cells of a picture.
+        budget: maximum number of cells of a picture.
     """
 
     prompt_length = LENGTH
@@ -115,7 +115,7 @@ class PictureRowSource(RowStream, ABC):
         self.tokenizer = build_tokenizer()
 
     def draw(self, count: int) -> PictureRows:
-        """So many of them."""
+        """Draws ``count`` pictures with their questions."""
         size = np.zeros((count, 2), dtype=np.int64)
         pixels = np.zeros((count, self.budget, PATCHES * VALUES), dtype=np.uint8)
         cells = np.zeros((count, self.budget, len(LABELS)), dtype=np.uint8)
@@ -145,21 +145,21 @@ class PictureRowSource(RowStream, ABC):
 
     @abstractmethod
     def picture(self) -> AskedPicture:
-        """Another one."""
+        """Draws the next picture."""
 
     def side(self, budget: int) -> int:
-        """Of a square as large as the next picture, in pixels: as many as are read, or more."""
+        """Draws the side in pixels of a square with the next picture's area: the size that is read, or larger."""
         return round(math.sqrt(budget) * self.config.tile_size * self.rng.choice(FINER))
 
     def size(self, pixels: NDArray[np.uint8], budget: int) -> tuple[int, int]:
-        """Rows and columns of a picture's cells."""
+        """Returns rows and columns of a picture's cells."""
         return ImageCost(self.config.tile_size).tiles(pixels.shape[1], pixels.shape[0], budget)
 
 
 def cut(picture: NDArray[np.uint8], rows: int, columns: int, config: VisionConfig) -> NDArray[np.uint8]:
-    """A picture (H, W, 3) as so many cells, each by its patches: (cells, PATCHES * VALUES).
+    """Cuts a picture (H, W, 3) into rows by columns cells, each by its patches: (cells, PATCHES * VALUES).
 
-    In another order what ``preprocess.patches`` cuts.
+    The patches are those of ``preprocess.patches`` in another order.
     """
     patch, side = config.patch_size, config.pooling_kernel_size
     tiled = resized(picture, rows, columns, config).reshape(rows, side, patch, columns, side, patch, 3)
@@ -167,7 +167,7 @@ def cut(picture: NDArray[np.uint8], rows: int, columns: int, config: VisionConfi
 
 
 def resized(picture: NDArray[np.uint8], rows: int, columns: int, config: VisionConfig) -> NDArray[np.uint8]:
-    """A picture (H, W, 3) in the size at which it has so many cells."""
+    """Resizes a picture (H, W, 3) to this number of cells."""
     wanted = columns * config.tile_size, rows * config.tile_size
     if wanted == (picture.shape[1], picture.shape[0]):
         return picture
@@ -175,7 +175,8 @@ def resized(picture: NDArray[np.uint8], rows: int, columns: int, config: VisionC
 
 
 class PictureReads:
-    """``count`` pictures alone; every step takes others. Stands where canvases have a ``Pool``."""
+    """Holds ``count`` pictures without questions; every step takes new ones. Replaces a ``Pool``, which has
+    canvases."""
 
     NAMES = ("pixels", "size", "cells")
 
@@ -189,26 +190,26 @@ class PictureReads:
 
     @torch.no_grad()
     def advance(self, scores: Tensor, retire: float) -> Tensor:  # noqa: ARG002
-        """New pictures in place of those that a probe's scores are about.
+        """Replaces the pictures that a probe's scores are about by new ones.
 
         Returns:
-            As ``told_right``.
+            The result of ``cell_accuracy``.
         """
-        right = told_right(scores, self.cells)
+        right = cell_accuracy(scores, self.cells)
         self._renew()
         return right
 
 
-def told_right(scores: Tensor, cells: Tensor) -> Tensor:
-    """The share of things of which a probe's scores (B, cells, sum(LABELS)) tell all at their middle."""
+def cell_accuracy(scores: Tensor, cells: Tensor) -> Tensor:
+    """Returns the share of things whose labels a probe's scores (B, cells, sum(LABELS)) all predict at their middle."""
     labels = cells.view(len(cells), -1, len(LABELS))
-    told = torch.stack([part.argmax(dim=-1) for part in torch.split(scores, list(LABELS), dim=-1)], dim=-1)
+    predicted = torch.stack([part.argmax(dim=-1) for part in torch.split(scores, list(LABELS), dim=-1)], dim=-1)
     middles = labels[..., 2] == 1
-    return (((told == labels) | (labels == ANY)).all(dim=-1) & middles).sum() / middles.sum()
+    return (((predicted == labels) | (labels == ANY)).all(dim=-1) & middles).sum() / middles.sum()
 
 
 class PicturePool(Pool):
-    """Canvases about pictures on their way from noise to the answer; those of a picture are renewed together."""
+    """Holds canvases about pictures during denoising; those of a picture are renewed together."""
 
     NAMES = (*Pool.NAMES, "pixels", "size", "cells", "looked", "ends")
 

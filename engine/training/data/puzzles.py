@@ -23,7 +23,7 @@ from engine.training.recipes.adapter import Form
 
 Pair = tuple[str, str]  # puzzle and solution, 81 digits each
 LONGEST_LINE = 2_000  # characters, other columns included
-HELD_OUT_SHARE = 10  # of a file's puzzles, at most one in so many is kept for measuring
+HELD_OUT_SHARE = 10  # at most one puzzle of a file in this many is kept for measuring
 FIELD = re.compile(r"[,;\t ]+")
 
 
@@ -36,7 +36,7 @@ class Puzzles(Protocol):
 
 
 class FilePuzzles:
-    """Puzzles of a file, drawn at random."""
+    """Draws puzzles of a file at random."""
 
     def __init__(self, pairs: list[Pair], seed: int) -> None:
         self.pairs = pairs
@@ -46,7 +46,7 @@ class FilePuzzles:
         return self.pairs[int(self.rng.integers(len(self.pairs)))]
 
     def state(self) -> dict[str, Any]:
-        """State of the random stream, as plain JSON."""
+        """Returns the state of the random stream, as plain JSON."""
         return dict(self.rng.bit_generator.state)
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -54,10 +54,11 @@ class FilePuzzles:
 
 
 def read_pairs(path: Path) -> list[Pair]:
-    """Puzzles and solutions of a text or CSV file, a pair a line, with or without other columns and a line of names.
+    """Reads puzzles and solutions of a text or CSV file, one pair per line; other columns and a header line are
+    ignored.
 
     Raises:
-        SafelightError: naming the line and what is wrong with it.
+        SafelightError: a line is invalid; it names the line and what is wrong with it.
     """
     pairs = []
     for number, line in enumerate(read_text(path, PUZZLE_BYTES).splitlines(), 1):
@@ -81,7 +82,7 @@ def read_pairs(path: Path) -> list[Pair]:
 
 
 def split(pairs: list[Pair], count: int, seed: int) -> tuple[list[Pair], list[Pair]]:
-    """Pairs to train on, and up to ``count`` others to measure with; no grid is in both."""
+    """Splits pairs into those to train on and up to ``count`` others to measure with; no grid is in both."""
     solutions = sorted({solution for _, solution in pairs})
     random.Random(seed).shuffle(solutions)
     kept = set(solutions[: min(count, max(1, len(solutions) // HELD_OUT_SHARE))] if len(solutions) > 1 else [])
@@ -90,7 +91,7 @@ def split(pairs: list[Pair], count: int, seed: int) -> tuple[list[Pair], list[Pa
 
 
 def fresh_pairs(count: int, seed: int) -> Iterator[Pair]:
-    """Puzzles with 30 to 50 givens on grids of the classes that our own data leaves out."""
+    """Generates puzzles with 30 to 50 givens on grids of the classes that our own data omits."""
     rng = random.Random(f"measure-{seed}")
     for _ in range(count):
         made = sudoku.generate(rng, 30, 50, held_out=True)
@@ -99,7 +100,7 @@ def fresh_pairs(count: int, seed: int) -> Iterator[Pair]:
 
 @dataclass(frozen=True)
 class Format:
-    """Prompts and target canvases of a model."""
+    """Prompts and target canvases in a model's tokens."""
 
     model: Model
     form: Form
@@ -108,16 +109,16 @@ class Format:
         return board if self.form == "digits" else sudoku.rows(board)
 
     def ids(self, board: str) -> list[int]:
-        """The prompt's tokens."""
+        """Returns the prompt's tokens."""
         return self.model.chat_ids([{"role": "user", "content": self.written(board)}])
 
     @property
     def end(self) -> int:
-        """The token that ends an answer and fills the rest of its canvas."""
+        """Returns the token that ends an answer and fills the rest of its canvas."""
         return self.model.generation_defaults.eos_token_ids[0]
 
     def target(self, solution: str) -> list[int]:
-        """The target canvas of a solution, C token ids.
+        """Returns the target canvas of a solution, C token ids.
 
         Raises:
             SafelightError: the model's canvas is too short for an answer.
@@ -132,7 +133,7 @@ class Format:
 
 
 class Examples:
-    """Batches of puzzles in a model's tokens."""
+    """Draws batches of puzzles in a model's tokens."""
 
     def __init__(self, puzzles: Puzzles, format: Format) -> None:
         self.puzzles, self.format = puzzles, format

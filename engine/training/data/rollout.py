@@ -1,9 +1,9 @@
 """Training states that the sampler produces. Knows no optimizer and no task.
 
-A pool keeps one canvas a slot and walks it through real denoising: the logits that the loss is taken on also drive
-acceptance, re-noising and self-conditioning, and the canvas they leave behind is the slot's next training example.
-So the model learns on the states that it meets when it generates (its own mistakes included) at no extra pass.
-A slot starts from the answer corrupted at a uniform level, or from pure noise.
+A pool keeps one canvas per slot and denoises it as in generation. The logits used for the loss also drive acceptance,
+re-noising and self-conditioning, and the resulting canvas is the slot's next training example. So the model learns on
+the states that it meets when it generates (its own mistakes included) at no extra pass. A slot starts from the answer
+corrupted at a uniform level, or from pure noise.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from engine.decoding import sampling
 
 @dataclass(frozen=True)
 class TrainingBatch:
-    """Rows of a task: prompt ids (B, P) padded on the left, where they are present, and target canvases (B, C).
+    """Rows of a task: prompt ids (B, P) padded on the left, their presence, and target canvases (B, C).
 
-    ``slots`` (B, C) is of decisions: where a canvas is answered; the rest of it is given.
+    ``slots`` (B, C), for decisions only, marks where a canvas is answered; the rest of it is given.
     """
 
     ids: Tensor
@@ -32,21 +32,21 @@ class TrainingBatch:
 
 
 PURE_NOISE = 0.2  # share of the slots that start from nothing but noise
-POOL = ("ids", "present", "target", "canvas", "soft", "step")  # a pool's tensors
+POOL = ("ids", "present", "target", "canvas", "soft", "step")  # names of a pool's tensors
 Draw = Callable[[int], TrainingBatch]
 
 
 class Pool:
-    """``size`` canvases on their way from noise to the answer, on the generator's device.
+    """Holds ``size`` canvases during denoising, on the generator's device.
 
     Args:
-        draw: new rows, on that device.
-        ahead: draw a row for every slot at each step, also for unfinished ones. The number of finished slots need then
+        draw: returns new rows, on that device.
+        ahead: draw a row for every slot at each step, also for unfinished ones. Then the number of finished slots need
             not be read back from the device, which would wait for it.
     """
 
     NAMES: tuple[str, ...] = POOL
-    slots = looks = None  # all of a canvas is to be written, and nothing is asked
+    slots = looks = None  # the whole canvas is generated, and no token has evidence to look up
 
     def __init__(self, draw: Draw, size: int, vocab_size: int, generator: torch.Generator, ahead: bool = False) -> None:
         self.draw = draw
@@ -75,7 +75,7 @@ class Pool:
 
     @torch.no_grad()
     def advance(self, logits: Tensor, retire: float) -> Tensor:
-        """One denoising step on every canvas with the logits (B, C, V) just computed; renew those that are finished.
+        """Performs a denoising step on every canvas with the logits (B, C, V) just computed; renews the finished ones.
 
         Args:
             retire: probability that an unfinished canvas gives up its slot.
@@ -92,7 +92,7 @@ class Pool:
         accepted = sampling.accept_mask(entropy, self.settings.entropy_bound)
         noise = sampling.uniform_tokens(tuple(self.canvas.shape), self.vocab_size, self.generator)
         self.soft = torch.softmax(scaled, dim=-1)
-        # What ``sample_candidates`` draws, without its wait for a GPU.
+        # the same draw as in ``sample_candidates``, without its wait for a GPU
         drawn = (self.soft / torch.empty_like(self.soft).exponential_(generator=self.generator)).argmax(dim=-1)
         self.canvas = sampling.renoise(drawn, accepted, noise)
         self.step = self.step + 1
@@ -100,7 +100,7 @@ class Pool:
         return right.float().mean()
 
     def _renew(self, finished: Tensor, retire: float) -> None:  # noqa: ARG002
-        """Take new rows in place of those that are finished, (B,)."""
+        """Replaces finished rows, (B,), by new ones."""
         self.renewed = finished
         if count := len(finished) if self.ahead else int(finished.sum()):
             fresh = self.draw(count)
@@ -113,7 +113,7 @@ class Pool:
 
 
 def placed(rows: Tensor, chosen: Tensor, fresh: Tensor) -> Tensor:
-    """Rows (B, ...) with the chosen ones, (B,), replaced: by their own of B fresh ones, or by as many as are chosen."""
+    """Replaces the chosen rows of (B, ...), given by (B,): from B fresh rows, or from as many as are chosen."""
     if len(fresh) == len(rows):
         return torch.where(chosen[:, None], fresh, rows)
     rows[chosen] = fresh

@@ -16,7 +16,7 @@ Source = SudokuSource | SkillSource | DecisionSource | DrawingSource | TextSourc
 
 
 def open_source(feed: Feed, recipe: TrainingRecipe, seed: int, puzzles: Path) -> Source:
-    """The source of a feed's rows. ``puzzles``: a file of minimal puzzles, which Sudokus are varied from."""
+    """Opens the source of a feed's rows. ``puzzles`` is a file of minimal puzzles, which Sudokus are varied from."""
     if isinstance(recipe, CausalRecipe):
         return TextSource(recipe, seed)
     assert isinstance(recipe, Recipe)

@@ -1,7 +1,7 @@
-"""Training states of an adapter: randomly corrupted answers, or canvases that the sampler has worked on.
+"""Training states of an adapter: randomly corrupted answers, or canvases during denoising.
 
 A source gives the loss of a step; ``advance`` is called after the backward pass. Examples and random numbers are drawn
-on the CPU, so that a run has the same ones on any device.
+on the CPU, so that they are the same on any device.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from engine.training.recipes.adapter import AdapterRecipe
 
 
 class StateSource(Protocol):
-    """Training states, one batch a step."""
+    """Yields training states, one batch per step."""
 
     def loss(self) -> Loss:
-        """Of the next step, with gradients to the adapters."""
+        """Returns the loss of the next step, with gradients to the adapters."""
 
     def advance(self, late: bool) -> float | None:
-        """Go on to the next step, after the backward pass. ``late``: in the last part of the run.
+        """Goes on to the next step, after the backward pass. ``late``: in the last part of the run.
 
         Returns:
             The share of the canvases whose best guess was the answer, if it is known.
         """
 
     def tensors(self) -> dict[str, Tensor]:
-        """What a checkpoint must hold of it, besides the random streams."""
+        """Returns the tensors that a checkpoint must hold, besides the random streams."""
 
     def restore(self, tensors: dict[str, Tensor]) -> None: ...
 
@@ -95,7 +95,7 @@ class WalkStates:
 
     def tensors(self) -> dict[str, Tensor]:
         found = {name: getattr(self.pool, name) for name in POOL}
-        # Reading a prompt again beside other prompts would round otherwise.
+        # reading a prompt again together with other prompts would round differently
         for layer, (keys, values) in enumerate(self.prefix):
             found |= {f"keys.{layer}": keys, f"values.{layer}": values}
         return found
@@ -122,6 +122,6 @@ class WalkStates:
 def source_of(
     network: DiffusionGemma, examples: Examples, recipe: AdapterRecipe, generator: torch.Generator
 ) -> StateSource:
-    """The recipe's source of states."""
+    """Returns the recipe's source of states."""
     kind = WalkStates if recipe.states == "walk" else UniformStates
     return kind(network, examples, recipe, generator)

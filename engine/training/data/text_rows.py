@@ -1,11 +1,11 @@
 """Texts and their noised copies, packed into rows: pure functions of explicit draws. Knows no model.
 
-An example is [x0 ; xt]: the prompt with its answer, read causally, and behind it a copy of the answer in blocks, in
-each of which some tokens are masks. A block sees the clean text before it, and itself. ``visible`` says so for a whole
-row from four numbers a token, so rows of any examples have one shape, and are compiled once.
+An example is [x0 ; xt]: the prompt with its answer, read causally, and after it a copy of the answer in blocks, in
+each of which some tokens are masks. A block sees the clean text before it, and itself. ``visible`` computes this for a
+whole row from four numbers per token, so rows of any examples have one shape, and are compiled once.
 
-Blocks begin at random places of the answer: when it is decoded they begin wherever the text has got to. The last block
-is filled up with end tokens, as masks will stand behind the end, too.
+Blocks begin at random positions of the answer, since in decoding they begin wherever the text ends. The last block is
+filled up with end tokens, as masks will also stand after the end.
 """
 
 from __future__ import annotations
@@ -21,15 +21,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 Table = NDArray[np.float32]
-TAIL = 0.25  # weight of the end tokens behind an answer's end
+TAIL = 0.25  # weight of the end tokens after an answer's end
 FIELDS = ("id", "position", "text", "block", "sees", "target", "causal", "masked")
-"""What a token has: its id; its place in its text; the text's number in the row, 0 for padding; its block's number in
-the row, 0 in a clean copy; how many tokens of the clean text it sees; the token that it predicts; and what its loss
-weighs in each of the two."""
+"""The numbers of a token, in this order.
+
+Its id; its position in its text; the text's number in the row, 0 for padding; its block's number in the row, 0 in a
+clean copy; how many tokens of the clean text it sees; the token that it predicts; its weights in the causal loss and
+in the loss of masks."""
 
 
 class NoisedBlock(NamedTuple):
-    """A noised stretch of an answer: its first token, how many, and which of them are masks, all in the answer."""
+    """A noised stretch of an answer: its first token, its size, and the positions of its masks, all in the answer."""
 
     first: int
     size: int
@@ -37,11 +39,11 @@ class NoisedBlock(NamedTuple):
 
 
 class Noise(NamedTuple):
-    """How an objective noises blocks.
+    """The noising of blocks by an objective.
 
     known_first: the first token of a block is no mask: it comes from the causal pass before.
-    whole: all others are masks; else a random number of them.
-    reordered: masks stand behind what is known.
+    whole: all others are masks; otherwise a random number of them.
+    reordered: masks stand after the known tokens.
     """
 
     known_first: bool
@@ -57,11 +59,11 @@ NOISE = {
 
 
 def draw_blocks(rng: random.Random, length: int, size: int, most: int, noise: Noise) -> list[NoisedBlock]:
-    """Blocks of ``size`` tokens of an answer of ``length``, its end token included.
+    """Draws blocks of ``size`` tokens of an answer of ``length``, its end token included.
 
     Half of the answers have their first block at their beginning, as most decoding has; the others begin theirs at one
-    of the first ``size`` tokens. Where they have more than ``most`` tokens: as many blocks as have room, from a random
-    one on.
+    of the first ``size`` tokens. If they have more than ``most`` tokens, as many consecutive blocks as fit are taken,
+    from a random one on.
     """
     start = 0 if rng.random() < 0.5 else rng.randrange(min(size, length))
     firsts = range(start, length, size)
@@ -80,11 +82,11 @@ def draw_blocks(rng: random.Random, length: int, size: int, most: int, noise: No
 def arrange(
     prompt: Sequence[int], answer: Sequence[int], blocks: Sequence[NoisedBlock], noise: Noise, mask: int
 ) -> Table:
-    """One example as a table (FIELDS, tokens), its text numbered 1 and its blocks from 1.
+    """Arranges an example as a table (FIELDS, tokens), its text numbered 1 and its blocks from 1.
 
     Args:
-        answer: with its end token, which also fills what a block has beyond it.
-        mask: the token that stands where nothing is known.
+        answer: with its end token, which also fills the part of a block after it.
+        mask: the token of unknown positions.
     """
     begins, length = len(prompt), len(prompt) + len(answer)
     share = len(answer) ** -0.5
@@ -121,27 +123,27 @@ class TextRows:
     table: Tensor
 
     def field(self, name: str) -> Tensor:
-        """(B, T), fp32."""
+        """Returns a field (B, T), fp32."""
         return self.table[:, FIELDS.index(name)]
 
     def whole(self, name: str) -> Tensor:
-        """(B, T), int64."""
+        """Returns a field (B, T), int64."""
         return self.field(name).long()
 
     def packed(self) -> Tensor:
-        """Bytes (B, N)."""
+        """Returns the rows as bytes (B, N)."""
         return self.table.flatten(1).contiguous().view(torch.uint8)
 
     @staticmethod
     def unpacked(rows: Tensor, width: int) -> TextRows:
-        """What was ``packed``, in rows of ``width`` tokens."""
+        """Restores rows of ``width`` tokens from ``packed``."""
         return TextRows(rows.view(torch.float32).view(len(rows), len(FIELDS), width))
 
 
 def pack(examples: Iterable[Table], count: int, width: int) -> TextRows:
-    """Examples in ``count`` rows of ``width`` tokens, the longest first, each in the first row with room for it.
+    """Packs examples in ``count`` rows of ``width`` tokens, the longest first, each in the first row with room for it.
 
-    What finds no room in any is left out.
+    Examples that fit in no row are omitted.
     """
     table = np.zeros((count, len(FIELDS), width), dtype=np.float32)
     used, texts, blocks = ([0] * count for _ in range(3))
@@ -160,10 +162,10 @@ def pack(examples: Iterable[Table], count: int, width: int) -> TextRows:
 
 
 def visible(rows: TextRows, is_causal: bool) -> Tensor:
-    """What each token attends to, (B, 1, T, T), True where allowed.
+    """Returns the attention mask of the tokens, (B, 1, T, T), True where allowed.
 
     Args:
-        is_causal: a block is seen up to each token, in the row's order; else all of it.
+        is_causal: a token sees its block up to itself, in the row's order; otherwise all of it.
     """
     text, block, sees, position = (rows.field(name) for name in ("text", "block", "sees", "position"))
     place = torch.arange(text.shape[1], device=text.device)

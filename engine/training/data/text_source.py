@@ -11,23 +11,23 @@ from engine.training.recipes.causal import MASK, CausalRecipe
 
 
 class TextSource(RowStream):
-    """Examples of the skills as a recipe noises and packs them."""
+    """Draws examples of the skills, noised and packed by a recipe."""
 
     def __init__(self, recipe: CausalRecipe, seed: int) -> None:
         super().__init__(seed, recipe.objective)
         self.recipe, self.noise = recipe, NOISE[recipe.objective]
         self.weights = {name: skill.weight for name, skill in skills.SKILLS.items()} | dict(recipe.weights)
         self.tokenizer = build_tokenizer()
-        self.prompt_length = recipe.row_length  # of a row, as of other sources
+        self.prompt_length = recipe.row_length  # tokens of a row; other sources use this name
 
     def draw(self, count: int) -> TextRows:
-        """The recipe's batch of examples in ``count`` rows."""
+        """Draws the recipe's batch of examples in ``count`` rows."""
         drawn = self.rng.choices(list(self.weights), list(self.weights.values()), k=self.recipe.batch)
         examples = [skills.sample(self.rng, "train", name) for name in drawn]
         return pack(self.noised(examples), count, self.recipe.row_length)
 
     def noised(self, examples: list[skills.Example]) -> list[Table]:
-        """Each example as a table of its own."""
+        """Noises each example into a table of its own."""
         prompts = self.tokenizer.encode_batch([prompt_text(example.prompt) for example in examples])
         answers = self.tokenizer.encode_batch([example.answer for example in examples])
         return [self._arranged(prompt.ids, [*answer.ids, EOS]) for prompt, answer in zip(prompts, answers, strict=True)]
@@ -40,6 +40,6 @@ class TextSource(RowStream):
 
 
 def held_out(seed: int, skill: str, count: int) -> list[skills.Example]:
-    """Examples of a skill that training never sees, as far as its answers are not fixed."""
+    """Returns examples of a skill that training never sees, unless its answers are fixed."""
     rng = random.Random(f"held-out-{seed}-{skill}")
     return [skills.sample(rng, "test", skill) for _ in range(count)]

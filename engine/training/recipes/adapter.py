@@ -1,8 +1,8 @@
-"""How a Sudoku adapter is trained, as data: two recipes, and what may be changed of them. Needs no torch.
+"""The recipes for training a Sudoku adapter, as data: two recipes and the settings that may be changed. Needs no torch.
 
 *uniform* is DiffusionGemma's public recipe, for large pretrained models: randomly corrupted answers, a few thousand
-steps. *walk* is for small models, whose steps are cheap and which have much to learn: canvases that the sampler works
-on, many steps, matrices of high rank.
+steps. *walk* is for small models, whose steps are cheap and which have much to learn: canvases during denoising, many
+steps, matrices of high rank.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ SMALL = 512  # hidden size up to which a model is trained on walks
 
 @dataclass(frozen=True)
 class AdapterRecipe:
-    """Everything that decides a run besides its model, its data and its length.
+    """All settings of a run besides its model, its data and its length.
 
     Args:
-        states: what the loss is taken on.
+        states: the training states that the loss is computed on.
         rank_denoise, rank_causal: of the matrices in each mode; 0 trains none. With a causal rank the causal co-loss
             is on, with weight 1.
         optimizer: "adamw", or "muon", whose steps are orthogonalised.
         rate: highest learning rate. It rises over ``warmup_steps`` and falls to zero over the last ``decay_share``.
-        batch: examples a step; of walks, canvases under way.
-        ema: decay of the running average of the matrices, which is what is kept; 0 keeps the matrices themselves.
+        batch: examples per step; for walks, canvases in the pool.
+        ema: decay of the running average of the matrices, which is the result; 0 takes the matrices themselves.
         clip: largest norm of a step's gradients.
         form: puzzle and solution as "digits", 81 in a row, or as "rows", nine lines.
-        easy_steps: steps at the beginning, with ``easy_givens``; later puzzles have ``givens``. Of our own puzzles.
-        retire_early, retire_late, late_share: see ``recipes.Recipe``; of walks.
-        puzzles: minimal puzzles that our own data varies.
-        eval_count: held-out puzzles a measurement solves.
+        easy_steps: steps at the beginning, with ``easy_givens``; later puzzles have ``givens``. For our own puzzles.
+        retire_early, retire_late, late_share: see ``recipes.Recipe``; for walks.
+        puzzles: number of minimal puzzles that our own data varies.
+        eval_count: held-out puzzles that a measurement solves.
         recompute: gradient checkpointing.
         compiled: compile the walk's forward pass; twice as fast after two minutes, and needs a C++ compiler.
     """
@@ -86,11 +86,11 @@ class AdapterRecipe:
             raise SafelightError("only walks can be compiled; leave compiled out, or use the states walk")
 
     def factor(self, step: int, steps: int) -> float:
-        """The share of ``rate`` at a step: warm-up, constant, linear to zero."""
+        """Returns the share of ``rate`` at a step: warm-up, constant, linear to zero."""
         return schedule(step, step, steps, self.warmup_steps, self.decay_share)
 
     def replace(self, **changes: Any) -> AdapterRecipe:
-        """A copy with some fields changed, checked again."""
+        """Returns a copy with some fields changed, checked again."""
         return dataclasses.replace(self, **changes)
 
 
@@ -109,11 +109,11 @@ WALK = AdapterRecipe(
     recompute=False,
 )
 STEPS = {"uniform": 2_000, "walk": 1_600}
-"""The default length of a run."""
+"""The default number of steps of a run."""
 
 
 def recipe_for(config: ModelConfig, states: States | None = None) -> AdapterRecipe:
-    """The recipe that suits a model, or the one of the states asked for, with what the model's size decides."""
+    """Returns the recipe that suits a model, or that of the requested states, adjusted to the model's size."""
     is_small = config.hidden_size <= SMALL
     chosen = states or ("walk" if is_small else "uniform")
     if chosen not in STATES:
@@ -123,15 +123,15 @@ def recipe_for(config: ModelConfig, states: States | None = None) -> AdapterReci
 
 @dataclass(frozen=True)
 class AdapterRun:
-    """One run: what is trained where, on what, for how long.
+    """One run: its model, its folder, its data and its length.
 
     Args:
-        model: folder or id of the model under the adapter; it stays as it is.
-        out: folder of the adapter, with the run's log and checkpoint beside it. A run that is in there goes on.
+        model: folder or id of the model under the adapter; it stays unchanged.
+        out: folder of the adapter, together with the run's log and checkpoint. A run in it is resumed.
         data: file of puzzles and solutions; None makes puzzles.
         steps: optimizer steps in all.
         eval_every, save_every: in steps; 0 measures nothing.
-        device, dtype, quantization: as ``load_model`` takes them.
+        device, dtype, quantization: as in ``load_model``.
     """
 
     model: str | Path
@@ -157,7 +157,7 @@ class AdapterRun:
 
 @dataclass(frozen=True)
 class PuzzlesMade:
-    """Puzzles for training have been made."""
+    """Reports that puzzles for training were made."""
 
     done: int
     of: int
@@ -165,25 +165,25 @@ class PuzzlesMade:
 
 @dataclass(frozen=True)
 class TrainingStarted:
-    """The model is loaded and fits into memory."""
+    """Reports that the model is loaded and fits into memory."""
 
-    step: int  # above 0 where a run goes on
+    step: int  # above 0 if a run is resumed
     steps: int
     device: str
-    parameters: int  # that are trained
+    parameters: int  # number of trained parameters
     bytes_needed: int
     bytes_free: int
 
 
 @dataclass(frozen=True)
 class TrainingProgress:
-    """Means over the steps since the one before. Losses are in nats a token."""
+    """Means over the steps since the previous record. Losses are in nats per token."""
 
     step: int
     steps: int
     loss: float
     causal_loss: float | None
-    right: float | None  # of walks: share of the canvases whose best guess is the answer
+    right: float | None  # for walks: share of the canvases whose best guess is the answer
     rate: float
     steps_per_second: float
 
@@ -195,8 +195,8 @@ class TrainingMeasured:
     step: int
     count: int
     exact: float
-    cells: float  # of the blanks
-    givens_kept: float  # share of the puzzles with all of them
+    cells: float  # share of the blanks
+    givens_kept: float  # share of the puzzles with all givens kept
     steps_mean: float
 
 
@@ -210,7 +210,7 @@ class TrainingEnded:
 
     @property
     def is_finished(self) -> bool:
-        """False where it was stopped; it then resumes when it is started again."""
+        """True if all steps were taken; a stopped run resumes when it is started again."""
         return self.step >= self.steps
 
 

@@ -1,8 +1,8 @@
-"""Small dense causal models that are decoded in several ways: shapes, and how they are trained. Needs no torch.
+"""Small dense causal models with several decoders: their shapes and training recipes. Needs no torch.
 
-``wedlm`` is a Qwen3 whose masks come behind the text that is known, wherever it stands (arXiv 2512.22737). ``masked``
+``wedlm`` is a Qwen3 whose masks follow the known text, at whatever positions it stands (arXiv 2512.22737). ``masked``
 is a Ministral that sees a block in both directions, and ``draft`` the low-rank addition by which it drafts a whole
-block in one pass (Nemotron-Labs-Diffusion, arXiv 2607.05722). Each learns plain autoregression with it.
+block in one pass (Nemotron-Labs-Diffusion, arXiv 2607.05722). Each is trained on plain autoregression, too.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ LATE = (
 
 @dataclass(frozen=True, kw_only=True)
 class CausalRecipe(TrainingRecipe):
-    """Everything that decides a training run of a dense causal model.
+    """All settings of a training run of a dense causal model.
 
     Args:
-        objective: what the noised copy of an answer is, and which way its blocks are seen.
+        objective: the noising of an answer's copy, and the attention within its blocks.
         block_sizes: tokens of a block; each example draws one. The largest is the checkpoint's own.
         row_length: tokens of a row, into which examples are packed.
-        fill: the part of the rows that examples fill on average; with more, some find no room.
-        weights: by which skills are drawn, where they are not the skills' own: what is learnt late comes more often.
+        fill: the part of the rows that examples fill on average; with more, some do not fit.
+        weights: weights of the skills, if not their own: what is learnt late comes more often.
         rank: of the draft's matrices.
     """
 
@@ -60,12 +60,12 @@ class CausalRecipe(TrainingRecipe):
 
     @property
     def is_qwen(self) -> bool:
-        """Whether the model is a Qwen3, as WeDLM's are; the others are Ministrals."""
+        """True if the model is a Qwen3, as WeDLM's are; the others are Ministrals."""
         return self.objective == "wedlm"
 
     @property
     def rows(self) -> int:
-        """Rows a step, for examples of 121 tokens on average, both copies together."""
+        """Returns the rows per step, for examples of 121 tokens on average, both copies together."""
         return max(1, math.ceil(self.batch * 121 / (self.fill * self.row_length)))
 
     def feeds(self, trained: bool) -> list[Feed]:  # noqa: ARG002
@@ -106,7 +106,7 @@ WEDLM = CausalRecipe(
     steps=10_000,
 )
 MASKED = dataclasses.replace(WEDLM, name="masked", objective="masked")
-# Self-speculation begins with windows of 8 and doubles them. What the matrices add is scaled up, so the rate is low.
+# Self-speculation begins with windows of 8 and doubles them. The matrices' output is scaled up, so the rate is low.
 DRAFT = dataclasses.replace(
     MASKED, name="draft", objective="draft", block_sizes=(8, 16), rank=16, muon_lr=0.005, steps=1500
 )

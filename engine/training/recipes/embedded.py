@@ -1,4 +1,4 @@
-"""The embedded models: shapes, and how each is trained on two cores and on one card, as data. Needs no torch.
+"""The embedded models: shapes and training recipes for two cores and for one card, as data. Needs no torch.
 
 A step of these models is small. On two cores it is bound by arithmetic, and rows are made between the steps. On a card
 a batch of 64 would be bound by launches, so a card takes 512, with higher rates, and its rows are made ahead by
@@ -15,12 +15,12 @@ from engine.training.recipes.recipe import Feed, TrainingRecipe
 
 HEADS = 4
 TEXT_TOKENS = 128
-IMAGE_MARKS = ("<|image>", "<|image|>", "<image|>")  # the tokens behind those: begin, soft and end of an image
+IMAGE_MARKS = ("<|image>", "<|image|>", "<image|>")  # tokens after the text tokens: begin, soft and end of an image
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe(TrainingRecipe):
-    """Everything that decides a training run of a DiffusionGemma."""
+    """All settings of a training run of a DiffusionGemma."""
 
     hidden_size: int
     layers: int
@@ -28,23 +28,24 @@ class Recipe(TrainingRecipe):
     max_position_embeddings: int
     max_new_tokens: int  # the checkpoint's default
     sliding_window: int = 256
-    # Chance a step that an unfinished canvas is dropped. Short walks first, as an early model strays on long ones.
+    # Probability per step that an unfinished canvas is dropped. Short walks first: an early model strays on long ones.
     retire_early: float = 0.5
     retire_late: float = 0.12
     late_share: float = 0.4  # the last part of the run, with long walks
-    puzzles: int = 24_000  # minimal puzzles that the Sudoku source varies
+    puzzles: int = 24_000  # number of minimal puzzles that the Sudoku source varies
     easy_steps: int = 600  # steps at the beginning, with puzzles of many givens
-    mix: tuple[Feed, ...] = ()  # its feeds, where they do not follow from its name
-    vision: VisionConfig | None = None  # its tower begins anew, where the rest begins with a trained model's weights
-    tower_rates: float = 1.0  # the tower's, by those of the rest
+    mix: tuple[Feed, ...] = ()  # its feeds, if they do not follow from its name
+    vision: VisionConfig | None = None  # its tower begins untrained, even in a trained model
+    tower_rates: float = 1.0  # the tower's rates, relative to those of the rest
 
     def with_rows(self, share: float) -> Recipe:
-        """So many times the rows a step, at the same rates."""
+        """Returns a copy with ``share`` times the rows per step, at the same rates."""
         mix = tuple(dataclasses.replace(feed, rows=max(1, round(share * feed.rows))) for feed in self.mix)
         return dataclasses.replace(self, batch=max(2, round(share * self.batch)), mix=mix)
 
     def feeds(self, trained: bool) -> list[Feed]:
-        """Longer prompts come in a pool of their own. ``trained``: the run began with a trained model's weights."""
+        """Returns the feeds; longer prompts have their own pool. ``trained``: the run began with a trained model's
+        weights."""
         if self.mix:
             return list(self.mix)
         feeds = []
@@ -57,7 +58,7 @@ class Recipe(TrainingRecipe):
         return feeds
 
     def givens(self, step: int, trained: bool) -> tuple[int, int]:
-        """The fewest and the most givens of a Sudoku at a step; a base only learns what an answer looks like."""
+        """Returns the fewest and the most givens of a Sudoku at a step; a base only learns the form of an answer."""
         if self.name != "sudoku":
             return 25, 52
         if trained:
@@ -65,7 +66,7 @@ class Recipe(TrainingRecipe):
         return (32, 60) if step < self.easy_steps else (25, 50)
 
     def model_config(self) -> ModelConfig:
-        """Five sliding layers to one full one; the last is full."""
+        """Returns a config with five sliding layers to one full one; the last is full."""
         head_dim = self.hidden_size // HEADS
         sliding = LayerConfig("sliding_attention", head_dim, HEADS // 2, 10_000.0, 1.0)
         full = LayerConfig("full_attention", head_dim, 1, 1_000_000.0, 0.25)
@@ -97,7 +98,8 @@ SUDOKU = Recipe(
     steps=6600,
 )
 SKILLS = dataclasses.replace(SUDOKU, name="skills", canvas_length=64, max_new_tokens=256, steps=9500)
-# After the skills: decisions, and enough of the skills to build on. At higher rates it does not stay stable. Its window
+# After the skills: decisions, and enough of the skills to build on. Higher rates are unstable. The window holds a whole
+# prompt: with the skills' window a third question is out of sight of the text in all layers but the last.
 # holds a whole prompt: with the skills' a third question is out of sight of the text in all layers but the last.
 DECISIONS = dataclasses.replace(
     SKILLS,
@@ -117,6 +119,7 @@ DECISIONS = dataclasses.replace(
     ),
 )
 # After the skills: drawings, photographed Sudokus, and enough of the skills to keep some. A drawing of 128 x 128 pixels
+# takes 64 soft tokens; a Sudoku is read with 280, so that a cell of its grid is almost two of them wide.
 # takes 64 soft tokens; a Sudoku is read with 280, so that a cell of its grid is almost two of them wide.
 SIGHT = dataclasses.replace(
     SKILLS,
@@ -154,7 +157,7 @@ SIGHT = dataclasses.replace(
         standardize=False,
     ),
 )
-# What adapters are trained on: the skills on a canvas that holds a Sudoku, of which it sees a little.
+# The base of adapters: the skills on a canvas large enough for a Sudoku, of which it sees a little.
 BASE = dataclasses.replace(SUDOKU, name="base", max_new_tokens=288, steps=290)
 RECIPES = {recipe.name: recipe for recipe in (SUDOKU, SKILLS, DECISIONS, SIGHT, BASE)}
 
@@ -166,5 +169,5 @@ CARD_RECIPES = {
     "sight": SIGHT.for_card(),
     "base": dataclasses.replace(
         BASE, producers=4
-    ),  # longer, and it would learn to solve what it is to know the form of
+    ),  # trained longer, it would learn to solve Sudokus instead of only their form
 }

@@ -1,4 +1,4 @@
-"""What every training run of a small model is told, as data: its length, its rates, its rows. Needs no torch."""
+"""The settings of every training run of a small model, as data: length, rates, rows. Needs no torch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.errors import SafelightError
 
 
 def schedule(step: int, done: float, whole: float, warmup_steps: int, decay_share: float) -> float:
-    """Learning-rate factor: warm-up, constant, linear to zero over the last part of the run.
+    """Returns the learning-rate factor: warm-up, constant, linear to zero over the last part of the run.
 
     Args:
         done, whole: of the run, in steps or in seconds.
@@ -24,12 +24,12 @@ def schedule(step: int, done: float, whole: float, warmup_steps: int, decay_shar
 
 @dataclass(frozen=True)
 class Feed:
-    """What one pool is filled from: rows of a kind, so many at once, stepped every so many steps.
+    """The input of one pool: rows of a kind, ``rows`` at once, used every ``every`` steps.
 
     Short and long are the skills: short prompts with the first block of their answer, and the rest. Brief, single, pair
     and joint are decisions: one question in a short prompt or a longer one, and several read from one canvas. Text is
     whole skills, packed for a causal model. Drawings and Sudokus are pictures, each with several questions;
-    cells are Sudokus alone. ``budget``: most soft tokens of a picture.
+    cells are Sudokus without questions. ``budget``: maximum soft tokens of a picture.
     """
 
     kind: Literal["sudoku", "short", "long", "brief", "single", "pair", "joint", "text", "drawings", "sudokus", "cells"]
@@ -39,18 +39,18 @@ class Feed:
 
     @property
     def is_read(self) -> bool:
-        """Its rows are read in one step; others are walked."""
+        """True if the rows are read in one step; others are walked."""
         return self.kind in ("brief", "single", "pair", "joint")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingRecipe(ABC):
-    """What the recipes of all families share.
+    """The settings shared by the recipes of all families.
 
     Args:
-        batch: examples a step.
-        steps, minutes: how long it is, by the one that is not 0. Minutes count from the start, compiling included.
-        producers: processes that make rows ahead, fewer where there are few cores; 0 makes them between the steps.
+        batch: examples per step.
+        steps, minutes: the length; one of them is 0. Minutes count from the start, compiling included.
+        producers: processes that make rows ahead, fewer on a machine with few cores; 0 makes them between the steps.
     """
 
     name: str
@@ -74,37 +74,39 @@ class TrainingRecipe(ABC):
 
     @abstractmethod
     def model_config(self) -> ModelConfig:
-        """The shape of the model."""
+        """Returns the shape of the model."""
 
     @abstractmethod
     def feeds(self, trained: bool) -> list[Feed]:
-        """Where its rows come from. ``trained``: the run began with a trained model's weights."""
+        """Returns the feeds of the pools. ``trained``: the run began with a trained model's weights."""
 
     @abstractmethod
     def with_rows(self, share: float) -> Self:
-        """So many times the rows a step, at the same rates."""
+        """Returns a copy with ``share`` times the rows per step, at the same rates."""
 
     @property
     def whole(self) -> float:
-        """The run's length, in steps or in seconds."""
+        """Returns the run's length, in steps or in seconds."""
         return self.steps or 60 * self.minutes
 
     def done(self, step: int, seconds: float) -> float:
-        """The part of ``whole`` that is done."""
+        """Returns the part of ``whole`` that is done."""
         return step if self.steps else seconds
 
     def factor(self, step: int, done: float) -> float:
-        """The share of the rates at a step."""
+        """Returns the share of the rates at a step."""
         return schedule(step, done, self.whole, self.warmup_steps, self.decay_share)
 
     def with_batch(self, batch: int) -> Self:
-        """Another batch, and rates that follow its root: the noise of a step's gradients falls with it."""
+        """Returns a copy with another batch, and rates that follow its root: the noise of a step's gradients falls with
+        it."""
         share = max(0, batch) / self.batch
         rows, growth = self.with_rows(share), math.sqrt(share)
         return dataclasses.replace(rows, batch=batch, muon_lr=growth * self.muon_lr, adam_lr=growth * self.adam_lr)
 
     def for_card(self) -> Self:
-        """The same model on one card: batches of 512 for nine minutes. No card has run it yet."""
+        """Returns the recipe for the same model on one card: batches of 512 for nine minutes. No card has run it
+        yet."""
         large = dataclasses.replace(self.with_rows(512 / self.batch), warmup_steps=300, ema=0.999)
         large = dataclasses.replace(large, muon_lr=2 * self.muon_lr, adam_lr=2 * self.adam_lr)
         return dataclasses.replace(large, steps=0, minutes=9.0, producers=12)

@@ -36,9 +36,9 @@ def test_rows_make_a_board_with_its_doubts() -> None:
     answers = [sudoku_pictures.row_of(f" {sudoku_pictures.answer(board, row)}\n", row + 1) for row in range(9)]
     assert len(sudoku_pictures.ROW_QUESTIONS) == 9
     rows = [ReadRow(answer.replace(".", "0"), (0.99,) * 8 + (0.5,)) for answer in answers]
-    read = ReadBoard.of(rows).checked()
+    read = ReadBoard.from_rows(rows).checked()
     assert (read.cells, read.doubts) == (board, tuple(range(8, 81, 9)))
-    assert ReadBoard.of(rows[:2]).cells == board[:18].ljust(81, "0")
+    assert ReadBoard.from_rows(rows[:2]).cells == board[:18].ljust(81, "0")
 
 
 @pytest.mark.parametrize("bad", ["12345678", "1234567890", "12345678o", ""])
@@ -50,4 +50,4 @@ def test_an_answer_that_is_no_row_is_named(bad: str) -> None:
 @pytest.mark.parametrize("row", [ReadRow("0" * 9, (1.0,) * 9), ReadRow("123456789", (0.5,) * 9)])
 def test_a_picture_without_a_grid_is_no_board(row: ReadRow) -> None:
     with pytest.raises(SafelightError, match="No Sudoku could be read"):
-        ReadBoard.of([row] * 9).checked()
+        ReadBoard.from_rows([row] * 9).checked()

@@ -270,7 +270,7 @@ def test_decision_rows_are_what_the_engine_reads(form: examples.Form) -> None:
     ):
         text = source.tokenizer.decode(ids[present].tolist(), skip_special_tokens=False)
         state, *asked = text.removeprefix(head).removesuffix(tail).split("\n\n")
-        assert rules.Known.of(state) != rules.Known({}, None, [])
+        assert rules.Known.from_state(state) != rules.Known({}, None, [])
         assert int(slots.sum()) == int(question_ends(ids[None]).sum()) == max(1, len(asked) - 1)
         assert torch.equal(canvas[~slots], target[~slots])
         assert set(source.tokenizer.decode(target[slots].tolist())) <= set("ynABCDE01234")

@@ -1,4 +1,4 @@
-"""Stores the access token in a job, and says where it is. Never reads it: the keyring may ask for a password."""
+"""Stores the access token in a job and reports where it is. Never reads it: the keyring may ask for a password."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from app.models.jobs import JobEnded, Jobs, ModelJob
 from app.system.i18n import tr
 from app.system.secret import Place, Secret
 
-KEY = "models/token_kept"  # whether the keyring has one; never the token itself
+KEY = "models/token_kept"  # True if the keyring has a token; the token itself is not stored here
 
 
-class TokenKeeper(QObject):
+class TokenStore(QObject):
     """``words`` is empty if no token is stored."""
 
     changed = Signal()
@@ -29,13 +29,12 @@ class TokenKeeper(QObject):
 
     @Slot(str)
     def keep(self, token: str) -> None:
-        """Store a token in place of the previous one."""
-        self._saves += 1  # a key of its own, so that all are done, in order
+        """Stores a token in place of the previous one."""
+        self._saves += 1  # each job has its own key, so that all run, in order
         self._jobs.submit(ModelJob(f"token {self._saves}", "token", tasks.keep_token(self._tokens, token)))
 
     @Slot()
     def forget(self) -> None:
-        """Remove the token."""
         self.keep("")
 
     @Slot(object)
