@@ -145,7 +145,7 @@ class _Row:
 
     def __init__(self, index: int, requests: tuple[RunRequest, ...], ended: Callable[[_Row], None]) -> None:
         self._index, self._requests, self._ended = index, requests, ended
-        self._reading = DecisionReading.of(requests)
+        self._reading = DecisionReading.from_requests(requests)
         self.is_over = threading.Event()
 
     def cancel(self) -> None:

@@ -51,7 +51,7 @@ class QuestionDraft:
         return QuestionDraft("choice", name).as_kind(kind)
 
     @staticmethod
-    def of(question: Question) -> QuestionDraft:
+    def from_question(question: Question) -> QuestionDraft:
         """A complete question, to be changed."""
         kind: Kind = "yes-no" if isinstance(question, YesNo) else "choice" if isinstance(question, OneOf) else "score"
         return QuestionDraft(kind, question.name, question.instructions, question.options)

@@ -87,7 +87,7 @@ class DecisionReading:
     runs: list[DecisionRun]
 
     @staticmethod
-    def of(requests: Iterable[RunRequest]) -> DecisionReading:
+    def from_requests(requests: Iterable[RunRequest]) -> DecisionReading:
         """Before the first reply."""
         runs: list[DecisionRun] = []
         first = 0

@@ -35,7 +35,7 @@ class Sample:
     @property
     def drafts(self) -> tuple[QuestionDraft, ...]:
         """Its questions, to be asked and changed."""
-        return tuple(map(QuestionDraft.of, self.questions))
+        return tuple(map(QuestionDraft.from_question, self.questions))
 
     def sheet(self, before: QuestionSheet) -> QuestionSheet:
         """Its questions, asked as others were before."""

@@ -133,7 +133,7 @@ def _is_temperature(raw: Any) -> TypeGuard[float]:
 
 def sheet_of(file: QuestionFile) -> QuestionSheet:
     """The questions of a file, to be asked and changed."""
-    drafts = tuple(map(QuestionDraft.of, file.questions))
+    drafts = tuple(map(QuestionDraft.from_question, file.questions))
     return QuestionSheet(
         drafts, file.instructions, file.is_joint, min(file.repeats, MOST_READS_AGAIN), file.temperature
     )

@@ -195,7 +195,7 @@ class ScoreRow:
         return self.solved / self.count
 
     @staticmethod
-    def of(contender: str, name: str, results: list[Result]) -> ScoreRow:
+    def from_results(contender: str, name: str, results: list[Result]) -> ScoreRow:
         """The row of these results, of which there is at least one."""
         count, solved = len(results), sum(result.solved for result in results)
         low, high = wilson(solved, count)
@@ -268,7 +268,7 @@ class Scoreboard:
     def rows(self) -> list[ScoreRow]:
         """A row for each contender and bin with results, by contender, and ``all`` at the end of each."""
         return [
-            ScoreRow.of(contender, name, results)
+            ScoreRow.from_results(contender, name, results)
             for contender in self.contenders
             for name in (*BINS, ALL)
             if (results := self.of(contender, name))
