@@ -88,9 +88,7 @@ class Session(QObject):
     progressed = Signal()  # the current answer, which is shown, has new events
     ended = Signal()  # a run has ended; ``progressed`` came first if it is shown
     listed = Signal()  # the library's list of conversations has changed
-    returned = Signal(
-        object, str
-    )  # a turn that failed before it began, for the composer; the reason, or "" if reported
+    returned = Signal(object, str)  # a turn that failed before it began, for the composer; why, or "" if reported
     failed = Signal(str, str)  # a sentence, and details
 
     def __init__(self, library: Library, link: EngineLink, values: SettingsValues) -> None:
