@@ -1,6 +1,6 @@
-"""What every page gets: the model, the engine, the settings, the session, and signals that connect the parts.
+"""The context of every page: the model, the engine, the settings, the session, and signals that connect the parts.
 
-Pages and views subscribe to the signals here. Nothing below the window imports the window.
+Pages and views subscribe to these signals, and do not import the window.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from engine.service import (
 
 CHAT, INSPECTOR, SUDOKU, DECISIONS = "chat", "inspector", "sudoku", "decisions"
 RACE, MODELS, SERVER = "race", "models", "server"
-"""The pages."""
+"""The names of the pages."""
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -53,14 +53,14 @@ class Page(Protocol):
 
     @property
     def notice(self) -> Notice | None:
-        """The page's own error display; None: the window shows errors."""
+        """The page's own error display; None if the window shows its errors."""
 
     def enter(self) -> None:
         """Called when the page is brought to the front."""
 
 
 class Lazy(Generic[T_co]):
-    """A value that is created at its first use."""
+    """A value that is created on first use."""
 
     def __init__(self, make: Callable[[], T_co]) -> None:
         self._make = make
@@ -78,18 +78,18 @@ class Lazy(Generic[T_co]):
 
 
 class Busy(Protocol):
-    """A component that may occupy the engine while others wait."""
+    """A component that may use the engine while others wait."""
 
     def reason_to_wait(self) -> str:
-        """What is running, in a sentence; empty if nothing is."""
+        """Returns a sentence about running work; empty if there is none."""
 
     def stop(self) -> None:
-        """Stop it within one denoising step."""
+        """Stops the work within one denoising step."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ModelChoice:
-    """A model, an embedded one's id or a folder, with an adapter on it or none."""
+    """A model (the id of an embedded one, or a folder) with an adapter or without."""
 
     path_or_id: str
     adapter: str | None = None
@@ -97,13 +97,13 @@ class ModelChoice:
 
 @dataclasses.dataclass(frozen=True)
 class Loading:
-    """A model being loaded: ``share`` of the stage is done, 0 to 1; 0 if unknown."""
+    """A model that is being loaded; ``share`` of the stage is done, 0 to 1, or 0 if it is not known."""
 
     path_or_id: str
     title: str
     stage: str
     share: float = 0.0
-    otherwise: ModelChoice | None = None  # is loaded if this one cannot be
+    otherwise: ModelChoice | None = None  # loaded if this one cannot be
 
     @property
     def text(self) -> str:
@@ -113,7 +113,7 @@ class Loading:
 
 
 def platform_reduces_motion() -> bool:
-    """Whether the desktop asks for no animations."""
+    """Returns True if the desktop asks for no animations."""
     return QApplication.style().styleHint(QStyle.StyleHint.SH_Widget_Animation_Duration) == 0
 
 
@@ -122,7 +122,7 @@ class AppContext(QObject):
 
     Args:
         seed: the fixed seed of this session; None keeps the user's own setting.
-        remote: what the engine asks before it reaches another machine.
+        remote: API keys of other machines, and permission to connect to them.
     """
 
     arrived = Signal(object)  # list[ServiceReply], already applied to the context
@@ -133,10 +133,10 @@ class AppContext(QObject):
     offline_changed = Signal()
     server_chosen = Signal()  # a preference of the local server has changed
     models_changed = Signal()  # ``models`` has changed
-    said = Signal(str, str)  # what went wrong in a sentence, and details
-    done = Signal(str, str, object)  # what was done in a sentence, the title of what can be done next, and that
+    said = Signal(str, str)  # an error in a sentence, and details
+    done = Signal(str, str, object)  # a sentence about finished work; the title of a further action; the action
     page_asked = Signal(str)
-    inspect_asked = Signal(object, bool, int)  # a Recording, or the Path of one; whether it is under way; a frame
+    inspect_asked = Signal(object, bool, int)  # a Recording, or the Path of one; True while it runs; a frame
     compare_asked = Signal(object, object)  # two Recordings
     export_asked = Signal(object)  # a Recording
 
@@ -162,11 +162,11 @@ class AppContext(QObject):
         self.theme: Theme = DARKROOM
         self.model: LoadedModel | None = None
         self.loading: Loading | None = None
-        self._lender: ModelChoice | None = None  # the person's own model, while a page borrows another
-        # While another is being loaded: what the engine still has, as far as told.
+        self._lender: ModelChoice | None = None  # the user's own model, while a page borrows another
+        # The last model that the engine reported, while another is being loaded.
         self._held: LoadedModel | None = None
-        self._unloads = 0  # asked for and not yet done
-        self.models: Sequence[tuple[str, str]] = ()  # what can be loaded: paths or ids, and titles
+        self._unloads = 0  # requested and not done yet
+        self.models: Sequence[tuple[str, str]] = ()  # models that can be loaded: paths or ids, and titles
         self._busy: list[Busy] = []
         self._endings = contextlib.ExitStack()  # last to first; each is called even if another fails
         self._set_pace()
@@ -187,49 +187,49 @@ class AppContext(QObject):
 
     @Slot(str, str)
     def say(self, message: str, details: str = "") -> None:
-        """Show the user an error."""
+        """Shows the user an error."""
         self.said.emit(message, details)
 
     @Slot(str)
     def confirm_export(self, path: str) -> None:
-        """Tell the user of a file that was written, and offer to show where it is."""
+        """Reports a written file to the user, and offers to show its folder."""
         folder = QUrl.fromLocalFile(str(Path(path).absolute().parent))
         said = tr("Exported {name}", name=Path(path).name)
         self.done.emit(said, tr("Show"), lambda: QDesktopServices.openUrl(folder))
 
     @Slot(str)
     def show_page(self, page: str) -> None:
-        """Bring a page to the front, by its name."""
+        """Brings a page to the front, by its name."""
         self.page_asked.emit(page)
 
     def inspect(self, run: Recording | Path, *, is_live: bool = False, place: int = 0) -> None:
-        """Open a run in the inspector, at a frame of it; ``is_live`` while it is still running."""
+        """Opens a run in the inspector at a frame; ``is_live`` if it is still running."""
         self.inspect_asked.emit(run, is_live, place)
 
     def compare(self, run: Recording, other: Recording) -> None:
-        """Open a run in the inspector beside another."""
+        """Opens a run in the inspector next to another."""
         self.compare_asked.emit(run, other)
 
     def export(self, run: Recording) -> None:
-        """Ask how to write a run to a file."""
+        """Opens the dialog that exports a run to a file."""
         self.export_asked.emit(run)
 
     def offer_models(self, models: Sequence[tuple[str, str]]) -> None:
-        """Set the models that can be loaded besides the embedded ones: folders, with titles."""
+        """Sets the models that can be loaded in addition to the embedded ones: folders, with titles."""
         self.models = models
         self.models_changed.emit()
 
     def set_theme(self, theme: Theme) -> None:
-        """Draw everything in the colours of a theme."""
+        """Draws everything in the colours of a theme."""
         self.theme = theme
         self.theme_changed.emit()
 
     def at_end(self, ending: Callable[[], object]) -> None:
-        """Register a call for when the app ends, however it ends; the latest is called first."""
+        """Registers a call for every end of the app, also after a failure; the latest is called first."""
         self._endings.callback(ending)
 
     def close(self) -> None:
-        """Stop the current work, end every thread, and save. May be called again."""
+        """Stops the current work, ends every thread, and saves. May be called again."""
         self._endings.close()
 
     # ---------------------------------------------------------------- the model
@@ -241,11 +241,11 @@ class AppContext(QObject):
 
     @Slot(str)
     def load(self, path_or_id: str = SKILLS, adapter: str | None = None, otherwise: ModelChoice | None = None) -> None:
-        """Load a model in the engine's thread; stops the current answer. If it fails, the one before comes back.
+        """Loads a model in the engine's thread and stops the current answer. If it fails, the previous model returns.
 
         Args:
-            adapter: to be put on it, a folder or an embedded one's id.
-            otherwise: loaded if it fails and there is none before.
+            adapter: an adapter for it: a folder, or the id of an embedded one.
+            otherwise: loaded if it fails and there is no previous model.
         """
         self._lender = None
         if self.server.is_own(path_or_id):
@@ -257,7 +257,7 @@ class AppContext(QObject):
         self.backend.load(path_or_id, self.expect(path_or_id, otherwise).title, adapter)
 
     def borrow(self, path_or_id: str, adapter: str | None = None) -> None:
-        """Load a model that a page needs for its own work; ``give_back`` loads the one before again."""
+        """Loads a model that a page needs for its own work; ``give_back`` loads the user's own model again."""
         self._lender = self.own_choice
         if self.model is not None and self.model.path_or_id == path_or_id:
             self.backend.set_adapter(adapter)
@@ -266,22 +266,22 @@ class AppContext(QObject):
 
     @property
     def is_borrowing(self) -> bool:
-        """Whether another model than the person's own is loaded or being loaded, for a page's work."""
+        """True if a page has loaded, or is loading, another model than the user's own for its work."""
         return self._lender is not None and self._lender != self.choice
 
     @property
     def answering(self) -> str:
-        """The path or id of the model that answers in the chat, once it is there; empty if there is none."""
+        """The path or id of the chat's model, also while it is being loaded; empty if there is none."""
         model = self._lender or self.loading or self.model
         return "" if model is None else model.path_or_id
 
     @property
     def own_choice(self) -> ModelChoice | None:
-        """The loaded model with its adapter; while a page borrows another, the one that comes back."""
+        """The user's own model with its adapter: the loaded one, or the one to return after a page borrows another."""
         return self._lender or self.choice
 
     def give_back(self) -> None:
-        """Load the model that was there before a page borrowed another, unless work is done or it is on its way."""
+        """Loads the user's own model again after a page borrowed another, unless the engine is busy or loads it."""
         lender, loading = self._lender, self.loading
         if lender is None or self.is_busy or (loading is not None and loading.path_or_id == lender.path_or_id):
             return
@@ -290,7 +290,7 @@ class AppContext(QObject):
             self._ask_for(lender.path_or_id, lender.adapter)
 
     def expect(self, path_or_id: str, otherwise: ModelChoice | None = None) -> Loading:
-        """Announce that a model is going to be loaded."""
+        """Announces that a model is going to be loaded."""
         pending = otherwise if self.loading is None else self.loading.otherwise or otherwise
         if self.model is not None:
             self._held, pending = self.model, self.choice
@@ -299,13 +299,13 @@ class AppContext(QObject):
         return self.loading
 
     def title_of(self, path_or_id: str) -> str:
-        """A model's title, as it is listed."""
+        """Returns a model's title, as it is listed."""
         known = {**dict(self.models), **{model.id: model.title for model in EMBEDDED}}
         return known.get(path_or_id) or title_of_path(path_or_id)
 
     @Slot()
     def unload(self) -> None:
-        """Unload the model and free its memory; of one that is being loaded, go back to the one before."""
+        """Unloads the model and frees its memory; while a model is being loaded, returns to the previous one."""
         before = None if self.loading is None else self.loading.otherwise
         self.loading = self._held = None
         if before is None:
@@ -316,7 +316,7 @@ class AppContext(QObject):
             self._ask_for(before.path_or_id, before.adapter)
 
     def _load_failed(self, failed: LoadFailed, loading: Loading) -> None:
-        """Say so, and go back to the model before."""
+        """Reports a failed load, and returns to the previous model."""
         held, self._held = (self._held if failed.kept else None), None
         before = loading.otherwise
         problem = tr("{model} cannot be loaded: {why}.", model=loading.title, why=tr(failed.message).rstrip("."))
@@ -339,11 +339,11 @@ class AppContext(QObject):
         self.model_changed.emit()
         self.busy_changed.emit()
 
-    # ---------------------------------------------------------------- what arrives
+    # ---------------------------------------------------------------- replies
 
     @Slot(object)
     def take(self, replies: list[ServiceReply]) -> None:
-        """Apply all pending replies, then notify the views once."""
+        """Applies all pending replies, then notifies the views once."""
         for reply in replies:
             self._fold(reply)
         self.session.take(replies)
@@ -351,10 +351,10 @@ class AppContext(QObject):
         self.busy_changed.emit()
 
     def _fold(self, reply: ServiceReply) -> None:
-        """Apply one reply. Replies about a model other than the one requested last are ignored."""
+        """Applies one reply. Replies about a model other than the one requested last are ignored."""
         wanted = "" if self.loading is None else self.loading.path_or_id
         if self._unloads and isinstance(reply, ModelLoaded | LoadFailed):
-            return  # of a load that was asked for before an unloading
+            return  # belongs to a load that was requested before an unload
         match reply:
             case LoadProgress(stage, share) if self.loading is not None:
                 self.loading = dataclasses.replace(self.loading, stage=tr(stage), share=share)
@@ -380,16 +380,16 @@ class AppContext(QObject):
     # ---------------------------------------------------------------- availability
 
     def register_busy(self, busy: Busy) -> None:
-        """Include this component in ``reason_to_wait`` and ``stop``."""
+        """Includes a component in ``reason_to_wait`` and ``stop``."""
         self._busy.append(busy)
 
     @property
     def is_busy(self) -> bool:
-        """Whether the engine is occupied."""
+        """True if the engine is in use."""
         return any(busy.reason_to_wait() for busy in self._busy)
 
     def reason_to_wait(self) -> str:
-        """Why no request can be made now, in a sentence; empty if one can."""
+        """Returns the reason why no request can be made now, in a sentence; empty if one can."""
         reason = next(filter(None, (busy.reason_to_wait() for busy in self._busy)), "")
         if reason:
             return reason
@@ -399,7 +399,7 @@ class AppContext(QObject):
 
     @Slot()
     def stop(self) -> None:
-        """Stop the current work within one denoising step."""
+        """Stops the current work within one denoising step."""
         for busy in self._busy:
             if busy.reason_to_wait():
                 busy.stop()
@@ -408,7 +408,7 @@ class AppContext(QObject):
 
     @Slot()
     def apply_values(self) -> None:
-        """Store and apply ``values`` after a change."""
+        """Stores and applies ``values`` after a change."""
         keep_seed = self._given_seed is not None and self.values.seed == self._given_seed
         store.write_values(self.settings, self.values, self._reduces_motion, keep_seed=keep_seed)
         self._set_pace()
@@ -420,12 +420,12 @@ class AppContext(QObject):
 
     @Slot(str)
     def choose_pace(self, pace: str) -> None:
-        """Show runs at this value of the declared setting from now on."""
+        """Shows runs at this value of the declared setting from now on."""
         self.values.pace = pace
         self.apply_values()
 
     def set_offline(self, offline: bool) -> None:
-        """Allow or refuse every use of the network; a model elsewhere is let go."""
+        """Allows or refuses all use of the network; a model on another machine is unloaded."""
         self.preferences.offline = self.remote.is_offline = offline
         store.write_preference(self.settings, self.preferences, "offline")
         self.server.apply(self.preferences)
@@ -438,7 +438,7 @@ class AppContext(QObject):
 
     @Slot(str, object)
     def choose_server(self, name: str, value: object) -> None:
-        """Set a preference of the local server, by its name; holds at once."""
+        """Sets a preference of the local server by its name, and applies it at once."""
         setattr(self.preferences, name, value)
         store.write_preference(self.settings, self.preferences, name)
         self.server.apply(self.preferences)
@@ -446,5 +446,5 @@ class AppContext(QObject):
 
     @Slot()
     def serve(self) -> None:
-        """Start the local server, if that is the user's choice."""
+        """Starts the local server, if that is the user's choice."""
         self.server.apply(self.preferences)

@@ -1,6 +1,6 @@
-"""``--self-test``: asks the real window one prompt by the keyboard, prints the answer and closes. Knows no engine.
+"""``--self-test``: types a prompt into the real window, prints the answer and closes. Knows no engine.
 
-This is how a bundle is tested on a machine that has nothing else: window, model, engine's thread and library take part.
+It tests a bundle on a machine without other tools, with the window, the model, the engine's thread and the library.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from app.state.chat.conversation import Turn
     from app.window.main_window import MainWindow
 
-LOOK_MS = 50  # how often it is looked whether something can be asked
-PATIENCE_SECONDS = 300  # for the model and the answer together; a slow disk may have to read gigabytes
+LOOK_MS = 50  # between two checks whether a prompt can be sent
+PATIENCE_SECONDS = 300  # most time for the model and the answer together; a slow disk may have to read gigabytes
 
 
 class SelfTest(QObject):
-    """Waits for the model, asks, waits for the answer. Afterwards ``code`` is 0, or 1 with the reason on stderr."""
+    """Waits for the model, asks, and waits for the answer; then ``code`` is 0, or 1 with the reason on stderr."""
 
     def __init__(self, window: MainWindow, prompt: str) -> None:
         super().__init__(window)
@@ -31,7 +31,7 @@ class SelfTest(QObject):
         self._window, self._prompt = window, prompt
         self._clock = QElapsedTimer()
         self._clock.start()
-        window.context.backend.pacing.set_speed(FULL_SPEED)  # nobody watches
+        window.context.backend.pacing.set_speed(FULL_SPEED)  # the test does not watch frames
         self._asked = False
         window.context.session.ended.connect(self._answered)
         window.context.session.failed.connect(self._failed)
@@ -45,7 +45,7 @@ class SelfTest(QObject):
         page, context = self._window.pages.chat().page, self._window.context
         if self._clock.elapsed() > 1000 * PATIENCE_SECONDS:
             self._failed(f"no answer within {PATIENCE_SECONDS} seconds")
-        elif page.notice.isVisible():  # it did not come up as it should
+        elif page.notice.isVisible():  # the page shows an error
             self._failed(page.notice.message.text())
         elif not self._asked and context.model is not None and not context.reason_to_wait():
             self._asked = True
@@ -60,7 +60,7 @@ class SelfTest(QObject):
     def _answered(self) -> None:
         turns = self._window.context.session.chat.turns
         if not turns:
-            return  # the prompt was refused: that is said next
+            return  # the prompt was refused; ``returned`` or ``failed`` follows
         answer = turns[-1].answer
         if answer.status != "done" or not answer.text.strip():
             self._failed(f"the answer is {answer.status}: {answer.error or answer.text or 'empty'}")
@@ -84,4 +84,4 @@ class SelfTest(QObject):
         if self._timer.isActive():
             self._timer.stop()
             self.code = code
-            QTimer.singleShot(0, self._window.close)  # once everyone else has heard of the end
+            QTimer.singleShot(0, self._window.close)  # after the other receivers of the signal

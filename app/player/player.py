@@ -244,9 +244,7 @@ class Player(QObject):
         if self.replay is None:
             return 0.0
         frame = self.replay.frames[place]
-        return (
-            frame_seconds(frame.step, self.replay.steps_of(frame.block)) or NOISE_SECONDS
-        )  # a commit's is NOISE_SECONDS
+        return frame_seconds(frame.step, self.replay.steps_of(frame.block)) or NOISE_SECONDS  # the latter for a commit
 
     @Slot()
     def _tick(self) -> None:
