@@ -1,4 +1,4 @@
-"""The ``safelight`` command and ``python -m app``: Ctrl+C ends it quietly from the first moment on."""
+"""The ``safelight`` command and ``python -m app``. Ctrl+C ends it without a traceback at any time."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from types import FrameType
 
 def main() -> int:
     """Runs the command line and returns its exit code."""
-    is_heard = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN  # nohup ignores it
+    is_heard = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN  # ignored, for example, under nohup
     try:
         if is_heard:
             signal.signal(signal.SIGINT, _interrupt)
-        from app.cli.main import main as run  # takes a second, in which Ctrl+C works already
+        from app.cli.main import main as run  # takes a second, during which Ctrl+C must already work
 
         return run()
-    except KeyboardInterrupt:  # a second one, while the first was reported
+    except KeyboardInterrupt:  # a second Ctrl+C, while the first is being handled
         return 130
     finally:
         if is_heard:
@@ -25,8 +25,7 @@ def main() -> int:
 
 
 def _interrupt(_signal: int, frame: FrameType | None) -> None:
-    """Raises KeyboardInterrupt, as Python does. While modules load, which cannot be interrupted cleanly, ends the
-    process."""
+    """Raises KeyboardInterrupt; ends the program at once during an import, which cannot be interrupted cleanly."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             os._exit(130)

@@ -1,6 +1,6 @@
-"""The context given to every page: model, engine, settings, session, and the signals that connect the parts.
+"""The context of every page: the model, the engine, the settings, the session, and signals that connect the parts.
 
-Pages and views subscribe to the signals here. Nothing below the window imports the window.
+Pages and views subscribe to these signals, and do not import the window.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from engine.service import (
 
 CHAT, INSPECTOR, SUDOKU, DECISIONS = "chat", "inspector", "sudoku", "decisions"
 RACE, MODELS, SERVER = "race", "models", "server"
-"""The pages."""
+"""The names of the pages."""
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -49,18 +49,18 @@ class Page(Protocol):
 
     @property
     def widget(self) -> QWidget:
-        """Returns the page's widget."""
+        """The page's widget."""
 
     @property
     def notice(self) -> Notice | None:
-        """Returns the page's own error display; None: the window shows errors."""
+        """The page's own error display; None if the window shows its errors."""
 
     def enter(self) -> None:
-        """Runs when the page is shown."""
+        """Called when the page is brought to the front."""
 
 
 class Lazy(Generic[T_co]):
-    """A value that is created at its first use."""
+    """A value that is created on first use."""
 
     def __init__(self, make: Callable[[], T_co]) -> None:
         self._make = make
@@ -73,15 +73,15 @@ class Lazy(Generic[T_co]):
 
     @property
     def made(self) -> T_co | None:
-        """Returns the value; None before its first use."""
+        """The value; None before its first use."""
         return self._made
 
 
 class Busy(Protocol):
-    """A component that may occupy the engine while others wait."""
+    """A component that may use the engine while others wait."""
 
     def reason_to_wait(self) -> str:
-        """Returns a sentence on what is running; empty if nothing is."""
+        """Returns a sentence about running work; empty if there is none."""
 
     def stop(self) -> None:
         """Stops the work within one denoising step."""
@@ -89,7 +89,7 @@ class Busy(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class ModelChoice:
-    """A model, as an embedded model's id or a folder, and its adapter, if any."""
+    """A model (the id of an embedded one, or a folder) with an adapter or without."""
 
     path_or_id: str
     adapter: str | None = None
@@ -97,7 +97,7 @@ class ModelChoice:
 
 @dataclasses.dataclass(frozen=True)
 class Loading:
-    """A model being loaded: ``share`` of the stage is done, 0 to 1; 0 if unknown."""
+    """A model that is being loaded; ``share`` of the stage is done, 0 to 1, or 0 if it is not known."""
 
     path_or_id: str
     title: str
@@ -107,13 +107,13 @@ class Loading:
 
     @property
     def text(self) -> str:
-        """Returns the progress, in a sentence."""
+        """The progress, in a sentence."""
         percent = f", {self.share:.0%}" if self.share else ""
         return tr("Loading {model}: {stage}", model=self.title, stage=f"{self.stage.lower()}{percent}")
 
 
 def platform_reduces_motion() -> bool:
-    """True if the desktop asks for no animations."""
+    """Returns True if the desktop asks for no animations."""
     return QApplication.style().styleHint(QStyle.StyleHint.SH_Widget_Animation_Duration) == 0
 
 
@@ -122,21 +122,21 @@ class AppContext(QObject):
 
     Args:
         seed: the fixed seed of this session; None keeps the user's own setting.
-        remote: decides whether the engine may reach another machine.
+        remote: API keys of other machines, and permission to connect to them.
     """
 
     arrived = Signal(object)  # list[ServiceReply], already applied to the context
     model_changed = Signal()  # a model was loaded, is being loaded, or was unloaded
     busy_changed = Signal()  # ``reason_to_wait`` may have changed, load progress included
-    settings_changed = Signal()  # ``values`` changed
+    settings_changed = Signal()  # ``values`` have changed
     theme_changed = Signal()
     offline_changed = Signal()
-    server_chosen = Signal()  # a preference of the local server changed
-    models_changed = Signal()  # ``models`` changed
-    said = Signal(str, str)  # an error in a sentence, and its details
-    done = Signal(str, str, object)  # what was done, in a sentence; the title of a next step; its function
+    server_chosen = Signal()  # a preference of the local server has changed
+    models_changed = Signal()  # ``models`` has changed
+    said = Signal(str, str)  # an error in a sentence, and details
+    done = Signal(str, str, object)  # a sentence about finished work; the title of a further action; the action
     page_asked = Signal(str)
-    inspect_asked = Signal(object, bool, int)  # a Recording, or the Path of one; True if it is running; a frame
+    inspect_asked = Signal(object, bool, int)  # a Recording, or the Path of one; True while it runs; a frame
     compare_asked = Signal(object, object)  # two Recordings
     export_asked = Signal(object)  # a Recording
 
@@ -163,12 +163,12 @@ class AppContext(QObject):
         self.model: LoadedModel | None = None
         self.loading: Loading | None = None
         self._lender: ModelChoice | None = None  # the user's own model, while a page borrows another
-        # While another model is being loaded: the model that the engine still has, as last reported.
+        # The last model that the engine reported, while another is being loaded.
         self._held: LoadedModel | None = None
-        self._unloads = 0  # requested and not yet done
-        self.models: Sequence[tuple[str, str]] = ()  # loadable models: paths or ids, and titles
+        self._unloads = 0  # requested and not done yet
+        self.models: Sequence[tuple[str, str]] = ()  # models that can be loaded: paths or ids, and titles
         self._busy: list[Busy] = []
-        self._endings = contextlib.ExitStack()  # run last to first; each runs even if another fails
+        self._endings = contextlib.ExitStack()  # last to first; each is called even if another fails
         self._set_pace()
         backend.threads = self.preferences.threads
         self.session = Session(library, backend, self.values)
@@ -192,18 +192,18 @@ class AppContext(QObject):
 
     @Slot(str)
     def confirm_export(self, path: str) -> None:
-        """Reports a written file to the user, and offers to open its folder."""
+        """Reports a written file to the user, and offers to show its folder."""
         folder = QUrl.fromLocalFile(str(Path(path).absolute().parent))
         said = tr("Exported {name}", name=Path(path).name)
         self.done.emit(said, tr("Show"), lambda: QDesktopServices.openUrl(folder))
 
     @Slot(str)
     def show_page(self, page: str) -> None:
-        """Shows a page, by its name."""
+        """Brings a page to the front, by its name."""
         self.page_asked.emit(page)
 
     def inspect(self, run: Recording | Path, *, is_live: bool = False, place: int = 0) -> None:
-        """Opens a run in the inspector at a frame; ``is_live`` while the run is still running."""
+        """Opens a run in the inspector at a frame; ``is_live`` if it is still running."""
         self.inspect_asked.emit(run, is_live, place)
 
     def compare(self, run: Recording, other: Recording) -> None:
@@ -211,21 +211,21 @@ class AppContext(QObject):
         self.compare_asked.emit(run, other)
 
     def export(self, run: Recording) -> None:
-        """Asks for a format and a file, and exports a run."""
+        """Opens the dialog that exports a run to a file."""
         self.export_asked.emit(run)
 
     def offer_models(self, models: Sequence[tuple[str, str]]) -> None:
-        """Sets the models that can be loaded besides the embedded ones: folders, with titles."""
+        """Sets the models that can be loaded in addition to the embedded ones: folders, with titles."""
         self.models = models
         self.models_changed.emit()
 
     def set_theme(self, theme: Theme) -> None:
-        """Sets the theme of all views."""
+        """Draws everything in the colours of a theme."""
         self.theme = theme
         self.theme_changed.emit()
 
     def at_end(self, ending: Callable[[], object]) -> None:
-        """Registers a function that is called when the app ends, also after an error; the latest is called first."""
+        """Registers a call for every end of the app, also after a failure; the latest is called first."""
         self._endings.callback(ending)
 
     def close(self) -> None:
@@ -236,17 +236,16 @@ class AppContext(QObject):
 
     @property
     def choice(self) -> ModelChoice | None:
-        """Returns the loaded model with its adapter."""
+        """The loaded model with its adapter."""
         return None if self.model is None else ModelChoice(self.model.path_or_id, self.model.adapter)
 
     @Slot(str)
     def load(self, path_or_id: str = SKILLS, adapter: str | None = None, otherwise: ModelChoice | None = None) -> None:
-        """Loads a model in the engine's thread; stops the current answer. If it fails, the previous model is loaded
-        again.
+        """Loads a model in the engine's thread and stops the current answer. If it fails, the previous model returns.
 
         Args:
-            adapter: the adapter to use with the model, a folder or an embedded adapter's id.
-            otherwise: the model to load if this one fails and there is no previous one.
+            adapter: an adapter for it: a folder, or the id of an embedded one.
+            otherwise: loaded if it fails and there is no previous model.
         """
         self._lender = None
         if self.server.is_own(path_or_id):
@@ -258,7 +257,7 @@ class AppContext(QObject):
         self.backend.load(path_or_id, self.expect(path_or_id, otherwise).title, adapter)
 
     def borrow(self, path_or_id: str, adapter: str | None = None) -> None:
-        """Loads a model that a page needs for its own work; ``give_back`` loads the previous one again."""
+        """Loads a model that a page needs for its own work; ``give_back`` loads the user's own model again."""
         self._lender = self.own_choice
         if self.model is not None and self.model.path_or_id == path_or_id:
             self.backend.set_adapter(adapter)
@@ -267,23 +266,22 @@ class AppContext(QObject):
 
     @property
     def is_borrowing(self) -> bool:
-        """True if a page has borrowed a model: another than the user's own is loaded or being loaded."""
+        """True if a page has loaded, or is loading, another model than the user's own for its work."""
         return self._lender is not None and self._lender != self.choice
 
     @property
     def answering(self) -> str:
-        """Returns the path or id of the model that answers in the chat when loaded; empty if there is none."""
+        """The path or id of the chat's model, also while it is being loaded; empty if there is none."""
         model = self._lender or self.loading or self.model
         return "" if model is None else model.path_or_id
 
     @property
     def own_choice(self) -> ModelChoice | None:
-        """Returns the loaded model with its adapter; while a page borrows another, the user's own."""
+        """The user's own model with its adapter: the loaded one, or the one to return after a page borrows another."""
         return self._lender or self.choice
 
     def give_back(self) -> None:
-        """Loads the user's own model again after a page borrowed another, unless work is running or it is being
-        loaded."""
+        """Loads the user's own model again after a page borrowed another, unless the engine is busy or loads it."""
         lender, loading = self._lender, self.loading
         if lender is None or self.is_busy or (loading is not None and loading.path_or_id == lender.path_or_id):
             return
@@ -292,7 +290,7 @@ class AppContext(QObject):
             self._ask_for(lender.path_or_id, lender.adapter)
 
     def expect(self, path_or_id: str, otherwise: ModelChoice | None = None) -> Loading:
-        """Announces that a model will be loaded."""
+        """Announces that a model is going to be loaded."""
         pending = otherwise if self.loading is None else self.loading.otherwise or otherwise
         if self.model is not None:
             self._held, pending = self.model, self.choice
@@ -307,7 +305,7 @@ class AppContext(QObject):
 
     @Slot()
     def unload(self) -> None:
-        """Unloads the model and frees its memory; if a model is being loaded, returns to the previous one."""
+        """Unloads the model and frees its memory; while a model is being loaded, returns to the previous one."""
         before = None if self.loading is None else self.loading.otherwise
         self.loading = self._held = None
         if before is None:
@@ -318,7 +316,7 @@ class AppContext(QObject):
             self._ask_for(before.path_or_id, before.adapter)
 
     def _load_failed(self, failed: LoadFailed, loading: Loading) -> None:
-        """Reports the failure and returns to the previous model."""
+        """Reports a failed load, and returns to the previous model."""
         held, self._held = (self._held if failed.kept else None), None
         before = loading.otherwise
         problem = tr("{model} cannot be loaded: {why}.", model=loading.title, why=tr(failed.message).rstrip("."))
@@ -341,7 +339,7 @@ class AppContext(QObject):
         self.model_changed.emit()
         self.busy_changed.emit()
 
-    # ---------------------------------------------------------------- replies of the engine
+    # ---------------------------------------------------------------- replies
 
     @Slot(object)
     def take(self, replies: list[ServiceReply]) -> None:
@@ -356,7 +354,7 @@ class AppContext(QObject):
         """Applies one reply. Replies about a model other than the one requested last are ignored."""
         wanted = "" if self.loading is None else self.loading.path_or_id
         if self._unloads and isinstance(reply, ModelLoaded | LoadFailed):
-            return  # it belongs to a load that was requested before an unload
+            return  # belongs to a load that was requested before an unload
         match reply:
             case LoadProgress(stage, share) if self.loading is not None:
                 self.loading = dataclasses.replace(self.loading, stage=tr(stage), share=share)
@@ -382,16 +380,16 @@ class AppContext(QObject):
     # ---------------------------------------------------------------- availability
 
     def register_busy(self, busy: Busy) -> None:
-        """Includes this component in ``reason_to_wait`` and ``stop``."""
+        """Includes a component in ``reason_to_wait`` and ``stop``."""
         self._busy.append(busy)
 
     @property
     def is_busy(self) -> bool:
-        """True if the engine is occupied."""
+        """True if the engine is in use."""
         return any(busy.reason_to_wait() for busy in self._busy)
 
     def reason_to_wait(self) -> str:
-        """Returns a sentence on why no request can be made now; empty if one can."""
+        """Returns the reason why no request can be made now, in a sentence; empty if one can."""
         reason = next(filter(None, (busy.reason_to_wait() for busy in self._busy)), "")
         if reason:
             return reason
@@ -422,12 +420,12 @@ class AppContext(QObject):
 
     @Slot(str)
     def choose_pace(self, pace: str) -> None:
-        """Sets the playing speed of runs, as a value of the declared setting."""
+        """Shows runs at this value of the declared setting from now on."""
         self.values.pace = pace
         self.apply_values()
 
     def set_offline(self, offline: bool) -> None:
-        """Allows or refuses every use of the network; a remote model is unloaded when refused."""
+        """Allows or refuses all use of the network; a model on another machine is unloaded."""
         self.preferences.offline = self.remote.is_offline = offline
         store.write_preference(self.settings, self.preferences, "offline")
         self.server.apply(self.preferences)
@@ -440,7 +438,7 @@ class AppContext(QObject):
 
     @Slot(str, object)
     def choose_server(self, name: str, value: object) -> None:
-        """Sets a preference of the local server, by its name; it takes effect at once."""
+        """Sets a preference of the local server by its name, and applies it at once."""
         setattr(self.preferences, name, value)
         store.write_preference(self.settings, self.preferences, name)
         self.server.apply(self.preferences)
@@ -448,5 +446,5 @@ class AppContext(QObject):
 
     @Slot()
     def serve(self) -> None:
-        """Starts the local server if the user has switched it on."""
+        """Starts the local server, if that is the user's choice."""
         self.server.apply(self.preferences)

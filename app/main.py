@@ -1,4 +1,4 @@
-"""Starts the window: the one place where the app's objects are wired. Does not import torch, to paint early."""
+"""Creates the app's objects and starts the window. Does not import torch, to paint early."""
 
 # ruff: noqa: E402 - the clock, and libraries that must be loaded before Qt, come first
 from __future__ import annotations
@@ -42,7 +42,7 @@ ICON = Path(__file__).resolve().parent.parent / "assets" / "icons" / "safelight.
 
 
 def application() -> QApplication:
-    """Returns the process's QApplication, with name and icon."""
+    """Returns the process's QApplication, with its name and icon."""
     windows_start.name_in_taskbar()
     app = QApplication.instance()
     if not isinstance(app, QApplication):
@@ -55,11 +55,10 @@ def application() -> QApplication:
 
 
 def open_library(folder: Path) -> Library:
-    """Opens the conversations in a folder. On failure, returns a library for this session only, which reports the
-    problem."""
+    """Opens the library in a folder; if that fails, returns one in memory whose ``notice`` says why."""
     try:
         return Library.open(folder)
-    except Exception as error:  # so that the window opens whatever the file contains
+    except Exception as error:  # the window must open with any file content
         logs.record(error, "in opening the library")
         library = Library.in_memory()
         problem = one_line(error).rstrip(".")
@@ -68,11 +67,10 @@ def open_library(folder: Path) -> Library:
 
 
 def make_link(local: Backend, remote: RemoteAccess, traces: Path | None = None) -> EngineLink:
-    """Returns the engine: local models run by ``local``, remote ones by servers; ``traces`` is where remote runs are
-    stored."""
+    """Returns the engine: ``local`` runs local models; runs of remote ones are stored in ``traces``, if given."""
 
     def make_remote() -> Backend:
-        from engine.service.remote import RemoteBackend  # the HTTP client; not needed at start
+        from engine.service.remote import RemoteBackend  # imports HTTP, which a start does not need
 
         return RemoteBackend(traces, remote.key_of, remote.is_allowed)
 
@@ -97,7 +95,7 @@ def make_context(
     library: Library | None = None,
     remote: RemoteAccess | None = None,
 ) -> AppContext:
-    """Returns the context of the pages, in the user's language; arguments as for ``make_window`` and the context."""
+    """Returns the context of the pages, in the user's language; see ``make_window`` and ``AppContext``."""
     preferences = read_preferences(settings)
     i18n.use_code(preferences.language)
     places = folders(preferences.data_folder)
@@ -105,7 +103,7 @@ def make_context(
 
 
 def start_log(folder: Path) -> str:
-    """Starts logging into a folder; returns what went wrong, empty if nothing."""
+    """Starts logging to a folder. Returns a sentence if that fails; else empty."""
     try:
         logs.start(folder)
     except SafelightError as error:
@@ -114,7 +112,7 @@ def start_log(folder: Path) -> str:
 
 
 def traces_folder(settings: QSettings) -> Path:
-    """Returns the folder where runs are stored for replay."""
+    """Returns the folder in which runs are stored for replay."""
     return folders(read_preferences(settings).data_folder).traces
 
 
@@ -125,18 +123,18 @@ def run(model: str | None = None, seed: int | None = None, ask: str | None = Non
         model: a model folder or an embedded model's id; None takes the one that was loaded last, or for a test the
             skills model.
         seed: the fixed seed of this session; None keeps the user's own setting.
-        ask: a prompt to send once the model is loaded; the answer is printed and the window closed: an end-to-end test.
+        ask: the prompt of an end-to-end test, sent once the model is loaded; prints the answer and closes the window.
 
     Returns:
         The exit code.
 
     Raises:
-        SafelightError: the data folder cannot be used, in a test.
+        SafelightError: the data folder cannot be used; only with ``ask``.
     """
     app = application()
     if ask is not None:
         ensure(folders(read_preferences(user_settings()[0]).data_folder).data)
-    with contextlib.ExitStack() as ending:  # so that every thread ends, whatever fails from here on
+    with contextlib.ExitStack() as ending:  # ends every thread, also after a failure
         interrupts = Interrupts(app)
         ending.callback(interrupts.close)
         settings, problem = user_settings()
@@ -172,8 +170,7 @@ def run(model: str | None = None, seed: int | None = None, ask: str | None = Non
 
 
 def measure_first_paint() -> float:
-    """Returns the seconds from the import of this module to the window's first paint; loads no model and stores
-    nothing."""
+    """Returns the seconds from this module's import to the first paint; loads no model and stores no settings."""
     app = application()
     with tempfile.TemporaryDirectory() as folder:
         link = EngineLink(LocalBackend())

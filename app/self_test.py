@@ -1,6 +1,6 @@
-"""``--self-test``: sends one prompt to the real window by the keyboard, prints the answer and closes. Knows no engine.
+"""``--self-test``: types a prompt into the real window, prints the answer and closes. Knows no engine.
 
-It tests a bundle on a machine without anything else, including window, model, engine thread and library.
+It tests a bundle on a machine without other tools, with the window, the model, the engine's thread and the library.
 """
 
 from __future__ import annotations
@@ -18,21 +18,20 @@ if TYPE_CHECKING:
     from app.state.chat.conversation import Turn
     from app.window.main_window import MainWindow
 
-LOOK_MS = 50  # between two checks for readiness
-PATIENCE_SECONDS = 300  # seconds for the model and the answer together; a slow disk may have to read gigabytes
+LOOK_MS = 50  # between two checks whether a prompt can be sent
+PATIENCE_SECONDS = 300  # most time for the model and the answer together; a slow disk may have to read gigabytes
 
 
 class SelfTest(QObject):
-    """Waits for the model, sends the prompt, waits for the answer. Then ``code`` is 0, or 1 with the reason on
-    stderr."""
+    """Waits for the model, asks, and waits for the answer; then ``code`` is 0, or 1 with the reason on stderr."""
 
     def __init__(self, window: MainWindow, prompt: str) -> None:
         super().__init__(window)
-        self.code = 1  # stays 1 if the window is closed before the answer
+        self.code = 1  # a window that is closed before the answer has failed
         self._window, self._prompt = window, prompt
         self._clock = QElapsedTimer()
         self._clock.start()
-        window.context.backend.pacing.set_speed(FULL_SPEED)  # nobody watches, so no delays
+        window.context.backend.pacing.set_speed(FULL_SPEED)  # the test does not watch frames
         self._asked = False
         window.context.session.ended.connect(self._answered)
         window.context.session.failed.connect(self._failed)
@@ -46,7 +45,7 @@ class SelfTest(QObject):
         page, context = self._window.pages.chat().page, self._window.context
         if self._clock.elapsed() > 1000 * PATIENCE_SECONDS:
             self._failed(f"no answer within {PATIENCE_SECONDS} seconds")
-        elif page.notice.isVisible():  # an error is shown
+        elif page.notice.isVisible():  # the page shows an error
             self._failed(page.notice.message.text())
         elif not self._asked and context.model is not None and not context.reason_to_wait():
             self._asked = True
@@ -61,7 +60,7 @@ class SelfTest(QObject):
     def _answered(self) -> None:
         turns = self._window.context.session.chat.turns
         if not turns:
-            return  # the prompt was refused; ``_returned`` reports it
+            return  # the prompt was refused; ``returned`` or ``failed`` follows
         answer = turns[-1].answer
         if answer.status != "done" or not answer.text.strip():
             self._failed(f"the answer is {answer.status}: {answer.error or answer.text or 'empty'}")
@@ -85,4 +84,4 @@ class SelfTest(QObject):
         if self._timer.isActive():
             self._timer.stop()
             self.code = code
-            QTimer.singleShot(0, self._window.close)  # after all other receivers of the signal
+            QTimer.singleShot(0, self._window.close)  # after the other receivers of the signal

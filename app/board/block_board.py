@@ -1,4 +1,4 @@
-"""A board that shows a block of a run: the same canvas as the grid of tokens, its positions laid out as a Sudoku."""
+"""A board that shows a block of a run: the canvas of the token grid, with its positions laid out as a Sudoku."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SMALLEST = 9 * LEAST_CELL + 2 * MARGIN
 
 
 class BlockBoard(FrameView):
-    """What is pointed at, selected and coloured here goes by the position on the canvas; -1 stands for none.
+    """A board whose hovering, selection and colours use positions on the canvas; -1 stands for none.
 
-    A position without a cell, as that of a line break, can be selected elsewhere; here it selects nothing.
+    A position without a cell, such as a line break, can be selected in other views; here the selection is then empty.
     """
 
-    positionSelected = Signal(int)  # noqa: N815 - Qt's way of naming
+    positionSelected = Signal(int)  # noqa: N815 - Qt's naming style
     positionHovered = Signal(int)  # noqa: N815
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -33,23 +33,23 @@ class BlockBoard(FrameView):
         self._cells: dict[int, int] = {}  # by position
         self._block: BlockState | None = None
         self._heat: Heat | None = None
-        self._is_led = False  # another view says what is selected or pointed at
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)  # as large as there is room
+        self._is_led = False  # True while another view sets the selected or hovered cell
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
 
-    # ---------------------------------------------------------------- what is shown
+    # ---------------------------------------------------------------- content
 
     @property
     def placed(self) -> Placed | None:
-        """The puzzle and where its cells are; None where no board is shown."""
+        """The puzzle and the positions of its cells; None if no board is shown."""
         return self._placed
 
     @property
     def block(self) -> BlockState | None:
-        """What is shown, as it was when last set."""
+        """The shown block, as it was when it was set."""
         return self._block
 
     def place(self, placed: Placed | None, piece: Callable[[int], str]) -> None:
-        """Whose cells are where on the canvas, and how its tokens are written."""
+        """Sets the puzzle with the canvas positions of its cells, and the function for the text of a token."""
         self._piece = piece
         if placed != self._placed:
             self._placed = placed
@@ -57,13 +57,13 @@ class BlockBoard(FrameView):
             self.set_block(None)
 
     def set_block(self, block: BlockState | None) -> None:
-        """Show a block, or how it stands now."""
+        """Shows a block, or its new state."""
         self._block = block
         placed = self._placed
         self.set_frame(None if placed is None else frame(placed.puzzle, block, self._piece, placed.positions))
 
     def set_heat(self, heat: Heat | None) -> None:
-        """Colour the cells by a figure of their positions; None shows the states alone."""
+        """Colours the cells by a figure of their positions; None shows only the states."""
         if heat is self._heat or (heat is not None and heat.same_as(self._heat)):
             return
         self._heat = heat
@@ -82,19 +82,19 @@ class BlockBoard(FrameView):
     # ---------------------------------------------------------------- by position
 
     def cell_of(self, position: int) -> int:
-        """The cell at a position of the canvas, -1 where there is none."""
+        """Returns the cell at a position of the canvas; -1 if there is none."""
         return self._cells.get(position, -1)
 
     @Slot(int)
     def select_position(self, position: int) -> None:
-        """What is selected in another view of the canvas."""
+        """Selects the position that was selected in another view of the canvas."""
         self._is_led = True
         self.selected = self.cell_of(position)
         self._is_led = False
 
     @Slot(int)
     def point_at(self, position: int) -> None:
-        """What is pointed at in another view of the canvas."""
+        """Marks the position under the pointer in another view of the canvas."""
         self._is_led = True
         self.hovered = self.cell_of(position)
         self._is_led = False

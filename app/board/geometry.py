@@ -1,4 +1,4 @@
-"""Where the cells of a board stand, and which one is under a point. Logical pixels; no Qt, no puzzle."""
+"""The rectangles of a board's cells, and the cell under a point, in logical pixels. Knows neither Qt nor a puzzle."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from app.canvas.geometry import Rect
 from app.state.sudoku.board import SIZE
 
 MARGIN = 8
-"""Around the board: room for the frame and for the ring of the outermost cells."""
+"""Space around the board, for its frame and the ring of the outermost cells."""
 LEAST_CELL = 14
 
 
 @dataclass(frozen=True)
 class BoardGeometry:
-    """A board of whole pixels a cell, as large as fits and in the middle."""
+    """The place and size of a board, with whole pixels a cell."""
 
     left: int
     top: int
@@ -23,7 +23,7 @@ class BoardGeometry:
 
     @staticmethod
     def within(width: int, height: int) -> BoardGeometry:
-        """The largest board in a rectangle."""
+        """Returns the largest board that fits into a rectangle, centred."""
         cell = max((min(width, height) - 2 * MARGIN) // 9, LEAST_CELL)
         return BoardGeometry(max((width - 9 * cell) // 2, 0), max((height - 9 * cell) // 2, 0), cell)
 
@@ -40,18 +40,18 @@ class BoardGeometry:
         return 9
 
     def rect_of(self, index: int) -> Rect:
-        """Where a cell stands. Raises IndexError for a cell that is not there."""
+        """Returns the rectangle of a cell. Raises IndexError outside the board."""
         if not 0 <= index < SIZE:
             raise IndexError(f"cell {index} is outside the board of {SIZE}")
         return self.cells[index]
 
     @cached_property
     def cells(self) -> tuple[Rect, ...]:
-        """Where every cell stands."""
+        """The rectangles of all cells."""
         left, top, cell = self.left, self.top, self.cell
         return tuple(Rect(left + index % 9 * cell, top + index // 9 * cell, cell, cell) for index in range(SIZE))
 
     def cell_at(self, x: float, y: float) -> int:
-        """The cell under a point, or -1."""
+        """Returns the cell under a point, or -1."""
         column, row = int((x - self.left) // self.cell), int((y - self.top) // self.cell)
         return 9 * row + column if 0 <= column < 9 and 0 <= row < 9 else -1

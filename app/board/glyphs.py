@@ -1,4 +1,4 @@
-"""Fonts and laid-out texts of a board, kept for its size. No puzzle, no colours."""
+"""Caches the fonts and laid-out texts of a board at one size. Knows neither a puzzle nor colours."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _LIMIT = 4096
 
 
 class Face(NamedTuple):
-    """A size in pixels, and a weight."""
+    """A font's size in pixels, and its weight."""
 
     size: int
     bold: bool = False
 
 
 class Drawn(NamedTuple):
-    """A text and the point around which it stands."""
+    """A text and the point at its centre."""
 
     face: Face
     text: str
@@ -32,7 +32,7 @@ class Drawn(NamedTuple):
 
 
 class BoardGlyphs:
-    """Fonts by face, and each text laid out once for each."""
+    """A cache of fonts by face, and of texts laid out in each."""
 
     def __init__(self) -> None:
         self._base = canvas_font()
@@ -40,7 +40,7 @@ class BoardGlyphs:
         self._layouts: dict[tuple[Face, str], tuple[QStaticText, float, float]] = {}
 
     def font(self, face: Face) -> tuple[QFont, QFontMetricsF, float]:
-        """A font, its measures, and how high its digits are."""
+        """Returns a font, its metrics, and the height of its digits."""
         found = self._fonts.get(face)
         if found is None:
             font = QFont(self._base)
@@ -54,7 +54,7 @@ class BoardGlyphs:
         return self._layout(text, face)[1]
 
     def elided(self, text: str, face: Face, width: float) -> str:
-        """The text, or as much of it as fits."""
+        """Returns the text, shortened to fit a width."""
         if len(text) == 1:
             return text
         metrics = self.font(face)[1]
@@ -63,7 +63,7 @@ class BoardGlyphs:
         return metrics.elidedText(text, Qt.TextElideMode.ElideRight, width)
 
     def paint(self, painter: QPainter, drawn: list[Drawn]) -> None:
-        """Draw texts; those of one face should stand together, since setting a font is slow."""
+        """Draws texts; those of one face should be adjacent, as setting a font is slow."""
         face: Face | None = None
         ink: QColor | None = None
         for item in drawn:
@@ -77,7 +77,7 @@ class BoardGlyphs:
             painter.drawStaticText(QPointF(item.x - width / 2, item.y - top), layout)
 
     def _layout(self, text: str, face: Face) -> tuple[QStaticText, float, float]:
-        """A text, its width, and how far its top is above the middle of a digit."""
+        """Returns a laid-out text, its width, and the distance from its top to the middle of a digit."""
         found = self._layouts.get((face, text))
         if found is None:
             font, metrics, digit = self.font(face)
@@ -94,6 +94,6 @@ class BoardGlyphs:
 
 @lru_cache(maxsize=4096)
 def visible(piece: str) -> str:
-    """How a token is drawn: a line break and other white space as a sign, an end token as a dot."""
+    """Returns the drawn form of a token: a sign for a line break or other white space, a dot for an end token."""
     glyph = glyph_of(piece)
     return "•" if glyph.kind == "end" else glyph.text

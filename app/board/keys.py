@@ -1,4 +1,4 @@
-"""What keys mean on a board."""
+"""The meaning of keys on a board."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _REDO = QKeySequence("Ctrl+Y"), QKeySequence("Ctrl+Shift+Z")
 
 
 def digit_of(event: QKeyEvent) -> str | None:
-    """The digit of a key, ``0`` where it clears; None for any other key.
+    """Returns the digit of a key, ``0`` if it clears; None for any other key.
 
-    By what the key writes, not by its number: some keyboards have digits on Shift, some scripts digits of their own.
+    It uses the text of the key, not its code: some keyboards have digits on Shift, and some scripts their own digits.
     """
     if event.modifiers() & ~(_SHIFT | _KEYPAD):
         return None
@@ -41,7 +41,10 @@ def digit_of(event: QKeyEvent) -> str | None:
 
 
 def place_of(event: QKeyEvent, cursor: int) -> int | None:
-    """Where a key moves the cursor: arrows, the ends of the row, with Ctrl those of the board; None for others."""
+    """Returns the cell that a key moves the cursor to; None for other keys.
+
+    Keys are the arrows, and Home and End for the ends of the row, or with Ctrl of the board.
+    """
     held, key = event.modifiers() & ~_KEYPAD, Qt.Key(event.key())
     row, column = divmod(cursor, 9)
     if not held and key in _STEPS:
@@ -56,7 +59,7 @@ def place_of(event: QKeyEvent, cursor: int) -> int | None:
 
 
 def edit_of(event: QKeyEvent) -> Edit | None:
-    """Copy, paste, undo or redo by their usual keys."""
+    """Returns "copy", "paste", "undo" or "redo" for their usual keys; else None."""
     if event.matches(QKeySequence.StandardKey.Copy):
         return "copy"
     if event.matches(QKeySequence.StandardKey.Paste):

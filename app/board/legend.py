@@ -1,4 +1,4 @@
-"""The legend of the marks on a board: small samples, painted by the board's own functions."""
+"""The legend of the marks on a board, with small samples painted by the board's own functions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _GIVEN = _PLAIN._replace(given="7")
 
 
 class BoardLegend(Legend):
-    """A few marks while a puzzle is entered, all of them for a run."""
+    """The legend of a board: a few marks while a puzzle is entered, all marks for a run."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -32,11 +32,11 @@ class BoardLegend(Legend):
         self.set_running(False)
 
     def set_running(self, running: bool) -> None:
-        """Whether a run is on show."""
+        """Shows the marks of a run, or those of a puzzle being entered."""
         self._explain(running_entries(self._glyphs) if running else entering_entries(self._glyphs))
 
     def set_heat(self, heat: Heat) -> None:
-        """What the colours of the cells mean, instead of the marks."""
+        """Explains the colours of the cells instead of the marks."""
         if heat.swatches:
             entries = [LegendEntry(words, partial(_paint_swatch, share)) for share, words in heat.swatches]
         else:
@@ -50,12 +50,12 @@ class BoardLegend(Legend):
 
 
 def entering_entries(glyphs: BoardGlyphs) -> list[LegendEntry]:
-    """The marks of a puzzle that is being entered."""
+    """Returns the marks of a puzzle that is being entered."""
     return [_sample(glyphs, tr("given"), _GIVEN), _sample(glyphs, tr("in conflict"), _PLAIN._replace(in_conflict=True))]
 
 
 def running_entries(glyphs: BoardGlyphs) -> list[LegendEntry]:
-    """The marks of a run."""
+    """Returns the marks of a run."""
     given, conflict = entering_entries(glyphs)
     return [
         given,
@@ -86,13 +86,13 @@ def _paint_swatch(share: float, painter: QPainter, area: QRectF, theme: Theme) -
 
 
 def _paint_marks(glyphs: BoardGlyphs, painter: QPainter, area: QRectF, theme: Theme) -> None:
-    """Two pencil marks, one likelier than the other; a sample is too small for nine places."""
+    """Paints two pencil marks, one likelier than the other; a sample is too small for nine places."""
     ink = color(theme.candidate)
     _paint_texts(glyphs, painter, area, theme, (("3", 0.62, 0.3, 0.36, ink), ("7", 0.45, 0.76, 0.7, ink)))
 
 
 def _paint_noise(glyphs: BoardGlyphs, painter: QPainter, area: QRectF, theme: Theme) -> None:
-    """A token of noise, larger than in a cell: it would be unreadable otherwise."""
+    """Paints a token of noise, larger than in a cell, where it would be unreadable."""
     _paint_texts(glyphs, painter, area, theme, (("ø", 0.56, 0.5, 0.5, color(theme.noise)),))
 
 
@@ -103,7 +103,7 @@ def _paint_texts(
     theme: Theme,
     wanted: tuple[tuple[str, float, float, float, QColor], ...],
 ) -> None:
-    """Texts with size and place in shares of a sample."""
+    """Paints texts; ``wanted`` has text, size, x and y as shares of the sample's side, and colour."""
     font, rect = painter.font(), _rect(area)
     side = rect.width
     painter.fillRect(*rect, color(theme.surface_sunken))

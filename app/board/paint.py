@@ -1,9 +1,9 @@
-"""Paints a board as it stands at one frame. Functions of their arguments; ``BoardGlyphs`` is the only memory.
+"""Paints a board at one frame. The functions depend only on their arguments; ``BoardGlyphs`` is a cache.
 
-Every state has a shape beside its colour: noise is small and dim, a likely digit plain, an accepted one underlined, a
-remelted one in a dashed outline, a settled one solid ink, a given bold on a ground of its own. Conflicts are joined by
-a line and have a corner, wrong digits are struck through, and a changed given stays as a tag on what was
-written there. A cell in doubt has a question mark.
+Every state has a shape in addition to its colour. Noise is small and dim, a likely digit plain, an accepted one
+underlined, a remelted one in a dashed outline, a settled one solid, and a given bold on its own background. Cells in
+conflict are joined by a line and have a corner. Wrong digits are struck through. A changed given is shown as a tag on
+the cell. A cell in doubt has a question mark.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from app.state.sudoku.solve_frame import ShownCell, SolveFrame
 from engine.tasks.sudoku import PEERS
 
 SMALLEST_NOISE = 36
-"""Cells of fewer pixels have no room for noise beside marks or a digit."""
-SMALLEST_BESIDE = 22
-"""Cells of fewer pixels have no room for pencil marks beside a digit."""
-MOST_BESIDE = 4
-"""Pencil marks beside a digit that dominates."""
+"""Smaller cells, in pixels, have no room for noise next to marks or a digit."""
+SMALLEST_MARKED = 22
+"""Smaller cells, in pixels, have no room for pencil marks next to a digit."""
+MOST_TOP_MARKS = 4
+"""The largest number of pencil marks along the top of a cell with a dominating digit."""
 _TAG = 0.34
-"""The side of the tag with a changed given, in cells."""
+"""The side of the tag with a changed given, as a share of the cell's."""
 _SURE = (CellState.ACCEPTED, CellState.SETTLED, CellState.GIVEN)
 
 
 @dataclass(frozen=True)
 class BoardPaintOptions:
-    """What is marked on a board, beyond what the frame says."""
+    """The marks on a board that do not come from the frame."""
 
     cursor: int = -1
     hovered: int = -1
     focused: bool = False
     tint: float = 0.0  # 1 just after a change, falling to 0
-    tinted: Mapping[int, CellState] | None = None  # what changed
-    shares: Sequence[float] | None = None  # of a scale of colours, 81 of them; NaN leaves a cell as it is
-    doubts: Collection[int] = ()  # cells that are to be looked at
+    tinted: Mapping[int, CellState] | None = None  # changed cells
+    shares: Sequence[float] | None = None  # 81 places on the colour scale, 0 to 1; NaN for no colour
+    doubts: Collection[int] = ()  # cells that the user should check
 
 
 def paint_board(
@@ -59,7 +59,7 @@ def paint_board(
     options: BoardPaintOptions,
     drawn: list[Drawn] | None = None,
 ) -> None:
-    """Paint a board; ``drawn`` is what ``texts`` made of it before. The caller paints what is around it."""
+    """Paints a board; ``drawn`` is an earlier result of ``texts``. The caller paints the area around it."""
     _paint_grounds(painter, geometry, frame, theme, options)
     _paint_lines(painter, geometry, theme)
     _paint_conflicts(painter, geometry, frame, theme)
@@ -77,7 +77,7 @@ def paint_board(
 
 
 def paint_sample(painter: QPainter, rect: Rect, cell: ShownCell, theme: Theme, glyphs: BoardGlyphs) -> None:
-    """Paint one cell by itself, as a legend shows it."""
+    """Paints a single cell for a legend."""
     painter.fillRect(*rect, given_ground(theme) if cell.given else color(theme.surface_sunken))
     _paint_shape(painter, rect, cell, theme)
     drawn: list[Drawn] = []
@@ -98,7 +98,7 @@ def texts(
     shares: Sequence[float] | None = None,
     doubts: Collection[int] = (),
 ) -> list[Drawn]:
-    """All texts of a board, each with its place, size and colour; those of one face together."""
+    """Returns all texts of a board with place, size and colour; those of one face are adjacent."""
     drawn: list[Drawn] = []
     developing = frame.started and not frame.committed
     for index, cell in enumerate(frame.cells):
@@ -135,8 +135,8 @@ def _cell_texts(
         drawn.append(Drawn(Face(round(0.56 * size), True), cell.given, middle_x, middle_y, ink))
     elif cell.digit:
         drawn.append(Drawn(Face(round(0.56 * size)), cell.digit, middle_x, middle_y, ink))
-        if cell.state not in _SURE and size >= SMALLEST_BESIDE:
-            _marks_beside(drawn, rect, cell, theme)
+        if cell.state not in _SURE and size >= SMALLEST_MARKED:
+            _top_marks(drawn, rect, cell, theme)
     elif cell.marks:
         _marks_in_places(drawn, rect, cell, theme)
     elif cell.text:
@@ -146,24 +146,24 @@ def _cell_texts(
         return
     alone = not (cell.given or cell.digit or cell.marks)
     if developing and cell.state not in _SURE and cell.text and not alone:
-        _noise_beside(drawn, rect, cell, theme, glyphs)
+        _corner_noise(drawn, rect, cell, theme, glyphs)
 
 
 def _text(rect: Rect, face: Face, text: str, x: float, y: float, ink: QColor) -> Drawn:
-    """A text around a point given in shares of its cell."""
+    """Returns a text centred on a point, which is given in shares of its cell."""
     return Drawn(face, text, rect.x + x * rect.width, rect.y + y * rect.height, ink)
 
 
 def _ink(cell: ShownCell, theme: Theme) -> QColor:
-    """The colour of a cell's digit."""
+    """Returns the colour of a cell's digit."""
     if cell.violated or cell.wrong or cell.in_conflict:
         return color(theme.conflict)
     return color(theme.given) if cell.given else state_color(cell.state, theme)
 
 
-def _marks_beside(drawn: list[Drawn], rect: Rect, cell: ShownCell, theme: Theme) -> None:
-    """The other candidates, in small digits along the top."""
-    others = [mark for mark in cell.marks if mark.digit != cell.digit][:MOST_BESIDE]
+def _top_marks(drawn: list[Drawn], rect: Rect, cell: ShownCell, theme: Theme) -> None:
+    """Adds the other candidates in small digits along the top."""
+    others = [mark for mark in cell.marks if mark.digit != cell.digit][:MOST_TOP_MARKS]
     for place, mark in enumerate(sorted(others)):
         drawn.append(
             _text(
@@ -173,7 +173,7 @@ def _marks_beside(drawn: list[Drawn], rect: Rect, cell: ShownCell, theme: Theme)
 
 
 def _marks_in_places(drawn: list[Drawn], rect: Rect, cell: ShownCell, theme: Theme) -> None:
-    """Each digit in a place of its own, three by three, as large as it is likely."""
+    """Adds each candidate at its place in a grid of three by three, larger if it is likelier."""
     for mark in cell.marks:
         row, column = divmod(int(mark.digit) - 1, 3)
         x, y = 0.2 + 0.3 * column, 0.16 + 0.235 * row
@@ -181,12 +181,12 @@ def _marks_in_places(drawn: list[Drawn], rect: Rect, cell: ShownCell, theme: The
 
 
 def _mark_face(rect: Rect, probability: float) -> Face:
-    """The size of a pencil mark: its area grows with the probability."""
+    """Returns the face of a pencil mark, whose area grows with the probability."""
     return Face(max(round(rect.width * (0.14 + 0.25 * math.sqrt(probability))), 6))
 
 
-def _noise_beside(drawn: list[Drawn], rect: Rect, cell: ShownCell, theme: Theme, glyphs: BoardGlyphs) -> None:
-    """The token on the canvas where nothing is accepted, small in the corner."""
+def _corner_noise(drawn: list[Drawn], rect: Rect, cell: ShownCell, theme: Theme, glyphs: BoardGlyphs) -> None:
+    """Adds the token on the canvas, which is not accepted, small in the corner."""
     if rect.width >= SMALLEST_NOISE and not cell.violated:
         face = Face(max(round(0.19 * rect.width), 8))
         text = glyphs.elided(visible(cell.text), face, 0.5 * rect.width)
@@ -230,7 +230,7 @@ def _paint_grounds(
 
 
 def given_ground(theme: Theme) -> QColor:
-    """What a given stands on."""
+    """Returns the background colour of a given."""
     return _mixed(theme.surface_sunken, theme.line, 0.6)
 
 
@@ -249,7 +249,7 @@ def _paint_lines(painter: QPainter, geometry: BoardGeometry, theme: Theme) -> No
 
 
 def _paint_frame(painter: QPainter, geometry: BoardGeometry, frame: SolveFrame, theme: Theme) -> None:
-    """The edge of the board: in the accent colour while a run develops."""
+    """Paints the edge of the board, in the accent colour during a run."""
     developing = frame.started and not frame.committed
     pen = QPen(color(theme.accent if developing else theme.faint_ink), 2)
     pen.setJoinStyle(Qt.PenJoinStyle.MiterJoin)
@@ -259,14 +259,14 @@ def _paint_frame(painter: QPainter, geometry: BoardGeometry, frame: SolveFrame, 
 
 
 def _paint_conflicts(painter: QPainter, geometry: BoardGeometry, frame: SolveFrame, theme: Theme) -> None:
-    """A line between two cells that show one digit."""
+    """Paints a line between each two cells in conflict."""
     if not frame.conflicts:
         return
     ink, width, off = _veil(theme.conflict, 0.6), max(2, geometry.cell // 30), 0.36 * geometry.cell
     painter.setPen(_pen(ink, width))
     for a, b in frame.conflicts:
         (ax, ay), (bx, by) = _middle(geometry.rect_of(a)), _middle(geometry.rect_of(b))
-        if ax == bx:  # a filled rectangle costs a tenth of a drawn line
+        if ax == bx:  # a filled rectangle takes a tenth of the time of a drawn line
             painter.fillRect(QRectF(ax - width / 2, ay + off, width, by - ay - 2 * off), ink)
         elif ay == by:
             painter.fillRect(QRectF(ax + off, ay - width / 2, bx - ax - 2 * off, width), ink)
@@ -277,7 +277,7 @@ def _paint_conflicts(painter: QPainter, geometry: BoardGeometry, frame: SolveFra
 
 
 def _paint_shape(painter: QPainter, rect: Rect, cell: ShownCell, theme: Theme) -> None:
-    """The mark that shows a cell's state without its colour."""
+    """Paints the mark that shows a cell's state without its colour."""
     size = rect.width
     painter.setPen(Qt.PenStyle.NoPen)
     if cell.state == CellState.ACCEPTED:
@@ -302,17 +302,17 @@ def _paint_shape(painter: QPainter, rect: Rect, cell: ShownCell, theme: Theme) -
 
 
 def _corner(painter: QPainter, rect: Rect, ink: QColor, *, left: bool) -> None:
-    """A small triangle in an upper corner."""
+    """Paints a small triangle in an upper corner."""
     size = max(5.0, 0.14 * rect.width)
-    x, way = (rect.x + 2, 1) if left else (rect.x + rect.width - 2, -1)
+    x, sign = (rect.x + 2, 1) if left else (rect.x + rect.width - 2, -1)
     painter.setPen(Qt.PenStyle.NoPen)
     painter.setBrush(ink)
     y = rect.y + 2
-    painter.drawPolygon(QPolygonF([QPointF(x, y), QPointF(x + way * size, y), QPointF(x, y + size)]))
+    painter.drawPolygon(QPolygonF([QPointF(x, y), QPointF(x + sign * size, y), QPointF(x, y + size)]))
 
 
 def _strike(painter: QPainter, rect: Rect, theme: Theme) -> None:
-    """A wrong digit is struck through, over the digit."""
+    """Strikes a wrong digit through."""
     size = rect.width
     painter.setPen(_pen(color(theme.conflict), max(1.5, size / 32)))
     painter.drawLine(
@@ -333,7 +333,7 @@ def _paint_pointers(painter: QPainter, geometry: BoardGeometry, theme: Theme, op
 
 
 def paint_invitation(painter: QPainter, geometry: BoardGeometry, theme: Theme, text: str) -> None:
-    """What to do with an empty board, in its middle."""
+    """Paints a text about what to do in the middle of an empty board."""
     font = ui_font()
     font.setPixelSize(px(TEXT_BODY))
     painter.setFont(font)
@@ -359,7 +359,7 @@ def _middle(rect: Rect) -> tuple[float, float]:
 
 @cache
 def _dashed_outline(size: int) -> list[QRect]:
-    """Dashes just inside a cell of this size; a dashed pen costs ten times as much."""
+    """Returns the dashes of an outline inside a cell of this size; a dashed pen takes ten times as long."""
     dash, gap, thick = max(3, size // 12), max(2, size // 18), 1 if size < 60 else 2
     low, high = 3, size - 3
     spans = [(place, min(dash, high - place)) for place in range(low, high, dash + gap)]
@@ -369,7 +369,7 @@ def _dashed_outline(size: int) -> list[QRect]:
 
 @cache
 def _veil(code: str, alpha: float) -> QColor:
-    """A colour with this opacity."""
+    """Returns a colour with this opacity."""
     made = QColor(code)
     made.setAlphaF(alpha)
     return made
@@ -377,7 +377,7 @@ def _veil(code: str, alpha: float) -> QColor:
 
 @cache
 def _mixed(code: str, other: str, share: float) -> QColor:
-    """One colour with this share of another mixed in."""
+    """Returns a colour with this share of another mixed in."""
     a, b = QColor(code), QColor(other)
     pairs = (a.red(), b.red()), (a.green(), b.green()), (a.blue(), b.blue())
     return QColor(*(round(x + (y - x) * share) for x, y in pairs))

@@ -11,19 +11,19 @@ from app.canvas.heat import Heat
 from app.design.fonts import px
 from app.design.tokens import SPACE_1, SPACE_2, SPACE_4, Theme
 
-QWIDGETSIZE_MAX = 2**24 - 1  # Qt's word for no limit
-LEGEND_WIDTH = 176  # pixels at 100 %, beside the board
+QWIDGETSIZE_MAX = 2**24 - 1  # Qt's value for no limit
+LEGEND_WIDTH = 176  # pixels at 100 %, next to the board
 
 
 class BoardPane(QWidget):
-    """The board is as large as there is room for: its legend is beside it where there is room."""
+    """A board as large as the space allows, with its legend next to it if there is room, else below."""
 
     def __init__(self, board: BlockBoard | None = None) -> None:
         super().__init__()
         self.board = BlockBoard() if board is None else board
         self.legend = BoardLegend()
         self.legend.set_running(True)
-        self._is_heated = False  # then the legend is one long line
+        self._is_heated = False  # if True, the legend is one long line
         self._layout = QBoxLayout(QBoxLayout.Direction.TopToBottom, self)
         self._layout.setContentsMargins(SPACE_4, SPACE_1, SPACE_4, SPACE_1)
         self._layout.setSpacing(SPACE_2)
@@ -35,7 +35,7 @@ class BoardPane(QWidget):
         self.legend.set_theme(theme)
 
     def set_heat(self, heat: Heat | None) -> None:
-        """Colour the cells by a figure, and say what the colours mean; None shows the states alone."""
+        """Colours the cells by a figure and explains the colours; None shows only the states."""
         self.board.set_heat(heat)
         if heat is None:
             self.legend.set_running(True)
@@ -50,8 +50,8 @@ class BoardPane(QWidget):
         self._arrange()
 
     def _arrange(self) -> None:
-        beside = not self._is_heated and self.width() >= self.height() + px(LEGEND_WIDTH)
-        self._layout.setDirection(QBoxLayout.Direction.LeftToRight if beside else QBoxLayout.Direction.TopToBottom)
-        self._layout.setStretch(1, 1 if beside else 0)  # it has no width of its own
-        self.legend.setMinimumWidth(px(LEGEND_WIDTH) if beside else 0)
-        self.legend.setMaximumWidth(px(LEGEND_WIDTH) if beside else QWIDGETSIZE_MAX)
+        is_at_side = not self._is_heated and self.width() >= self.height() + px(LEGEND_WIDTH)
+        self._layout.setDirection(QBoxLayout.Direction.LeftToRight if is_at_side else QBoxLayout.Direction.TopToBottom)
+        self._layout.setStretch(1, 1 if is_at_side else 0)  # the legend has no preferred width
+        self.legend.setMinimumWidth(px(LEGEND_WIDTH) if is_at_side else 0)
+        self.legend.setMaximumWidth(px(LEGEND_WIDTH) if is_at_side else QWIDGETSIZE_MAX)

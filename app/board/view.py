@@ -1,4 +1,4 @@
-"""The widget of a board that shows a frame of a run. Nothing is entered in it, and it runs nothing."""
+"""The widget of a board that shows a frame of a run. It accepts no input of digits and starts no runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOCKED = (CellState.ACCEPTED, CellState.SETTLED, CellState.GIVEN)
 
 
 class FrameView(GridView):
-    """A square board centred in the space there is; without a frame it is empty."""
+    """A square board centred in the widget; without a frame it is empty."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -33,39 +33,39 @@ class FrameView(GridView):
         self._run: SolveFrame | None = None
         self._blank = entered(EMPTY.cells)
         self._shares: Sequence[float] | None = None
-        self._doubts: frozenset[int] = frozenset()  # cells to be looked at, while no run is on show
-        self._drawn: list[Drawn] | None = None  # the texts, until something else is to be seen
+        self._doubts: frozenset[int] = frozenset()  # cells that the user should check, while no run is shown
+        self._drawn: list[Drawn] | None = None  # cached texts; None after a change
         self._geometry = BoardGeometry.within(PREFERRED, PREFERRED)
         self._grow_by_width(QSizePolicy.Policy.Expanding)
         self.setAccessibleName(tr("Sudoku board"))
         expose_cells(self)
 
-    # ---------------------------------------------------------------- what is shown
+    # ---------------------------------------------------------------- content
 
     @property
     def frame(self) -> SolveFrame | None:
-        """The run's frame on show; None where there is none."""
+        """The shown frame of a run; None if there is none."""
         return self._run
 
     @property
     def shown(self) -> SolveFrame:
-        """What is painted."""
+        """The painted frame: that of the run, or an empty board."""
         return self._blank if self._run is None else self._run
 
     def set_frame(self, frame: SolveFrame | None) -> None:
-        """Show a frame of a run; None shows none."""
+        """Shows a frame of a run; None shows an empty board."""
         before, self._run = self._run, frame
         if before is frame:
             return
         if before is not None and frame is not None and before.puzzle == frame.puzzle and frame.step >= before.step:
-            self._fade_changes(before, frame)  # an earlier tint goes on where nothing has changed
+            self._fade_changes(before, frame)  # if no cell has changed, an earlier tint continues
         else:
             self._stop_fade()
         self._describe()
         self._redraw()
 
     def set_shares(self, shares: Sequence[float] | None) -> None:
-        """Colour the cells by a figure, as a share of the scale for each (NaN: none); None shows the states alone."""
+        """Colours the cells by their shares of the colour scale (NaN for no colour); None shows only the states."""
         self._shares = shares
         self._redraw()
 
@@ -76,7 +76,7 @@ class FrameView(GridView):
 
     @property
     def grid(self) -> BoardGeometry:
-        """Where the cells stand at the present size."""
+        """The geometry of the board at the present size."""
         return self._geometry
 
     def cell_name(self, index: int) -> str:
@@ -91,13 +91,13 @@ class FrameView(GridView):
 
     @Slot()
     def copy(self) -> None:
-        """Put what the run wrote on the clipboard, as 81 characters."""
+        """Copies the grid that the run wrote to the clipboard, as 81 characters."""
         QGuiApplication.clipboard().setText(self.shown.answer)
 
     # ---------------------------------------------------------------- motion
 
     def _fade_changes(self, before: SolveFrame, now: SolveFrame) -> None:
-        """Tint what a step has locked or melted."""
+        """Tints the cells that a step has newly accepted or remelted."""
         changed: dict[int, CellState] = {}
         for index, (old, new) in enumerate(zip(before.cells, now.cells, strict=True)):
             melted = new.state == CellState.REMELTED != old.state
@@ -167,7 +167,7 @@ class FrameView(GridView):
 
     def event(self, event: QEvent) -> bool:
         if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.ShortcutOverride and self._wants(event):
-            event.accept()  # a shortcut of the window by the same keys waits
+            event.accept()  # takes precedence over a shortcut of the window with these keys
             return True
         return super().event(event)
 

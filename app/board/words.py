@@ -1,4 +1,4 @@
-"""A board and its cells in words: for tool tips and who reads by ear. Knows no widgets."""
+"""Describes a board and its cells in words, for tool tips and screen readers. Knows no widgets."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from engine import step_number
 
 
 def of_board(frame: SolveFrame) -> str:
-    """How a board stands, in a sentence or two."""
+    """Returns the state of a board in one or two sentences."""
     conflicts = trn("{count} conflict", "{count} conflicts", len(frame.conflicts))
     if not frame.started:
         filled = trn("{count} digit entered", "{count} digits entered", sum(bool(cell.given) for cell in frame.cells))
         return tr("{filled}, {conflicts}.", filled=filled, conflicts=conflicts)
     if frame.verdict is not None:
-        if not frame.steps:  # nothing is known of the run
+        if not frame.steps:  # the run is not known
             return frame.verdict.text
         after = trn("After {count} step.", "After {count} steps.", frame.steps)
         return f"{frame.verdict.text} {after}"
@@ -32,7 +32,7 @@ def of_board(frame: SolveFrame) -> str:
 
 
 def of_cell(frame: SolveFrame, index: int) -> str:
-    """A cell in one sentence: its row and column, its digit, its state, what is wrong with it."""
+    """Returns a cell in one sentence: its row and column, its digit, its state and its faults."""
     cell = frame.cells[index]
     facts = [_content(cell), *_state(frame, cell), *_faults(cell)]
     row, column = divmod(index, 9)
@@ -40,7 +40,7 @@ def of_cell(frame: SolveFrame, index: int) -> str:
 
 
 def details(frame: SolveFrame, index: int) -> list[str]:
-    """What else is known of a cell, a line for each fact."""
+    """Returns further facts about a cell, a line for each."""
     cell = frame.cells[index]
     lines = []
     if cell.marks:

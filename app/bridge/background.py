@@ -1,4 +1,4 @@
-"""Runs a job beside the window and brings back its result: for work that would make typing stutter."""
+"""Runs a job in a thread and returns its result to the window, for work that would block typing."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Job = Callable[[], object]
 
 
 class Background(QObject):
-    """One job at a time. A job asked for while another runs waits; only the latest is kept, and only its result told.
+    """Runs one job at a time. While one runs, only the latest further job waits, and only its result is reported.
 
-    The window asks the thread whether it is done, rather than being told: a job may outlive the window then without
-    anything to call back into. Threads end with their job.
+    The window polls the thread instead of being called by it, so a job may outlive the window safely. Threads end with
+    their job.
     """
 
     done = Signal(object)  # the result
@@ -33,17 +33,17 @@ class Background(QObject):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a result is still to come."""
+        """True if a result is still to come."""
         return self._next is not None or (self._running is not None and not self._dropped)
 
     def ask(self, job: Job) -> None:
-        """Run a job; what was asked before is dropped. It must touch no widget."""
+        """Runs a job in place of earlier ones, whose results are dropped. A job must not touch widgets."""
         self._next = job
         if self._running is None:
             self._start()
 
     def drop(self) -> None:
-        """Nobody waits for a result any more."""
+        """Drops the waiting job and the result of the running one."""
         self._next = None
         self._dropped = True
 
@@ -83,5 +83,5 @@ class _Thread(threading.Thread):
     def run(self) -> None:
         try:
             self.result = self._job()
-        except Exception as error:  # whoever asked decides what to say
+        except Exception as error:  # reported by the receiver of ``failed``
             self.error = error

@@ -26,13 +26,13 @@ from engine.service import (
     ServiceReply,
 )
 
-ENDING_SECONDS = 10.0  # for the running step, or the running part of a load
+ENDING_SECONDS = 10.0  # most time for the running step, or for the running part of a load
 
 
 class EngineLink(QObject):
-    """The window as a client of a scheduler: sends requests, and delivers the replies.
+    """The window as a client of a scheduler: sends requests and delivers the replies.
 
-    ``pacing`` decides when what has arrived is delivered. Must be shut down before it is destroyed.
+    ``pacing`` decides when replies are delivered. The link must be shut down before it is destroyed.
     """
 
     arrived = Signal(object)  # list[ServiceReply], in order
@@ -42,77 +42,77 @@ class EngineLink(QObject):
         self, backend: Backend, *, mailbox_limit: int = 256, now: Callable[[], float] = time.monotonic
     ) -> None:
         super().__init__()
-        self.threads = 0  # CPU threads for models loaded from now on; 0: chosen by the model
+        self.threads = 0  # CPU threads for models loaded from now on; 0 leaves the choice to the model
         self._mailbox: Mailbox[ServiceReply] = Mailbox(mailbox_limit)
         self.pacing = Pacing(self._mailbox, self, now)
         self.pacing.released.connect(self.arrived)
         self._mail.connect(self.pacing.drain, Qt.ConnectionType.QueuedConnection)
         self._run_request: RunRequest | None = None
-        self.scheduler = Scheduler(backend)  # which others may use, too
+        self.scheduler = Scheduler(backend)  # shared with other clients
         self._mailbox.on_drained = self.scheduler.wake
 
     def put(self, reply: ServiceReply) -> None:
-        """Take a reply for the window; called in the scheduler's thread."""
+        """Adds a reply for the window; called in the scheduler's thread."""
         if self._mailbox.put(reply):
             self._mail.emit()
 
     @property
     def is_full(self) -> bool:
-        """Whether the window is so far behind that its runs are not to be taken further."""
+        """True if the window is so far behind that its runs must pause."""
         return self._mailbox.is_full
 
     def load(self, path_or_id: str, title: str, adapter: str | None = None) -> None:
-        """Load a model, with an adapter on it or none; cancels a running load or run."""
+        """Loads a model, with an adapter or without; cancels a running load or run."""
         self.cancel()
         self.scheduler.load(LoadRequest(path_or_id, title, self.threads, adapter), self)
 
     def unload(self) -> None:
-        """Unload the model; cancels a running load or run."""
+        """Unloads the model; cancels a running load or run."""
         self.cancel()
         self.scheduler.unload(self)
 
     def run(self, request: RunRequest, *, is_watched: bool = True) -> None:
-        """Generate. One that is not watched is not paced."""
+        """Starts a run. It is paced only if ``is_watched``."""
         self._run_request = request
         if is_watched:
             self.pacing.expect(request)
         self.scheduler.run(request, self)
 
     def race(self, request: RaceRequest) -> None:
-        """Run a race, which is not paced."""
+        """Starts a race, which is not paced."""
         self.scheduler.race(request, self)
 
     def read_board(self, request: BoardRequest) -> None:
-        """Read a Sudoku from a picture, which is not paced."""
+        """Starts reading a Sudoku from a picture, which is not paced."""
         self.scheduler.read_board(request, self)
 
     def set_adapter(self, path_or_id: str | None) -> None:
-        """Attach an adapter to the loaded model, or detach it; waits for the current run."""
+        """Attaches an adapter to the loaded model, or detaches it with None, after the current run."""
         self.scheduler.set_adapter(AdapterRequest(path_or_id), self)
 
     def measure(self, request: InfluenceRequest) -> None:
-        """Measure an influence; waits for the current run."""
+        """Measures an influence after the current run."""
         self.scheduler.measure(request, self)
 
     def cancel(self) -> None:
-        """Stop the run within one denoising step; does nothing when there is none."""
+        """Stops the run within one denoising step, if there is one."""
         if self._run_request is not None:
             self._run_request.cancel.set()
             self.scheduler.wake()
             self.pacing.skip(self._run_request)
 
     def shutdown(self) -> None:
-        """Cancel everything and end the thread; may be called again.
+        """Cancels everything and ends the thread; may be called again.
 
-        A call that does not return within ``ENDING_SECONDS`` is abandoned; the thread is still alive then.
+        A backend call that does not return within ``ENDING_SECONDS`` is abandoned, and the thread stays alive.
         """
         self.cancel()
-        self.pacing.set_speed(FULL_SPEED)  # what still waits to be shown is delivered
+        self.pacing.set_speed(FULL_SPEED)  # delivers all replies that still wait
         self._mailbox.close()
         if not self.scheduler.close(ENDING_SECONDS):
             logs.log.warning("the engine's thread did not end in %.0f s", ENDING_SECONDS)
 
     @property
     def is_alive(self) -> bool:
-        """Whether the engine's thread is running."""
+        """True if the engine's thread is running."""
         return self.scheduler.is_alive

@@ -1,4 +1,4 @@
-"""A queue from the engine's thread to the window. Knows neither Qt nor what it carries."""
+"""A queue from the engine's thread to the window. Knows neither Qt nor the type of its items."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Item = TypeVar("Item")
 
 
 class Mailbox(Generic[Item]):
-    """A FIFO queue, full from ``limit`` items on; ``on_drained`` is called when a reader has emptied it."""
+    """A FIFO queue that is full from ``limit`` items on; ``on_drained`` is called after a reader has emptied it."""
 
     def __init__(self, limit: int = 256) -> None:
         self.limit = limit
@@ -21,9 +21,9 @@ class Mailbox(Generic[Item]):
         self._closed = False
 
     def put(self, item: Item) -> bool:
-        """Append an item; True if the box was empty before, so that the reader must be notified.
+        """Appends an item. Returns True if the box was empty, so that the reader must be notified.
 
-        Does not wait, however full the box is; a closed one drops new items.
+        It does not wait if the box is full. A closed box drops new items.
         """
         with self._lock:
             if self._closed:
@@ -33,11 +33,11 @@ class Mailbox(Generic[Item]):
 
     @property
     def is_full(self) -> bool:
-        """Whether the writer is to wait for the reader."""
+        """True if the writer should wait for the reader."""
         return len(self) >= self.limit
 
     def drain(self) -> list[Item]:
-        """Remove and return all items, in order."""
+        """Removes and returns all items, in order."""
         with self._lock:
             items = list(self._items)
             self._items.clear()
@@ -46,7 +46,7 @@ class Mailbox(Generic[Item]):
         return items
 
     def close(self) -> None:
-        """Drop all items, and all later ones."""
+        """Drops all items, and all later ones."""
         with self._lock:
             self._closed = True
             self._items.clear()

@@ -1,6 +1,6 @@
-"""Decides when replies are delivered: the frames of a run follow each other at a pace that can be watched.
+"""Decides when replies are delivered, so that the frames of a run follow each other at a readable pace.
 
-The engine never waits for it, nor does a frame that comes late: only what is there too early is held.
+Frames that arrive too early are held. The engine does not wait for them, and a late frame is delivered at once.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from app.state.run.pace import FULL_SPEED, Schedule, SpeedClock
 from engine import CanvasCommitted, CanvasStarted, PrefixPinned, StepFinished
 from engine.service import RaceEnded, RunAdvanced, RunEnded, RunRequest, RunStarted, ServiceReply
 
-REVEAL_MS = 33  # between two looks at how much of a step is shown
+REVEAL_MS = 33  # between two updates of a step that is shown in part
 
 
 class Pacing(QObject):
-    """Delivers a mailbox's replies in order, a run with a view of its trace that ends where it is shown."""
+    """Delivers a mailbox's replies in order. A run gets a view of its trace that ends at the delivered events."""
 
     released = Signal(object)  # list[ServiceReply]
     revealed = Signal(float)  # the ``share`` of the latest step that is shown now
@@ -42,45 +42,45 @@ class Pacing(QObject):
         self._held: deque[ServiceReply] = deque()  # taken from the mailbox, not delivered yet
         self._views: dict[str, RunView] = {}  # of runs that have begun, by id
         self._paced: set[str] = set()  # ids of queued and current runs
-        self.is_computed = False  # a run that is watched has ended, and is only shown to its end
+        self.is_computed = False  # the watched run has ended in the engine, and the rest is still being shown
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.timeout.connect(self.drain)
 
     @property
     def speed(self) -> float:
-        """How many times as fast as usual blocks are shown; ``FULL_SPEED`` holds nothing."""
+        """The speed at which blocks are shown, 1 is normal; ``FULL_SPEED`` does not hold replies."""
         return self._schedule.clock.speed
 
     def set_speed(self, speed: float, *, is_smooth: bool = True) -> None:
-        """Take effect at once. Where it is not ``is_smooth``, all cells of a step change together."""
+        """Sets the speed at once. Without ``is_smooth``, all cells of a step change together."""
         self._is_smooth = is_smooth
         self._schedule.clock.speed = speed
         self.drain()
 
     @property
     def share(self) -> float:
-        """The share of the latest step's accepted tokens that is to be shown now, 0 to 1."""
+        """The share of the latest step's accepted tokens to show now, 0 to 1."""
         return self._schedule.share if self._is_smooth and self._paced else 1.0
 
     @property
     def is_holding(self) -> bool:
-        """Whether something that has arrived is not delivered yet."""
+        """True if replies have arrived that are not delivered yet."""
         return bool(self._held)
 
     def expect(self, request: RunRequest) -> None:
-        """Announce a run that is watched. An infill is not paced: most of its blocks are those of its source."""
+        """Announces a watched run. An infill is not paced: most of its blocks are copies from its source."""
         if request.kind != "infill":
             self._paced.add(request.run_id)
 
     def skip(self, request: RunRequest) -> None:
-        """Hold nothing of a run any more."""
+        """Stops holding the replies of a run."""
         self._paced.discard(request.run_id)
         self.drain()
 
     @Slot()
     def drain(self) -> None:
-        """Deliver what is due, and look again when more is."""
+        """Delivers the replies that are due, and sets the timer for the next ones."""
         self._timer.stop()
         self._held.extend(self._mailbox.drain())
         due: list[ServiceReply] = []
@@ -111,7 +111,7 @@ class Pacing(QObject):
         return not self._is_frame(reply) or self._schedule.is_due
 
     def _is_frame(self, reply: ServiceReply) -> bool:
-        """Whether a reply is something to be watched; what is pinned comes with the step or the end behind it."""
+        """True if a reply is paced. Pins wait like frames, and are shown with the step or commit after them."""
         return (
             isinstance(reply, RunAdvanced)
             and reply.run_id in self._paced
@@ -119,7 +119,7 @@ class Pacing(QObject):
         )
 
     def _show(self, reply: ServiceReply) -> ServiceReply:
-        """Note that a reply is delivered now; returns it as it is delivered."""
+        """Updates the schedule and the views for a reply, and returns the reply to deliver."""
         if self._is_frame(reply):
             self._schedule_frame(reply)
         match reply:
@@ -132,7 +132,7 @@ class Pacing(QObject):
                 self._paced.discard(run_id)
                 if run_id in self._views:
                     self._views.pop(run_id).show_all()
-            case RaceEnded():  # of its runs, those that had not ended are given up
+            case RaceEnded():  # runs of the race that have not ended are abandoned
                 for view in self._views.values():
                     view.show_all()
                 self._views.clear()
@@ -148,7 +148,7 @@ class Pacing(QObject):
                 self._schedule.end()
 
     def _ahead(self) -> tuple[int, bool]:
-        """How many more steps of the block on show are there, and whether its end is."""
+        """Returns the number of held steps of the shown block, and True if its commit is held, too."""
         steps = 0
         for reply in self._held:
             match reply:

@@ -1,4 +1,4 @@
-"""What the engine asks before it reaches a server elsewhere: the key to it, and whether it may be reached at all."""
+"""Access to models on other machines: the servers' API keys, permission to connect, and titles."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from engine.service import LoadedModel, is_remote
 
 
 class RemoteAccess:
-    """From any thread. ``keyed`` are the origins with a key; the keyring is asked for those alone."""
+    """API keys of servers, and permission to connect. May be used from any thread.
+
+    ``keyed`` are the origins that have a key; the keyring is read only for these.
+    """
 
     def __init__(self) -> None:
         self.is_offline = False
@@ -21,26 +24,26 @@ class RemoteAccess:
         self._lock = threading.Lock()
 
     def is_allowed(self, host: str) -> bool:
-        """Whether a host may be asked: offline, this machine alone."""
-        from engine.service.remote.address import is_loopback  # what speaks HTTP; a start does without
+        """True if a host may be contacted; offline, only this machine."""
+        from engine.service.remote.address import is_loopback  # imports HTTP, which a start does not need
 
         return not self.is_offline or is_loopback(host)
 
     def reaches(self, path_or_id: str) -> bool:
-        """Whether a model may be used, by what loads it: all but those on machines that may not be asked."""
+        """True if the model with this path or id may be used: it is local, or its host may be contacted."""
         if not self.is_offline or not is_remote(path_or_id):
             return True
         try:
             return self.is_allowed(urlsplit(path_or_id).hostname or "")
-        except ValueError:  # no such address can be loaded
+        except ValueError:  # an invalid address cannot be loaded
             return False
 
     def key_of(self, origin: str) -> str | None:
-        """The key to a server; None where there is none. May wait for the keyring."""
+        """Returns the key of a server; None if it has none. May wait for the keyring."""
         return self._secret(origin).read() or None if origin in self.keyed else None
 
     def keep(self, origin: str, key: str) -> Place:
-        """Keep the key to a server, or remove it where it is empty; says where it is. May wait for the keyring."""
+        """Stores the key of a server, or removes it if it is empty. Returns its place. May wait for the keyring."""
         place = self._secret(origin).write(key)
         self.keyed = self.keyed | {origin} if key else self.keyed - {origin}
         return place
@@ -51,19 +54,19 @@ class RemoteAccess:
 
 
 def only_text(model: LoadedModel) -> str:
-    """Why there is no canvas with a model elsewhere, in a sentence; empty where there is one, or it is here."""
+    """Returns a sentence if a remote model shows no canvas; empty if it shows one or is local."""
     if model.capabilities.steps or not is_remote(model.path_or_id):
         return ""
     return tr("This remote engine only answers with text.")
 
 
 def title_of_path(path: str) -> str:
-    """What a model is called that is not known by name: its folder's name, or where it is elsewhere."""
+    """Returns the title of a model without a known name: its folder's name, or its remote title."""
     return remote_title(path) if is_remote(path) else Path(path).name
 
 
 def remote_title(path: str) -> str:
-    """What a model elsewhere is called, by the address that it is loaded by."""
+    """Returns the title of a remote model from its address."""
     where, _, model = path.partition("#")
     host = where.partition("://")[2].partition("/")[0]
     return tr("{model} at {host}", model=model.rpartition("/")[2] or model, host=host) if model else host

@@ -1,7 +1,7 @@
-"""Decides the rows of a table through the scheduler, several at once, beside the window. Knows no widgets.
+"""Decides the rows of a table through the scheduler, several at once, without blocking the window. Knows no widgets.
 
-A thread makes the requests; replies are folded where they arrive, in the scheduler's thread. The window looks at what
-is done at a pace of its own, so that it is not held up by many short runs.
+A thread makes the requests, and replies are folded in the scheduler's thread. The window polls the finished rows, so
+that many short runs do not slow it down.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from engine import SafelightError
 from engine.service import RunRequest, Scheduler, ServiceReply
 from engine.tasks.decisions.table import TableState
 
-LOOK_MS = 200  # between two looks at what is done
-AT_ONCE = 8  # rows under way
+LOOK_MS = 200  # between two polls for finished rows
+AT_ONCE = 8  # rows decided at the same time
 ENDING_SECONDS = 10.0
 
 MakeRequests = Callable[[TableState], tuple[RunRequest, ...]]
-"""The runs that decide a state; raises SafelightError."""
+"""Returns the runs that decide a state; raises SafelightError."""
 
 
 class RowRunner(QObject):
-    """One table at a time. Must be closed before it is destroyed."""
+    """Decides one table at a time. Must be closed before it is destroyed."""
 
     arrived = Signal(object)  # list[RowOutcome]
-    ended = Signal()  # after the last of them
+    ended = Signal()  # after the last ``arrived``
 
     def __init__(self, scheduler: Scheduler, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -42,23 +42,23 @@ class RowRunner(QObject):
 
     @property
     def is_on(self) -> bool:
-        """Whether rows are being decided."""
+        """True if rows are being decided."""
         return self._work is not None
 
     def begin(self, rows: Sequence[int], states: Sequence[TableState], make: MakeRequests) -> None:
-        """Decide these rows of a table with these states; ``make`` is called in another thread."""
+        """Starts deciding these rows; ``states`` are those of the whole table. ``make`` is called in another thread."""
         self._work = _Work(self._scheduler, rows, states, make)
         self._work.thread.start()
         self._look.start()
 
     @Slot()
     def stop(self) -> None:
-        """Begin no more rows, and stop those under way within one denoising step."""
+        """Starts no more rows, and stops the running ones within one denoising step."""
         if self._work is not None:
             self._work.stop()
 
     def close(self) -> None:
-        """Stop, and wait for the thread."""
+        """Stops, and waits for the thread."""
         self._look.stop()
         work, self._work = self._work, None
         if work is not None:
@@ -70,7 +70,7 @@ class RowRunner(QObject):
         work = self._work
         if work is None:
             return
-        is_over = not work.thread.is_alive()  # before the last look, so that nothing is left behind
+        is_over = not work.thread.is_alive()  # read before the last drain, so that no outcome is missed
         found = work.done.drain()
         if is_over:
             self._look.stop()
@@ -82,7 +82,7 @@ class RowRunner(QObject):
 
 
 class _Work:
-    """Rows to decide, and the thread that asks for them; it ends when all of them are over."""
+    """Rows to decide, and the thread that requests them; it ends when all rows are over."""
 
     def __init__(
         self, scheduler: Scheduler, rows: Sequence[int], states: Sequence[TableState], make: MakeRequests
@@ -91,18 +91,18 @@ class _Work:
         self._scheduler, self._rows, self._states, self._make = scheduler, rows, states, make
         self._room = threading.Semaphore(AT_ONCE)
         self._is_stopped = threading.Event()
-        self._under_way: set[_Row] = set()
+        self._running: set[_Row] = set()
         self._lock = threading.Lock()
         self.thread = threading.Thread(target=self._ask, name="safelight-rows", daemon=True)
 
     def stop(self) -> None:
         self._is_stopped.set()
         with self._lock:
-            rows = list(self._under_way)
+            rows = list(self._running)
         for row in rows:
             row.cancel()
         self._scheduler.wake()
-        self._room.release()  # for the thread, if it waits there
+        self._room.release()  # wakes the thread if it waits
 
     def _ask(self) -> None:
         for index in self._rows:
@@ -117,35 +117,35 @@ class _Work:
                 continue
             row = _Row(index, requests, self._end)
             with self._lock:
-                self._under_way.add(row)
+                self._running.add(row)
             for request in requests:
                 self._scheduler.run(request, row)
-            if self._is_stopped.is_set():  # meanwhile
+            if self._is_stopped.is_set():  # stopped since the check above
                 row.cancel()
         for row in self._left():
             row.is_over.wait(ENDING_SECONDS if self._is_stopped.is_set() else None)
 
     def _left(self) -> list[_Row]:
         with self._lock:
-            return list(self._under_way)
+            return list(self._running)
 
     def _end(self, row: _Row) -> None:
         outcome = row.outcome()
         if outcome is not None:
             self.done.put(outcome)
         with self._lock:
-            self._under_way.discard(row)
+            self._running.discard(row)
         self._room.release()
 
 
 class _Row:
-    """A row under way: where its replies arrive."""
+    """A row that is being decided, as the client that receives its replies."""
 
     is_full = False
 
     def __init__(self, index: int, requests: tuple[RunRequest, ...], ended: Callable[[_Row], None]) -> None:
         self._index, self._requests, self._ended = index, requests, ended
-        self._reading = DecisionReading.of(requests)
+        self._reading = DecisionReading.from_requests(requests)
         self.is_over = threading.Event()
 
     def cancel(self) -> None:
@@ -153,14 +153,14 @@ class _Row:
             request.cancel.set()
 
     def put(self, reply: ServiceReply) -> None:
-        """Called in the scheduler's thread."""
+        """Applies a reply; called in the scheduler's thread."""
         self._reading.take(reply)
         if self._reading.is_over and not self.is_over.is_set():
             self._ended(self)
             self.is_over.set()
 
     def outcome(self) -> RowOutcome | None:
-        """None where it was stopped before it was read."""
+        """Returns the row's outcome; None if the row was stopped before it was read."""
         reading = self._reading
         problem, _ = reading.problem
         if problem:

@@ -1,4 +1,4 @@
-"""A run as far as it has arrived: the trace grows in the engine's thread, ahead of what a pace has let through."""
+"""A view of a run up to the delivered events; the trace itself grows ahead of them in the engine's thread."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from engine.trace import Entry
 
 
 class RunView(Recording):
-    """The first ``count`` events of a recording, until ``show_all``; from then on all of it, and what it grows by.
+    """The first ``count`` events of a recording; after ``show_all`` all of them, including later ones.
 
-    Those that a fork has copied from its source, the blocks before its change, are there from the start.
-    What is not an event is the recording's own: the answer, too, is that of all that was recorded.
+    Events that a fork has copied from its source, those of the blocks before its change, are included from the start.
+    Everything else, such as the reply, is that of the whole recording.
     """
 
     def __init__(self, trace: Recording) -> None:
@@ -26,12 +26,12 @@ class RunView(Recording):
         self._is_whole = False
 
     def advance(self) -> None:
-        """Show one event more."""
+        """Shows one more event."""
         self.count += 1
-        self.path = self.trace.path  # which may be given up on the way
+        self.path = self.trace.path  # becomes None if writing the file fails during the run
 
     def coming(self, block: int) -> Tokens | None:
-        """(T,) the text of a block that is computed to its end and not shown yet; None where it is not."""
+        """Returns the text (T,) of a block that is already committed but not shown yet; else None."""
         for place in range(self.count, len(self.trace.entries)):
             entry = self.trace.entries[place]
             if entry.kind == "commit" and entry.block == block:
@@ -40,7 +40,7 @@ class RunView(Recording):
         return None
 
     def show_all(self) -> None:
-        """The run is over: nothing is held back any more."""
+        """Shows all events, after the run is over."""
         self._is_whole = True
 
     @property
@@ -81,7 +81,7 @@ class RunView(Recording):
 
 
 def _copied(trace: Recording) -> int:
-    """How many events at the beginning of a recording are not of its own run."""
+    """Returns the number of events at the beginning of a recording that were copied from its source."""
     parent = trace.header.parent
     if parent is None or not trace.header.changes:
         return 0

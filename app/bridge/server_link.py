@@ -1,7 +1,7 @@
-"""The switch of the local server, and what it is answering. Knows no widgets.
+"""Starts and stops the local server, and lists its requests. Knows no widgets.
 
-Starting, stopping and the keyring may take seconds, so they happen one after another in a thread of their own, which
-is a daemon: a keyring that asks for a password must not keep the process alive.
+Starting, stopping and the keyring may take seconds, so they run one after another in a separate thread. It is a daemon,
+as a keyring that asks for a password must not keep the process alive.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ if TYPE_CHECKING:
     from engine.server.running import RunningServer
 
 ServerPhase = Literal["off", "starting", "on"]
-LOOK_MS = 100  # between two looks at the requests while they change or one is under way
-MOST_EARLIER = 50  # requests of a server before this one that stay on the list
-CLOSING_SECONDS = 8.0  # for the server to stop when the app ends
-OUTSIDE = "192.0.2.1"  # an address of documentations, to learn which of ours leads out; nothing is sent
-CONTAINER_HOST = "host.docker.internal"  # what containers call this machine
+LOOK_MS = 100  # between two reads of the requests, while they change or one is unfinished
+MOST_EARLIER = 50  # requests of earlier servers that stay on the list
+CLOSING_SECONDS = 8.0  # most time for the server to stop when the app ends
+OUTSIDE = "192.0.2.1"  # reserved for documentation (RFC 5737); finds our outgoing address without sending anything
+CONTAINER_HOST = "host.docker.internal"  # the name of this machine in containers
 
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
-    """How the server is to be. ``is_open``: reachable from other machines."""
+    """The wanted state of the server. ``is_open`` makes it reachable from other machines."""
 
     is_on: bool = False
     port: int = 0
     is_open: bool = False
-    new_key: bool = False  # in place of the one that is kept
+    new_key: bool = False  # replaces the stored key
 
 
 @dataclasses.dataclass(frozen=True)
 class ServerState:
-    """How the server is. ``url`` ends in ``/v1``; ``problem`` says why it could not be started."""
+    """The actual state of the server. ``url`` ends in ``/v1``; ``problem`` says why it could not be started."""
 
     phase: ServerPhase = "off"
     url: str = ""
@@ -57,12 +57,12 @@ class ServerState:
 
 
 class ServerLink(QObject):
-    """Brings the server to what the preferences say. Must be closed before the scheduler is."""
+    """Brings the server to the state that the preferences ask for. Must be closed before the scheduler."""
 
     changed = Signal()  # ``state``
     requests_changed = Signal()  # ``requests``, at most ten times a second
-    _arrived = Signal(object, int)  # from the thread: a ServerState, and which wish it fulfils
-    _stirred = Signal()  # from the server's threads
+    _arrived = Signal(object, int)  # from the thread: a ServerState, and the number of its wish
+    _stirred = Signal()  # from the server's threads: its requests have changed
 
     def __init__(self, scheduler: Scheduler, key: Secret | None = None) -> None:
         super().__init__()
@@ -74,10 +74,10 @@ class ServerLink(QObject):
         self._count = 0  # of wishes
         self._thread: threading.Thread | None = None
         self._server: RunningServer | None = None
-        self._known: tuple[str, Place] = ("", "nowhere")  # the key, and where it is kept; the thread's own
+        self._known: tuple[str, Place] = ("", "nowhere")  # the key and its place; used in the thread only
         self._makes_key = False
         self._earlier: tuple[LiveRequest, ...] = ()
-        self._is_stirred = False  # and the look that it asks for is to come
+        self._is_stirred = False  # the requests have changed and were not read since
         self._is_closed = False
         self._gather = QTimer(self)
         self._gather.setSingleShot(True)
@@ -91,30 +91,30 @@ class ServerLink(QObject):
         return self.state.phase == "on"
 
     def is_own(self, path_or_id: str) -> bool:
-        """Whether what loads a model is this server's own address, which would ask itself for ever."""
+        """True if a model's address is this server's own, which would call itself without end."""
         return bool(self.state.url) and path_or_id.partition("#")[0].rstrip("/") == self.state.url
 
     @property
     def under_way(self) -> int:
-        """How many requests are waiting or running."""
+        """The number of requests that are waiting or running."""
         return sum(is_under_way(request) for request in self.requests)
 
     @property
     def is_alive(self) -> bool:
-        """Whether its thread is running."""
+        """True if the link's thread is running."""
         return self._thread is not None and self._thread.is_alive()
 
     # ---------------------------------------------------------------- the switch
 
     def apply(self, preferences: Preferences) -> None:
-        """Start, stop or move the server; does nothing where it is as wanted. Offline, it stays on this machine."""
+        """Starts, stops or moves the server if needed. Offline, only this machine can reach it."""
         is_open = preferences.server_open and not preferences.offline
         wanted = Wanted(preferences.server, preferences.server_port, is_open)
         if wanted != self._wanted or self.state.problem:
             self._ask(wanted)
 
     def renew_key(self) -> None:
-        """Make another key in place of the present one, which is refused from then on."""
+        """Replaces the key with a new one; the old key is refused from then on."""
         self._ask(dataclasses.replace(self._wanted, new_key=True))
 
     def _ask(self, wanted: Wanted) -> None:
@@ -130,7 +130,7 @@ class ServerLink(QObject):
         self._show(dataclasses.replace(self.state, phase=phase, url="", problem=""))
 
     def close(self) -> None:
-        """Stop the server and end the thread; may be called again."""
+        """Stops the server and ends the thread; may be called again."""
         self._is_closed = True
         self._gather.stop()
         self._wishes.put(None)
@@ -159,7 +159,7 @@ class ServerLink(QObject):
             if wanted.new_key:
                 self._known = ("", "nowhere")
                 self._makes_key = True
-            if self._wishes.empty():  # else the next one is to be fulfilled
+            if self._wishes.empty():  # else only the latest wish counts
                 self._arrived.emit(self._fulfil(wanted), count)
         self._stop()
 
@@ -171,7 +171,7 @@ class ServerLink(QObject):
 
     def _fulfil(self, wanted: Wanted) -> ServerState:
         try:
-            # Uvicorn and what it takes with it, which a start of the app does without.
+            # Imports Uvicorn and its dependencies, which a start of the app does not need.
             from engine.server.options import ServerOptions, make_key
             from engine.server.running import RunningServer
 
@@ -195,7 +195,7 @@ class ServerLink(QObject):
             return ServerState("off", "", *self._known, problem=one_line(error))
 
     def _usable_key(self, make_key: Callable[[], str]) -> tuple[str, Place]:
-        """The key that is known, or kept, or a new one; and where it is kept."""
+        """Returns the known key, the stored one or a new one, with its place."""
         if self._known[0]:
             return self._known
         kept = "" if self._makes_key else self._key.read()
@@ -230,21 +230,21 @@ class ServerLink(QObject):
 
 
 def is_under_way(request: LiveRequest) -> bool:
-    """Whether a request is waiting or running."""
+    """True if a request is waiting or running."""
     return request.state in ("waiting", "running")
 
 
 def _own_address() -> str:
-    """This machine's address in its network; the loopback one where it has none."""
+    """Returns this machine's address in its network; the loopback address if it has none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         try:
-            asking.connect((OUTSIDE, 9))  # chooses a way and sends nothing
+            asking.connect((OUTSIDE, 9))  # UDP: selects a route and sends nothing
             return str(asking.getsockname()[0])
         except OSError:
             return "127.0.0.1"
 
 
 def _own_names() -> tuple[str, ...]:
-    """What others may call this machine, besides its addresses."""
+    """Returns the host names of this machine for others."""
     name = socket.gethostname()
     return (*((name, f"{name}.local") if name else ()), CONTAINER_HOST)

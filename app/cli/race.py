@@ -127,7 +127,7 @@ def _race_all(
                 pictures=prompt.pictures,
                 cancel=stop,
             )
-            race = RaceRun.of(request)
+            race = RaceRun.from_request(request)
             racing.run(request, None, race.take)
             failed = zip(scores.lanes, race.lanes, strict=True)
             problems = [race.problem, *(f"{title}: {lane.problem}" for title, lane in failed if lane.problem)]

@@ -172,7 +172,7 @@ class DecisionsController(QObject):
             self._put_back(self._own)
             return
         scene, questions = drawing_sample(random.Random())
-        drafts = tuple(map(QuestionDraft.of, questions))
+        drafts = tuple(map(QuestionDraft.from_question, questions))
         self._show_sheet(replace(before, questions=drafts, instructions="", is_joint=False), scene=scene)
 
     def _show_sheet(self, sheet: QuestionSheet, state: str = "", scene: Scene | None = None) -> None:
@@ -229,7 +229,7 @@ class DecisionsController(QObject):
 
     def show_questions(self, questions: Sequence[Question]) -> None:
         """Replaces the questions."""
-        drafts = tuple(map(QuestionDraft.of, questions))
+        drafts = tuple(map(QuestionDraft.from_question, questions))
         self._show_sheet(replace(self.page.one.questions.sheet, questions=drafts))
 
     # ---------------------------------------------------------------- deciding

@@ -83,7 +83,7 @@ class StateDecider(QObject):
 
     @Slot(object)
     def _run(self, requests: tuple[RunRequest, ...]) -> None:
-        self._reading = reading = DecisionReading.of(requests)
+        self._reading = reading = DecisionReading.from_requests(requests)
         self.began.emit(reading)
         for request in requests:
             self._context.backend.run(request, is_watched=False)

@@ -35,7 +35,7 @@ def option_title(kind: Kind, name: str) -> str:
 
 def answer_name(question: Question, place: int) -> str:
     """Returns the title of a question's option, by index."""
-    draft = QuestionDraft.of(question)
+    draft = QuestionDraft.from_question(question)
     return option_title(draft.kind, draft.options[place].name)
 
 

@@ -1,6 +1,6 @@
-"""Which run is looked at, at which frame, and which cell of it: what all views of it share.
+"""The shown run, its frame and its selected cell, which all views of the run share. Knows no widgets.
 
-Plays real frames one after the other, at the pace at which a run is shown live. Knows no widget.
+Plays recorded frames in order, at the pace of a live run.
 """
 
 from __future__ import annotations
@@ -15,49 +15,49 @@ from app.state.run.pace import FULL_SPEED, NOISE_SECONDS, SpeedClock, frame_seco
 from app.state.run.replay import NOISE, BlockRecord, Frame, Replay
 from engine import Recording
 
-TICK_MS = 33  # between two looks at what is due while it plays
+TICK_MS = 33  # between two updates while it plays
 SPEEDS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
 NOTHING = -1
 
 
 class Player(QObject):
-    """Without a ``trace`` there is no ``replay``, and nothing moves."""
+    """Plays one trace. Without a ``trace`` there is no ``replay``, and it does not move."""
 
     opened = Signal()  # another trace, or none
     grown = Signal()  # a live run has added frames
-    placed = Signal(int)  # the frame on show
-    revealed = Signal()  # another share of the frame is on show
-    selected = Signal(int)  # the position whose history is on show; -1 for none
-    hovered = Signal(int)  # the position under the pointer, in any view; -1 for none
+    placed = Signal(int)  # the shown frame
+    revealed = Signal()  # another share of the frame is shown
+    selected = Signal(int)  # the position whose history is shown; -1 for none
+    hovered = Signal(int)  # the position under the pointer in any view; -1 for none
     playing_changed = Signal(bool)
     speed_changed = Signal(float)
     loop_changed = Signal(bool)
-    board_changed = Signal(bool)  # whether a Sudoku is shown as a board
+    board_changed = Signal(bool)  # True if a Sudoku is shown as a board
 
     def __init__(self, parent: QObject | None = None, now: Callable[[], float] = time.monotonic) -> None:
         super().__init__(parent)
         self.trace: Recording | None = None
         self.replay: Replay | None = None
         self.place = 0
-        self.share = 1.0  # of what the step on show accepts, that is on show already
+        self.share = 1.0  # shown part of the tokens that the shown step accepts
         self.selection = NOTHING
         self.hover = NOTHING
-        self.is_smooth = True  # while it plays, a step is shown by and by
+        self.is_smooth = True  # while it plays, the tokens of a step appear one after the other
         self.loop = False
         self.board = True
-        self.calm = True  # which view decides what counts as a change of a cell
+        self.calm = True  # changes of a cell are those in the calm view
         self.direction = 1  # of playing; -1 goes backwards
         self._clock = SpeedClock(now)
-        self._since = 0.0  # the clock's time when the frame on show came, while it plays
+        self._since = 0.0  # the clock's time when the shown frame appeared, while it plays
         self._timer = QTimer(self)
         self._timer.timeout.connect(self._tick)
 
-    # ---------------------------------------------------------------- what is looked at
+    # ---------------------------------------------------------------- the shown run
 
     def open(self, trace: Recording | None, place: int | None = None, replay: Replay | None = None) -> None:
-        """Look at a trace, at its last frame or at ``place``; None closes the one that is open.
+        """Shows a trace at its last frame or at ``place``; None closes the open one.
 
-        ``replay`` is of that trace, where one has been made already.
+        ``replay`` is the trace's replay if it already exists.
         """
         self.pause()
         self.trace = trace
@@ -70,7 +70,7 @@ class Player(QObject):
         self.selected.emit(NOTHING)
 
     def refresh(self, share: float = 1.0) -> None:
-        """A live run went on; who looked at its end goes along. Of its latest step this share is to be shown."""
+        """Adds new frames of a live run; if the last frame was shown, the new last one is shown with this ``share``."""
         if self.replay is None:
             return
         before = len(self.replay.frames)
@@ -80,12 +80,12 @@ class Player(QObject):
         if last >= before:
             self.grown.emit()
         if at_end and last >= 0 and not self.is_playing:
-            if not before:  # there was nothing to be at; now there is, maybe at the same place
+            if not before:  # the first frame has the place of the empty state, so force a change
                 self.place = NOTHING
             self.show_frame(last, share)
 
     def show_frame(self, place: int, share: float = 1.0) -> None:
-        """Show a frame, which there is, or this share of what its step accepts."""
+        """Shows an existing frame, with this share of the tokens that its step accepts."""
         is_other, is_more = place != self.place, share != self.share
         self.place, self.share = place, share
         if is_other:
@@ -95,58 +95,58 @@ class Player(QObject):
 
     @property
     def frame(self) -> Frame | None:
-        """The frame on show."""
+        """The shown frame."""
         if self.replay is None or not self.replay.frames:
             return None
         return self.replay.frames[self.place]
 
     @property
     def block(self) -> BlockRecord | None:
-        """The block of the frame on show, over all its steps."""
+        """The block of the shown frame, over all its steps."""
         frame = self.frame
         return None if frame is None or self.replay is None else self.replay.record(frame.block)
 
     @property
     def snapshot(self) -> BlockState | None:
-        """The canvas as it was at the frame on show."""
+        """The state of the canvas at the shown frame."""
         return None if self.frame is None or self.replay is None else self.replay.snapshot(self.place)
 
     @property
     def shown(self) -> BlockState | None:
-        """As much of ``snapshot`` as is on show: of a step that is just being shown, a share."""
+        """The shown part of ``snapshot``: of a step that is just appearing, a share."""
         snapshot = self.snapshot
         return None if snapshot is None else snapshot.partly(self.share)
 
     def piece(self, token: int) -> str:
-        """How a token is written."""
+        """Returns the text of a token."""
         return "" if self.trace is None else self.trace.piece(token)
 
     def is_special(self, token: int) -> bool:
-        """Whether a token is a control token."""
+        """True if a token is a control token."""
         return self.trace is not None and self.trace.is_special(token)
 
-    # ---------------------------------------------------------------- going about
+    # ---------------------------------------------------------------- moving
 
     @Slot(int)
     def go(self, place: int) -> None:
-        """Show a frame; beyond the ends takes the end."""
+        """Shows a frame; the place is clamped to the run."""
         if self.replay is None or not self.replay.frames:
             return
         self.show_frame(max(0, min(place, len(self.replay.frames) - 1)))
 
     def step(self, by: int) -> None:
-        """Go on by frames, back with a negative number."""
+        """Moves by frames, back with a negative number."""
         self.pause()
         self.go(self.place + by)
 
     def go_to_block(self, block: int) -> None:
-        """Show the last frame of a block."""
+        """Shows the last frame of a block."""
         if self.replay is not None and 0 <= block < self.replay.blocks:
             after = self.replay.first_of(block + 1) if block + 1 < self.replay.blocks else len(self.replay.frames)
             self.go(after - 1)
 
     def next_change(self, direction: int) -> bool:
-        """Go to the nearest frame where the selected cell shows something else; False where there is none."""
+        """Moves to the nearest frame with another token or state in the selected cell; False if there is none."""
         if self.replay is None or self.selection == NOTHING:
             return False
         found = self.replay.next_change(self.place, self.selection, direction, calm=self.calm)
@@ -158,14 +158,14 @@ class Player(QObject):
 
     @Slot(int)
     def select(self, position: int) -> None:
-        """Show the history of a position; -1 of none."""
+        """Selects the position whose history is shown; -1 for none."""
         if position != self.selection:
             self.selection = position
             self.selected.emit(position)
 
     @Slot(int)
     def point(self, position: int) -> None:
-        """The pointer is over a position, in whichever view; -1 over none."""
+        """Notes the position under the pointer in any view; -1 for none."""
         if position != self.hover:
             self.hover = position
             self.hovered.emit(position)
@@ -178,19 +178,22 @@ class Player(QObject):
 
     @property
     def speed(self) -> float:
-        """Frames come this many times as fast as usual."""
+        """The playing speed; 1 is normal."""
         return self._clock.speed
 
     @Slot()
     def toggle(self) -> None:
-        """Play or pause; at the end from the beginning."""
+        """Plays or pauses; at the end it plays from the beginning."""
         if self.is_playing:
             self.pause()
         else:
             self.play(1)
 
     def play(self, direction: int) -> None:
-        """Play forwards (1) or backwards (-1); from the other end where there is nothing left. Again for faster."""
+        """Plays forwards (1) or backwards (-1), from the other end if it is at the last frame.
+
+        A call in the direction in which it already plays raises the speed.
+        """
         if self.replay is None or not self.replay.frames:
             return
         if self.is_playing and direction == self.direction:
@@ -201,7 +204,7 @@ class Player(QObject):
         self._since = self._clock.time
         if self.place == last:
             self.go(first)
-        elif self.place != first:  # what is on show has been looked at
+        elif self.place != first:  # the shown frame has been seen, so the next one comes at once
             self._since -= self._seconds(self.place)
         was_playing = self.is_playing
         self._timer.start(TICK_MS)
@@ -216,36 +219,36 @@ class Player(QObject):
             self.playing_changed.emit(False)
 
     def set_speed(self, speed: float) -> None:
-        """Play this many times as fast, 0.1 to 4, or at ``FULL_SPEED`` a frame a tick."""
+        """Sets the speed, 0.1 to 4, or ``FULL_SPEED`` for one frame a tick."""
         self._clock.speed = speed if speed == FULL_SPEED else max(SPEEDS[0], min(speed, SPEEDS[-1]))
         self.speed_changed.emit(self.speed)
 
     def set_loop(self, loop: bool) -> None:
-        """Begin again at the end, or stop there."""
+        """Sets whether playing restarts at the end."""
         self.loop = loop
         self.loop_changed.emit(loop)
 
     @Slot(bool)
     def set_board(self, board: bool) -> None:
-        """Show a Sudoku as a board, or as the tokens that it is written in."""
+        """Shows a Sudoku as a board, or as its tokens."""
         self.board = board
         self.board_changed.emit(board)
 
     @property
     def _last(self) -> int:
-        """The place of the last frame; 0 where there is none."""
+        """The place of the last frame; 0 if there is none."""
         return 0 if self.replay is None else max(0, len(self.replay.frames) - 1)
 
     def _seconds(self, place: int) -> float:
-        """How long a frame is shown at 1×."""
+        """Returns the seconds for which a frame is shown at 1×."""
         if self.replay is None:
             return 0.0
         frame = self.replay.frames[place]
-        return frame_seconds(frame.step, self.replay.steps_of(frame.block)) or NOISE_SECONDS  # the commit as the noise
+        return frame_seconds(frame.step, self.replay.steps_of(frame.block)) or NOISE_SECONDS  # the latter for a commit
 
     @Slot()
     def _tick(self) -> None:
-        """Go on by as many frames as are due, or show more of the one that is on show."""
+        """Moves by as many frames as are due, or shows more of the current one."""
         now, place = self._clock.time, self.place
         is_full = self.speed == FULL_SPEED
         while is_full or now - self._since >= self._seconds(place):
@@ -260,12 +263,12 @@ class Player(QObject):
         self.show_frame(place, (now - self._since) / self._seconds(place) if is_revealed else 1.0)
 
     def _is_step(self, place: int) -> bool:
-        """Whether a frame is a step, rather than noise or a commit."""
+        """True if a frame is a step, and not noise or a commit."""
         frame = None if self.replay is None else self.replay.frames[place]
         return frame is not None and self.replay is not None and NOISE < frame.step < self.replay.steps_of(frame.block)
 
     def _turn_round(self) -> None:
-        """The last frame was shown long enough."""
+        """Restarts or pauses after the last frame was shown long enough."""
         self.go(self._last if self.direction > 0 else 0)
         if self.loop:
             self._since = self._clock.time

@@ -1,4 +1,4 @@
-"""Going through one run or several in step: a slider, three buttons and the step in words. Knows players, no board."""
+"""Controls to go through one or several runs together: a slider, buttons and the frame in words. Knows no board."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ from engine import step_number
 
 
 class StepSlider(QSlider):
-    """A slider whose arrows go a frame on or back, whatever the desktop's direction of sliders."""
+    """A slider over frames that leaves the Space key to its parent, which plays."""
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() == Qt.Key.Key_Space:
-            event.ignore()  # it plays
+            event.ignore()  # the parent plays
         else:
             super().keyPressEvent(event)
 
 
 class Scrub(QWidget):
-    """One place for all players: who has fewer frames stays at the end. The longest run plays, and says its frame.
+    """Moves all players to one place; shorter runs stay at their end. The longest run plays, and its frame is named.
 
-    Of a run that is read at its first use, ``offer`` says how long it is; ``wanted`` then asks for it.
+    For a run that is read on first use, ``offer`` sets its length, and ``wanted`` then asks for the run.
     """
 
     wanted = Signal()
     pace_chosen = Signal(str)  # a value of the declared setting
 
     def __init__(self, players: Sequence[Player], parent: QWidget | None = None, *, in_line: bool = False) -> None:
-        """``in_line``: the words stand beside the slider, not under it."""
+        """Creates the controls; ``in_line`` puts the words next to the slider instead of under it."""
         super().__init__(parent)
         self._players = tuple(players)
         self._theme = DARKROOM
         self._in_line = in_line
         self._live: Player | None = None
         self._offered = 0  # frames of a run that is not read yet
-        self._first_use: Callable[[], None] | None = None  # what is to be done once it is
+        self._first_use: Callable[[], None] | None = None  # called once it is read
         self.slider = StepSlider(Qt.Orientation.Horizontal)
         self.slider.setAccessibleName(tr("Frame of the run"))
         self.slider.setAccessibleDescription(tr("The arrow keys go to the step before or after, Space plays."))
@@ -105,21 +105,21 @@ class Scrub(QWidget):
             player.playing_changed.connect(self._playing_changed)
 
     def tab_stops(self) -> list[QWidget]:
-        """What Tab goes through, in order."""
+        """Returns the widgets in the order of the Tab key."""
         return [self.back, self.play, self.on, self.slider, self.pace]
 
     @property
     def frames(self) -> int:
-        """Frames of the longest run."""
+        """The number of frames of the longest run."""
         return max((_frames(player) for player in self._players), default=0)
 
     @property
     def _lead(self) -> Player:
-        """Whose frames are played and said."""
+        """The player whose frames are played and named."""
         return self._live or max(self._players, key=_frames)
 
     def follow(self, player: Player | None) -> None:
-        """A run is under way in this player: the slider goes along, and moves no other. None: all are over."""
+        """Follows a player with a live run: the slider moves only this one. None ends it, when all runs are over."""
         self.pause()
         self._live = player
         if player is None and self.frames:
@@ -127,22 +127,22 @@ class Scrub(QWidget):
         self._show()
 
     def offer(self, frames: int) -> None:
-        """There is a run of so many frames to be read, at whose end one is."""
+        """Offers a run with this number of frames that is not read yet; the slider stands at its end."""
         self._offered = frames
         self._show()
 
     def refuse(self, why: str) -> None:
-        """The run that was offered cannot be read."""
+        """Withdraws the offered run, which cannot be read, and shows why."""
         self._offered, self._first_use = 0, None
         self._show()
         self.words.setText(why)
 
     def set_live(self, live: bool) -> None:
-        """While a run is under way elsewhere there is the pace alone to choose."""
+        """Hides all but the choice of pace while a run is live elsewhere."""
         for part in (self.back, self.play, self.on, self.slider, self.words):
             part.setVisible(not live)
 
-    # ---------------------------------------------------------------- going
+    # ---------------------------------------------------------------- moving
 
     @Slot(int)
     def _go(self, place: int) -> None:
@@ -153,7 +153,7 @@ class Scrub(QWidget):
         self._show()
 
     def step(self, by: int) -> None:
-        """Go on by frames, back with a negative number."""
+        """Moves by frames, back with a negative number."""
         self.pause()
         self.slider.setValue(self.slider.value() + by)
 
@@ -171,7 +171,7 @@ class Scrub(QWidget):
 
     @Slot()
     def toggle(self) -> None:
-        """Play or pause; at the end from the beginning."""
+        """Plays or pauses; at the end it plays from the beginning."""
         if not self._asks_first(self.toggle) and self._live is None and self.frames > 1:
             self._lead.toggle()
 
@@ -181,7 +181,7 @@ class Scrub(QWidget):
             player.pause()
 
     def _asks_first(self, use: Callable[[], None]) -> bool:
-        """Whether the run has to be read before this can be done; it is done afterwards."""
+        """Returns True if the run must be read first; ``use`` is then called afterwards."""
         if self.frames or not self._offered:
             return False
         is_asked, self._first_use = self._first_use is not None, use
@@ -203,7 +203,7 @@ class Scrub(QWidget):
 
     @Slot()
     def _follow_lead(self) -> None:
-        """The others show the frame that is played, as far as they have it."""
+        """Shows the frame that is played in the other players, as far as they have it."""
         lead = self._lead
         if lead.is_playing and self.sender() is lead:
             for player in self._players:
@@ -215,7 +215,7 @@ class Scrub(QWidget):
     def _playing_changed(self, is_playing: bool) -> None:
         for player in self._players:
             if not is_playing and _frames(player):
-                player.show_frame(player.place)  # whole
+                player.show_frame(player.place)  # with all its tokens
         self._set_icons()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -231,7 +231,7 @@ class Scrub(QWidget):
         self.pace_chosen.emit(self.pace.currentData())
 
     def set_pace(self, pace: str, *, is_smooth: bool) -> None:
-        """Play at a value of the declared setting; where it is not ``is_smooth``, a step is shown at once."""
+        """Sets the pace to a value of the declared setting; without ``is_smooth``, a step is shown at once."""
         self.pace.setCurrentIndex(self.pace.findData(pace))
         for player in self._players:
             player.is_smooth = is_smooth
@@ -240,7 +240,7 @@ class Scrub(QWidget):
     # ---------------------------------------------------------------- showing
 
     def _fit_words(self) -> None:
-        """Room for what is said of most runs, so that the slider keeps its length."""
+        """Reserves width for the words of most runs, so that the slider keeps its length."""
         said = tr("Block {block}, step {step} of {steps}", block=9, step=99, steps=99)
         self.words.setMinimumWidth(self.words.fontMetrics().horizontalAdvance(said))
 
@@ -281,7 +281,7 @@ class Scrub(QWidget):
 
 
 def _pace_box() -> ChoiceBox:
-    """As wide as its longest text, whatever is chosen."""
+    """Returns the box of paces, as wide as its longest text."""
     box = choice_box(PACE)
     box.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToContents)
     box.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
@@ -293,7 +293,7 @@ def _frames(player: Player) -> int:
 
 
 def frame_words(player: Player) -> str:
-    """Which frame of its run a player shows."""
+    """Returns a line about the frame that a player shows."""
     frame, snapshot, record = player.frame, player.snapshot, player.block
     if frame is None or snapshot is None or record is None:
         return ""
@@ -305,7 +305,7 @@ def frame_words(player: Player) -> str:
 
 
 def short_words(player: Player) -> str:
-    """The same in few words, with the block where there are several."""
+    """Returns a short form of ``frame_words``, with the block if there are several."""
     frame, replay = player.frame, player.replay
     if frame is None or replay is None:
         return ""

@@ -1,4 +1,4 @@
-"""Presets while they are edited: valid ones are saved, others stay here until they are valid. Knows no Qt."""
+"""Presets while they are edited: valid drafts are saved, others wait until they are valid. Knows no Qt."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from engine import GenerationConfig
 
 
 class PresetDrafts:
-    """The user's presets as they stand in the editor, over those in the store.
+    """The user's presets in the editor, as drafts of those in the store.
 
-    Every draft has a saved preset to ``revert`` to. What other windows have saved
-    comes in with each write.
+    Every draft has a saved preset to ``revert`` to. Each write also reads the changes of other windows.
     """
 
     def __init__(self, store: PresetStore, defaults: GenerationConfig) -> None:
         self._store = store
         self._defaults = defaults
         self._drafts = list(store.own)
-        self._deleted: list[tuple[int, tuple[Preset, Preset]]] = []  # place, draft and saved; the latest last
+        self._deleted: list[tuple[int, tuple[Preset, Preset]]] = []  # place, (draft, saved); the latest last
 
     @property
     def presets(self) -> tuple[Preset, ...]:
@@ -35,27 +34,27 @@ class PresetDrafts:
         return self._deleted[-1][1][1] if self._deleted else None
 
     def find(self, id: str) -> Preset:
-        """A draft or built-in preset by its id."""
+        """Returns a draft or built-in preset by its id."""
         return next(preset for preset in self.presets if preset.id == id)
 
     def problem(self, id: str) -> str:
-        """Why a draft cannot be saved, in a sentence; empty if it can."""
+        """Returns the reason why a draft cannot be saved, in a sentence; empty if it can."""
         preset = self.find(id)
         if preset.is_built_in:
             return ""
         return self._problem(preset, self._store.presets)
 
     def unsaved(self) -> list[Preset]:
-        """Drafts that differ from what is saved."""
+        """Returns the drafts that differ from their saved presets."""
         saved = {preset.id: preset for preset in self._store.own}
         return [draft for draft in self._drafts if draft != saved.get(draft.id)]
 
     def change(self, preset: Preset) -> None:
-        """Replace a draft by the form's preset; ``save`` writes it."""
+        """Replaces a draft by the form's preset; ``save`` writes it."""
         self._drafts[self._place(preset.id)] = preset
 
     def save(self) -> None:
-        """Write every valid draft; the stored versions of the others stay.
+        """Writes every valid draft; the stored versions of the others stay.
 
         Raises:
             SafelightError: the file cannot be written.
@@ -73,15 +72,15 @@ class PresetDrafts:
             self._write(wanted)
 
     def revert(self, id: str) -> None:
-        """Reset a draft to its saved preset."""
+        """Resets a draft to its saved preset."""
         saved = {preset.id: preset for preset in self._store.own}
         self._drafts[self._place(id)] = saved[id]
 
     def add(self, like: Preset | None = None) -> Preset:
-        """Add a preset, a copy of ``like`` if given, and save it. For an invalid draft its saved version is copied.
+        """Adds and saves a preset, a copy of ``like`` if given; of an invalid draft the saved version is copied.
 
         Raises:
-            SafelightError: the file cannot be written; nothing was added.
+            SafelightError: the file cannot be written; no preset was added.
         """
         names = [preset.name for preset in (*self.presets, *self._store.own)]
         if like is None:
@@ -94,10 +93,10 @@ class PresetDrafts:
         return made
 
     def delete(self, id: str) -> None:
-        """Delete a preset; ``undelete`` restores it.
+        """Deletes a preset; ``undelete`` restores it.
 
         Raises:
-            SafelightError: the file cannot be written; the preset is still there.
+            SafelightError: the file cannot be written; the preset was not deleted.
         """
         place, saved = self._place(id), self._store.find(id)
         draft = self._drafts[place]
@@ -105,10 +104,10 @@ class PresetDrafts:
         self._deleted.append((place, (draft, saved)))
 
     def undelete(self) -> Preset:
-        """Restore the last deleted preset in its place; a number is added to its name if taken since.
+        """Restores the last deleted preset in its place; a number is added to its name if it was taken since.
 
         Raises:
-            SafelightError: the file cannot be written; may be retried.
+            SafelightError: the file cannot be written; the call may be repeated.
         """
         place, (draft, saved) = self._deleted[-1]
         names = [other.name for other in (*self.presets, *self._store.own)]
@@ -121,7 +120,7 @@ class PresetDrafts:
         return draft
 
     def _write(self, own: Sequence[Preset]) -> None:
-        """Save these; invalid drafts stay as they are."""
+        """Saves these presets; invalid drafts stay as they are."""
         waiting = {draft.id: draft for draft in self.unsaved()}
         self._store.write(own, waiting)
         self._drafts = [waiting.get(saved.id, saved) for saved in self._store.own]

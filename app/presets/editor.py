@@ -32,7 +32,10 @@ MOST_LIST_WIDTH = 280  # pixels
 
 
 class PresetEditor(QDialog):
-    """Emits ``changed`` when the store's presets have changed. Does not close while a preset cannot be saved."""
+    """The editor of presets. Emits ``changed`` when the store's presets have changed.
+
+    It does not close while a preset cannot be saved.
+    """
 
     changed = Signal()
 
@@ -135,7 +138,7 @@ class PresetEditor(QDialog):
         return self._drafts.find(self.list.currentItem().data(Qt.ItemDataRole.UserRole))
 
     def _fill(self, current: str) -> None:
-        """List all presets and select one by id, or else the first."""
+        """Lists all presets and selects one by id, or else the first."""
         self.list.blockSignals(True)
         self.list.clear()
         chosen = 0
@@ -153,7 +156,7 @@ class PresetEditor(QDialog):
         self.list.addItem(item)
 
     def _follow(self, shown: Preset) -> None:
-        """Show changes by other windows, which are read with each write."""
+        """Shows changes by other windows, which are read with each write."""
         self.list.blockSignals(True)
         there = {preset.id: preset for preset in self._drafts.presets}
         for row in reversed(range(self.list.count())):
@@ -190,11 +193,11 @@ class PresetEditor(QDialog):
         self.undo.setVisible(gone is not None)
         self._name_items()
 
-    # ---------------------------------------------------------------- what the user does
+    # ---------------------------------------------------------------- actions
 
     @Slot()
     def save(self) -> None:
-        """Write valid changes now, without waiting for the timer."""
+        """Writes valid changes now, without waiting for the timer."""
         self._pause.stop()
         shown = self.current
         if self._try(self._drafts.save):
@@ -202,7 +205,7 @@ class PresetEditor(QDialog):
         self._show_state()
 
     def _try(self, action: Callable[..., object], *given: object) -> bool:
-        """Run something that writes; returns whether it succeeded. A failure is shown, and nothing is lost."""
+        """Calls a function that writes, and shows its failure; drafts are kept. Returns True if it succeeded."""
         try:
             action(*given)
         except SafelightError as error:
@@ -280,7 +283,7 @@ class PresetEditor(QDialog):
         self.list.scheduleDelayedItemsLayout()  # the rows were measured before the style sheet was applied
 
     def done(self, result: int) -> None:
-        """Close if everything is saved; otherwise show what is not."""
+        """Closes if everything is saved; otherwise shows an unsaved preset."""
         self.form.finish_typing()
         self.save()
         left = self._drafts.unsaved()

@@ -22,7 +22,7 @@ PROMPT_HEIGHT = 96  # pixels at 100 %
 
 
 class PresetForm(QWidget):
-    """Emits ``edited`` when the user has changed something; ``preset`` is the form's content, valid or not."""
+    """The form of a preset. Emits ``edited`` after a change by the user; ``preset`` is its content, valid or not."""
 
     edited = Signal()
 
@@ -100,7 +100,7 @@ class PresetForm(QWidget):
 
     @property
     def preset(self) -> Preset:
-        """The form's content, with the id of the preset on show."""
+        """The form's content, with the id of the shown preset."""
         shown = dict(self._shown.overrides)
         values = {}
         for setting in SAMPLER:
@@ -118,7 +118,7 @@ class PresetForm(QWidget):
         )
 
     def show_preset(self, preset: Preset) -> None:
-        """Fill the form without emitting ``edited``; a built-in preset is read-only."""
+        """Fills the form without emitting ``edited``; a built-in preset is read-only."""
         self._filling = True
         self._shown = preset
         fixed = preset.is_built_in
@@ -143,7 +143,7 @@ class PresetForm(QWidget):
         self._filling = False
 
     def _show_rows(self) -> None:
-        """The settings that count by the choice."""
+        """Shows only the settings that the chosen decoder uses."""
         choice = self.decoding.choice
         own = next(iter(self._decoders), "")
         shown = (choice if choice.decoder else replace(choice, decoder=own)).settings
@@ -152,7 +152,7 @@ class PresetForm(QWidget):
                 part.setVisible(name in shown)
 
     def finish_typing(self) -> None:
-        """Apply numbers that are typed but not confirmed yet."""
+        """Applies numbers that are typed but not confirmed yet."""
         for box in self.boxes.values():
             box.interpretText()
 

@@ -18,7 +18,7 @@ WIDTH = 220  # pixels at 100 %, at most
 
 
 class PresetPicker(ChoiceBox):
-    """Emits ``chosen`` with a Preset when the user selects one, and when the one in use was changed or deleted."""
+    """A box of presets. Emits ``chosen`` when the user selects one, and when the one in use was changed or deleted."""
 
     chosen = Signal(object)
 
@@ -47,24 +47,24 @@ class PresetPicker(ChoiceBox):
         return self._current
 
     def show_preset(self, id: str) -> None:
-        """Show which preset is in use, the default if the id is unknown; emits nothing."""
+        """Shows the preset in use, or the default if the id is unknown, without a signal."""
         self._current = self._store.find(id)
         self._changed = False
         self.refresh()
 
     def show_changed(self, changed: bool) -> None:
-        """Show whether the settings in use differ from the preset's; emits nothing."""
+        """Shows if the settings in use differ from the preset's, without a signal."""
         if changed != self._changed:
             self._changed = changed
             self.refresh()
 
     def set_defaults(self, defaults: GenerationConfig, decoders: tuple[str, ...] = ()) -> None:
-        """Set the loaded model's settings, which the editor shows where a preset has none, and its decoders."""
+        """Sets the loaded model's decoders and settings; the editor shows these settings if a preset has none."""
         self._defaults, self._decoders = defaults, decoders
 
     @Slot()
     def refresh(self) -> None:
-        """List the store's present presets."""
+        """Lists the store's present presets."""
         self.blockSignals(True)
         self.clear()
         for preset in self._store.presets:
@@ -78,7 +78,7 @@ class PresetPicker(ChoiceBox):
 
     @Slot()
     def edit_presets(self) -> None:
-        """Open the editor with the preset in use selected."""
+        """Opens the editor with the preset in use selected."""
         if self.editor is not None:
             self.editor.raise_()
             return

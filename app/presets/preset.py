@@ -1,4 +1,4 @@
-"""What a preset is, the three built-in ones, and validation. Knows neither Qt nor files."""
+"""The preset, the three built-in ones, and validation. Knows neither Qt nor files."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ class Preset:
 
     @property
     def is_built_in(self) -> bool:
-        """Whether it is built in, so that it can be neither changed nor deleted."""
+        """True if the preset is built in, so that it can be neither changed nor deleted."""
         return self.id in BUILT_IN_IDS
 
     def replace(self, **changes: object) -> Preset:
-        """A copy with some fields changed."""
+        """Returns a copy with some fields changed."""
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
 
 
 def overrides_in_order(values: Iterable[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
-    """Pairs of names and values in the order of declaration; whole numbers as int."""
+    """Returns pairs of names and values in the order of declaration, with whole numbers as int."""
     given = dict(values)
     return tuple(
         (setting.name, int(given[setting.name]) if setting.is_whole else float(given[setting.name]))
@@ -58,7 +58,7 @@ BUILT_IN_IDS = (DEFAULT, "careful", "quick")
 
 
 def built_in() -> tuple[Preset, ...]:
-    """The built-in presets: the model's defaults, slower and more accurate, faster and less accurate."""
+    """Returns the built-in presets: the model's defaults, slower and more accurate, faster and less accurate."""
     return (
         Preset(DEFAULT, tr("Default")),
         Preset("careful", tr("Careful"), overrides=(("entropy_bound", 0.05), ("max_denoising_steps", 96))),
@@ -67,11 +67,11 @@ def built_in() -> tuple[Preset, ...]:
 
 
 def problem(preset: Preset, taken: Iterable[str], defaults: GenerationConfig) -> str:
-    """Why a preset cannot be saved, in one sentence; empty if it can.
+    """Returns the reason why a preset cannot be saved, in one sentence; empty if it can.
 
     Args:
         taken: the names of the other presets.
-        defaults: those of the model that it would be used with.
+        defaults: the settings of the model that it would be used with.
     """
     name = preset.name.strip()
     if not name:
@@ -87,7 +87,7 @@ def problem(preset: Preset, taken: Iterable[str], defaults: GenerationConfig) ->
 
 
 def free_name(wanted: str, taken: Iterable[str]) -> str:
-    """The wanted name, with a number appended if it is taken."""
+    """Returns the wanted name, with a number appended if it is taken."""
     used = {name.strip().casefold() for name in taken}
     number, found = 1, wanted
     while found.casefold() in used:

@@ -1,8 +1,7 @@
 """Stores the user's presets in one JSON file of the data folder. Knows no Qt.
 
 The file is replaced atomically, so that a crash leaves the old or the new one. Several windows may write it: each
-reads it first and merges in only its own changes. A damaged file is set aside, and what can be read of
-it is kept.
+reads it first and merges in only its own changes. A damaged file is set aside, and its readable presets are kept.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from engine import SafelightError
 from engine.files import count_signs, parse_json, private_folder, read_bytes, write_text
 
 FILE = "presets.json"
-VERSION = 4  # of presets that choose a remasking; those that mix decoders are written as 3, name one as 2, others as 1
+VERSION = 4  # if a preset chooses a remasking; else 3 if one mixes decoders, 2 if one names a decoder, or 1
 MOST = 500  # presets
 MOST_BYTES = 2**21
 MOST_VALUES = 100_000  # in the JSON; separators inside prompts count, too
@@ -31,7 +30,7 @@ _SETTINGS = {setting.name: setting for setting in SAMPLER}
 
 
 class PresetStore:
-    """The user's presets; ``problem`` says in a sentence what is wrong with the file, if anything."""
+    """The user's presets; ``problem`` is a sentence about a fault of the file, empty if there is none."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
@@ -58,11 +57,11 @@ class PresetStore:
         return (*built_in(), *self._own)
 
     def find(self, id: str) -> Preset:
-        """The preset of an id, or the default if it no longer exists."""
+        """Returns the preset with an id, or the default if it no longer exists."""
         return next((preset for preset in self.presets if preset.id == id), self.presets[0])
 
     def write(self, own: Sequence[Preset], keep: Collection[str] = ()) -> None:
-        """Replace the user's presets by these; afterwards ``own`` includes other windows' changes.
+        """Replaces the user's presets by these; afterwards ``own`` includes other windows' changes.
 
         Args:
             keep: ids of presets that stay even if another window deleted them.
@@ -84,7 +83,7 @@ class PresetStore:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Create the folder, and lock out other windows' writes."""
+        """Creates the folder, and locks out other windows' writes."""
         if self._locked:
             raise SafelightError(self._locked)
         try:
@@ -101,10 +100,10 @@ class PresetStore:
             ) from error
 
     def _read(self) -> tuple[tuple[Preset, ...], bool]:
-        """The readable presets of the file, and whether it exists and is undamaged. A damaged one is set aside.
+        """Returns the readable presets of the file, and True if it exists and is undamaged. Sets a damaged one aside.
 
         Raises:
-            SafelightError: the file must not be touched; says why.
+            SafelightError: the file must not be touched; the message says why.
         """
         try:
             data = read_bytes(self.path, MOST_BYTES)
@@ -157,7 +156,7 @@ class PresetStore:
 def _merged(
     before: Sequence[Preset], own: Sequence[Preset], theirs: Sequence[Preset], keep: Collection[str]
 ) -> tuple[Preset, ...]:
-    """This window's changes since ``before``, merged into the file's presets; others' new presets come last."""
+    """Merges this window's changes since ``before`` into the file's presets; others' new presets come last."""
     known = {preset.id: preset for preset in before}
     in_file = {preset.id: preset for preset in theirs}
     here = {preset.id for preset in own}
@@ -190,12 +189,12 @@ def _version(decoding: DecodingChoice) -> int:
 
 
 def _encodable(text: str) -> str:
-    """Without lone surrogates, which a text field accepts and UTF-8 does not."""
+    """Returns a text without lone surrogates, which a text field accepts and UTF-8 does not."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _from_json(entry: object) -> Preset | None:
-    """The preset of an entry; None if it is not one. Settings out of bounds are left out."""
+    """Reads the preset of an entry; None if it is not one. Settings out of bounds are left out."""
     if not isinstance(entry, dict):
         return None
     id, name = entry.get("id"), entry.get("name")

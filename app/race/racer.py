@@ -59,7 +59,7 @@ class Racer(QObject):
             threads=self._context.preferences.threads,
             pictures=pictures,
         )
-        self._run = run = RaceRun.of(request)
+        self._run = run = RaceRun.from_request(request)
         self.began.emit(run)
         self._context.backend.race(request)
         self._context.busy_changed.emit()

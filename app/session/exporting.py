@@ -1,4 +1,4 @@
-"""Exports conversations to files without blocking the window: read in small steps, written in a thread."""
+"""Exports conversations to files without blocking the window: reads in small steps, writes in a thread."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Exporting(QObject):
         self._written.connect(self._end)
 
     def begin(self, conversation: int, form: str, path: Path) -> None:
-        """Write a conversation as "markdown", "json" or "html"; ``exported`` or ``failed`` follows."""
+        """Writes a conversation as "markdown", "json" or "html"; ``exported`` or ``failed`` follows."""
         if self._is_busy:
             self.failed.emit(tr("Another conversation is still being exported. Try again once it is written."))
             return

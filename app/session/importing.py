@@ -1,4 +1,4 @@
-"""Imports conversations without blocking the window: read in a thread, stored in small steps."""
+"""Imports conversations without blocking the window: reads in a thread, stores in small steps."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Importing(QObject):
         self._read.connect(self._store)
 
     def begin(self, path: Path) -> None:
-        """Import a JSON file that Safelight has exported; ``imported`` or ``failed`` follows."""
+        """Imports a JSON file that Safelight has exported; ``imported`` or ``failed`` follows."""
         if self._is_busy:
             self.failed.emit(tr("Another conversation is still being imported. Try again once it is there."))
             return
@@ -41,7 +41,7 @@ class Importing(QObject):
         threading.Thread(target=self._read_file, args=(path,), name="import", daemon=True).start()
 
     def take_over(self) -> None:
-        """Add what can be read of a damaged library, if anything; ``taken_over`` or ``failed`` follows."""
+        """Adds the readable part of a damaged library, if there is one; ``taken_over`` or ``failed`` follows."""
         if self._library.left:
             self._is_busy, self._is_import = True, False
             self._storing = self._library.taking_over()

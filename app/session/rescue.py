@@ -1,6 +1,6 @@
-"""Conversations that could not be saved when the app ended: into files, and back at the next start. Knows no Qt.
+"""Writes conversations that could not be saved when the app ended to files, and imports them later. Knows no Qt.
 
-The files are exports beside the library, or in the temporary folder if the library's disk is full.
+The files are exports in the library's folder, or in the temporary folder if the library's disk is full.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from engine import SafelightError
 from engine.files import is_plain_file, write_text
 
 NAME = "library-rescued-"
-MOST_BYTES = 4 * 2**20  # imported at a start, which waits for it: about 0.2 s
+MOST_BYTES = 4 * 2**20  # imported at a start, which waits about 0.2 s for it
 
 
 def write(library: Library, whole: Whole) -> Path:
-    """Write a conversation to a file of its own.
+    """Writes a conversation to a separate file and returns its path.
 
     Raises:
         SafelightError: it could not be written anywhere.
     """
     failure: SafelightError | None = None
-    for one in (whole, replace(whole, pictures=())) if whole.pictures else (whole,):  # what was said matters more
+    for one in (whole, replace(whole, pictures=())) if whole.pictures else (whole,):  # text matters more than pictures
         for folder in _folders(library):
             path = free_name(folder / f"{_prefix(library)}{time.strftime('%Y%m%d-%H%M%S')}.json")
             try:
@@ -46,7 +46,7 @@ def write(library: Library, whole: Whole) -> Path:
 
 
 def bring_in(library: Library) -> str:
-    """Import rescued files into the library; returns a message for the user, empty if there were none.
+    """Imports rescued files into the library. Returns a message for the user, empty if there were none.
 
     A file that cannot be imported now stays in place, and the message names it.
     """
@@ -78,7 +78,7 @@ def bring_in(library: Library) -> str:
 
 
 def _prefix(library: Library) -> str:
-    """A prefix per library, since several may share the temporary folder."""
+    """Returns a file name prefix for a library, as several may share the temporary folder."""
     return f"{NAME}{zlib.crc32(os.fsencode(str(library.folder))):08x}-"
 
 
@@ -89,7 +89,7 @@ def _folders(library: Library) -> Iterator[Path]:
 
 
 def _files(library: Library) -> list[Path]:
-    """Files that ``write`` has left: regular files owned by the user."""
+    """Returns the files written by ``write``: regular files owned by the user."""
     found: list[Path] = []
     if library.folder is None:
         return found

@@ -1,6 +1,6 @@
-"""Saves what is on screen into the library, at once or as soon as possible; at the end into files, if need be.
+"""Saves the conversations on screen to the library, at once or as soon as possible; at the end to files if needed.
 
-Nothing here blocks the window for longer than ``STEP_SECONDS``, except closing.
+Calls block the window for at most ``STEP_SECONDS``, except when closing.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from app.system.i18n import tr
 from engine import SafelightError
 
 STEP_SECONDS = 0.1  # longest wait of a step for another program's lock
-RETRY_MS = 1000  # between two attempts to write what is pending
-RETRY_SECONDS = 0.03  # wait of each attempt for the lock: no more than a frame or two
-CLOSING_SECONDS = 2.0  # for what is still pending when the window is closed
+RETRY_MS = 1000  # between two attempts to write pending changes
+RETRY_SECONDS = 0.03  # wait of each attempt for the lock: one or two frames
+CLOSING_SECONDS = 2.0  # most time for pending changes when the window is closed
 
 
 class Saving(QObject):
@@ -32,12 +32,12 @@ class Saving(QObject):
     failed = Signal(str, str)  # a sentence, and details
     problem_changed = Signal(str)  # why something on screen is not saved; empty once all is
 
-    def __init__(self, keeper: Keeper) -> None:
+    def __init__(self, stored: Keeper) -> None:
         super().__init__()
         self.problem = ""
-        self._keeper = keeper
-        self._library = keeper.library
-        self._unsaved = Unsaved(keeper.library)
+        self._stored = stored
+        self._library = stored.library
+        self._unsaved = Unsaved(stored.library)
         self._has_warned = False  # the user was warned that closing loses something
         self._retry = QTimer(self)
         self._retry.setInterval(RETRY_MS)
@@ -49,16 +49,16 @@ class Saving(QObject):
         return self._unsaved.chats
 
     def keep(self, kind: str, item: Hashable, chat: ChatState, write: Callable[[], None]) -> None:
-        """Write a change of an item of a conversation, or queue it; later changes do not wait for a lock still held.
+        """Writes a change of an item of a conversation, or queues it. After a failure, changes do not wait for a lock.
 
-        ``write`` may be called again after a failure, and writes the state at that time: of those queued for the same
-        kind and item only the last is called.
+        ``write`` may be called again after a failure, and writes the state at that time. If several are queued for the
+        same kind and item, only the last is called.
         """
         self._unsaved.add((kind, item), chat, write)
         self.save(0.0 if self.problem else STEP_SECONDS)
 
     def save(self, seconds: float = STEP_SECONDS) -> None:
-        """Write what is not saved yet, waiting at most so long for another program's lock.
+        """Writes the pending changes, waiting at most ``seconds`` for another program's lock.
 
         A failure is reported once; the write is retried at the next change and every second.
         """
@@ -82,7 +82,7 @@ class Saving(QObject):
             )
 
     def require_saved(self) -> None:
-        """Save what is pending, before the library is otherwise changed or read as a whole.
+        """Saves pending changes, before the library is changed elsewhere or read as a whole.
 
         Raises:
             LibraryError: it cannot be saved now.
@@ -98,13 +98,13 @@ class Saving(QObject):
     # ---------------------------------------------------------------- the end
 
     def may_close(self) -> bool:
-        """Whether closing now loses nothing. If something cannot be saved anywhere, warns and returns False, once."""
+        """Returns True if closing now loses no change. If it would, warns and returns False, but only once."""
         self.save()
         if not self._unsaved or self._has_warned:
             return True
         try:
             for chat in self.chats:
-                rescue.write(self._library, self._keeper.whole(chat)).unlink()
+                rescue.write(self._library, self._stored.whole(chat)).unlink()
         except SafelightError as error:
             self._has_warned = True
             self.failed.emit(
@@ -114,7 +114,7 @@ class Saving(QObject):
         return True
 
     def close(self) -> None:
-        """Write what is pending within ``CLOSING_SECONDS``; the rest goes into files, which the next start imports."""
+        """Writes pending changes within ``CLOSING_SECONDS``; the rest goes to files that the next start imports."""
         self._retry.stop()
         ends = time.monotonic() + CLOSING_SECONDS
         while self._unsaved:
@@ -126,12 +126,12 @@ class Saving(QObject):
                 if time.monotonic() >= ends:
                     self._rescue(str(error))
                     return
-                time.sleep(0.05)  # the disk is full, and may have room again in a moment
+                time.sleep(0.05)  # a full disk may have room again
 
     def _rescue(self, problem: str) -> None:
         for chat in self.chats:
             try:
-                said = f"{problem}; a conversation was saved as {rescue.write(self._library, self._keeper.whole(chat))}"
+                said = f"{problem}; a conversation was saved as {rescue.write(self._library, self._stored.whole(chat))}"
             except SafelightError as error:
                 said = f"{problem}; a conversation was not saved: {error}"
             logs.log.error(said)

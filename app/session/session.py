@@ -1,7 +1,7 @@
-"""The conversation on show, the current answer, and saving both. Draws nothing.
+"""The shown conversation, the current answer, and saving both. Draws nothing.
 
-An answer continues while another conversation is on show; its events go to its own conversation. What cannot be
-written now, as while another program locks the library or the disk is full, is queued in order and retried.
+An answer continues while another conversation is shown; its events go to its own conversation. Changes that cannot be
+written now, as another program locks the library or the disk is full, are queued in order and retried.
 """
 
 from __future__ import annotations
@@ -55,20 +55,20 @@ class _Removed:
 
 
 def cannot_see(model: str) -> str:
-    """Why a prompt with pictures is not sent to a model."""
+    """Returns the reason why a prompt with pictures is not sent to a model."""
     return tr("{model} reads text alone. Load a model that sees pictures, or remove the picture.", model=model)
 
 
 def visible(messages: tuple[Message, ...], model: LoadedModel) -> tuple[Message, ...]:
-    """Messages without the images that the model does not read: all, or those before the last message."""
+    """Returns messages without the images that the model does not read: all, or those before the last message."""
     blind = messages if not model.capabilities.images else () if model.reads_history else messages[:-1]
     return (*(with_images(message, ()) for message in blind), *messages[len(blind) :])
 
 
 def reserve(config: GenerationConfig, model: LoadedModel) -> int:
-    """Tokens of the context reserved for an answer: whole canvases, at most half of the context.
+    """Returns the tokens of the context reserved for an answer: whole canvases, at most half of the context.
 
-    A longer answer than that ends where the context does.
+    A longer answer ends at the end of the context.
     """
     blocks = -(-config.max_new_tokens // model.canvas_length)
     if not model.context:
@@ -77,18 +77,18 @@ def reserve(config: GenerationConfig, model: LoadedModel) -> int:
 
 
 def title_of(model: LoadedModel) -> str:
-    """What a loaded model is called, with what is on it."""
+    """Returns the title of a loaded model with its adapter."""
     return with_adapter(model.title, model.adapter_title or Path(model.adapter or "").name)
 
 
 class Session(QObject):
-    """One conversation on show, at most one answer under way."""
+    """The shown conversation, and at most one running answer."""
 
-    path_changed = Signal()  # the turns on show have changed
-    progressed = Signal()  # the current answer, which is on show, has new events
-    ended = Signal()  # a run has ended; ``progressed`` came first if it is on show
+    path_changed = Signal()  # the shown turns have changed
+    progressed = Signal()  # the current answer, which is shown, has new events
+    ended = Signal()  # a run has ended; ``progressed`` came first if it is shown
     listed = Signal()  # the library's list of conversations has changed
-    returned = Signal(object, str)  # a turn that could not be asked, for the composer; why, unless ``failed`` said so
+    returned = Signal(object, str)  # a turn that failed before it began, for the composer; why, or "" if reported
     failed = Signal(str, str)  # a sentence, and details
 
     def __init__(self, library: Library, link: EngineLink, values: SettingsValues) -> None:
@@ -96,8 +96,8 @@ class Session(QObject):
         self.library = library
         self.chat = ChatState(preset=DEFAULT)
         self.think = False
-        self._keeper = Keeper(library)
-        self.saving = Saving(self._keeper)
+        self._stored = Keeper(library)
+        self.saving = Saving(self._stored)
         self.saving.failed.connect(self.failed)
         self.saving.problem_changed.connect(self._saved_or_not)
         self._keep = self.saving.keep
@@ -105,37 +105,37 @@ class Session(QObject):
         self._values = values
         self._run: _Run | None = None
         self._removed: _Removed | None = None
-        self._at_hand: object = ()  # pictures of the conversation on show: the next prompt needs them at once
+        self._pictures: object = ()  # of the shown conversation; keeps them in memory for the next prompt
         self._fetching = Background(self)
         self._fetching.done.connect(self._fetched)
         self._is_closed = False
         library.notice = " ".join(said for said in (library.notice, rescue.bring_in(library)) if said)
 
-    # ---------------------------------------------------------------- which conversation
+    # ---------------------------------------------------------------- the shown conversation
 
     @property
     def conversation(self) -> int | None:
-        """The library's id of the conversation on show; None until its first prompt is stored."""
+        """The library's id of the shown conversation; None until its first prompt is stored."""
         return self.chat.id
 
     @property
     def preset(self) -> str:
-        """The id of the preset that the conversation on show uses."""
+        """The id of the preset that the shown conversation uses."""
         return self.chat.preset
 
     def begin(self, system_prompt: str = "") -> None:
-        """Show a new, empty conversation; it is stored with its first prompt."""
+        """Shows a new, empty conversation; it is stored with its first prompt."""
         self.chat = ChatState(system_prompt=system_prompt, preset=self.chat.preset)
         self._removed = None
         self._fetch()
         self.path_changed.emit()
 
     def open(self, conversation: int) -> None:
-        """Show a stored conversation; one with a running answer or unsaved changes as it is in memory."""
+        """Shows a stored conversation; if it has a running answer or unsaved changes, the one in memory."""
         in_memory = self.saving.chats if self._run is None else [self._run.chat, *self.saving.chats]
         chat = next((chat for chat in in_memory if chat.id == conversation), None)
         try:
-            self.chat = chat or self._keeper.open(conversation)
+            self.chat = chat or self._stored.open(conversation)
         except SafelightError as error:
             self.failed.emit(str(error), "")
             return
@@ -144,25 +144,25 @@ class Session(QObject):
         self.path_changed.emit()
 
     def _fetch(self) -> None:
-        """Read the pictures of the conversation on show beside the window."""
-        self._at_hand, turns = (), [turn for turn in self.chat.turns if turn.pictures]
+        """Reads the pictures of the shown conversation in the background."""
+        self._pictures, turns = (), [turn for turn in self.chat.turns if turn.pictures]
         self._fetching.drop()
         if turns:
             self._fetching.ask(lambda: self.library.pictures.of(turns))
 
     @Slot(object)
     def _fetched(self, pictures: object) -> None:
-        self._at_hand = pictures
+        self._pictures = pictures
 
     def describe(self, *, system_prompt: str, preset: str, think: bool) -> None:
-        """Use this system prompt, preset id and thinking from now on."""
+        """Uses this system prompt, preset id and thinking from now on."""
         chat = self.chat
         chat.system_prompt, chat.preset, self.think = system_prompt, preset, think
-        self._keep("describe", chat, chat, lambda: self._keeper.describe(chat))
+        self._keep("describe", chat, chat, lambda: self._stored.describe(chat))
 
     @property
     def active(self) -> Answer | None:
-        """The current answer, on show or not."""
+        """The current answer, shown or not."""
         return self._run.answer if self._run is not None and self._run.answer.is_active else None
 
     @property
@@ -171,7 +171,7 @@ class Session(QObject):
         return self._run.chat.id if self._run is not None and self.active is not None else None
 
     def reason_to_wait(self) -> str:
-        """A sentence if an answer is running; empty if none is."""
+        """Returns a sentence if an answer is running; empty if none is."""
         if self.active is None:
             return ""
         if self._link.pacing.is_computed:
@@ -189,27 +189,29 @@ class Session(QObject):
         model: LoadedModel,
         pictures: tuple[AttachedPicture, ...] = (),
     ) -> None:
-        """Send a prompt at the end of the path, without ``pictures`` with those ``carried``; they are in the library.
+        """Sends a prompt at the end of the path. Without ``pictures``, those ``carried`` go with it.
+
+        The pictures must be in the library. The engine's thread checks later that the prompt fits the model; if it does
+        not, the run fails and the prompt is ``returned``.
 
         Raises:
-            SafelightError: the settings are inconsistent, or another window is answering the conversation. Whether it
-                fits the model is checked in the engine's thread; if it does not, the run fails and the prompt is
-                ``returned``.
+            SafelightError: the settings are inconsistent, the model cannot read the pictures, or another window is
+                answering the conversation.
         """
         turn = self.chat.ask(prompt, self._new_answer(model), attachments, pictures or self.carried(model))
         self._start(turn, model)
 
     def ask_again(self, turn: Turn, model: LoadedModel) -> None:
-        """Answer a turn on the path once more, with another seed. Raises as ``ask``."""
+        """Answers a turn on the path again, with another seed. Raises like ``ask``."""
         self.chat.ask_again(turn, self._new_answer(model, len(turn.answers)))
         self._start(turn, model)
 
     def edit(self, turn: Turn, prompt: str, model: LoadedModel) -> None:
-        """Send another version of a turn's prompt, on a branch of its own. Raises as ``ask``."""
+        """Sends another version of a turn's prompt, on a new branch. Raises like ``ask``."""
         self._start(self.chat.edit(turn, prompt, self._new_answer(model)), model)
 
     def carried(self, model: LoadedModel) -> tuple[AttachedPicture, ...]:
-        """The pictures that a prompt without any is sent with: the last ones, where the model looks no further back."""
+        """Returns the latest pictures, to send with a prompt without any if the model reads only the last message."""
         if model.reads_history or not model.capabilities.images:
             return ()
         return next((turn.pictures for turn in reversed(self.chat.turns) if turn.pictures), ())
@@ -240,7 +242,7 @@ class Session(QObject):
     def _shown(
         self, messages: tuple[Message, ...], model: LoadedModel
     ) -> tuple[tuple[Message, ...], tuple[Picture, ...]]:
-        """Messages with the pictures that the model reads and that are there; the others are left out."""
+        """Returns messages and pictures without the pictures that the model does not read or that are missing."""
         found: dict[str, Picture | None] = {}
         messages = visible(messages, model)
         for image in (image for message in messages for image in message.get("images", ())):
@@ -250,16 +252,16 @@ class Session(QObject):
         return tuple(with_images(message, there) for message in messages), tuple(there.values())
 
     def _store(self, chat: ChatState, path: list[tuple[Turn, Answer]], model: LoadedModel) -> None:
-        self._keeper.ask(chat, path, model.path_or_id)
+        self._stored.ask(chat, path, model.path_or_id)
         if self._run is not None and self._run.chat is chat:
             self._claim(chat)  # a new conversation is unknown to other windows
 
     def _blind(self, turn: Turn, model: LoadedModel) -> str:
-        """Why the model cannot answer the turn's pictures; empty if it can, or there are none."""
+        """Returns the reason why the model cannot read the turn's pictures; empty if it can, or there are none."""
         return "" if model.capabilities.images or not turn.pictures else cannot_see(model.title)
 
     def _claim(self, chat: ChatState) -> str:
-        """Lock a conversation against writes from other windows; returns why this failed, if it did."""
+        """Locks a conversation against writes from other windows. Returns the problem if this failed."""
         if chat.id is None or self.library.claim(chat.id):
             return ""
         return tr(
@@ -267,7 +269,7 @@ class Session(QObject):
         )
 
     def _release(self, chat: ChatState) -> None:
-        """Unlock it once the answer is all written and no other has begun."""
+        """Unlocks a conversation, unless another run of it has begun; called once its answer is written."""
         if chat.id is not None and not (self._run is not None and self._run.chat is chat):
             self.library.release(chat.id)
 
@@ -278,13 +280,13 @@ class Session(QObject):
 
     @Slot()
     def stop(self) -> None:
-        """Stop the current answer within one denoising step; its text so far stays."""
+        """Stops the current answer within one denoising step; its text so far stays."""
         self._link.cancel()
 
-    # ---------------------------------------------------------------- what arrives
+    # ---------------------------------------------------------------- replies
 
     def take(self, replies: list[ServiceReply]) -> None:
-        """Apply the replies of the current run, store them, and emit one signal."""
+        """Applies and stores the replies of the current run, and emits ``progressed`` once."""
         run = self._run
         if run is None:
             return
@@ -303,7 +305,7 @@ class Session(QObject):
             is_of_run = True
         if not is_of_run:
             return
-        self._keep("answer", run.answer, run.chat, lambda: self._keeper.keep(run.answer, run.model.decode))
+        self._keep("answer", run.answer, run.chat, lambda: self._stored.keep(run.answer, run.model.decode))
         if run.chat is self.chat:
             self.progressed.emit()
         if not run.answer.is_active:
@@ -315,7 +317,7 @@ class Session(QObject):
                 self.returned.emit(*refused)
 
     def _end(self, run: _Run, problem: str, details: str) -> tuple[Turn, str] | None:
-        """Handle the end of a run, which usually follows its last event. Returns what is then to be ``returned``."""
+        """Handles the end of a run, which usually follows its last event. Returns the arguments of ``returned``."""
         if not run.answer.is_active:
             return None
         if problem:
@@ -336,35 +338,35 @@ class Session(QObject):
         return None if turn is None else (turn, "" if details else text)
 
     def _forget(self, run: _Run, item: Turn | Answer) -> None:
-        """Remove what was never answered from the library, with the conversation that it began."""
-        self._keeper.remove(item)
+        """Removes an item without an answer from the library, with its conversation if it was the first."""
+        self._stored.remove(item)
         chat = run.chat
         if run.is_first and chat.id is not None and not chat.first.items:
             self.library.release(chat.id)
-            self._keeper.delete(chat)
+            self._stored.delete(chat)
 
     # ---------------------------------------------------------------- versions and deletion
 
     @Slot(object, int)
     def choose_answer(self, turn: Turn, index: int) -> None:
-        """Show another version of an answer, with what follows it."""
+        """Shows another version of an answer, with the turns after it."""
         turn.answers.show(index)
         shown = turn.answer
-        self._keep("show", turn.answers, self.chat, lambda: self._keeper.show(shown))
+        self._keep("show", turn.answers, self.chat, lambda: self._stored.show(shown))
         self.path_changed.emit()
 
     @Slot(object, int)
     def choose_prompt(self, turn: Turn, index: int) -> None:
-        """Show another version of a prompt, with what follows it."""
+        """Shows another version of a prompt, with the turns after it."""
         branch = self.chat.alternatives(turn)
         branch.show(index)
         shown = branch.current
         if shown is not None:
-            self._keep("show", branch, self.chat, lambda: self._keeper.show(shown))
+            self._keep("show", branch, self.chat, lambda: self._stored.show(shown))
         self.path_changed.emit()
 
     def remove(self, turn: Turn) -> None:
-        """Delete a turn on the path with all that follows it; ``undo_remove`` brings it back.
+        """Deletes a turn on the path with all turns after it; ``undo_remove`` restores it.
 
         Raises:
             SafelightError: an answer of this conversation is running, here or in another window.
@@ -372,7 +374,10 @@ class Session(QObject):
         self._remove(self.chat.alternatives(turn), turn)
 
     def remove_answer(self, turn: Turn, index: int) -> None:
-        """Delete a version of an answer with all that follows it; for the only one, the whole turn. As ``remove``."""
+        """Deletes a version of an answer with all turns after it; if it is the only one, the whole turn.
+
+        Raises like ``remove``.
+        """
         if len(turn.answers) == 1:
             self.remove(turn)
         else:
@@ -385,24 +390,24 @@ class Session(QObject):
         if problem := self._claim(chat):
             raise SafelightError(problem)
         self._removed = _Removed(chat, branch, item, branch.remove(item))
-        self._keep("remove", item, chat, lambda: self._keeper.remove(item))
+        self._keep("remove", item, chat, lambda: self._stored.remove(item))
         self._keep("release", chat, chat, lambda: self._release(chat))
         self.path_changed.emit()
 
     @Slot()
     def undo_remove(self) -> None:
-        """Restore what was deleted last, if nothing was sent since."""
+        """Restores the latest deleted item, if no prompt was sent since."""
         removed, self._removed = self._removed, None
         if removed is None or removed.chat is not self.chat:
             return
         removed.branch.put_back(removed.item, removed.place)
-        self._keep("put back", removed.item, removed.chat, lambda: self._keeper.put_back(removed.item))
+        self._keep("put back", removed.item, removed.chat, lambda: self._stored.put_back(removed.item))
         self.path_changed.emit()
 
     # ---------------------------------------------------------------- the end
 
     def close(self) -> None:
-        """Save and close the library; deletions become final. May be called twice."""
+        """Saves and closes the library; deletions become final. May be called twice."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -410,7 +415,7 @@ class Session(QObject):
         run, self._run = self._run, None
         if run is not None:
             run.answer.stop(run.model.decode)
-            self._keep("answer", run.answer, run.chat, lambda: self._keeper.keep(run.answer, run.model.decode))
+            self._keep("answer", run.answer, run.chat, lambda: self._stored.keep(run.answer, run.model.decode))
         self.saving.close()
         with contextlib.suppress(LibraryError):  # the deleted rows stay hidden, and are removed next time
             self.library.purge()

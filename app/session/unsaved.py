@@ -1,4 +1,4 @@
-"""Changes on screen that are not in the library yet: writes in order, retried until done. Knows no Qt."""
+"""Changes on screen that are not in the library yet; they are written in order and retried. Knows no Qt."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from app.library import GoneError, Library, LibraryError
 from app.state.chat.conversation import ChatState
 
-SLICE_SECONDS = 0.1  # of writing at a time: many writes may be queued when a lock is released
+SLICE_SECONDS = 0.1  # least time for writing in one call, as many writes may be queued when a lock is released
 
 
 @dataclass(frozen=True)
@@ -34,18 +34,18 @@ class Unsaved:
         return list({id(waiting.chat): waiting.chat for waiting in self._waiting.values()}.values())
 
     def add(self, key: Hashable, chat: ChatState, write: Callable[[], None]) -> None:
-        """Queue a write at the end, in place of the one queued under the same key.
+        """Queues a write at the end, in place of the one queued under the same key.
 
-        ``write`` may be retried after a failure that came when it had written.
+        ``write`` may be retried after a failure, even if it had already written.
         """
         self._waiting.pop(key, None)
         self._waiting[key] = _Waiting(chat, write)
 
     def write(self, seconds: float) -> None:
-        """Run the queued writes, waiting so long in all for another program's lock.
+        """Runs the queued writes, waiting ``seconds`` in total for another program's lock.
 
         Raises:
-            GoneError: something was deleted in another window; its write is dropped.
+            GoneError: an item was deleted in another window; its write is dropped.
             LibraryError: a write failed; it and all after it stay queued.
         """
         ends = time.monotonic() + max(seconds, SLICE_SECONDS)

@@ -1,4 +1,4 @@
-"""The embedded adapters: which are there, which go on a model, what one is called. Knows neither Qt nor torch."""
+"""Lists the embedded adapters, those that fit a model, and their titles. Knows neither Qt nor torch."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from engine import ADAPTERS, EmbeddedAdapter
 
 
 def adapters() -> tuple[EmbeddedAdapter, ...]:
-    """The embedded adapters whose files are there."""
+    """Returns the embedded adapters whose files exist."""
     return tuple(known for known in ADAPTERS if (known.folder / "adapter_config.json").is_file())
 
 
 def adapters_for(model: str) -> tuple[str, ...]:
-    """Ids of the embedded adapters that were made for a model; a folder's name tells which model it may be."""
+    """Returns the ids of the embedded adapters made for a model; a folder is matched by its name."""
     return tuple(known.id for known in adapters() if known.base in (model, Path(model).name))
 
 
 def title_of_adapter(path_or_id: str) -> str:
-    """An embedded adapter's title, or a folder's name."""
+    """Returns the title of an embedded adapter, or the name of a folder."""
     return next((known.title for known in ADAPTERS if known.id == path_or_id), Path(path_or_id).name)

@@ -1,4 +1,4 @@
-"""95 % intervals of measured rates and ratios, and how a share is written. Knows neither Qt nor torch."""
+"""95 % intervals of measured rates and ratios, and the format of shares. Knows neither Qt nor torch."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ DRAWS = 500  # of a bootstrap
 
 
 def wilson(solved: int, count: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a rate, as shares. Without a trial it is 0 to 1.
+    """Returns Wilson's 95 % interval of a rate, as shares; 0 to 1 if ``count`` is 0.
 
-    Unlike the normal approximation it stays within 0 to 1 and keeps its width where all or none are solved.
+    Unlike the normal approximation it stays within 0 to 1, and keeps a width if all or none are solved.
     """
     if count == 0:
         return 0.0, 1.0
@@ -26,17 +26,17 @@ def wilson(solved: int, count: int) -> tuple[float, float]:
 
 
 def percent(share: float | None) -> str:
-    """A share of 0 to 1 as it stands in a table; a dash where there is none."""
+    """Returns a share of 0 to 1 in per cent for a table; a dash for None."""
     return "–" if share is None else f"{100 * share:.1f} %"
 
 
 def bootstrap(tops: Sequence[float], bottoms: Sequence[float]) -> tuple[float, float]:
-    """The 95 % interval of a ratio of two sums over independent items: the middle of what samples of them come to.
+    """Returns the 95 % percentile bootstrap interval of a ratio of two sums over independent items.
 
-    The same items give the same interval. Of one item it is the ratio itself.
+    Equal items give equal intervals. The interval of a single item is the ratio itself.
 
     Args:
-        tops, bottoms: of each item, one or more; the bottoms are above 0.
+        tops, bottoms: numerator and denominator of each of one or more items; the denominators are above 0.
     """
     above, below, count = np.asarray(tops, np.float64), np.asarray(bottoms, np.float64), len(tops)
     rng, found = np.random.default_rng(count), []

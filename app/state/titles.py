@@ -1,4 +1,4 @@
-"""What a model is called with what is on it. Knows neither Qt nor torch."""
+"""The title of a model with an adapter. Knows neither Qt nor torch."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from app.system.i18n import tr
 
 
 def with_adapter(model: str, adapter: str) -> str:
-    """A model's title with that of the adapter on it; empty for none."""
+    """Returns a model's title with its adapter's title; an empty ``adapter`` is none."""
     return tr("{model} with {adapter}", model=model, adapter=adapter) if adapter else model

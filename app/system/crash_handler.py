@@ -1,4 +1,4 @@
-"""Handles uncaught exceptions in any thread: a traceback in the log, one line on screen, and the app continues."""
+"""Handles uncaught exceptions in any thread: logs a traceback, shows one line, and lets the app continue."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from engine import SafelightError
 from engine.errors import spoken
 
 QUIET_SECONDS = 10.0
-"""A fault in painting recurs sixty times a second; the same place is reported no more often than this."""
+"""The least time between two reports of a fault at one place, as a fault in painting recurs sixty times a second."""
 
 QtHandler = Callable[[QtMsgType, QMessageLogContext, str], object]
 
 
 class CrashHandler(QObject):
-    """Emits ``happened(message, details)`` in the receivers' thread, whichever thread the fault was in."""
+    """Emits ``happened(message, details)`` in the receivers' thread for a fault in any thread."""
 
     happened = Signal(str, str)  # one line for the user; the traceback for a report
 
@@ -37,7 +37,7 @@ class CrashHandler(QObject):
         self._takes_qt = False
 
     def install(self, *, qt_messages: bool = False) -> None:
-        """Replace Python's exception hooks; with ``qt_messages`` Qt's warnings are logged as well."""
+        """Replaces Python's exception hooks; with ``qt_messages`` Qt's warnings are logged as well."""
         if self._before is None:
             self._before = sys.excepthook, threading.excepthook
             sys.excepthook = self._in_main
@@ -47,7 +47,7 @@ class CrashHandler(QObject):
             self._qt_before = qInstallMessageHandler(self._from_qt)
 
     def remove(self) -> None:
-        """Restore the previous hooks; may be called again."""
+        """Restores the previous hooks; may be called again."""
         if self._before is not None:
             sys.excepthook, threading.excepthook = self._before  # type: ignore[assignment]
             self._before = None
@@ -56,13 +56,13 @@ class CrashHandler(QObject):
             self._takes_qt = False
 
     def take(self, error: BaseException, where: str) -> None:
-        """Log a fault and report it; never raises."""
+        """Logs a fault and reports it; does not raise."""
         if not self._is_new(error):
             return
         try:
             logs.record(error, where)
             self.happened.emit(one_line(error), "".join(traceback.format_exception(error)))
-        except Exception:  # there is no other way to report it
+        except Exception:  # it cannot be reported otherwise
             traceback.print_exc()
 
     def _is_new(self, error: BaseException) -> bool:
@@ -97,7 +97,7 @@ class CrashHandler(QObject):
 
 
 def one_line(error: BaseException) -> str:
-    """A fault in a sentence, with what to do next."""
+    """Returns a sentence about a fault and the next step."""
     if isinstance(error, SafelightError):
         return str(error)
     return tr(

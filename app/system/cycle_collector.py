@@ -1,6 +1,6 @@
 """Runs Python's cycle collector in the GUI thread only.
 
-By default it runs in whichever thread allocates, the engine's too; a Qt object in a cycle would be destroyed in the
+By default it runs in any thread that allocates, also the engine's; a Qt object in a cycle would be destroyed in the
 wrong thread, which crashes the program.
 """
 

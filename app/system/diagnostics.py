@@ -1,4 +1,4 @@
-"""A report of this installation for the clipboard: versions, the device, the settings, the log. Without Qt.
+"""A report of this installation for the clipboard: versions, the device, the settings, the log. Knows no Qt.
 
 It contains no prompt, answer or access token, and the home folder is written as ``~``.
 """
@@ -21,7 +21,7 @@ NOT_KNOWN = "not known"
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts that only the running app knows, in words."""
+    """Facts, in words, that only the running app knows."""
 
     model: str = ""  # its title, or its folder
     device: str = ""  # as in "cuda:0, NVIDIA H200, 139.8 GB"
@@ -30,7 +30,7 @@ class Facts:
 
 
 def report(settings: Sequence[tuple[str, str]], folders: Folders, facts: Facts) -> str:
-    """The report, one fact per line; ``settings`` are names and values."""
+    """Returns the report, one fact per line; ``settings`` are names and values."""
     reason = f" ({facts.device_reason})" if facts.device_reason else ""
     lines = ["Safelight diagnostics", ""]
     lines += [f"{name}: {value}" for name, value in versions()]
@@ -52,12 +52,12 @@ def report(settings: Sequence[tuple[str, str]], folders: Folders, facts: Facts) 
 
 
 def versions() -> list[tuple[str, str]]:
-    """Versions of the app, its libraries and the platform; torch only where it is already imported."""
+    """Returns the versions of the app, its libraries and the platform; torch's only if it is already imported."""
     found = [("Safelight", _installed("safelight")), ("Python", platform.python_version())]
     core = sys.modules.get("PySide6.QtCore")
     if core is not None:
         found.append(("Qt", f"{core.qVersion()}, PySide6 {core.__version__}"))
-    torch = sys.modules.get("torch")  # importing it takes seconds, and is up to the engine
+    torch = sys.modules.get("torch")  # importing it takes seconds, and is left to the engine
     found.append(("torch", str(torch.__version__) if torch is not None else "not loaded"))
     if torch is not None and getattr(torch.version, "cuda", None):
         found.append(("CUDA", str(torch.version.cuda)))

@@ -1,4 +1,4 @@
-"""Where Safelight stores its files: the platform's folders, or one of the user's choice. Without Qt."""
+"""The folders in which Safelight stores its files: the platform's, or one of the user's choice. Knows no Qt."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ class Folders:
 
 
 def default_data_folder() -> Path:
-    """The platform's folder for application data."""
+    """Returns the platform's folder for application data."""
     return _own_folders()[0]
 
 
 def folders(data_folder: str = "") -> Folders:
-    """The folders in use; an empty ``data_folder`` is the platform's default. Creates nothing."""
+    """Returns the folders in use, without creating them; an empty ``data_folder`` is the platform's default."""
     own, logs = _own_folders()
     data = Path(data_folder).expanduser() if data_folder else own
     return Folders(data, data / "models", data / "traces", logs)
 
 
 def _own_folders() -> tuple[Path, Path]:
-    """The platform's folders for application data and logs."""
+    """Returns the platform's folders for application data and logs."""
     import platformdirs  # imported late, to show the window sooner
 
     return platformdirs.user_data_path(APP, appauthor=False), platformdirs.user_log_path(APP, appauthor=False)
 
 
 def ensure(folder: Path) -> Path:
-    """Create a missing folder, private to the user, and check that it is writable.
+    """Creates a missing folder, private to the user, and checks that it is writable. Returns it.
 
     Raises:
-        SafelightError: it cannot be created or written to; says what to do.
+        SafelightError: it cannot be created or written to; the message says what to do.
     """
     if windows.reachable(folder, windows.BENEATH) != folder:
         raise SafelightError(f"{folder} is too long for Windows with the names below it; choose a shorter path")
@@ -63,14 +63,14 @@ def ensure(folder: Path) -> Path:
 
 
 def tighten(file: Path) -> None:
-    """Make a file readable for its owner only (0600), where the system supports it."""
+    """Makes a file readable for its owner only (0600), if the system supports that."""
     with contextlib.suppress(OSError):
         if stat.S_IMODE(file.stat().st_mode) & 0o077:
             file.chmod(0o600)
 
 
 def set_aside(path: Path) -> Path:
-    """Rename an unusable file or folder to ``NAME.damaged-TIME.SUFFIX``; returns the new path.
+    """Renames an unusable file or folder to ``NAME.damaged-TIME.SUFFIX``; returns the new path.
 
     Raises:
         OSError: it cannot be renamed.
@@ -84,7 +84,7 @@ def set_aside(path: Path) -> Path:
 
 
 def shortened(text: str) -> str:
-    """A text with the home folder written as ``~``, so that it does not name the user."""
+    """Returns a text with the home folder written as ``~``, so that it does not name the user."""
     home = str(Path.home())
     if len(home) < 2:  # a home of "/" hides nothing, and would change every path
         return text

@@ -1,4 +1,4 @@
-"""Makes Ctrl+C in the terminal end the app, although Qt's event loop runs no Python by itself."""
+"""Makes Ctrl+C in the terminal end the app, as Qt's event loop does not run Python's signal handlers by itself."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Interrupts(QObject):
         self._old_handler = signal.signal(signal.SIGINT, self._quit)
 
     def close(self) -> None:
-        """Restore the previous handlers."""
+        """Restores the previous handlers."""
         signal.signal(signal.SIGINT, self._old_handler)
         signal.set_wakeup_fd(self._old_fd)
         self._notifier.setEnabled(False)
@@ -33,10 +33,10 @@ class Interrupts(QObject):
         self._writer.close()
 
     def _quit(self, _number: int, _frame: FrameType | None) -> None:
-        # Not at once: before the event loop runs, while the window is being made, quit() would do nothing.
+        # Queued, as quit() has no effect before the event loop runs, while the window is being made.
         QMetaObject.invokeMethod(self._app, "quit", Qt.ConnectionType.QueuedConnection)
 
     @Slot()
     def _wake(self) -> None:
         with contextlib.suppress(BlockingIOError):
-            self._reader.recv(64)  # running this line is what lets Python call the handler
+            self._reader.recv(64)  # Python calls the handler when it runs any code

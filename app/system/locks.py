@@ -1,4 +1,4 @@
-"""A file lock between the app's windows, which may be separate processes. Without Qt."""
+"""A file lock between the app's windows, which may be separate processes. Knows no Qt."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from typing import Any
 from app.system.i18n import tr
 from engine import SafelightError, windows
 
-PAUSE = 0.01  # seconds between two tries
-_HELD = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)  # other errors: the file system has no locks, so do not wait
+PAUSE = 0.01  # seconds between two attempts
+_HELD = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)  # any other error means that the file system has no locks
 
 
 @contextmanager
 def locked(path: Path, seconds: float = 0.2) -> Iterator[None]:
-    """Hold the lock of this file; the system releases it if the process is killed. The empty file stays.
+    """Holds the lock of a file; the system releases it if the process is killed. The empty file stays.
 
     Raises:
-        SafelightError: another window held it for all of this time.
+        SafelightError: another window held it for all of ``seconds``.
         OSError: the file cannot be created.
     """
     flags = os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -40,7 +40,7 @@ def locked(path: Path, seconds: float = 0.2) -> Iterator[None]:
 
 
 def take(handle: int) -> bool:
-    """Lock an open file unless another process holds it; closing it releases it."""
+    """Locks an open file until it is closed. Returns False if another process holds the lock."""
     try:
         (_lock_byte if windows.IS_WINDOWS else _flock)(handle)
     except OSError as fault:
@@ -54,7 +54,7 @@ def _flock(handle: int) -> None:
 
 
 def _lock_byte(handle: int) -> None:
-    """The first byte, which need not be there. Nobody else can read it, so nothing is written in such a file."""
-    msvcrt: Any = importlib.import_module("msvcrt")  # on Windows alone
+    """Locks the first byte, which need not exist. Others cannot read a locked byte, so lock files stay empty."""
+    msvcrt: Any = importlib.import_module("msvcrt")  # only on Windows
     os.lseek(handle, 0, os.SEEK_SET)
     msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)

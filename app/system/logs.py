@@ -1,6 +1,6 @@
-"""The log file: errors and where they occurred, never prompts or answers. Without Qt.
+"""The log file: errors and their places, without prompts or answers. Knows no Qt.
 
-An exception's message may quote a prompt, so only types whose messages are about the machine are logged with theirs.
+An exception's message may quote a prompt, so only messages of types that speak about the machine are logged.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from engine import SafelightError
 from engine.files import is_plain_file, open_regular
 
 NAME = "safelight.log"
-BYTES = 1_000_000  # of a file
+BYTES = 1_000_000  # most of one file
 FILES = 3
 LINES = 40  # shown in a report
-TAIL_BYTES = 64_000  # read for them
+TAIL_BYTES = 64_000  # read from the end of the file for these lines
 
 log = logging.getLogger("safelight")
 
@@ -30,7 +30,7 @@ _BY_NAME = ("OutOfMemoryError", "AcceleratorError")  # torch's, by name: torch i
 
 
 class _File(RotatingFileHandler):
-    """Readable for its owner only; write errors are ignored, also those of lines that a full disk left pending."""
+    """A log file that only its owner can read. Write errors are ignored, also when pending lines meet a full disk."""
 
     def close(self) -> None:
         self._close_stream()
@@ -59,7 +59,7 @@ class _File(RotatingFileHandler):
         return file
 
     def rotate(self, source: str, dest: str) -> None:
-        # Windows renames no file that another window has open: this one is then written on, past its size.
+        # Windows cannot rename a file that another window has open. The file then grows past its limit.
         with contextlib.suppress(PermissionError):
             super().rotate(source, dest)
 
@@ -68,7 +68,7 @@ class _File(RotatingFileHandler):
 
 
 def start(folder: Path) -> Path:
-    """Write the log into this folder from now on, in three files of 1 MB at most. Returns the newest.
+    """Writes the log to this folder from now on, in three files of 1 MB at most. Returns the newest.
 
     Raises:
         SafelightError: the folder is unusable, or something other than a file has a log's name and cannot be moved.
@@ -78,7 +78,7 @@ def start(folder: Path) -> Path:
     for place in (path, *(path.with_name(f"{NAME}.{number}") for number in range(1, FILES))):
         if is_plain_file(place):
             tighten(place)
-        elif os.path.lexists(place):  # a pipe would block, and a link point elsewhere
+        elif os.path.lexists(place):  # a pipe would block, and a link would point elsewhere
             try:
                 set_aside(place)
             except OSError as error:
@@ -91,7 +91,7 @@ def start(folder: Path) -> Path:
 
 
 def stop() -> None:
-    """Close the log file; may be called again."""
+    """Closes the log file; may be called again."""
     for handler in list(log.handlers):
         if isinstance(handler, RotatingFileHandler):
             log.removeHandler(handler)
@@ -99,7 +99,7 @@ def stop() -> None:
 
 
 def describe(error: BaseException) -> str:
-    """An exception for the log: its type and traceback, and its message only if that cannot contain a prompt."""
+    """Returns an exception for the log: type, traceback, and the message only if it cannot contain a prompt."""
     parts: list[str] = []
     seen: set[int] = set()
     at: BaseException | None = error
@@ -117,12 +117,12 @@ def describe(error: BaseException) -> str:
 
 
 def record(error: BaseException, where: str) -> None:
-    """Write a fault into the log; ``where`` is a phrase such as "in a slot"."""
+    """Writes a fault to the log; ``where`` is a phrase such as "in a slot"."""
     log.error("fault %s\n%s", where, describe(error))
 
 
 def last_lines(path: Path, count: int = LINES) -> list[str]:
-    """The log's last lines; none if there is no log."""
+    """Returns the log's last lines; empty if there is no log."""
     try:
         with open_regular(path) as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))

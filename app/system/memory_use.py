@@ -1,4 +1,4 @@
-"""Memory of this process and of the machine, in bytes, without Qt. The engine reports GPU memory."""
+"""Memory of this process and of the machine, in bytes. Knows no Qt; GPU memory is reported by the engine."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ def _psutil() -> Any:
 
 
 def used_bytes() -> int:
-    """Resident memory of this process."""
+    """Returns the resident memory of this process."""
     return int(_psutil().Process().memory_info().rss)
 
 
 def total_bytes() -> int:
-    """Memory of the machine."""
+    """Returns the memory of the machine."""
     return int(_psutil().virtual_memory().total)
 
 
 def size(count: float) -> str:
-    """A number of bytes in decimal units, such as "1.5 GB"."""
+    """Returns a number of bytes in decimal units, such as "1.5 GB"."""
     if count >= 1e9:
         shown = count / 1e9
         return tr("{count} GB", count=f"{shown:.1f}" if shown < 100 else f"{shown:,.0f}")

@@ -1,6 +1,6 @@
-"""A secret, as a token or a key, in the system's keyring, or else for this session only. Knows no widgets.
+"""Stores a secret, such as a token or a key, in the system's keyring, or else for this session. Knows no widgets.
 
-Reading or writing may wait for the user to unlock the keyring, so it belongs on a thread of its own.
+Reading or writing may wait for the user to unlock the keyring, so it belongs on a separate thread.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ HUB_TOKEN, SERVER_KEY = "hub access token", "local server key"  # names in the k
 
 
 class Secret:
-    """One secret, by its name in the keyring. Thread-safe."""
+    """One secret, known by its name in the keyring. Thread-safe."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -23,15 +23,15 @@ class Secret:
         self._session = ""  # the secret, if no keyring stored it
 
     def read(self) -> str:
-        """The secret; empty if there is none."""
+        """Returns the secret; empty if there is none."""
         with self._lock:
             return self._session or _from_keyring(self._name)
 
     def write(self, secret: str) -> Place:
-        """Store a secret; an empty one removes it.
+        """Stores a secret; an empty one removes it.
 
         Returns:
-            Where it is stored: "session" is until the app ends, if no keyring stored it.
+            The place where it is stored: "session" is until the app ends, if no keyring stored it.
         """
         with self._lock:
             kept = _to_keyring(self._name, secret)

@@ -1,4 +1,4 @@
-"""What a process on Windows does as it starts; elsewhere nothing happens. Untested on Windows itself."""
+"""Prepares a process on Windows at its start; does nothing on other systems. Not tested on Windows itself."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ OUTPUT, ERROR, ESCAPE_CODES = -11, -12, 4  # standard streams, and a flag of a c
 
 
 def load_torch_before_qt(load: Callable[[str], object] = ctypes.CDLL) -> None:
-    """Load torch's ``c10.dll``, which fails to load after Qt (WinError 1114), without importing torch.
+    """Loads torch's ``c10.dll``, which fails to load after Qt (WinError 1114), without importing torch.
 
-    Qt's wheel has a C++ runtime of its own, ``msvcp140.dll``, older than the one that c10 was built for. A process has
-    one library of a name, the first that was loaded: with c10 first, that is the system's, which suits both.
+    Qt's wheel contains a C++ runtime, ``msvcp140.dll``, that is older than the one c10 was built for. A process uses
+    the first library loaded under a name. With c10 first, that is the system's runtime, which suits both.
     """
     spec = importlib.util.find_spec("torch") if windows.IS_WINDOWS else None
     if spec is not None and spec.origin is not None:
@@ -28,14 +28,14 @@ def load_torch_before_qt(load: Callable[[str], object] = ctypes.CDLL) -> None:
 
 
 def name_in_taskbar(system: Any = ctypes) -> None:
-    """Give the window an entry and icon of its own in the taskbar, where Python's would be shown."""
+    """Gives the window its own entry and icon in the taskbar, instead of Python's."""
     if windows.IS_WINDOWS:
         with contextlib.suppress(OSError, AttributeError):
             system.windll.shell32.SetCurrentProcessExplicitAppUserModelID(TASKBAR_ID)
 
 
 def enable_escape_codes(system: Any = ctypes) -> bool:
-    """Let the console read escape codes, which older ones print; False where one cannot."""
+    """Enables escape codes in the console, which older consoles print as text. Returns False if it cannot."""
     if not windows.IS_WINDOWS:
         return True
     kernel, mode = system.windll.kernel32, ctypes.c_uint32()

@@ -156,7 +156,7 @@ def test_live_and_replayed_states_are_the_same_and_true(name: str) -> None:
 
 def test_figures_and_words_say_what_passes_wrote() -> None:
     trace = written_trace(RUNS["ahead of the block"])
-    replay, stats = Replay(trace), RunStats.of(trace.events)
+    replay, stats = Replay(trace), RunStats.from_events(trace.events)
     passes = sum(isinstance(event, StepFinished) for event in trace.events)
     assert stats.total_steps == passes
     assert stats.tokens_per_forward == pytest.approx((len(TEXT) - 1) / passes)

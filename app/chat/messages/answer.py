@@ -249,7 +249,7 @@ class AnswerView(QWidget):
         trace, shown = self._turn.answer.trace, block.partly(share)
         if block.committed or not isinstance(trace, RunView):
             return shown
-        return shown.on_the_lines_of(trace.coming(block.block_index))
+        return shown.laid_out_on(trace.coming(block.block_index))
 
     def settle(self) -> None:
         """The run has ended: what was stopped keeps its canvas, what finished becomes text."""

@@ -37,7 +37,7 @@ class AnswerList(QWidget):
         self._clear()
         self._questions = tuple(questions)
         for place, question in enumerate(questions):
-            bars = AnswerBars(QuestionDraft.of(question))
+            bars = AnswerBars(QuestionDraft.from_question(question))
             bars.set_reduced_motion(True)
             bars.set_theme(self._theme)
             self.bars.append(bars)

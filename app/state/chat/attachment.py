@@ -1,4 +1,4 @@
-"""What goes with a prompt: text files, which become one text with it, and pictures. Knows neither Qt nor the disk."""
+"""Attachments of a prompt: text files, which are joined with its text, and pictures. Knows neither Qt nor the disk."""
 
 from __future__ import annotations
 
@@ -11,40 +11,41 @@ from engine import SafelightError
 from engine.text.message import read_images
 
 SHORTEST_FENCE = 3
-LONGEST_NAME = 1_000  # characters of a file's
+LONGEST_NAME = 1_000  # characters of a file name
 
 
 @dataclass(frozen=True)
 class Attachment:
-    """``name`` is the file's, without its folder; lines in ``text`` end with a line feed."""
+    """A text file. ``name`` is its name without the folder; lines in ``text`` end with a line feed."""
 
     name: str
     text: str
 
     @property
     def size(self) -> int:
-        """Bytes of the text in UTF-8, which is what the model reads; a file in UTF-16 is larger on the disk."""
+        """Bytes of the text in UTF-8, as the model reads it; a file in UTF-16 is larger on the disk."""
         return len(self.text.encode("utf-8", "replace"))
 
 
 @dataclass(frozen=True)
 class AttachedPicture:
-    """A picture by its content; its bytes are in the library's ``PictureStore``. Sizes are in pixels."""
+    """A picture, named by its digest; its bytes are in the library's ``PictureStore``. Sizes are in pixels."""
 
-    name: str  # of its file, without the folder; empty where it came from the clipboard
+    name: str  # of its file, without the folder; empty if it came from the clipboard
     digest: str
     width: int
     height: int
 
     def to_json(self) -> dict[str, Any]:
-        """As it is stored with its message."""
+        """Returns the picture as it is stored with its message."""
         return asdict(self)
 
     @staticmethod
     def from_json(raw: Any) -> AttachedPicture:
-        """
+        """Reads a stored picture.
+
         Raises:
-            SafelightError: it is none, or out of bounds.
+            SafelightError: ``raw`` is not a picture, or its values are out of bounds.
         """
         if not isinstance(raw, dict) or not isinstance(raw.get("name"), str) or len(raw["name"]) > LONGEST_NAME:
             raise SafelightError("a picture must have a name")
@@ -54,18 +55,18 @@ class AttachedPicture:
 
     @property
     def image(self) -> dict[str, Any]:
-        """An entry of a message's "images", before its text."""
+        """The picture as an entry of a message's "images", placed before its text."""
         return {"digest": self.digest, "width": self.width, "height": self.height, "at": 0}
 
 
 def fence_for(text: str) -> str:
-    """Backticks that open and close a block around a text; one more than any run of them in it."""
+    """Returns the backticks that open and close a code block around a text: one more than any run of them in it."""
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     return "`" * max(SHORTEST_FENCE, longest + 1)
 
 
 def with_attachments(prompt: str, attachments: Sequence[Attachment]) -> str:
-    """What the model reads: each file under its name between fences, then the prompt."""
+    """Returns the text for the model: each file under its name between fences, then the prompt."""
     parts = []
     for attachment in attachments:
         fence = fence_for(attachment.text)

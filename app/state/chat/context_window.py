@@ -1,4 +1,4 @@
-"""What is said of a conversation that does not fit into the model's context. Knows no Qt."""
+"""Remarks about a conversation that does not fit into the model's context. Knows no Qt."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from engine.text.context_window import Fit
 
 
 def remark(found: Fit | None) -> str:
-    """What should be known before sending; empty when all fits, and while nothing is known."""
+    """Returns a remark to show before sending; empty if everything fits or nothing is known yet."""
     if found is None or not found.dropped_turns:
         return problem(found)
     return problem(found) or trn(
@@ -18,5 +18,5 @@ def remark(found: Fit | None) -> str:
 
 
 def problem(found: Fit | None) -> str:
-    """Why nothing can be sent, in a sentence; empty when something can."""
+    """Returns the reason why the prompt cannot be sent, in a sentence; empty if it can."""
     return tr(found.problem) if found is not None and found.problem else ""

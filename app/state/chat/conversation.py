@@ -1,7 +1,7 @@
-"""Folds a conversation's events into what is on show. Knows neither Qt nor torch.
+"""The state of a conversation, folded from the events of its runs. Knows neither Qt nor torch.
 
-A conversation is a tree: a prompt has versions of its answer, and an answer has versions of the prompt after it. What
-is on show is one path through it, the ``turns``.
+A conversation is a tree: a prompt has versions of its answer, and an answer has versions of the prompt after it. One
+path through the tree is shown, the ``turns``.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ Decode = Callable[[Iterable[int]], Reply]
 
 @dataclass(eq=False, repr=False)
 class Answer:
-    """One version of an answer. ``text`` is what is read, copied and remembered; empty until the run has ended."""
+    """One version of an answer. ``text`` is shown, copied and stored; it is empty until the run has ended."""
 
     model_title: str
     seed: int
     config: GenerationConfig
-    model: str = ""  # an embedded one's id or a folder; empty where it is not known
-    adapter: str | None = None  # on that model
-    is_text: bool = False  # what runs the model reports no steps
+    model: str = ""  # the id of an embedded model, or a folder; empty if it is not known
+    adapter: str | None = None
+    is_text: bool = False  # True if the backend reports no steps
     stats: RunStats = field(init=False)
     status: Status = "waiting"
     text: str = ""
     thinking: str = ""
-    settled: list[Reply] = field(default_factory=list)  # what there is to read after each committed block of the run
+    settled: list[Reply] = field(default_factory=list)  # the reply after each committed block of the run
     error: str = ""
-    kept: RunFigures | None = None  # of an answer that was read from the library
+    kept: RunFigures | None = None  # of an answer from the library
     trace: Recording | None = None  # of a run of this session
-    trace_id: str = ""  # of its file
+    trace_id: str = ""  # of the trace's file
     following: Versions[Turn] = field(default_factory=Versions)
     id: int | None = None  # in the library
 
@@ -60,37 +60,36 @@ class Answer:
 
     @property
     def canvas(self) -> CanvasState:
-        """What its canvases show; empty for an answer that was read from the library."""
+        """The canvases of the run; empty for an answer from the library."""
         return self.stats.canvases
 
     @property
     def figures(self) -> RunFigures:
-        """What the run came to so far."""
+        """The figures of the run so far, or the stored ones."""
         return self.kept or self.stats.figures
 
     @property
     def has_trace(self) -> bool:
-        """Whether it can be looked into how it came about."""
+        """True if the run was recorded step by step, so that it can be inspected."""
         return (self.trace is not None or bool(self.trace_id)) and not self.is_plain
 
     @property
     def is_plain(self) -> bool:
-        """Whether it came as text alone, from a backend that reports no steps."""
-        ended = self.status == "done" or bool(self.text)  # a run that was stopped early has no block either
+        """True if the answer came as text only, from a backend that reports no steps."""
+        ended = self.status == "done" or bool(self.text)  # a run that was stopped early has no blocks either
         return self.is_text or (self.kept is not None and ended and not self.kept.blocks)
 
     @property
     def is_active(self) -> bool:
-        """Whether its run is under way."""
         return self.status in ("waiting", "developing")
 
     @property
     def is_empty(self) -> bool:
-        """Whether the run ended by itself without a visible character."""
+        """True if the run ended by itself without a visible character."""
         return self.status == "done" and not self.text.strip()
 
     def fold(self, event: Event, decode: Decode) -> None:
-        """Take in one event of the run."""
+        """Applies one event of the run."""
         self.stats.fold(event)
         self._draft.fold(event)
         if isinstance(event, PrefillFinished | TextArrived):
@@ -102,13 +101,13 @@ class Answer:
             self.status = "stopped" if event.reason == "cancelled" else "done"
 
     def fail(self, message: str, decode: Decode) -> None:
-        """The run ended early; what it had so far stands."""
+        """Ends the answer with an error; its text so far is kept."""
         self.status = "failed"
         self.error = message
         self._read(self.draft(decode))
 
     def stop(self, decode: Decode) -> None:
-        """The run is given up; what it had so far stands."""
+        """Ends the answer as stopped; its text so far is kept."""
         self.status = "stopped"
         self._read(self.draft(decode))
 
@@ -116,22 +115,22 @@ class Answer:
         self.text, self.thinking = reply
 
     def draft_tokens(self) -> list[int]:
-        """The text so far, up to the end token where there is one."""
+        """Returns the tokens of the text so far, up to the end token if there is one."""
         return self._draft.tokens()
 
     @property
     def so_far(self) -> Reply:
-        """What there is to read while it develops: the committed blocks, or what has arrived as text."""
+        """The text to show during the run: the committed blocks, or the text that has arrived."""
         if self._draft.is_text:
             return self._draft.arrived
         return self.settled[-1] if self.settled else Reply("")
 
     def draft(self, decode: Decode) -> Reply:
-        """The same as it reads."""
+        """Returns the draft's tokens decoded to text and thinking."""
         return self._draft.reply(decode)
 
     def notices(self) -> list[str]:
-        """What went otherwise than one would expect, in sentences."""
+        """Returns sentences about an error, an empty or cut answer, and blocks that did not converge."""
         said = [self.error] if self.error else []
         if self.is_empty and self.thinking:
             said.append(tr("The model only thought and wrote no answer. Regenerate, or allow more new tokens."))
@@ -167,14 +166,14 @@ class Answer:
 def user_message(
     prompt: str, attachments: tuple[Attachment, ...] = (), pictures: tuple[AttachedPicture, ...] = ()
 ) -> Message:
-    """What a prompt is to the model: its files and its text, its pictures before them."""
+    """Returns a prompt as a message for the model: its pictures, then its files, then its text."""
     message = {"role": "user", "content": with_attachments(prompt, attachments)}
     return message | {"images": tuple(picture.image for picture in pictures)} if pictures else message
 
 
 @dataclass(eq=False, repr=False)
 class Turn:
-    """A prompt with the versions of its answer; there is always one."""
+    """A prompt with one or more versions of its answer."""
 
     prompt: str
     attachments: tuple[Attachment, ...] = ()
@@ -184,12 +183,12 @@ class Turn:
 
     @property
     def message(self) -> Message:
-        """What the model is told of it."""
+        """The prompt as a message for the model."""
         return user_message(self.prompt, self.attachments, self.pictures)
 
     @property
     def answer(self) -> Answer:
-        """The version on show."""
+        """The version that is shown."""
         answer = self.answers.current
         assert answer is not None
         return answer
@@ -197,16 +196,16 @@ class Turn:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What is being answered, wherever the path on show goes meanwhile."""
+    """The turn that is being answered, even if another path is shown meanwhile."""
 
     turn: Turn
     answer: Answer
-    branch: Versions[Turn]  # that the turn is in
+    branch: Versions[Turn]  # contains the turn
 
 
 @dataclass(eq=False)
 class ChatState:
-    """The tree of one conversation. At most one answer is under way."""
+    """The tree of one conversation. At most one answer is running."""
 
     first: Versions[Turn] = field(default_factory=Versions)
     system_prompt: str = ""
@@ -216,7 +215,7 @@ class ChatState:
 
     @property
     def turns(self) -> list[Turn]:
-        """The path on show."""
+        """The path that is shown."""
         path: list[Turn] = []
         branch = self.first
         while branch.current is not None:
@@ -226,16 +225,16 @@ class ChatState:
 
     @property
     def active(self) -> Answer | None:
-        """The answer under way."""
+        """The answer that is running."""
         return self._asked.answer if self._asked is not None and self._asked.answer.is_active else None
 
     @property
     def active_turn(self) -> Turn | None:
-        """The turn of the answer under way."""
+        """The turn of the answer that is running."""
         return self._asked.turn if self._asked is not None and self.active is not None else None
 
     def alternatives(self, turn: Turn) -> Versions[Turn]:
-        """The versions of a prompt on the path, itself included."""
+        """Returns all versions of a prompt on the path."""
         branch = self.first
         while branch.current is not None and branch.current is not turn:
             branch = branch.current.answer.following
@@ -250,19 +249,19 @@ class ChatState:
         attachments: tuple[Attachment, ...] = (),
         pictures: tuple[AttachedPicture, ...] = (),
     ) -> Turn:
-        """Add a turn at the end of the path, which waits for its first answer."""
+        """Adds a turn at the end of the path, with a first answer that is waiting."""
         turns = self.turns
         branch = turns[-1].answer.following if turns else self.first
         return self._begin(branch, Turn(prompt, attachments, pictures), answer)
 
     def ask_again(self, turn: Turn, answer: Answer) -> None:
-        """Add another version to a turn's answers and put it on show; what followed the others stays with them."""
+        """Adds a version to a turn's answers and shows it; the turns after the other versions stay with them."""
         self._require_idle()
         turn.answers.add(answer)
         self._asked = _Asked(turn, answer, self.alternatives(turn))
 
     def edit(self, turn: Turn, prompt: str, answer: Answer) -> Turn:
-        """Ask another version of a prompt, beside it: the conversation branches there."""
+        """Asks another version of a prompt: the conversation branches there."""
         return self._begin(self.alternatives(turn), Turn(prompt, turn.attachments, turn.pictures), answer)
 
     def _begin(self, branch: Versions[Turn], turn: Turn, answer: Answer) -> Turn:
@@ -272,19 +271,19 @@ class ChatState:
         self._asked = _Asked(turn, answer, branch)
         return turn
 
-    # --- the run under way -------------------------------------------------------------------------------------------
+    # --- the current run ---------------------------------------------------------------------------------------------
 
     def fold(self, event: Event, decode: Decode) -> None:
-        """Take in an event of the run under way; without one, nothing happens."""
+        """Applies an event of the current run, if there is one."""
         if self.active is not None:
             self.active.fold(event, decode)
 
     def fail(self, message: str, decode: Decode) -> Turn | None:
-        """The run under way failed.
+        """Ends the current run with an error.
 
         Returns:
-            The turn, where the run failed before it began and there was no other answer: the turn is gone, its text
-            belongs back into the composer. None where something stays on show.
+            The removed turn if the run failed before it began and there was no other answer; its text belongs back
+            into the composer. None if the turn stays.
         """
         asked = self._asked
         if asked is None or not asked.answer.is_active:
@@ -299,31 +298,31 @@ class ChatState:
         asked.branch.remove(asked.turn)
         return asked.turn
 
-    # --- what the model is told --------------------------------------------------------------------------------------
+    # --- messages for the model --------------------------------------------------------------------------------------
 
     def messages(self, turn: Turn) -> tuple[Message, ...]:
-        """What the model is told to answer a turn on the path: all before it, then its prompt."""
+        """Returns the model's messages for a turn on the path: all turns before it, then its prompt."""
         turns = self.turns
         place = next(index for index, other in enumerate(turns) if other is turn)
-        return self._told(turns[:place], turn.message)
+        return self._history(turns[:place], turn.message)
 
     def messages_with(self, message: Message) -> tuple[Message, ...]:
-        """What the model would be told if this were asked next."""
-        return self._told(self.turns, message)
+        """Returns the model's messages if this message is asked next."""
+        return self._history(self.turns, message)
 
-    def _told(self, earlier: list[Turn], asked: Message) -> tuple[Message, ...]:
-        """The system prompt, earlier turns, what is asked.
+    def _history(self, earlier: list[Turn], asked: Message) -> tuple[Message, ...]:
+        """Returns the system prompt, the earlier turns, and the message to answer.
 
-        Turns whose answer is empty are left out, as templates want the roles to take turns. Thinking is not told.
+        Turns with an empty answer are left out, as templates require alternating roles. Thinking is not included.
         """
-        told: list[Message] = []
+        messages: list[Message] = []
         if self.system_prompt.strip():
-            told.append({"role": "system", "content": self.system_prompt})
+            messages.append({"role": "system", "content": self.system_prompt})
         for turn in earlier:
             if turn.answer.text.strip():
-                told.append(turn.message)
-                told.append({"role": "assistant", "content": turn.answer.text})
-        return (*told, asked)
+                messages.append(turn.message)
+                messages.append({"role": "assistant", "content": turn.answer.text})
+        return (*messages, asked)
 
     def _require_idle(self) -> None:
         if self.active is not None:

@@ -1,4 +1,4 @@
-"""How many tokens a conversation takes in a model's prompt, its pictures included. Knows no tokenizer."""
+"""Counts the tokens of a conversation in a model's prompt, including its pictures. Knows no tokenizer."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from engine.text.message import Message, with_images
 
 @dataclass(frozen=True)
 class PromptCount:
-    """Counts messages; equal where it counts alike.
+    """Counts the tokens of messages. Two are equal if they count alike.
 
-    text: tokens of messages without images. image: of an image by width, height and budget; None where the model sees
-    none. budget: tokens that an image may take.
+    Args:
+        text: returns the tokens of messages without images.
+        image: returns the tokens of an image from its width, height and budget; None if the model sees no images.
+        budget: most tokens of an image.
     """
 
     text: Callable[[Sequence[Message]], int]
@@ -26,5 +28,5 @@ class PromptCount:
         return self.text([with_images(message, ()) for message in messages]) + seen
 
     def cost(self, width: int, height: int) -> int:
-        """Tokens of an image."""
+        """Returns the tokens of an image of that size in pixels."""
         return 0 if self.image is None else self.image(width, height, self.budget)

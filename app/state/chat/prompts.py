@@ -1,4 +1,4 @@
-"""What a model can be asked, by its traits: suggestions, and the form its prompt must have. Knows no Qt."""
+"""Suggests prompts by a model's traits, and brings prompts into the form it reads. Knows no Qt."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 
 class Suggestion(NamedTuple):
-    """A prompt to offer; ``label`` is what its button says."""
+    """A prompt to offer; ``label`` is the text of its button."""
 
     label: str
     prompt: str
 
 
 def suggestions(traits: Traits, rng: random.Random) -> list[Suggestion]:
-    """Prompts that show what a model can do, first those with most to be seen; puzzles are drawn afresh."""
+    """Returns prompts that show a model's abilities, the most instructive first; puzzles are new each time."""
     match traits.taught:
         case "puzzles":
             puzzles = [(label, sudoku.generate(rng, givens, givens)) for label, givens in _bins()]
             return [Suggestion(label, sudoku.to_prompt(puzzle.board)) for label, puzzle in puzzles]
-        case "decisions" | "drawings":  # asked on a page of their own, or with a drawing: ``about_drawings``
+        case "decisions" | "drawings":  # decisions have their own page; for drawings see ``about_drawings``
             texts: Sequence[str] = ()
         case "skills":
             texts = skills.suggestions()  # it was trained on these very words, in English
@@ -44,13 +44,13 @@ def suggestions(traits: Traits, rng: random.Random) -> list[Suggestion]:
 
 
 def about_drawings(rng: random.Random) -> dict[str, Scene]:
-    """Questions to suggest to a model that sees, each with a drawing; training had none of them."""
-    from engine.tasks import drawings  # Pillow, which most starts do without
+    """Returns suggested questions, each with a drawing that was held out of training, for a model that sees."""
+    from engine.tasks import drawings  # imports Pillow, which most starts do not need
 
     found: dict[str, Scene] = {}
     for kind in drawings.SUGGESTED:
         answer = "0"
-        while answer == "0":  # what is counted is there
+        while answer == "0":  # the objects to count must be in the drawing
             example = drawings.sample(rng, "test", kind=kind)
             ((question, answer),) = example.asked
         found[question] = example.scene
@@ -58,9 +58,10 @@ def about_drawings(rng: random.Random) -> dict[str, Scene]:
 
 
 def reading_note(model: LoadedModel, carries: bool = False) -> str:
-    """What of a conversation a model does not read, in a sentence; empty where it reads all.
+    """Returns a sentence about the parts of a conversation that a model does not read; empty if it reads all.
 
-    carries: whether a message without pictures is sent with the last ones.
+    Args:
+        carries: True if a message without pictures is sent with the last ones.
     """
     if not model.reads_history and not model.reads_system:
         if carries:
@@ -74,7 +75,7 @@ def reading_note(model: LoadedModel, carries: bool = False) -> str:
 
 
 def _bins() -> list[tuple[str, int]]:
-    """Labels and the number of givens: ten steps that mostly solve it, then thirty that may, then three."""
+    """Returns labels and numbers of givens: mostly solved in 10 steps, perhaps solved in 30, and solved in 3."""
     return [
         (tr("Medium puzzle, {n} givens", n=34), 34),
         (tr("Hard puzzle, {n} givens", n=27), 27),
@@ -83,10 +84,10 @@ def _bins() -> list[tuple[str, int]]:
 
 
 def prepare(traits: Traits, text: str) -> str:
-    """The prompt as the model wants to read it.
+    """Returns the prompt in the form that the model reads.
 
     Raises:
-        SafelightError: there is no text, or it is not what the model reads.
+        SafelightError: there is no text, or the model cannot read it.
     """
     if not text.strip():
         raise SafelightError(tr("Write something first."))
@@ -105,12 +106,12 @@ def prepare(traits: Traits, text: str) -> str:
 def prepare_with_files(
     traits: Traits, text: str, attachments: Sequence[Attachment], pictures: int = 0
 ) -> tuple[str, tuple[Attachment, ...]]:
-    """The prompt and the files to go with it, as the model wants to read them.
+    """Returns the prompt and its files in the form that the model reads.
 
-    A puzzle may come as a file of its own: it becomes the prompt then. ``pictures``: how many go with it.
+    A puzzle may come as a file, which then becomes the prompt. ``pictures`` is their number.
 
     Raises:
-        SafelightError: there is nothing to ask, or it is not what the model reads.
+        SafelightError: there is no text, or the model cannot read it.
     """
     if not attachments:
         if pictures and not text.strip():

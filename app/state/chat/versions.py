@@ -1,4 +1,4 @@
-"""Alternatives of which one is on show: answers to a prompt, or prompts after an answer. Knows nothing of them."""
+"""A list of versions of which one is shown: answers to a prompt, or prompts after an answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Item = TypeVar("Item")
 
 @dataclass(eq=False)
 class Versions(Generic[Item]):
-    """Oldest first. ``shown`` is a place in ``items``, 0 where there are none."""
+    """Versions, oldest first. ``shown`` is an index into ``items``, 0 if it is empty."""
 
     items: list[Item] = field(default_factory=list)
     shown: int = 0
@@ -20,26 +20,26 @@ class Versions(Generic[Item]):
 
     @property
     def current(self) -> Item | None:
-        """The one on show."""
+        """The item that is shown; None if there are none."""
         return self.items[self.shown] if self.items else None
 
     def add(self, item: Item) -> None:
-        """Add the newest and put it on show."""
+        """Adds the newest item and shows it."""
         self.items.append(item)
         self.shown = len(self.items) - 1
 
     def show(self, index: int) -> None:
-        """Put one on show; an index beyond the ends takes the end."""
+        """Shows the item at an index, which is clamped to the list."""
         self.shown = max(0, min(index, len(self.items) - 1))
 
     def remove(self, item: Item) -> int:
-        """Take one out; its neighbour is on show then. Returns the place it had."""
+        """Removes an item and shows its neighbour if it was shown. Returns the index it had."""
         place = next(index for index, other in enumerate(self.items) if other is item)
         del self.items[place]
         self.show(self.shown - (place < self.shown))
         return place
 
     def put_back(self, item: Item, place: int) -> None:
-        """Undo ``remove``; it is on show again."""
+        """Undoes ``remove`` and shows the item."""
         self.items.insert(place, item)
         self.shown = place

@@ -1,1 +1,1 @@
-"""Decisions as the window has them: questions while they are written, reads as they come, a table's rows."""
+"""The state of decisions in the window: drafts of questions, reads as they arrive, and rows of a table."""

@@ -1,4 +1,4 @@
-"""A table whose rows are decided: what came of each row, in which order they are shown. Knows neither Qt nor torch."""
+"""A table whose rows are decided: the outcome of each row, and the order of the rows. Knows neither Qt nor torch."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from engine.tasks.decisions.results import RowResult
 from engine.tasks.decisions.table import CsvTable, TableState, label_column, labels_of
 
 RowFilter = Literal["all", "doubt", "wrong"]
-LITTLE_MASS = 0.5  # of the probability on the options, below which an answer is in doubt, too
-NONE = -1  # in place of an option
+LITTLE_MASS = 0.5  # an answer with less label mass is in doubt, too
+NONE = -1  # stands in place of an option
 NOT_DECIDED = "not decided"
 Order: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class RowOutcome:
-    """What came of a row, by its index: of each question its reads, or why there are none."""
+    """The outcome of the row at an index: the reads of each question, or the problem if there are none."""
 
     row: int
     reads: tuple[tuple[LabelRead, ...], ...] = ()
@@ -36,7 +36,7 @@ class RowOutcome:
 
 @dataclass(frozen=True)
 class SortKey:
-    """A column of the table, or what is known of a question's answers."""
+    """A key to sort rows by: a column of the table, or a question's answers or their confidence."""
 
     kind: Literal["cell", "answer", "confidence"]
     place: int
@@ -44,7 +44,7 @@ class SortKey:
 
 
 class RowBoard:
-    """R rows and Q questions. Labels that are no option are told by ``label_problems``, and count as none.
+    """R rows and Q questions. Labels that are not an option are reported in ``label_problems`` and do not count.
 
     Args:
         states: the state of each row.
@@ -83,10 +83,10 @@ class RowBoard:
     def __len__(self) -> int:
         return len(self.outcomes)
 
-    # ---------------------------------------------------------------- what comes
+    # ---------------------------------------------------------------- outcomes
 
     def take(self, outcomes: Iterable[RowOutcome]) -> None:
-        """Take in what came of rows."""
+        """Adds outcomes of rows."""
         for outcome in outcomes:
             if self.outcomes[outcome.row] is None:
                 self.done += 1
@@ -101,15 +101,15 @@ class RowBoard:
             self.in_doubt[outcome.row, place] = is_in_doubt(answer)
 
     def at_temperature(self, temperature: float) -> RowBoard:
-        """The same answers with probabilities at another temperature."""
+        """Returns a board of equal answers with probabilities at another temperature."""
         made = RowBoard(self.table, self.states, self.questions, temperature)
         made.take(outcome for outcome in list(self.outcomes) if outcome is not None)
         return made
 
-    # ---------------------------------------------------------------- what there is
+    # ---------------------------------------------------------------- answers
 
     def answers(self, row: int) -> tuple[TypedAnswer, ...]:
-        """To the questions about a row; empty where there are none."""
+        """Returns the answers to a row's questions; empty if there are none."""
         outcome = self.outcomes[row]
         if outcome is None or not outcome.reads:
             return ()
@@ -119,21 +119,21 @@ class RowBoard:
         )
 
     def is_wrong(self, row: int, question: int) -> bool:
-        """Whether the answer is another than the label; False without either."""
+        """True if the answer differs from the label; False if either is missing."""
         label, best = int(self.labels[row, question]), int(self.best[row, question])
         return NONE not in (label, best) and label != best
 
     def is_right(self, row: int, question: int) -> bool:
-        """Whether the answer is the label."""
+        """True if the answer equals the label."""
         return NONE != int(self.best[row, question]) == int(self.labels[row, question])
 
     def accuracy(self, question: int) -> tuple[int, int]:
-        """Right answers, and answers to rows with a label."""
+        """Returns the number of right answers, and of answers to rows with a label."""
         known = (self.labels[:, question] != NONE) & (self.best[:, question] != NONE)
         return int((known & (self.labels[:, question] == self.best[:, question])).sum()), int(known.sum())
 
     def examples(self, questions: Iterable[int] | None = None) -> list[LabelledRead]:
-        """The answers whose right one is known, row by row; of these questions, or of all that have labels."""
+        """Returns the reads with a known label, row by row, of these questions or of all that have labels."""
         chosen = self.labelled if questions is None else list(questions)
         return [
             LabelledRead(outcome.reads[place], int(self.labels[row, place]))
@@ -144,7 +144,7 @@ class RowBoard:
         ]
 
     def results(self) -> Iterator[RowResult]:
-        """Row by row, for a file."""
+        """Yields the result of each row, for a file."""
         for row, outcome in enumerate(self.outcomes):
             if outcome is None:
                 yield NOT_DECIDED
@@ -153,13 +153,13 @@ class RowBoard:
 
     @property
     def is_repeated(self) -> bool:
-        """Whether any answer was read more than once."""
+        """True if any answer was read more than once."""
         return any(len(reads) > 1 for outcome in self.outcomes if outcome is not None for reads in outcome.reads)
 
     # ---------------------------------------------------------------- order
 
     def order(self, key: SortKey | None, shown: RowFilter = "all") -> Order:
-        """The rows that are to be shown, in their order. Rows without what is sorted by come last."""
+        """Returns the rows to show, in their order. Rows without a value to sort by come last."""
         rows = np.arange(len(self), dtype=np.int64)
         if shown == "doubt":
             rows = rows[self.in_doubt.any(axis=1)]
@@ -177,12 +177,12 @@ class RowBoard:
 
 
 def is_in_doubt(answer: TypedAnswer) -> bool:
-    """Whether an answer is told as doubtful: it hesitates between options, or has little probability on them."""
+    """True if an answer is in doubt: its options are close, or have little probability together."""
     return entropy_of(answer) > DOUBT or answer.label_mass < LITTLE_MASS
 
 
 def _text_order(cells: Sequence[str], *, is_falling: bool) -> Order:
-    """Numbers by their value before texts by their letters."""
+    """Returns the order of cells: numbers by their value, then texts by their letters."""
     keys = [_cell_key(cell) for cell in cells]
     return np.array(sorted(range(len(cells)), key=keys.__getitem__, reverse=is_falling), dtype=np.int64)
 

@@ -1,4 +1,4 @@
-"""A question while it is being written: what is there so far, and what is missing. Knows neither Qt nor a model."""
+"""A question while it is being written, and its first problem. Knows neither Qt nor a model."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ FEWEST = 2  # options
 
 @dataclass(frozen=True)
 class DraftProblem:
-    """What keeps a question from being asked: the field it is about, and a sentence.
+    """A problem that prevents asking a question: its field and a sentence.
 
-    ``field`` is "name", "instructions" or "options"; with ``place``, the option of that index.
+    ``field`` is "name", "instructions" or "options"; ``place`` is the index of an option, or -1.
     """
 
     field: str
@@ -38,7 +38,7 @@ class DraftProblem:
 
 @dataclass(frozen=True)
 class QuestionDraft:
-    """A question that may not be complete. Of yes or no, ``options`` are both sides, whose names are fixed."""
+    """A question that may be incomplete. For yes or no, ``options`` are both sides with fixed names."""
 
     kind: Kind
     name: str = ""
@@ -47,19 +47,20 @@ class QuestionDraft:
 
     @staticmethod
     def blank(kind: Kind, name: str = "") -> QuestionDraft:
-        """Nothing written yet."""
+        """Returns an empty draft."""
         return QuestionDraft("choice", name).as_kind(kind)
 
     @staticmethod
-    def of(question: Question) -> QuestionDraft:
-        """A complete question, to be changed."""
+    def from_question(question: Question) -> QuestionDraft:
+        """Returns a draft to edit a complete question."""
         kind: Kind = "yes-no" if isinstance(question, YesNo) else "choice" if isinstance(question, OneOf) else "score"
         return QuestionDraft(kind, question.name, question.instructions, question.options)
 
     def question(self) -> Question:
-        """
+        """Returns the complete question.
+
         Raises:
-            SafelightError: it is not complete.
+            SafelightError: the draft is not complete.
         """
         match self.kind:
             case "yes-no":
@@ -73,7 +74,7 @@ class QuestionDraft:
     # ---------------------------------------------------------------- changes
 
     def as_kind(self, kind: Kind) -> QuestionDraft:
-        """The same as another kind of question. Options stay between a choice and a score, as far as they fit."""
+        """Returns the draft as another kind of question. A choice and a score share options, as far as they fit."""
         if kind == self.kind:
             return self
         if kind == "yes-no":
@@ -85,34 +86,34 @@ class QuestionDraft:
         return replace(self, kind=kind, options=options)
 
     def with_option(self, place: int, option: Option) -> QuestionDraft:
-        """Another option in place of one."""
+        """Returns the draft with another option at an index."""
         return replace(self, options=(*self.options[:place], option, *self.options[place + 1 :]))
 
     def plus_option(self) -> QuestionDraft:
-        """An empty option at the end; the same draft where there is no room."""
+        """Returns the draft with an empty option at the end; unchanged if there is no room."""
         return replace(self, options=(*self.options, Option(""))) if self.has_room else self
 
     def minus_option(self, place: int) -> QuestionDraft:
-        """Without an option; the same draft where only as many are left as there must be."""
+        """Returns the draft without an option; unchanged if it has only the least number of options."""
         if not self.has_spare:
             return self
         return replace(self, options=(*self.options[:place], *self.options[place + 1 :]))
 
     @property
     def has_room(self) -> bool:
-        """Whether another option can be added."""
+        """True if another option can be added."""
         return self.kind != "yes-no" and len(self.options) < most_options(self.kind)
 
     @property
     def has_spare(self) -> bool:
-        """Whether an option can be removed."""
+        """True if an option can be removed."""
         return self.kind != "yes-no" and len(self.options) > FEWEST
 
-    # ---------------------------------------------------------------- what is missing
+    # ---------------------------------------------------------------- checking
 
     @property
     def problem(self) -> DraftProblem | None:
-        """The first thing that keeps it from being asked."""
+        """The first problem that prevents asking the question; None if it is complete."""
         if not self.instructions.strip():
             return DraftProblem("instructions", tr("Write what is asked."))
         names = [option.name.strip() for option in self.options]
@@ -123,11 +124,11 @@ class QuestionDraft:
                 return DraftProblem("options", tr("This option is there twice. Give it another name."), place)
         try:
             self.question()
-        except SafelightError as error:  # what a file can hold and a field cannot
+        except SafelightError as error:  # possible in a draft from a file, not in the editor's fields
             return DraftProblem("instructions", str(error))
         return None
 
-    # ---------------------------------------------------------------- to be remembered
+    # ---------------------------------------------------------------- storing
 
     def to_json(self) -> dict[str, Any]:
         options = [[option.name, option.description] for option in self.options]
@@ -135,7 +136,7 @@ class QuestionDraft:
 
     @staticmethod
     def from_json(raw: Any) -> QuestionDraft | None:
-        """What ``to_json`` gave; None for anything else."""
+        """Reads the output of ``to_json``; None for anything else."""
         if not isinstance(raw, Mapping):
             return None
         kind = next((kind for kind in KINDS if kind == raw.get("kind")), None)
@@ -153,7 +154,7 @@ class QuestionDraft:
 
 
 def most_options(kind: Kind) -> int:
-    """How many options a kind of question takes."""
+    """Returns the largest number of options of a kind of question."""
     return {"yes-no": FEWEST, "choice": MOST_OPTIONS, "score": MOST_LEVELS}[kind]
 
 

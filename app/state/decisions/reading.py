@@ -1,4 +1,4 @@
-"""What the runs of a decision come to, reply by reply: canvases, slots, reads, answers. Knows neither Qt nor torch."""
+"""Folds the replies of a decision's runs into canvases, slots, reads and answers. Knows neither Qt nor torch."""
 
 from __future__ import annotations
 
@@ -17,43 +17,43 @@ from engine.tasks.decisions.questions import Question
 
 @dataclass(eq=False)
 class DecisionRun:
-    """One run of a decision. ``first`` is the place of its first question among all."""
+    """One run of a decision. ``first`` is the index of its first question among all."""
 
     request: RunRequest
     first: int = 0
     trace: Recording | None = None
     canvas: CanvasState = field(default_factory=CanvasState)
-    reads: list[tuple[LabelRead, ...]] = field(default_factory=list)  # of each read, one a question
+    reads: list[tuple[LabelRead, ...]] = field(default_factory=list)  # a tuple for each read, with an entry a question
     is_over: bool = False
     problem: str = ""
     details: str = ""
 
     @property
     def questions(self) -> tuple[Question, ...]:
-        """Those that this run asks."""
+        """The questions that this run asks."""
         assert self.request.decision is not None
         return self.request.decision.questions
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        """Where its questions are answered; empty where it has no canvas."""
+        """The canvas slots of its answers; empty if there is no trace."""
         return () if self.trace is None else self.trace.header.slots
 
     @property
     def was_stopped(self) -> bool:
-        """Whether it was cancelled before its last read."""
+        """True if the run was cancelled before its last read."""
         finished = self.canvas.finished
         return self.is_over and (finished is None or finished.reason == "cancelled")
 
     def fold(self, event: Event) -> None:
-        """Take in its next event. A canvas stays as it was read: nothing of it is text that an end token would cut."""
+        """Applies the run's next event. Commits are left out, as they would cut the canvas at an end token."""
         if not isinstance(event, CanvasCommitted):
             self.canvas.fold(event)
         if isinstance(event, SlotsRead):
             self.reads.append(label_reads(event))
 
     def take(self, reply: RunStarted | RunAdvanced | RunEnded) -> None:
-        """Take in its next reply."""
+        """Applies the run's next reply."""
         match reply:
             case RunStarted(_, trace):
                 self.trace = trace
@@ -63,18 +63,18 @@ class DecisionRun:
                 self.is_over, self.problem, self.details = True, message, details
 
     def reads_of(self, question: int) -> tuple[LabelRead, ...]:
-        """Of one of its questions, by its place among them."""
+        """Returns all reads of the question at an index of this run."""
         return tuple(one[question] for one in self.reads)
 
     def answer(self, question: int, temperature: float) -> TypedAnswer | None:
-        """To one of its questions; None before the first read."""
+        """Returns the answer to the question at an index of this run; None before the first read."""
         reads = self.reads_of(question)
         return answer_of(self.questions[question], reads, temperature) if reads else None
 
 
 @dataclass(frozen=True)
 class CanvasPlace:
-    """A canvas to look at: a read of a run."""
+    """The index of a run and of one of its reads, which has a canvas to show."""
 
     run: int
     read: int
@@ -82,13 +82,13 @@ class CanvasPlace:
 
 @dataclass(eq=False)
 class DecisionReading:
-    """All runs that were asked for at once."""
+    """All runs of one decision."""
 
     runs: list[DecisionRun]
 
     @staticmethod
-    def of(requests: Iterable[RunRequest]) -> DecisionReading:
-        """Before the first reply."""
+    def from_requests(requests: Iterable[RunRequest]) -> DecisionReading:
+        """Returns the state before the first reply."""
         runs: list[DecisionRun] = []
         first = 0
         for request in requests:
@@ -97,7 +97,7 @@ class DecisionReading:
         return DecisionReading(runs)
 
     def take(self, reply: ServiceReply) -> DecisionRun | None:
-        """Take in a reply; the run that it is of, None where it is of none of these."""
+        """Applies a reply and returns its run; None if it belongs to another run."""
         if isinstance(reply, RunStarted | RunAdvanced | RunEnded):
             for run in self.runs:
                 if run.request.run_id == reply.run_id:
@@ -111,47 +111,47 @@ class DecisionReading:
 
     @property
     def problem(self) -> tuple[str, str]:
-        """Why a run failed, the first that did, and details; empty where none did."""
+        """The problem and the details of the first run that failed; empty if none did."""
         return next(((run.problem, run.details) for run in self.runs if run.problem), ("", ""))
 
     @property
     def was_stopped(self) -> bool:
-        """Whether a run was cancelled before its end."""
+        """True if a run was cancelled before its end."""
         return any(run.was_stopped and not run.problem for run in self.runs)
 
     @property
     def count(self) -> int:
-        """Questions in all."""
+        """The number of questions in all runs."""
         return sum(len(run.questions) for run in self.runs)
 
     def run_of(self, question: int) -> tuple[int, int]:
-        """The place of the run that asks a question, and of the question in it."""
+        """Returns the index of the run that asks a question, and the question's index in it. Raises IndexError."""
         for place, run in enumerate(self.runs):
             if question < run.first + len(run.questions):
                 return place, question - run.first
         raise IndexError(f"there is no question {question}")
 
     def answer(self, question: int, temperature: float) -> TypedAnswer | None:
-        """To a question by its place among all; None before its first read."""
+        """Returns the answer to the question at an index among all; None before its first read."""
         run, place = self.run_of(question)
         return self.runs[run].answer(place, temperature)
 
     def answers(self, temperature: float) -> Sequence[TypedAnswer | None]:
-        """To all questions, in their order."""
+        """Returns the answers to all questions, in their order."""
         return [self.answer(question, temperature) for question in range(self.count)]
 
     def reads_of(self, question: int) -> tuple[LabelRead, ...]:
-        """All reads of a question."""
+        """Returns all reads of the question at an index among all."""
         run, place = self.run_of(question)
         return self.runs[run].reads_of(place)
 
     @property
     def canvases(self) -> list[CanvasPlace]:
-        """All that there are to look at so far, in order."""
+        """The canvases so far, in order."""
         return [
             CanvasPlace(place, read) for place, run in enumerate(self.runs) for read in range(len(run.canvas.blocks))
         ]
 
     def block(self, place: CanvasPlace) -> BlockState:
-        """Raises IndexError where there is none."""
+        """Returns the state of a canvas. Raises IndexError if there is no such canvas."""
         return self.runs[place.run].canvas.blocks[place.read]

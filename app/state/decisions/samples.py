@@ -1,4 +1,4 @@
-"""Decisions to begin with, of the kinds that the embedded model is trained on. Knows neither Qt nor a model."""
+"""Sample decisions of the kinds that the embedded model is trained on. Knows neither Qt nor a model."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Sample:
 
     @property
     def drafts(self) -> tuple[QuestionDraft, ...]:
-        """Its questions, to be asked and changed."""
-        return tuple(map(QuestionDraft.of, self.questions))
+        """The questions as drafts."""
+        return tuple(map(QuestionDraft.from_question, self.questions))
 
     def sheet(self, before: QuestionSheet) -> QuestionSheet:
-        """Its questions, asked as others were before."""
+        """Returns a sheet of the questions with the settings of another sheet."""
         return QuestionSheet(
             self.drafts, is_joint=before.is_joint, repeats=before.repeats, temperature=before.temperature
         )
@@ -46,13 +46,13 @@ class Sample:
 
 @cache
 def samples() -> tuple[Sample, ...]:
-    """All of them, the one to begin with first."""
+    """Returns all samples, the default first."""
     return tuple(Sample(state, questions) for state, questions in suggestions())
 
 
 def drawing_sample(rng: random.Random) -> tuple[Scene, tuple[Question, ...]]:
-    """A drawing and a question of each type about it, the choice held out of training."""
-    from engine.tasks import drawings  # Pillow, which most starts do without
+    """Returns a drawing and a question of each type about it; the choice is held out of training."""
+    from engine.tasks import drawings  # imports Pillow, which most starts do not need
 
     drawn = drawings.sample_decision(rng, "test", kind="shape")
     texts = [drawings.KINDS[kind][0](rng, drawn.scene) for kind in ("presence", "count")]
@@ -61,7 +61,7 @@ def drawing_sample(rng: random.Random) -> tuple[Scene, tuple[Question, ...]]:
 
 
 def sample_table() -> tuple[tuple[Question, ...], CsvTable]:
-    """Questions, and a table of states with the right answers to them."""
+    """Returns questions, and a table of states with the right answers."""
     questions, rows = table(ROWS)
     columns = ("state", *(question.name + LABEL for question in questions))
     found = [

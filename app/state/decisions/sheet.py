@@ -1,4 +1,4 @@
-"""All questions that are asked together, and how: added, removed, ordered, checked. Knows neither Qt nor a model."""
+"""The questions of a decision, with the settings for asking them. Knows neither Qt nor a model."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ USUAL_READS_AGAIN = 3
 
 @dataclass(frozen=True)
 class QuestionSheet:
-    """Questions with names of their own, and how they are asked.
+    """Questions with unique names, and the settings for asking them.
 
     Args:
-        instructions: what the model is told before the state.
-        is_joint: all are read from one canvas, as far as they fit.
-        repeats: reads that follow where an answer is in doubt, up to ``MOST_READS_AGAIN``.
-        temperature: that probabilities are told at; 1 as the model has them.
+        instructions: text for the model before the state.
+        is_joint: all questions are read from one canvas, as far as they fit.
+        repeats: further reads if an answer is in doubt, up to ``MOST_READS_AGAIN``.
+        temperature: temperature of the shown probabilities; 1 leaves the model's.
     """
 
     questions: tuple[QuestionDraft, ...] = ()
@@ -38,35 +38,35 @@ class QuestionSheet:
 
     @property
     def has_room(self) -> bool:
-        """Whether another question can be added."""
+        """True if another question can be added."""
         return len(self) < MOST_QUESTIONS
 
     # ---------------------------------------------------------------- changes
 
     def plus(self, kind: Kind) -> QuestionSheet:
-        """Another question at the end; the same sheet where there is no room."""
+        """Returns the sheet with another question at the end; unchanged if there is no room."""
         return self._with([*self.questions, QuestionDraft.blank(kind, self._free_name())]) if self.has_room else self
 
     def minus(self, place: int) -> QuestionSheet:
-        """Without a question."""
+        """Returns the sheet without a question."""
         return self._with([*self.questions[:place], *self.questions[place + 1 :]])
 
     def doubled(self, place: int) -> QuestionSheet:
-        """A question again right behind itself, under another name; the same sheet where there is no room."""
+        """Returns the sheet with a copy of a question right after it, under another name; unchanged without room."""
         if not self.has_room:
             return self
         again = replace(self.questions[place], name=self._free_name())
         return self._with([*self.questions[: place + 1], again, *self.questions[place + 1 :]])
 
     def moved(self, place: int, by: int) -> QuestionSheet:
-        """A question so many places further down, or up where it is below 0."""
+        """Returns the sheet with a question moved down by so many places, or up if ``by`` is negative."""
         target = min(max(place + by, 0), len(self) - 1)
         rest = [*self.questions[:place], *self.questions[place + 1 :]]
         rest.insert(target, self.questions[place])
         return self._with(rest)
 
     def changed(self, place: int, draft: QuestionDraft) -> QuestionSheet:
-        """Another question in place of one."""
+        """Returns the sheet with another question at an index."""
         return self._with([*self.questions[:place], draft, *self.questions[place + 1 :]])
 
     def _with(self, questions: Iterable[QuestionDraft]) -> QuestionSheet:
@@ -80,7 +80,7 @@ class QuestionSheet:
 
     @property
     def problems(self) -> dict[int, DraftProblem]:
-        """What keeps questions from being asked, by their place."""
+        """The problem of each question that cannot be asked, by its index."""
         found: dict[int, DraftProblem] = {}
         names = [draft.name.strip() for draft in self.questions]
         for place, draft in enumerate(self.questions):
@@ -94,13 +94,14 @@ class QuestionSheet:
         return found
 
     def asked(self) -> tuple[Question, ...]:
-        """
+        """Returns the complete questions.
+
         Raises:
-            SafelightError: one is not complete; see ``problems``.
+            SafelightError: a question is not complete; see ``problems``.
         """
         return tuple(draft.question() for draft in self.questions)
 
-    # ---------------------------------------------------------------- to be remembered
+    # ---------------------------------------------------------------- storing
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -113,7 +114,7 @@ class QuestionSheet:
 
     @staticmethod
     def from_json(raw: Any) -> QuestionSheet | None:
-        """What ``to_json`` gave; None for anything else. What is out of bounds is left out."""
+        """Reads the output of ``to_json``; None for anything else. Values out of bounds become the defaults."""
         if not isinstance(raw, Mapping) or not isinstance(raw.get("questions"), list):
             return None
         drafts = [QuestionDraft.from_json(one) for one in raw["questions"][:MOST_QUESTIONS]]
@@ -132,15 +133,16 @@ def _is_temperature(raw: Any) -> TypeGuard[float]:
 
 
 def sheet_of(file: QuestionFile) -> QuestionSheet:
-    """The questions of a file, to be asked and changed."""
-    drafts = tuple(map(QuestionDraft.of, file.questions))
+    """Returns a file's questions and settings as a sheet."""
+    drafts = tuple(map(QuestionDraft.from_question, file.questions))
     return QuestionSheet(
         drafts, file.instructions, file.is_joint, min(file.repeats, MOST_READS_AGAIN), file.temperature
     )
 
 
 def file_of(sheet: QuestionSheet) -> QuestionFile:
-    """
+    """Returns a sheet as a question file.
+
     Raises:
         SafelightError: a question is not complete; see ``problems``.
     """

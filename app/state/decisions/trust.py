@@ -1,4 +1,4 @@
-"""How far answers with known labels can be trusted, before and after a temperature is fitted. Knows no Qt."""
+"""Measures the reliability of answers with known labels, before and after fitting a temperature. Knows no Qt."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from engine.tasks.decisions.calibration import (
 
 @dataclass(frozen=True)
 class Trust:
-    """A temperature fitted to some answers, and what it changes on others.
+    """A temperature fitted to some answers, and the reliability of others before and after it.
 
     Args:
-        temperature: 1 where all of the answers are right: then nothing tells how sure is too sure.
-        fitted: answers that the temperature was fitted to.
-        is_apart: ``before`` and ``after`` are of other answers than those.
+        temperature: 1 if all answers are right, as overconfidence cannot be measured then.
+        fitted: number of answers that the temperature was fitted to.
+        is_apart: ``before`` and ``after`` are measured on other answers than the fitted ones.
     """
 
     temperature: float
@@ -32,12 +32,12 @@ class Trust:
 
     @property
     def is_fitted(self) -> bool:
-        """Whether there was anything to fit."""
+        """True if the fitted temperature changes the probabilities."""
         return self.temperature != 1.0
 
 
 def trust_of(examples: Sequence[LabelledRead]) -> Trust:
-    """Fit to every second answer and measure on the others; on all of them where there are too few to be split.
+    """Fits to every second answer and measures on the others; uses all for both if there are too few to split.
 
     Raises:
         SafelightError: fewer than ``LEAST_EXAMPLES`` examples.

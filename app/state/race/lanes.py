@@ -1,4 +1,4 @@
-"""What the lanes of a race are to be. Knows neither Qt nor torch."""
+"""The choice of a race's lanes. Knows neither Qt nor torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.service import Lane
 
 @dataclass(frozen=True)
 class LaneSpec:
-    """What a lane is to be; ``decoder`` "" is the model's own."""
+    """The model, decoder and settings of a lane; an empty ``decoder`` is the model's own."""
 
     model: str
     decoder: str = ""
@@ -23,18 +23,18 @@ class LaneSpec:
 
     @property
     def model_title(self) -> str:
-        """The model's."""
+        """The title of an embedded model, or the name of a model's folder."""
         return {known.id: known.title for known in EMBEDDED}.get(self.model, Path(self.model).name)
 
     @property
     def title(self) -> str:
-        """The model and how it decodes, as far as that was said."""
+        """The model, its decoder, adapter and changed settings, as far as they were given."""
         said = [f"{name}={value}" for name, value in self.changes.items()]
         whole = f"{self.model_title} · {self.decoder}" if self.decoder else self.model_title
         return ", ".join(filter(None, (whole, self.adapter, *said)))
 
     def record(self) -> dict[str, Any]:
-        """The lane for JSON."""
+        """Returns the lane for JSON."""
         return {
             "title": self.title,
             "model": self.model,
@@ -44,18 +44,19 @@ class LaneSpec:
         }
 
     def lane(self) -> Lane:
-        """A lane of one race."""
+        """Returns a new lane for one race."""
         changes = {**self.changes, "decoder": self.decoder} if self.decoder else dict(self.changes)
         return Lane(self.model, self.model_title, changes, self.adapter)
 
 
 def usual_lanes() -> tuple[LaneSpec, ...]:
-    """The lanes to begin with: what both models were trained for, all places at once and one after the other."""
+    """Returns the lanes to begin with: two models, each with the decoder it was trained for."""
     return LaneSpec(SKILLS, BLOCK_DIFFUSION), LaneSpec(WEDLM, "autoregressive")
 
 
 def require_different(lanes: Sequence[LaneSpec]) -> None:
-    """
+    """Checks that no two lanes are the same.
+
     Raises:
         SafelightError: two lanes are the same.
     """

@@ -1,4 +1,4 @@
-"""What a batch of races asks, and who tells what is right: held-out tasks, puzzles, drawings, a user's lines. No Qt."""
+"""The prompts of a batch of races, and checks of their answers: skills, puzzles, drawings, a user's lines. No Qt."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ OWN = "own"  # the group of a user's own prompts
 
 @dataclass(frozen=True)
 class RacePrompt:
-    """A prompt of a batch, and the group that it counts in: a skill's name, a bin's, a kind of question, or ``OWN``.
+    """A prompt of a batch, and the group that it counts in: a skill, a bin, a kind of question, or ``OWN``.
 
-    ``pictures`` stand before it. ``scene`` is what they show where that is a drawing.
+    ``pictures`` come before the prompt. ``scene`` is their content if the picture is a drawing.
     """
 
     text: str
@@ -34,7 +34,7 @@ class RacePrompt:
     scene: Scene | None = None
 
     def is_right(self, answer: str) -> bool | None:
-        """Whether an answer is right; None where no program can tell. A Sudoku takes the solver a moment."""
+        """Returns True if an answer is right; None if no program can check it. Solving a Sudoku takes a moment."""
         if self.scene is None:
             return is_right(self.text, answer) if not self.pictures else None
         from engine.tasks import drawings  # Pillow
@@ -43,7 +43,7 @@ class RacePrompt:
 
 
 def is_right(prompt: str, answer: str) -> bool | None:
-    """Whether an answer is what a prompt asks for; None where no program can tell."""
+    """Returns True if an answer to a prompt without pictures is right; None if no program can check it."""
     puzzle = puzzle_in(prompt)
     if puzzle is not None:
         grid = grid_in(answer)
@@ -52,10 +52,10 @@ def is_right(prompt: str, answer: str) -> bool | None:
 
 
 def skill_prompts(count: int, seed: int, names: tuple[str, ...] = ()) -> list[RacePrompt]:
-    """So many tasks that were held out of training, a skill after the other in turns.
+    """Returns ``count`` tasks that were held out of training, one of each skill in turn.
 
     Args:
-        names: of skills; none takes all of them.
+        names: names of skills; empty takes all.
     """
     names = names or tuple(skills.SKILLS)
     draws = {name: random.Random(f"{seed} {name}") for name in names}
@@ -64,14 +64,14 @@ def skill_prompts(count: int, seed: int, names: tuple[str, ...] = ()) -> list[Ra
 
 
 def sudoku_prompts(count: int, seed: int, bins: tuple[Bin, ...] = BINS) -> Iterator[RacePrompt]:
-    """So many fresh puzzles, a bin after the other in turns; each is made as it is asked for, 20 to 200 ms."""
+    """Yields ``count`` new puzzles, one of each bin in turn. Making one takes 20 to 200 ms, when it is requested."""
     for index in range(count):
         name = bins[index % len(bins)]
         yield RacePrompt(sudoku.to_prompt(make_task(name, seed, index // len(bins)).puzzle), name)
 
 
 def drawing_prompts(count: int, seed: int) -> Iterator[RacePrompt]:
-    """So many questions about drawings, held out of training, a kind after the other in turns."""
+    """Yields ``count`` questions about drawings that were held out of training, one of each kind in turn."""
     from engine.tasks import drawings  # Pillow
 
     kinds = tuple(drawings.KINDS)
@@ -84,12 +84,13 @@ def drawing_prompts(count: int, seed: int) -> Iterator[RacePrompt]:
 
 @dataclass(frozen=True)
 class BatchRequest:
-    """What a batch asks.
+    """The prompts that a batch asks for.
 
     Args:
-        names: of skills or bins, in turns; none takes all.
-        count: of tasks, puzzles or questions. seed: of these, and of the runs.
-        own: a user's own prompts, in place of the others.
+        names: names of skills or bins, taken in turn; empty takes all.
+        count: number of tasks, puzzles or questions.
+        seed: seed of the prompts and of the runs.
+        own: a user's own prompts, used if ``source`` is "own".
     """
 
     source: Literal["skills", "sudoku", "drawings", "own"]
@@ -102,7 +103,7 @@ class BatchRequest:
         return len(self.own) if self.source == "own" else self.count
 
     def prompts(self) -> Iterator[RacePrompt]:
-        """In their order; a puzzle is made as it is asked for, which takes 20 to 200 ms."""
+        """Yields the prompts in order. Making a puzzle takes 20 to 200 ms, when it is requested."""
         if self.source == "own":
             yield from self.own
         elif self.source == "skills":
@@ -114,10 +115,10 @@ class BatchRequest:
 
 
 def own_prompts(text: str) -> list[RacePrompt]:
-    """A prompt a line, empty ones left out.
+    """Returns a prompt for each line of a text that is not empty.
 
     Raises:
-        SafelightError: there is none, or there are too many.
+        SafelightError: there are no prompts, or too many.
     """
     found = [RacePrompt(line.strip()) for line in text.splitlines() if line.strip()]
     if not found:

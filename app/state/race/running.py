@@ -1,4 +1,4 @@
-"""What a race comes to, reply by reply: canvases, texts, figures. Knows neither Qt nor torch."""
+"""Folds the replies of a race into canvases, texts and figures. Knows neither Qt nor torch."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from engine.service import (
     ServiceReply,
 )
 
-MOST_COMPARED = 4_000  # characters of a text: to compare two takes the product of their lengths
+MOST_COMPARED = 4_000  # characters of a text, as the time of a comparison grows with the product of both lengths
 
 
 @dataclass(frozen=True)
 class LaneFigures:
-    """What a lane has written and spent so far.
+    """The figures of a lane so far.
 
     Args:
-        tokens: of the text; of a block that develops, those that are accepted before the end that it has so far.
+        tokens: tokens of the text; of an unfinished block, the accepted ones before its end token so far.
         steps: denoising steps, or passes that wrote.
-        forwards: behind the prompt, those that only commit text included.
-        seconds: of the engine, without the prompt and without the other lanes' turns.
+        forwards: forward passes after the prompt, including those that only commit text.
+        seconds: time of the engine, without the prompt and the other lanes' passes.
     """
 
     tokens: int = 0
@@ -43,17 +43,20 @@ class LaneFigures:
 
     @property
     def tokens_per_forward(self) -> float | None:
-        """None before the first."""
+        """Tokens per forward; None before the first forward."""
         return self.tokens / self.forwards if self.forwards else None
 
     @property
     def tokens_per_second(self) -> float | None:
-        """None before any time is known."""
+        """Tokens per second; None until a time is known."""
         return self.tokens / self.seconds if self.seconds > 0 else None
 
 
 def text_length(trace: Recording | None, canvas: NDArray[np.int32]) -> int:
-    """Positions before the first end token of a run's canvas (C,); C if it has none. Behind it stands padding."""
+    """Returns the number of positions before the first end token of a run's canvas (C,); C if it has none.
+
+    The positions after it are padding.
+    """
     ends = () if trace is None else trace.header.config.eos_token_ids
     found = np.flatnonzero(np.isin(canvas, ends))
     return int(found[0]) if len(found) else len(canvas)
@@ -61,10 +64,10 @@ def text_length(trace: Recording | None, canvas: NDArray[np.int32]) -> int:
 
 @dataclass(eq=False)
 class LaneRun:
-    """A lane under way or at its end.
+    """A lane that is running or has ended.
 
     Args:
-        moments: its figures at each frame of its ``Replay``: when a block began, after a step, and at the commit.
+        moments: the figures at each frame of the lane's ``Replay``: at a block's start, after each step, at the commit.
     """
 
     lane: Lane
@@ -86,16 +89,16 @@ class LaneRun:
 
     @property
     def reason(self) -> str:
-        """Why its text ended: "eos", "length" or "cancelled"; empty before."""
+        """The reason why the text ended: "eos", "length" or "cancelled"; empty until it ends."""
         return "" if self.canvas.finished is None else self.canvas.finished.reason
 
     @property
     def text(self) -> str:
-        """What it has written, as people read it."""
+        """The text written so far, as it is shown."""
         return "" if self.trace is None else self.trace.text
 
     def fold(self, event: Event) -> None:
-        """Take in its next event."""
+        """Applies the lane's next event."""
         self.canvas.fold(event)
         match event:
             case StepFinished():
@@ -113,12 +116,12 @@ class LaneRun:
             self._mend_moment()
 
     def _mend_moment(self) -> None:
-        """The latest frame has other figures than were known when it came."""
+        """Updates the figures of the latest frame, which were not complete when it came."""
         if self.moments:
             self.moments[-1] = self.figures
 
     def take(self, reply: RunStarted | RunAdvanced | LanePassed | RunEnded) -> None:
-        """Take in its next reply."""
+        """Applies the lane's next reply."""
         match reply:
             case RunStarted(_, trace):
                 self.trace = trace
@@ -133,7 +136,7 @@ class LaneRun:
 
 @dataclass(eq=False)
 class RaceRun:
-    """A race: its lanes in their order, what is being loaded for it, how it ended."""
+    """A race: its lanes in order, the model being loaded, and the problem if it failed."""
 
     request: RaceRequest
     lanes: list[LaneRun]
@@ -143,12 +146,12 @@ class RaceRun:
     details: str = ""
 
     @staticmethod
-    def of(request: RaceRequest) -> RaceRun:
-        """Before the first reply."""
+    def from_request(request: RaceRequest) -> RaceRun:
+        """Returns the state before the first reply."""
         return RaceRun(request, [LaneRun(lane) for lane in request.lanes])
 
     def take(self, reply: ServiceReply) -> bool:
-        """Take in a reply; whether it is of this race."""
+        """Applies a reply. Returns True if it belongs to this race."""
         match reply:
             case RunStarted() | RunAdvanced() | LanePassed() | RunEnded():
                 self.loading = None
@@ -166,19 +169,19 @@ class RaceRun:
 
     @property
     def was_stopped(self) -> bool:
-        """Whether it ended before its lanes did, though nothing failed."""
+        """True if the race ended before its lanes did, without a failure."""
         cut = (one for one in self.lanes if one.reason in ("", "cancelled"))
         return self.is_over and not self.problem and any(not one.problem for one in cut)
 
     def agreement(self, lane: int) -> float:
-        """How far a lane's text is the first one's, from 0 to 1."""
+        """Returns the agreement of a lane's text with the first lane's, from 0 to 1."""
         return agreement(self.lanes[lane].text, self.lanes[0].text)
 
 
 def agreement(one: str, other: str) -> float:
-    """The share of two texts' characters that stand in both in the same order; 1 if both are the same or empty.
+    """Returns the share of two texts' characters that are in both in the same order; 1 if both are equal or empty.
 
-    Of long texts, of their beginnings.
+    Only the first ``MOST_COMPARED`` characters of each are compared.
     """
     if one == other:
         return 1.0

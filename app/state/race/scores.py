@@ -1,4 +1,4 @@
-"""What batches of races come to: each lane's answers, and its figures with their intervals. Without Qt and torch."""
+"""Results of batches of races: each lane's answers, and its figures with intervals. Knows neither Qt nor torch."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from app.state.race.running import RaceRun
 from engine.pictures import Picture
 
 ALL = ""
-"""In place of a group: all of them."""
+"""Stands in place of a group for all groups together."""
 Interval = tuple[float, float]
 """The ends of a 95 % interval."""
 
 
 @dataclass(frozen=True)
 class RaceResult:
-    """What a lane answered to one prompt, and what it took.
+    """A lane's answer to one prompt, with its figures.
 
     Args:
-        index: of the prompt in its batch, from 0.
-        lane: from 0.
-        group: of the prompt: a skill, a bin, or a user's own.
-        exact: whether the answer is right; None where no program can tell.
-        steps, forwards, seconds: as in ``LaneFigures``.
-        agreement: with the first lane's text, from 0 to 1.
-        pictures: that the prompt shows; not in files.
+        index: index of the prompt in its batch, from 0.
+        lane: index of the lane, from 0.
+        group: group of the prompt: a skill, a bin, or a user's own.
+        exact: True if the answer is right; None if no program can check it.
+        steps, forwards, seconds: see ``LaneFigures``.
+        agreement: agreement with the first lane's text, from 0 to 1.
+        pictures: pictures of the prompt; not written to files.
     """
 
     index: int
@@ -50,7 +50,7 @@ class RaceResult:
     pictures: tuple[Picture, ...] = ()
 
     def record(self) -> dict[str, Any]:
-        """The result for JSON."""
+        """Returns the result for JSON."""
         return {name: getattr(self, name) for name in _COLUMNS}
 
 
@@ -58,7 +58,7 @@ _COLUMNS = tuple(one.name for one in fields(RaceResult) if one.name != "pictures
 
 
 def results_of(race: RaceRun, index: int, prompt: RacePrompt) -> list[RaceResult]:
-    """Of a race that is over; lanes that failed or were stopped are left out."""
+    """Returns the results of a finished race, without lanes that failed or were stopped."""
     return [
         RaceResult(
             index,
@@ -82,14 +82,14 @@ def results_of(race: RaceRun, index: int, prompt: RacePrompt) -> list[RaceResult
 
 @dataclass(frozen=True)
 class LaneScore:
-    """A lane's figures over all of its answers. Intervals are of 95 %.
+    """A lane's figures over all of its answers, with 95 % intervals.
 
     Args:
-        count: answers.
-        checked, exact: those that a program could check, and of these the right ones.
-        tokens_per_forward, tokens_per_second: of all tokens and all forwards or seconds.
-        seconds: an answer, mean.
-        agreement: with the first lane's texts, mean.
+        count: number of answers.
+        checked, exact: number of answers that a program could check, and of right ones among them.
+        tokens_per_forward, tokens_per_second: all tokens by all forwards, or by all seconds.
+        seconds: mean seconds of an answer.
+        agreement: mean agreement with the first lane's texts.
     """
 
     lane: str
@@ -107,12 +107,12 @@ class LaneScore:
 
     @property
     def rate(self) -> float | None:
-        """The share of right answers, from 0 to 1; None where none could be checked."""
+        """The share of right answers, from 0 to 1; None if no answer could be checked."""
         return self.exact / self.checked if self.checked else None
 
     @staticmethod
-    def of(lane: str, results: Sequence[RaceResult]) -> LaneScore:
-        """The figures of results, one or more."""
+    def from_results(lane: str, results: Sequence[RaceResult]) -> LaneScore:
+        """Returns the figures of one or more results."""
         checked = [one.exact for one in results if one.exact is not None]
         tokens = [float(one.tokens) for one in results]
         forwards = [max(1.0, float(one.forwards)) for one in results]
@@ -134,42 +134,42 @@ class LaneScore:
         )
 
     def record(self) -> dict[str, Any]:
-        """The row for JSON."""
+        """Returns the row for JSON."""
         return asdict(self) | {"rate": self.rate}
 
 
 @dataclass(eq=False)
 class RaceScores:
-    """Results in the order in which they came, of lanes by their titles, which differ."""
+    """Results in their order of arrival. ``lanes`` holds the lanes' titles, which are unique."""
 
     lanes: tuple[str, ...]
     results: list[RaceResult] = field(default_factory=list)
 
     def add(self, results: Sequence[RaceResult]) -> None:
-        """Those of one race."""
+        """Adds the results of one race."""
         self.results += results
 
     @property
     def count(self) -> int:
-        """Prompts that at least one lane answered."""
+        """The number of prompts that at least one lane answered."""
         return len({result.index for result in self.results})
 
     @property
     def groups(self) -> list[str]:
-        """In the order of their first results."""
+        """The groups in the order of their first results."""
         return list(dict.fromkeys(result.group for result in self.results))
 
     def rows(self, group: str | None = None) -> list[LaneScore]:
-        """A row for each lane with results, of one group or of all."""
+        """Returns a row for each lane with results, of one group or of all."""
         found: list[LaneScore] = []
         for place, title in enumerate(self.lanes):
             own = [one for one in self.results if one.lane == place and group in (None, one.group)]
             if own:
-                found.append(LaneScore.of(title, own))
+                found.append(LaneScore.from_results(title, own))
         return found
 
     def document(self) -> dict[str, Any]:
-        """Rows, rows by group where there are several, and single results, for JSON."""
+        """Returns the rows, the rows by group if there are several, and the single results, for JSON."""
         records = {group: [row.record() for row in rows] for group, rows in self.figures().items()}
         return {
             "rows": records.pop(ALL),
@@ -178,12 +178,12 @@ class RaceScores:
         }
 
     def figures(self) -> dict[str, list[LaneScore]]:
-        """Rows of all under ``ALL``, and by group where there are several; with many results it takes a moment."""
+        """Returns the rows under ``ALL``, and by group if there are several. Slow with many results (bootstrap)."""
         groups = self.groups
         return {ALL: self.rows()} | ({group: self.rows(group) for group in groups} if len(groups) > 1 else {})
 
     def to_csv(self) -> str:
-        """The single results, a line each under a line of names."""
+        """Returns the single results as CSV, with a line of column names."""
         text = io.StringIO()
         writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
         writer.writeheader()
@@ -194,8 +194,10 @@ class RaceScores:
 def race_document(
     lanes: Sequence[LaneSpec], scores: RaceScores, asked: Mapping[str, Any], *, finished: bool
 ) -> dict[str, Any]:
-    """A batch for JSON: its lanes, what it was ``asked`` with, whether it came to its end, and its scores.
+    """Returns a batch for JSON: its lanes, ``asked``, ``finished`` and its scores.
 
-    ``asked``: seed, device, dtype, quantization and threads.
+    Args:
+        asked: seed, device, dtype, quantization and threads.
+        finished: True if the batch ran to its end.
     """
     return {"lanes": [lane.record() for lane in lanes], **asked, "finished": finished, **scores.document()}

@@ -1,4 +1,4 @@
-"""What the reads of a decision come to, as answers and in few words. Knows neither Qt nor a canvas."""
+"""Turns the reads of a decision into answers and short texts. Knows neither Qt nor a canvas."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from engine import SlotsRead
 from engine.tasks.decisions.answers import LabelRead, TypedAnswer, answer_of
 from engine.tasks.decisions.questions import Decision, Question, Score
 
-MOST_WORDS = 80  # characters of a question, or of an option, where they are told in few words
+MOST_WORDS = 80  # characters of a question or an option in a short text
 
 
 def label_reads(read: SlotsRead) -> tuple[LabelRead, ...]:
-    """One read, by question."""
+    """Splits one read by question."""
     found = zip(read.logprobs, read.argmax_is_label, strict=True)
     return tuple(LabelRead(tuple(own.tolist()), is_label) for own, is_label in found)
 
 
 def answers_of(decision: Decision, reads: Sequence[SlotsRead]) -> tuple[TypedAnswer, ...]:
-    """The answer to each question after these reads; none before the first."""
+    """Returns the answer to each question after these reads; empty before the first read."""
     if not reads:
         return ()
     by_question = zip(*map(label_reads, reads), strict=True)
@@ -28,7 +28,7 @@ def answers_of(decision: Decision, reads: Sequence[SlotsRead]) -> tuple[TypedAns
 
 
 def entropy_of(answer: TypedAnswer) -> float:
-    """Of the options, in nats, over all reads."""
+    """Returns the entropy of an answer's options over all reads, in nats."""
     return -math.fsum(share * math.log(share) for share in answer.probabilities if share > 0)
 
 
@@ -36,12 +36,12 @@ def entropy_of(answer: TypedAnswer) -> float:
 
 
 def question_words(question: Question) -> str:
-    """A question in a line."""
+    """Returns a question in one line, shortened if it is long."""
     return _short(question.instructions)
 
 
 def answer_words(answer: TypedAnswer) -> str:
-    """An answer with its probability; of a score the mean level."""
+    """Returns an answer with its probability; for a score, with its mean level."""
     name = _short(answer.question.options[answer.best].name)
     if isinstance(answer.question, Score):
         last = len(answer.probabilities) - 1
@@ -50,7 +50,7 @@ def answer_words(answer: TypedAnswer) -> str:
 
 
 def share_words(share: float) -> str:
-    """A probability in per cent, never 0 % or 100 % where it is not."""
+    """Returns a probability in per cent; 0 % and 100 % only if it is exactly that."""
     if 0 < share < 0.001:
         return tr("under 0.1 %")
     if 0.999 < share < 1:
@@ -59,36 +59,36 @@ def share_words(share: float) -> str:
 
 
 def decision_words(answers: Sequence[TypedAnswer]) -> str:
-    """Each question with its answer, in a line."""
-    told = (f"{question_words(answer.question)} {answer_words(answer)}" for answer in answers)
-    return tr(" · ").join(told)
+    """Returns each question with its answer, in one line."""
+    parts = (f"{question_words(answer.question)} {answer_words(answer)}" for answer in answers)
+    return tr(" · ").join(parts)
 
 
 def fact_words(answer: TypedAnswer, reads: Sequence[LabelRead]) -> str:
-    """What else is known of an answer: how sure it is, and how the reads agree."""
+    """Returns the figures of an answer: label mass, confidence, entropy, and how its reads agree."""
     facts = [
         tr("label mass {share}", share=share_words(answer.label_mass)),
         tr("confidence {share}", share=share_words(answer.confidence)),
         tr("entropy {entropy} nats", entropy=f"{entropy_of(answer):.3f}"),
     ]
-    told = tr("{facts}.", facts=" · ".join(facts))
+    text = tr("{facts}.", facts=" · ".join(facts))
     if not answer.argmax_is_label:
-        told += " " + tr("The likeliest token of all is none of the labels.")
+        text += " " + tr("The likeliest token of all is none of the labels.")
     if answer.reads > 1:
         each = tr(", ").join(_read_words(answer, read) for read in reads)
         agreeing = round(answer.agreement * answer.reads)
-        told += " " + trn(
+        text += " " + trn(
             "{count} of {reads} reads agrees: {each}.",
             "{count} of {reads} reads agree: {each}.",
             agreeing,
             reads=answer.reads,
             each=each,
         )
-    return told
+    return text
 
 
 def _read_words(answer: TypedAnswer, read: LabelRead) -> str:
-    """One read's own likeliest option."""
+    """Returns the likeliest option of a single read with its probability."""
     shares = read.probabilities()
     best = max(range(len(shares)), key=shares.__getitem__)
     return tr("{name} {share}", name=_short(answer.question.options[best].name), share=share_words(shares[best]))

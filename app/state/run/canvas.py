@@ -1,11 +1,11 @@
-"""Folds a run's events into what a canvas shows. Knows neither Qt nor torch, and no text: tokens are numbers here.
+"""Folds a run's events into the state of its canvases. Knows neither Qt, torch nor text: tokens are ids here.
 
-Two views of one truth. *Raw*: what stands on the canvas, noise included. *Calm*: accepted tokens as they are, and the
-model's best guess (argmax) everywhere else. Every token shown comes from an event; none is made up.
+There are two views of a canvas. *Raw* shows the tokens on it, noise included. *Calm* shows accepted tokens as they are,
+and the model's best guess (argmax) everywhere else. Every token shown comes from an event.
 
-A block with a filler is written over masks: there a step is a pass, what is accepted is written, and nothing is noise.
+A block with a filler is written over masks: each step is a pass, accepted tokens are written, and there is no noise.
 
-Arrays are replaced, never written into, so ``copy.copy`` of a block is a snapshot.
+Arrays are replaced and not modified, so ``copy.copy`` of a block is a snapshot.
 """
 
 from __future__ import annotations
@@ -36,68 +36,68 @@ Tokens = NDArray[np.int32]
 Mask = NDArray[np.bool_]
 
 NEVER = -1
-"""In place of a token, where a position was never accepted."""
+"""Stands in place of a token where a position was never accepted."""
 SETTLED_AFTER = 2
 """Steps in a row that a position must be accepted with one argmax before it counts as settled."""
 
 
 class CellState(enum.IntEnum):
-    """What has become of a position. The numbers index arrays of states."""
+    """The state of a position. The numbers index arrays of states."""
 
     NOISE = 0  # re-noised: a uniform random token
     CANDIDATE = 1  # not accepted; the calm view shows the best guess
     ACCEPTED = 2  # candidate kept at this step
     REMELTED = 3  # accepted at the step before, re-noised at this one
-    SETTLED = 4  # accepted with one and the same argmax for two steps or more, or committed
-    GIVEN = 5  # pinned: by the user, or forced or chosen by the format that the answer must fit
-    PADDING = 6  # the end token and what follows it, once committed
-    FITTING = 7  # written by the model and pinned, as it fits the format of the answer
-    MASKED = 8  # nothing is written there yet; the calm view shows a best guess where the pass had one
+    SETTLED = 4  # accepted with an unchanged argmax for two steps or more, or committed
+    GIVEN = 5  # pinned by the user, or forced or chosen by the format that the answer must fit
+    PADDING = 6  # the end token and everything after it, once committed
+    FITTING = 7  # written by the model, and pinned because it fits the format of the answer
+    MASKED = 8  # not written yet; the calm view shows the best guess if the pass had one
 
 
 def predicted_by(argmax: Tokens, written: Mask, filler: int) -> Mask:
-    """(C,) where a pass over masks predicted: ``written`` is what was before it."""
+    """Returns the positions (C,) that a pass over masks predicted; ``written`` are those written before it."""
     found: Mask = ~written & (argmax != filler)
     return found
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One position as shown."""
+    """One position as it is shown."""
 
     token: int
     state: CellState
     entropy: float | None  # nats at the latest step; None before the first
     accepted_steps: int  # steps at which it was accepted
     remelts: int
-    causal: float | None = None  # its probability by the text before it alone; None where that was not read
+    causal: float | None = None  # its probability given only the text before it; None if that was not read
 
 
 @dataclass(frozen=True)
 class PinnedRound:
-    """One time that a canvas was read under the format of the answer, and its beginning pinned."""
+    """One round of pinning: the canvas is read under the answer's format, and the beginning that fits is pinned."""
 
     number: int  # from 0
-    step: int  # that comes next
-    pinned: int  # positions that are, from here on
-    new: int  # of these, how many were not before
-    written: int  # of those, how many the model had written; the format forced or chose the others
+    step: int  # the next step
+    pinned: int  # positions pinned from here on
+    new: int  # newly pinned positions among them
+    written: int  # new positions that the model had written; the format forced or chose the others
 
 
 @dataclass(eq=False)
 class BlockState:
-    """One canvas, from its noise to its commit. C is its length.
+    """One canvas of length C, from its noise to its commit.
 
     A position is SETTLED at a step if it was accepted at this step and at the one before, the argmax there was the
     same at both, and the accepted candidate is that argmax. It is REMELTED at the one step that undoes an acceptance.
-    A pinned position is GIVEN throughout, unless an end token before it turned it into padding. What a round pins of
-    what the model wrote is FITTING; what it makes noise of again is not accepted any more, but not remelted either.
+    A pinned position is GIVEN throughout, unless an end token before it turned it into padding. Tokens of the model
+    that a round pins are FITTING. Positions that a round re-noises are not accepted any more, but are not REMELTED.
 
-    A pass over masks predicts some positions. ``entropy`` and the top candidates are those of the latest pass that
-    predicted a position: once it is written, how it was; 0 where none did.
+    A pass over masks predicts only some positions. ``entropy`` and the top candidates are those of the latest pass
+    that predicted a position, and stay so once it is written; entropy is 0 where no pass predicted.
 
-    ``causal`` is of the argmax canvas of the step behind which it was read, then of what stands; NaN where that is
-    written anew. The step behind such a reading begins with what it makes noise of, which is not remelted.
+    ``causal`` belongs to the argmax canvas of the step after which it was read. Once a rewrite begins it belongs to the
+    tokens that were kept, and is NaN where the rewrite re-noises; that does not count as remelting.
     """
 
     block_index: int
@@ -113,27 +113,27 @@ class BlockState:
     agreed_steps: NDArray[np.int32] = field(init=False)  # steps in a row accepted with one argmax
     accepted_steps: NDArray[np.int32] = field(init=False)
     remelts: NDArray[np.int32] = field(init=False)
-    kept: Tokens = field(init=False)  # (C,) the candidate that was accepted last; NEVER where none was
-    fitting_mask: Mask = field(init=False)  # (C,) of the pinned positions, those that the model wrote
+    kept: Tokens = field(init=False)  # (C,) the latest accepted candidate; NEVER where there is none
+    fitting_mask: Mask = field(init=False)  # (C,) pinned positions that the model wrote
     round: PinnedRound | None = None  # the latest
-    read: SlotsRead | None = None  # what the slots of a decision came to
-    shown_before: Tokens | None = None  # (C,) these three as they were before the latest step
+    read: SlotsRead | None = None  # of a decision
+    shown_before: Tokens | None = None  # (C,) this and the next two: values before the latest step
     kept_before: Tokens | None = None
     accepted_before: Mask | None = None
-    top_tokens: Tokens | None = None  # (C, K) of the latest step, where the run reports them
+    top_tokens: Tokens | None = None  # (C, K) of the latest step, if the run reports them
     top_probabilities: NDArray[np.float32] | None = None
     seconds: float = 0.0  # of all steps
     text_length: int | None = None  # None until committed
-    outcome: Tokens | None = None  # (T,) the text that it comes to, where that is known: committed, or in a replay
+    outcome: Tokens | None = None  # (T,) the block's final text if known: once committed, or in a replay
     reason: Literal["converged", "step_cap"] | None = None
-    filler: int | None = None  # stands where nothing is written; None: the block began as noise
-    verified: CanvasVerified | None = None  # what the latest step's canvas was read as
+    filler: int | None = None  # token of positions that are not written; None if the block began as noise
+    verified: CanvasVerified | None = None  # the causal reading of the latest step's canvas
     causal: NDArray[np.float32] | None = None  # (C,) causal probabilities, NaN where not known; None: not read yet
-    causal_kept: NDArray[np.float32] | None = None  # (C,) the same of what stands
+    causal_kept: NDArray[np.float32] | None = None  # (C,) causal probabilities of the kept tokens
     rewrites: int = 0  # of doubtful spans
-    kept_rewrites: int = 0  # of these, those that stand
-    predicted: Mask | None = None  # (C,) by the latest pass; None where a step predicts all
-    rescue_after: int | None = None  # steps that it takes at most before it is rescued; None: it never is
+    kept_rewrites: int = 0  # rewrites that were kept
+    predicted: Mask | None = None  # (C,) by the latest pass; None if steps predict every position
+    rescue_after: int | None = None  # steps after which the block is rescued; None if it is not
     grows: bool = False  # see ``CanvasState``
 
     def __post_init__(self) -> None:
@@ -142,17 +142,17 @@ class BlockState:
         self.agreed_steps = self.accepted_steps = self.remelts = np.zeros(self.length, dtype=np.int32)
         self.kept = np.full(self.length, NEVER, dtype=np.int32)
         if self.filler is not None:
-            self.accepted_mask = self.shown != self.filler  # written while the block before was open
+            self.accepted_mask = self.shown != self.filler  # written while the previous block was open
             self.kept = np.where(self.accepted_mask, self.shown, NEVER).astype(np.int32)
 
     @property
     def has_masks(self) -> bool:
-        """Whether it is written over masks, a few tokens a pass."""
+        """True if the block is written over masks, a few tokens a pass."""
         return self.filler is not None
 
     @property
     def is_rescued(self) -> bool:
-        """Whether it has not converged, and is written on behind what was kept of it, a token a pass."""
+        """True if the block did not converge, and the rest of it is written one token a pass after the kept part."""
         is_other = self.has_masks or self.round is not None or self.causal is not None
         may_be = self.rescue_after is not None and not is_other
         return may_be and self.steps > (self.rescue_after or 0)
@@ -163,7 +163,7 @@ class BlockState:
 
     @property
     def steps(self) -> int:
-        """Denoising steps done."""
+        """Finished denoising steps."""
         return self.step + 1
 
     @property
@@ -172,7 +172,7 @@ class BlockState:
 
     @property
     def counted(self) -> slice:
-        """Positions that enter statistics: all of them, and without the padding once that is known."""
+        """The positions that enter statistics: all of them, without the padding once that is known."""
         return slice(0, self.text_length)
 
     @property
@@ -182,7 +182,7 @@ class BlockState:
 
     @property
     def remelted_count(self) -> int:
-        """Positions melted at the latest step."""
+        """Positions remelted at the latest step."""
         return int(self.remelted_mask.sum())
 
     @property
@@ -192,7 +192,10 @@ class BlockState:
 
     @property
     def mean_entropy(self) -> float | None:
-        """Nats a position predicted at the latest step; once committed, of the text alone. None where there is none."""
+        """Mean entropy in nats of the positions predicted at the latest step; None if there are none.
+
+        Once committed, padding does not count.
+        """
         if self.entropy is None:
             return None
         entropy = self.entropy[self.counted]
@@ -202,20 +205,20 @@ class BlockState:
 
     @property
     def known_entropy(self) -> NDArray[np.float32] | None:
-        """(C,) nats, NaN where nothing was predicted yet; None before the first step."""
+        """Entropy (C,) in nats, NaN where nothing was predicted yet; None before the first step."""
         if self.entropy is None or self.filler is None:
             return self.entropy
         is_unknown = ~self.accepted_mask & (self.entropy == 0)
         return np.where(is_unknown, np.float32(np.nan), self.entropy)
 
     def tokens(self, *, calm: bool) -> Tokens:
-        """The token shown at every position, (C,)."""
+        """Returns the token shown at every position, (C,)."""
         if not calm or self.committed or self.argmax_canvas is None:
             return self.shown
         return np.where(self.accepted_mask, self.shown, self.argmax_canvas)
 
     def states(self, *, calm: bool) -> NDArray[np.uint8]:
-        """The ``CellState`` of every position, (C,)."""
+        """Returns the ``CellState`` of every position, (C,)."""
         guess = CellState.CANDIDATE if calm and self.argmax_canvas is not None else CellState.NOISE
         states = np.full(self.length, guess, dtype=np.uint8)
         if self.filler is not None:
@@ -232,7 +235,7 @@ class BlockState:
         return states
 
     def cell(self, position: int, calm: bool) -> Cell:
-        """One position. Raises IndexError outside the canvas."""
+        """Returns one position as it is shown. Raises IndexError outside the canvas."""
         if not 0 <= position < self.length:
             raise IndexError(f"position {position} is outside the canvas of {self.length} tokens")
         entropy = self.known_entropy
@@ -246,10 +249,10 @@ class BlockState:
         )
 
     def partly(self, share: float) -> BlockState:
-        """The block while its latest step is being shown: what it newly accepts comes in the order of its entropy.
+        """Returns the block while its latest step is being shown: newly accepted positions appear by rising entropy.
 
-        ``share`` of these positions, 0 to 1, are there; the others still have the token they had before, not accepted.
-        All else that the step did is there at once.
+        A ``share`` of these positions, 0 to 1, is shown; the others keep their token from before and are not accepted.
+        All other changes of the step are shown at once.
         """
         if share >= 1.0 or self.committed or self.entropy is None:
             return self
@@ -267,8 +270,8 @@ class BlockState:
         part.accepted_steps = self.accepted_steps - coming
         return part
 
-    def on_the_lines_of(self, outcome: Tokens | None) -> BlockState:
-        """The same block, laid out on the lines of a text (T,) that it is known to come to; None: as far as it is."""
+    def laid_out_on(self, outcome: Tokens | None) -> BlockState:
+        """Returns the block laid out on the lines of its final text (T,); unchanged if ``outcome`` is None."""
         if outcome is None:
             return self
         made = copy.copy(self)
@@ -276,7 +279,7 @@ class BlockState:
         return made
 
     def fold_step(self, event: StepFinished) -> None:
-        """Take in the next denoising step."""
+        """Applies the next denoising step."""
         self._begin_rewrite()
         accepted = event.accepted_mask
         self._fold_predictions(event)
@@ -300,7 +303,7 @@ class BlockState:
         self.seconds += event.seconds
 
     def _fold_predictions(self, event: StepFinished) -> None:
-        """Take in entropies and top candidates; ``accepted_mask`` is still that of the step before."""
+        """Applies a step's entropies and top candidates; ``accepted_mask`` is still that of the step before."""
         entropy, tokens, shares = event.entropy, event.top_tokens, event.top_probabilities
         if self.filler is not None:
             here = self.predicted = predicted_by(event.argmax_canvas, self.accepted_mask, self.filler)
@@ -313,7 +316,7 @@ class BlockState:
         self.entropy, self.top_tokens, self.top_probabilities = entropy, tokens, shares
 
     def fold_pins(self, event: PrefixPinned) -> None:
-        """Take in the next round: more of the beginning is pinned, and the rest made noise of again."""
+        """Applies the next round: more of the beginning is pinned, and the rest is re-noised."""
         places = np.arange(self.length)
         new = (places < event.pinned) & ~self.pinned_mask
         as_guessed = new if self.argmax_canvas is None else new & (self.argmax_canvas == event.canvas)
@@ -327,14 +330,14 @@ class BlockState:
         self.shown = event.canvas
 
     def fold_verified(self, event: CanvasVerified) -> None:
-        """Take in what the latest step's canvas was read as."""
+        """Applies the causal reading of the latest step's canvas."""
         self.verified, self.causal, self.rewrites = event, event.probabilities, event.rewrite
         self.kept_rewrites += event.rewrite > 0 and event.is_kept
         if event.is_kept:
             self.causal_kept = event.probabilities
 
     def _begin_rewrite(self) -> None:
-        """Make noise of what is doubtful; all else stands as it was accepted."""
+        """Re-noises the doubtful positions after a causal reading; all others count as accepted."""
         if self.verified is None or self.argmax_canvas is None or self.causal_kept is None:
             return
         doubtful, canvas = self.verified.doubtful, self.verified.canvas
@@ -345,7 +348,7 @@ class BlockState:
         self.accepted_mask, self.shown, self.verified = ~doubtful, canvas, None
 
     def fold_commit(self, event: CanvasCommitted) -> None:
-        """Take in the end of the block."""
+        """Applies the commit of the block."""
         self.verified, self.causal = None, self.causal_kept
         self.shown = event.tokens
         self.text_length = event.text_length
@@ -358,8 +361,8 @@ class BlockState:
 class CanvasState:
     """All canvases of one run. Folding its events one by one or in any portions gives the same state.
 
-    Its events do not say after how many steps a block is rescued, None where none is, nor whether text that is written
-    over masks grows from left to right, so that no block is to be filled.
+    Two fields come from the run's settings, as events do not carry them: ``rescue_after``, the steps after which a
+    block is rescued (None if none is), and ``grows``, True if text written over masks grows from left to right.
     """
 
     rescue_after: int | None = None
@@ -370,19 +373,19 @@ class CanvasState:
 
     @staticmethod
     def under(config: GenerationConfig) -> CanvasState:
-        """The state before a run with these settings."""
+        """Returns the state before a run with these settings."""
         return CanvasState(config.max_denoising_steps if config.rescue else None, config.grows)
 
     @staticmethod
-    def of(events: Iterable[Event], rescue_after: int | None = None) -> CanvasState:
-        """The state after these events, which begin a run."""
+    def from_events(events: Iterable[Event], rescue_after: int | None = None) -> CanvasState:
+        """Returns the state after these events, which start with a run's first event."""
         state = CanvasState(rescue_after)
         for event in events:
             state.fold(event)
         return state
 
     def fold(self, event: Event) -> None:
-        """Take in the next event of the run.
+        """Applies the next event of the run.
 
         Raises:
             ValueError: a step or a commit of a canvas that has not started; the events are not a run's beginning.
@@ -407,7 +410,7 @@ class CanvasState:
                 self._developing(event.block_index).fold_pins(event)
             case CanvasVerified():
                 self._developing(event.block_index).fold_verified(event)
-            case SlotsRead() if self.blocks:  # else a server told of it without a canvas
+            case SlotsRead() if self.blocks:  # a remote server reports reads without a canvas
                 self._developing(event.block_index).read = event
             case CanvasCommitted():
                 self._developing(event.block_index).fold_commit(event)

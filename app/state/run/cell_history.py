@@ -1,4 +1,4 @@
-"""One position's history over the steps of its block. Knows neither Qt nor how a token is written."""
+"""The history of one position over the steps of its block. Knows neither Qt nor the text of a token."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Ranked(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Steps ``start`` to ``stop`` - 1, over which something stays as it is."""
+    """Steps ``start`` to ``stop`` - 1, over which a token stays the same."""
 
     start: int
     stop: int
@@ -34,7 +34,7 @@ class Run(NamedTuple):
 
 
 class Point(NamedTuple):
-    """Where a token stands at a step: 0 is the likeliest."""
+    """The rank of a token at a step; 0 is the likeliest."""
 
     step: int
     rank: int
@@ -43,19 +43,19 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class RankLine:
-    """One token's way through the ranks: a point for each step at which it is among the recorded."""
+    """The ranks of one token: a point for each step at which it is among the recorded candidates."""
 
     token: int
     points: tuple[Point, ...]
 
     @cached_property
     def weight(self) -> float:
-        """Probability over all steps together: how much there is to see of it."""
+        """The sum of its probabilities over all steps."""
         return sum(point.share for point in self.points)
 
     @cached_property
     def stretches(self) -> tuple[tuple[Point, ...], ...]:
-        """Its points, parted where it is not among the recorded for a step or more."""
+        """The points in groups of consecutive steps."""
         pairs = enumerate(pairwise(self.points), start=1)
         cuts = [place for place, (before, point) in pairs if point.step > before.step + 1]
         return tuple(self.points[a:b] for a, b in zip([0, *cuts], [*cuts, len(self.points)], strict=True))
@@ -63,26 +63,26 @@ class RankLine:
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """What happened at a position: S steps, K recorded top candidates a step, 0 where none were recorded."""
+    """The history of a position over S steps, with K recorded top candidates a step (0 if none were recorded)."""
 
     block: int
     position: int
     argmax: Tokens  # (S,)
     candidates: Tokens  # (S,) sampled
-    following: Tokens  # (S,) what stood there after the step
+    following: Tokens  # (S,) the token on the canvas after the step
     accepted: Mask  # (S,)
     remelted: Mask  # (S,)
     entropy: Floats  # (S,) nats
     top_tokens: Tokens  # (S, K), likeliest first
     top_probabilities: Floats  # (S, K)
-    settled_at: int  # the first step from which the argmax stays what it is in the end
+    settled_at: int  # the first step from which the argmax no longer changes
     pinned: bool  # from the start
     held: Mask  # (S,) pinned at the step
-    fits: bool  # pinned, by a format that it fits, as the model wrote it
-    padding: bool  # behind the end of the text
-    final: int | None  # None where the block was not committed
+    fits: bool  # written by the model, and pinned because it fits the answer's format
+    padding: bool  # after the end of the text
+    final: int | None  # None if the block was not committed
     has_masks: bool = False  # see ``BlockRecord``
-    causal: tuple[tuple[int, float], ...] = ()  # steps whose canvas was read causally, and the probability; where known
+    causal: tuple[tuple[int, float], ...] = ()  # (step, probability) of each causal reading that covers it
 
     @property
     def steps(self) -> int:
@@ -90,17 +90,17 @@ class History:
 
     @property
     def depth(self) -> int:
-        """Recorded top candidates a step; 0 where none were."""
+        """Recorded top candidates a step; 0 if there are none."""
         return int(self.top_tokens.shape[1])
 
     @property
     def accepted_count(self) -> int:
-        """Steps at which it was accepted."""
+        """Steps at which the position was accepted."""
         return int(self.accepted.sum())
 
     @property
     def held_from(self) -> int | None:
-        """The step from which it is pinned to the end, where it is not from the start."""
+        """The step from which the position is pinned to the end; None if it is pinned from the start or not at all."""
         if self.pinned or not self.steps or not self.held[-1]:
             return None
         return int(np.flatnonzero(~self.held)[-1]) + 1 if not self.held.all() else 0
@@ -111,25 +111,25 @@ class History:
 
     @cached_property
     def lines(self) -> tuple[RankLine, ...]:
-        """Every recorded token's way, the one with the most probability over all steps first."""
+        """The line of every recorded token, the one with the most probability over all steps first."""
         points: dict[int, list[Point]] = {}
         tops, shares = self.top_tokens.tolist(), self.top_probabilities.tolist()
         for step, (row, row_shares) in enumerate(zip(tops, shares, strict=True)):
-            if self.has_masks and not row_shares[0]:  # nothing was predicted yet
+            if self.has_masks and not row_shares[0]:  # not predicted yet
                 continue
             for rank, (token, share) in enumerate(zip(row, row_shares, strict=True)):
                 points.setdefault(token, []).append(Point(step, rank, share))
-        found = [RankLine(token, tuple(way)) for token, way in points.items()]
+        found = [RankLine(token, tuple(line)) for token, line in points.items()]
         return tuple(sorted(found, key=lambda line: (-line.weight, line.token)))
 
     @cached_property
     def argmax_ranks(self) -> Ranks:
-        """(S,) where the argmax stands among the recorded."""
+        """(S,) rank of the argmax among the recorded candidates."""
         return self._ranks_of(self.argmax)
 
     @cached_property
     def candidate_ranks(self) -> Ranks:
-        """(S,) where the sampled candidate stands among the recorded."""
+        """(S,) rank of the sampled candidate among the recorded candidates."""
         return self._ranks_of(self.candidates)
 
     def _ranks_of(self, tokens: Tokens) -> Ranks:
@@ -140,29 +140,29 @@ class History:
 
     @property
     def samples_outside(self) -> bool:
-        """Whether a sampled candidate was ever less likely than all that is recorded."""
+        """True if a sampled candidate was ever less likely than all recorded candidates."""
         return bool(self.depth) and bool((self.candidate_ranks == OUTSIDE).any())
 
     @cached_property
     def argmax_runs(self) -> tuple[Run, ...]:
-        """The best guesses one after the other."""
+        """The argmax tokens in order, equal ones in a row joined."""
         return runs_of(self.argmax)
 
     @cached_property
     def candidate_runs(self) -> tuple[Run, ...]:
-        """The sampled candidates one after the other."""
+        """The sampled candidates in order, equal ones in a row joined."""
         return runs_of(self.candidates)
 
     def top(self, step: int) -> list[Ranked]:
-        """The recorded candidates at a step, likeliest first. Raises IndexError."""
+        """Returns the recorded candidates at a step, likeliest first. Raises IndexError outside the steps."""
         tokens, shares = self.top_tokens[step].tolist(), self.top_probabilities[step].tolist()
-        if self.has_masks and not shares[0]:  # nothing was predicted yet
+        if self.has_masks and not shares[0]:  # not predicted yet
             return []
         return [Ranked(token, share) for token, share in zip(tokens, shares, strict=True)]
 
 
 def history_of(record: BlockRecord, position: int) -> History:
-    """The history of a position. Raises IndexError outside the canvas."""
+    """Returns the history of a position. Raises IndexError outside the canvas."""
     if not 0 <= position < record.length:
         raise IndexError(f"position {position} is outside the canvas of {record.length} tokens")
     steps = record.steps
@@ -197,7 +197,7 @@ def history_of(record: BlockRecord, position: int) -> History:
 
 
 def runs_of(tokens: Tokens) -> tuple[Run, ...]:
-    """Equal tokens in a row, as steps from and to."""
+    """Returns the runs of equal tokens in a row."""
     if not len(tokens):
         return ()
     starts = [0, *(np.flatnonzero(tokens[1:] != tokens[:-1]) + 1).tolist()]

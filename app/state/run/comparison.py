@@ -1,4 +1,4 @@
-"""Two runs beside each other: what was asked otherwise, where they first differ, in which cells. No Qt, no torch."""
+"""Compares two runs: their requests, the first frame that differs, and the cells that differ. No Qt, no torch."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from app.state.run.canvas import BlockState, Mask, Tokens
 from app.state.run.replay import NOISE, Frame, Replay
 from engine import TraceHeader
 
-UNSEEN = ("top_k", "pad_token_id")  # settings of what is reported, which change no token
+UNSEEN = ("top_k", "pad_token_id")  # settings that change only what is reported, and no token
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Something that was otherwise for one run than for the other.
+    """A part of the request that differs between two runs.
 
     ``name`` is a field of ``GenerationConfig``, or model, weights, adapter, adapter_weights, prompt, format, thinking
     or seed.
@@ -29,7 +29,7 @@ class Difference:
 
 
 def differences(one: TraceHeader, other: TraceHeader) -> tuple[Difference, ...]:
-    """What the two runs were asked otherwise; the settings last, in their own order."""
+    """Returns the differences between two runs' requests; the settings last, in their own order."""
     pairs: list[tuple[str, object, object]] = [
         ("model", model_title(one), model_title(other)),
         ("adapter", one.model.adapter, other.model.adapter),
@@ -49,7 +49,7 @@ def differences(one: TraceHeader, other: TraceHeader) -> tuple[Difference, ...]:
 
 
 def comes_from(run: TraceHeader, other: TraceHeader) -> bool:
-    """Whether ``run`` was made from ``other``: forked from it, or from a fork of it, or spans of it written anew."""
+    """True if ``run`` was made from ``other``: as a fork of it or of one of its forks, or by rewriting spans of it."""
     if run.parent is None or run.id == other.id:
         return False
     if run.parent.id == other.id:
@@ -60,20 +60,20 @@ def comes_from(run: TraceHeader, other: TraceHeader) -> bool:
 
 
 def model_title(header: TraceHeader) -> str:
-    """What the run's model is called."""
+    """Returns the title of the run's model, or its name if it has none."""
     return header.model.title or header.model.name
 
 
 def asked(header: TraceHeader) -> tuple[tuple[str, str], ...]:
-    """What the run was an answer to: role and text of each message, or the prompt alone where there are none."""
-    told = tuple((str(one.get("role", "")), str(one.get("content", ""))) for one in header.messages)
-    return told or (("user", header.prompt),)
+    """Returns the messages that the run answered, as role and text; without any, the prompt as a user's message."""
+    messages = tuple((str(one.get("role", "")), str(one.get("content", ""))) for one in header.messages)
+    return messages or (("user", header.prompt),)
 
 
 def differing(one: BlockState | None, other: BlockState | None, *, calm: bool, no_text: Sequence[int] = ()) -> Mask:
-    """(C,) of the first canvas: cells that show another token in the second, or are not there.
+    """Returns the cells (C,) of the first canvas that show another token in the second, or are missing there.
 
-    Tokens of ``no_text``, as end and padding, are all one: behind the end it makes no difference which stands there.
+    Tokens of ``no_text``, such as end and padding, count as equal: after the end their difference has no meaning.
     """
     if one is None:
         return np.zeros(0, dtype=np.bool_)
@@ -86,22 +86,22 @@ def differing(one: BlockState | None, other: BlockState | None, *, calm: bool, n
 
 
 def counterpart(frame: Frame, other: Replay) -> int | None:
-    """The place in the other run of the same block and step, of its last frame of that block where it is shorter there.
+    """Returns the place of the same block and step in the other run; None if that run has no such block.
 
-    None where the other run has no such block.
+    If the block is shorter there, it is the place of the block's last frame.
     """
     if frame.block >= other.blocks:
         return None
     frames = 1 + other.steps_of(frame.block) + other.committed(frame.block)
-    last = min(len(other.record(frame.block).snapshots), frames) - 1  # of a damaged block there are fewer
+    last = min(len(other.record(frame.block).snapshots), frames) - 1  # a damaged block has fewer
     return other.first_of(frame.block) + min(frame.step - NOISE, last)
 
 
 def first_divergence(one: Replay, other: Replay, start: int = 0) -> Generator[int, None, Frame | None]:
-    """The first frame whose canvas, noise included, is not the same in both runs; None where all are the same.
+    """Returns the first frame whose canvas, noise included, differs between the runs; None if no frame differs.
 
-    Where one run goes on and the other has ended, that is the first frame that only one has. Yields after each frame
-    how many are known to be the same, of which a search may ``start`` again: a long run takes many seconds.
+    If one run is longer, that is the first frame that only the longer one has. After each frame it yields how many are
+    known to be equal; a later search can ``start`` there, as a long run takes many seconds.
     """
     place = start
     while place < min(len(one.frames), len(other.frames)):
@@ -121,7 +121,6 @@ def _same(one: Tokens | None, other: Tokens | None) -> bool:
 
 
 def has(replay: Replay, frame: Frame) -> bool:
-    """Whether the run has this frame."""
     try:
         replay.place(frame)
     except KeyError:

@@ -1,4 +1,4 @@
-"""Figures of a run as they stand beside it, each with as many digits as tell something."""
+"""Formats figures of a run, each with only its significant digits."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from app.system.i18n import tr
 
 
 def seconds_text(seconds: float) -> str:
-    """A duration with its unit."""
+    """Returns a duration with its unit."""
     if seconds < 0.1:
         return tr("{count} ms", count=f"{1000 * seconds:.0f}")
     return tr("{count} s", count=f"{seconds:.2f}" if seconds < 10 else f"{seconds:,.0f}")
 
 
 def rate_text(rate: float) -> str:
-    """Tokens by forwards or seconds; without a unit."""
+    """Returns tokens per forward or per second, without a unit."""
     return f"{rate:,.1f}" if rate >= 0.1 else f"{rate:.2f}"

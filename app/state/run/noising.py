@@ -1,4 +1,4 @@
-"""What is run to see if an answer depends on its thought: a share of the thought becomes noise, the rest is held."""
+"""Makes forks that test if an answer depends on its thought: part of the thought becomes noise, the rest is pinned."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ MOST_DRAWS = 1_000
 def noised(
     order: RunOrder, share: float, seed: Sequence[int], tokens: Tokens, is_out: Callable[[int], bool], piece: Piece
 ) -> tuple[Fork, ...]:
-    """The changes of one try: all of a run's thought is pinned from the start, a share of it to random tokens.
+    """Returns the changes of one attempt: the whole thought is pinned from the start, a share of it to random tokens.
 
     Args:
-        share: of the thought's positions, 0 to 1; one of them at least.
-        seed: of the positions and the tokens.
-        tokens: (M,) ids that noise is drawn from. is_out: whether one of them may not be drawn after all.
-        piece: how a token is written; the name of the thought's channel stays.
+        share: the share of the thought's positions that become noise, 0 to 1; at least one position does.
+        seed: of the random positions and tokens.
+        tokens: (M,) ids that noise is drawn from.
+        is_out: True for a token that must not be drawn.
+        piece: the text of a token; the name of the thought's channel is not changed.
 
     Raises:
-        SafelightError: hardly a token is left to be drawn.
+        SafelightError: too few tokens may be drawn.
     """
     rng = np.random.default_rng(seed)
     named = np.array([piece(token) == THOUGHT for token in order.tokens.tolist()], dtype=np.bool_)
@@ -46,7 +47,7 @@ def noised(
 
 
 def _drawn(rng: np.random.Generator, count: int, tokens: Tokens, is_out: Callable[[int], bool]) -> Tokens:
-    """Tokens (count,), those that may not be drawn drawn anew: asking about a whole vocabulary takes too long."""
+    """Draws tokens (count,) and redraws excluded ones, as checking a whole vocabulary first takes too long."""
     found = rng.choice(tokens, count)
     for _ in range(MOST_DRAWS):
         out = np.array([is_out(int(token)) for token in found], dtype=np.bool_)
@@ -57,6 +58,6 @@ def _drawn(rng: np.random.Generator, count: int, tokens: Tokens, is_out: Callabl
 
 
 def answer_of(tokens: Tokens, piece: Piece) -> str:
-    """How the answer in a run's tokens (N,) reads, its thought left out and white space made one."""
+    """Returns the text of the answer in a run's tokens (N,), without its thought and with single spaces."""
     inside, marks = thinking(tokens, piece)
     return " ".join("".join(piece(token) for token in tokens[~inside & ~marks].tolist()).split())

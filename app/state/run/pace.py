@@ -1,4 +1,4 @@
-"""How long each frame of a run is shown: a block takes two to four seconds, however many steps it has. Without Qt."""
+"""The time for which each frame of a run is shown: a block takes two to four seconds for any number of steps. No Qt."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from collections.abc import Callable
 from app.state.run.replay import NOISE
 
 FULL_SPEED = math.inf
-"""The speed at which nothing waits: a frame is shown as soon as it is computed."""
+"""The speed without waiting: a frame is shown as soon as it is computed."""
 NOISE_SECONDS = 0.6  # a block's noise, before its first step
-STEP_SECONDS = 0.1  # a step, where the block keeps within these:
+STEP_SECONDS = 0.1  # a step, if the block stays within the next two
 SHORTEST_SECONDS, LONGEST_SECONDS = 2.0, 4.0
-USUAL_STEPS = 12  # of a block, until one is known
-LATE_SECONDS = 0.05  # a frame is shown that much late by a timer; the next one is not put off for it
+USUAL_STEPS = 12  # expected of the first block
+LATE_SECONDS = 0.05  # a delay by the timer that does not postpone the next frame
 
 
 def block_seconds(steps: int) -> float:
-    """Seconds at 1× from a block's noise to its commit."""
+    """Returns the seconds at 1× from a block's noise to its commit."""
     return min(max(NOISE_SECONDS + steps * STEP_SECONDS, SHORTEST_SECONDS), LONGEST_SECONDS)
 
 
 def frame_seconds(step: int, steps: int) -> float:
-    """Seconds at 1× of one frame: of ``NOISE``, of a step, or none of the commit (``step`` = ``steps``)."""
+    """Returns the seconds at 1× of one frame: ``NOISE``, a step, or the commit (``step`` = ``steps``), which has 0."""
     if step == NOISE:
         return NOISE_SECONDS
     return (block_seconds(steps) - NOISE_SECONDS) / steps if step < steps else 0.0
 
 
 class SpeedClock:
-    """Seconds that pass ``speed`` times as fast as those of ``now``; at full speed none do, as nothing waits."""
+    """A clock that runs ``speed`` times as fast as ``now``. It stands still at full speed, where no frame waits."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic, speed: float = 1.0) -> None:
         self._now = now
@@ -40,7 +40,7 @@ class SpeedClock:
 
     @property
     def time(self) -> float:
-        """Seconds since the clock was made."""
+        """Seconds of this clock since it was made."""
         now = self._now()
         if self._speed != FULL_SPEED:
             self._time += (now - self._read) * self._speed
@@ -53,15 +53,15 @@ class SpeedClock:
 
     @speed.setter
     def speed(self, speed: float) -> None:
-        _ = self.time  # what has passed until now did so at the speed before
+        _ = self.time  # adds the time until now at the old speed
         self._speed = speed
 
 
 class Schedule:
-    """When the next frame of a run under way is due, whose steps come as they are computed.
+    """Decides when the next frame of a running run is due; steps arrive as they are computed.
 
-    A block ends ``block_seconds`` after its noise. Its steps share that time evenly as far as it is known how many
-    there are; until then as many are expected as the block before had. A step that comes late is due at once.
+    A block ends ``block_seconds`` after its noise, and its steps share that time evenly. Until the number of steps is
+    known, it is expected to be that of the block before. A step that arrives late is due at once.
     """
 
     def __init__(self, clock: SpeedClock) -> None:
@@ -72,12 +72,12 @@ class Schedule:
 
     @property
     def is_due(self) -> bool:
-        """Whether the next frame may be shown."""
+        """True if the next frame may be shown."""
         return self.clock.speed == FULL_SPEED or self.clock.time >= self._due
 
     @property
     def wait_seconds(self) -> float:
-        """Seconds until it may; 0 where it may now."""
+        """Seconds until the next frame may be shown; 0 if it may be shown now."""
         return 0.0 if self.is_due else (self._due - self.clock.time) / self.clock.speed
 
     @property
@@ -89,13 +89,16 @@ class Schedule:
         return min(1.0, max(0.0, (self.clock.time - self._shown) / length))
 
     def begin(self) -> None:
-        """A block's noise is shown now."""
+        """Notes that a block's noise is shown now."""
         self._begun = self.clock.time
-        self._shown = self._due = self._begun + NOISE_SECONDS  # it is shown whole
+        self._shown = self._due = self._begun + NOISE_SECONDS  # noise appears all at once
         self._steps = 0
 
     def step(self, ahead: int, is_whole: bool) -> None:
-        """A block's next step is shown now; ``ahead`` more of it are there, and ``is_whole`` with them its end."""
+        """Notes that a block's next step is shown now.
+
+        ``ahead`` more steps of the block have arrived; with ``is_whole`` they are all that remain.
+        """
         now = self.clock.time
         self._shown = self._due if now - self._due < LATE_SECONDS else now
         known = self._steps + 1 + ahead
@@ -105,6 +108,6 @@ class Schedule:
         self._steps += 1
 
     def end(self) -> None:
-        """A block's commit is shown now."""
+        """Notes that a block's commit is shown now."""
         self._usual = self._steps or USUAL_STEPS
         self._shown = self._due = self.clock.time

@@ -1,7 +1,7 @@
-"""A recorded run, to be gone through forwards and backwards. Knows neither Qt nor torch, and not where it is recorded.
+"""Random access to the frames of a recorded run. Knows neither Qt nor torch, nor where the run is recorded.
 
-What is shown at a place comes from the reducer that the live view uses, fed with the same events. The arrays of a block
-over its steps are what every plot and every history is read from. Padding behind the end token enters no figure.
+The state at a frame comes from the reducer of the live view, fed with the same events. Plots and histories are read
+from the arrays of a block over its steps. Padding after the end token does not count in any figure.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from engine import (
 Floats = NDArray[np.float32]
 NOISE = -1
 """The step of a block's first frame, before any step was taken."""
-KEPT_BLOCKS = 6  # whose arrays are held at once
-BLOCK_BYTES = 16 * 2**20  # of one block's arrays: some fourteen times what 48 steps on a canvas of 256 take
-BLOCK_STEPS = 1_000  # of a block that are read, which happens while the window waits
+KEPT_BLOCKS = 6  # blocks whose arrays are in memory at once
+BLOCK_BYTES = 16 * 2**20  # of one block's arrays: about fourteen times that of 48 steps on a canvas of 256
+BLOCK_STEPS = 1_000  # most steps of a block that are read, as the window waits meanwhile
 
 
 class Frame(NamedTuple):
-    """Something to be seen: a block's noise (step ``NOISE``), one of its steps, or its commit (step = its steps).
+    """One picture of a replay: a block's noise (step ``NOISE``), one of its steps, or its commit (step = its steps).
 
-    What is pinned before a step, or the commit, is seen with it; what a step's canvas was read as, with the step. A
-    decision's reads are blocks of noise and a step;
-    what the slots came to is seen with the step, and the commit changes nothing.
+    Pins appear in the frame of the step or commit that follows them, and a causal reading in the frame of its step.
+    A read of a decision is a block of noise and one step. The values of the slots appear in that step's frame, and the
+    commit has no frame.
     """
 
     block: int
@@ -54,12 +54,12 @@ class Frame(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BlockRecord:
-    """One block over its S steps of C positions. Nothing in it is made up; what was not recorded is None."""
+    """One block over its S steps of C positions. Arrays that were not recorded are None."""
 
     index: int
     noise: Tokens  # (C,)
     pinned: Mask  # (C,) from the start
-    held: Mask  # (S, C) pinned at a step: from the start, or from there on in a fork or a round
+    held: Mask  # (S, C) pinned at a step: from the start, by a fork or by a round
     argmax: Tokens  # (S, C)
     candidates: Tokens  # (S, C)
     accepted: Mask  # (S, C)
@@ -69,12 +69,12 @@ class BlockRecord:
     seconds: Floats  # (S,)
     top_tokens: Tokens | None  # (S, C, K), likeliest first
     top_probabilities: Floats | None  # (S, C, K)
-    final: Tokens | None  # (C,) None where it was not committed
+    final: Tokens | None  # (C,) None if the block was not committed
     text_length: int | None
     reason: str
-    snapshots: tuple[BlockState, ...]  # noise, each step, and the commit where there is one
-    rounds: tuple[PinnedRound, ...] = ()  # of a run that fits a format
-    filler: int | None = None  # stands where nothing is written; None: the block began as noise
+    snapshots: tuple[BlockState, ...]  # noise, each step, and the commit if there is one
+    rounds: tuple[PinnedRound, ...] = ()  # of a run whose answer must fit a format
+    filler: int | None = None  # token of positions that are not written; None if the block began as noise
 
     @property
     def steps(self) -> int:
@@ -82,17 +82,17 @@ class BlockRecord:
 
     @property
     def has_masks(self) -> bool:
-        """Whether it is written over masks, see ``BlockState``; entropy and top candidates are as there."""
+        """True if the block is written over masks. Entropy and top candidates are then kept as in ``BlockState``."""
         return self.filler is not None
 
     @cached_property
     def begun(self) -> Mask:
-        """(C,) written before the first step."""
+        """(C,) positions written before the first step."""
         return np.zeros(self.length, dtype=np.bool_) if self.filler is None else self.noise != self.filler
 
     @cached_property
     def predicted(self) -> Mask | None:
-        """(S, C) where the pass of a step predicted; None where steps predict all."""
+        """(S, C) positions that the pass of a step predicted; None if steps predict every position."""
         if self.filler is None:
             return None
         written = np.vstack([self.begun, self.accepted[:-1]])[: self.steps]
@@ -104,12 +104,12 @@ class BlockRecord:
 
     @property
     def counted(self) -> slice:
-        """Positions that enter figures: those before the end token, all where that is not known."""
+        """The positions that enter figures: those before the end token, or all if that is not known."""
         return slice(0, self.text_length)
 
     @cached_property
     def remelted(self) -> Mask:
-        """(S, C) accepted at the step before and re-noised at this one; not where a round or rewrite made it noise."""
+        """(S, C) accepted at the step before and re-noised at this one, but not by a round or a rewrite."""
         before = np.vstack([np.zeros((1, self.length), dtype=np.bool_), self.accepted[:-1]])[: self.steps]
         before[[one.step for one in self.rounds if one.step < self.steps]] = False
         before[[step + 1 for step in self.readings if step + 1 < self.steps]] = False
@@ -117,23 +117,23 @@ class BlockRecord:
 
     @property
     def free(self) -> Mask:
-        """(C,) what the model wrote: pinned neither by anybody, nor by a format that forced or chose it."""
+        """(C,) positions that the model wrote: not pinned by a user, nor forced or chosen by a format."""
         pinned = self.pinned | self.held.any(axis=0) | self.snapshots[-1].pinned_mask
         return ~pinned | self.snapshots[-1].fitting_mask
 
     @cached_property
     def readings(self) -> dict[int, CanvasVerified]:
-        """The steps whose argmax canvas was read causally."""
+        """The causal readings of argmax canvases, by step."""
         shown = (snapshot.verified for snapshot in self.snapshots)
         return {event.step: event for event in shown if event is not None}
 
     def round_at(self, step: int) -> PinnedRound | None:
-        """The round with which a step, or the commit, begins."""
+        """Returns the round right before a step or the commit, if there is one."""
         return next((one for one in self.rounds if one.step == step), None)
 
     @cached_property
     def changed(self) -> Mask:
-        """(S, C) the argmax is another than at the step before; none at the first, nor where a mask had no guess."""
+        """(S, C) the argmax differs from the step before; False at the first step and where a mask had no guess."""
         changed = np.zeros((self.steps, self.length), dtype=np.bool_)
         changed[1:] = self.argmax[1:] != self.argmax[:-1]
         if self.predicted is not None:
@@ -142,9 +142,9 @@ class BlockRecord:
 
     @cached_property
     def settled_at(self) -> NDArray[np.int32]:
-        """(C,) the first step from which the argmax stays what it is in the end; 0 where no step was taken.
+        """(C,) the first step from which the argmax no longer changes; 0 if the block has no steps.
 
-        Over masks the step that wrote it, the last where none did.
+        Over masks it is the step that wrote the position, or the last step if none did.
         """
         if not self.steps:
             return np.zeros(self.length, dtype=np.int32)
@@ -158,7 +158,7 @@ class BlockRecord:
 
     @cached_property
     def mean_entropy(self) -> Floats:
-        """(S,) nats a counted position that the step predicted."""
+        """(S,) mean entropy in nats of the counted positions that the step predicted."""
         counted = self.entropy[:, self.counted]
         if self.predicted is not None:
             here = self.predicted[:, self.counted]
@@ -168,37 +168,38 @@ class BlockRecord:
 
     @cached_property
     def accepted_counts(self) -> NDArray[np.int64]:
-        """(S,) counted positions accepted."""
+        """(S,) number of counted positions accepted."""
         return np.asarray(self.accepted[:, self.counted].sum(axis=1))
 
     @cached_property
     def change_counts(self) -> NDArray[np.int64]:
-        """(S,) counted positions whose argmax changed."""
+        """(S,) number of counted positions whose argmax changed."""
         return np.asarray(self.changed[:, self.counted].sum(axis=1))
 
     @cached_property
     def remelt_counts(self) -> NDArray[np.int64]:
-        """(S,) counted positions remelted."""
+        """(S,) number of counted positions remelted."""
         return np.asarray(self.remelted[:, self.counted].sum(axis=1))
 
     @cached_property
     def kl_to_previous(self) -> Floats | None:
-        """(S,) mean KL of a step's distributions from those of the step before, over the recorded top and the rest.
+        """(S,) mean KL(step || step before) in nats over the counted positions; 0 at the first step.
 
-        Nats a counted position, 0 at the first step. A lower bound of the true one, as the rest is taken together.
+        It is computed over the recorded top candidates, and the rest as a single outcome, so it is a lower bound. None
+        if top candidates were not recorded, or over masks.
         """
         steps = np.arange(self.steps)
         return self._kl(steps, np.maximum(steps - 1, 0))
 
     @cached_property
     def kl_to_final(self) -> Floats | None:
-        """(S,) mean KL of the last step's distributions from each step's; as ``kl_to_previous``."""
+        """(S,) mean KL(last step || step) in nats, a lower bound like ``kl_to_previous``."""
         steps = np.arange(self.steps)
         return self._kl(np.full_like(steps, self.steps - 1), steps)
 
     def _kl(self, of: NDArray[np.int_], against: NDArray[np.int_]) -> Floats | None:
-        """The mean over the counted positions for each of some steps (S,), against another step of each."""
-        if self.top_tokens is None or self.top_probabilities is None or self.has_masks:  # few are predicted twice
+        """Returns the mean KL over the counted positions of each step in ``of`` (S,) from its step in ``against``."""
+        if self.top_tokens is None or self.top_probabilities is None or self.has_masks:  # masks: few predicted twice
             return None
         tokens, shares = self.top_tokens[:, self.counted], self.top_probabilities[:, self.counted]
         _, positions, count = tokens.shape
@@ -216,11 +217,11 @@ class BlockRecord:
 
 
 def top_kl(tokens: Tokens, shares: Floats, other_tokens: Tokens, other_shares: Floats) -> NDArray[np.float64]:
-    """KL(p || q) a position from two top-K lists (C, K), likeliest first, in nats: the least that it can be.
+    """Returns a lower bound of KL(p || q) in nats for each position, from two top-K lists (C, K), likeliest first.
 
-    Tokens that both lists have are known. Of those that only p's has, q gives each at most its last listed share, and
-    the other way round; all others are taken together. Merging outcomes never raises KL, nor does it to give what is
-    not known the value that makes KL least.
+    Tokens in both lists are exact. A token only in p's list has at most the last listed probability under q, and vice
+    versa. All other tokens count as a single outcome. Merging outcomes does not raise KL, and unknown probabilities
+    get the value that minimises it.
     """
     p, q = shares.astype(np.float64), other_shares.astype(np.float64)
     in_both, in_both_of_q, q_there = np.zeros(p.shape, bool), np.zeros(q.shape, bool), np.zeros(p.shape)
@@ -243,13 +244,13 @@ def top_kl(tokens: Tokens, shares: Floats, other_tokens: Tokens, other_shares: F
 
 
 _TINY = 1e-12
-LOT = 2**17  # entries that are compared at once, which bounds the memory
+LOT = 2**17  # list entries compared at once, which bounds the memory
 
 
 def _shared(tokens: Tokens, others: Tokens) -> tuple[NDArray[np.int_], ...]:
-    """Rows, and the places in the lists (C, K) and (C, K) of the tokens that both have; sorted, so no (C, K, K)."""
+    """Returns rows and the places in both lists (C, K) of the tokens that both have; sorts to avoid (C, K, K)."""
     count = tokens.shape[1]
-    bits = (2 * count).bit_length()  # a token and its place in one number, as such are sorted fastest
+    bits = (2 * count).bit_length()  # packs a token and its place into one number, which sorts fastest
     both = np.concatenate([tokens, others], axis=1).astype(np.int64) << bits
     both += np.arange(2 * count)
     both.sort(axis=1)
@@ -260,25 +261,25 @@ def _shared(tokens: Tokens, others: Tokens) -> tuple[NDArray[np.int_], ...]:
 
 
 def _term(p: NDArray[np.float64], q: NDArray[np.float64]) -> NDArray[np.float64]:
-    """p ln(p / q), 0 where p is."""
+    """Returns p ln(p / q), 0 where p is 0."""
     found: NDArray[np.float64] = np.where(p > _TINY, p * np.log(np.maximum(p, _TINY) / np.maximum(q, _TINY)), 0.0)
     return found
 
 
 class Replay:
-    """Random access to a run. A block is read when it is first looked at; ``refresh`` sees what was recorded since."""
+    """Random access to a run. A block is read on first access; ``refresh`` adds the events recorded since."""
 
     def __init__(self, trace: Recording) -> None:
         self._trace = trace
         self._ranges: list[range] = []  # of each block's events
         self._committed: set[int] = set()
-        self.problem = ""  # why a part that was looked at cannot be read, in a sentence
-        self.cut: dict[int, str] = {}  # of each block that was looked at and could not be read whole: why
-        self._reads: list[int] = []  # places of what the slots of a decision came to, one a read
+        self.problem = ""  # why a part could not be read, in a sentence
+        self.cut: dict[int, str] = {}  # by block that could not be read whole: why
+        self._reads: list[int] = []  # places of a decision's ``SlotsRead`` events
         self._read = 0
         self._records: OrderedDict[int, BlockRecord] = OrderedDict()
         self.frames: list[Frame] = []
-        self._sources: list[int] = []  # of each frame, the place of its event
+        self._sources: list[int] = []  # place of each frame's event
         self._places: dict[Frame, int] = {}
         self.refresh()
 
@@ -287,7 +288,7 @@ class Replay:
         return len(self._ranges)
 
     def refresh(self) -> None:
-        """Take in the events that were recorded since; frames are only ever added."""
+        """Adds the events that were recorded since the last call; known frames stay as they are."""
         for place, (kind, _, step) in enumerate(self._trace.entries[self._read :], start=self._read):
             if kind == "canvas":
                 self._ranges.append(range(place, place + 1))
@@ -306,16 +307,16 @@ class Replay:
 
     @property
     def is_decision(self) -> bool:
-        """Whether its blocks are reads of one decision."""
+        """True if the blocks are reads of one decision."""
         return self._trace.header.decision is not None
 
     @property
     def read_count(self) -> int:
-        """Reads of a decision that have a canvas; 0 of any other run."""
+        """Reads of a decision that have a canvas; 0 for any other run."""
         return self.blocks if self.is_decision else 0
 
     def reads(self, place: int | None = None) -> list[SlotsRead]:
-        """What a decision's slots came to, read by read, up to a frame or in all, as far as that can be read."""
+        """Returns a decision's reads in order, up to a frame or all of them; damaged ones are left out."""
         frame = None if place is None or not self.frames else self.frames[place]
         found = []
         for event_place in self._reads:
@@ -338,24 +339,24 @@ class Replay:
         self._sources.append(source)
 
     def place(self, frame: Frame) -> int:
-        """Where a frame stands among all. Raises KeyError where there is none."""
+        """Returns the index of a frame among all. Raises KeyError if the run has no such frame."""
         return self._places[frame]
 
     def first_of(self, block: int) -> int:
-        """The place of a block's noise."""
+        """Returns the place of a block's noise."""
         return self._places[Frame(block, NOISE)]
 
     def steps_of(self, block: int) -> int:
-        """How many steps a block has so far; without reading it."""
+        """Returns the number of a block's steps so far, without reading the block."""
         end = self.first_of(block + 1) if block + 1 < self.blocks else len(self.frames)
         return end - self.first_of(block) - 1 - self.committed(block)
 
     def committed(self, block: int) -> bool:
-        """Whether a block came to its end, which is a frame of its own; without reading it."""
+        """True if a block has a commit frame; does not read the block."""
         return block in self._committed
 
     def record(self, block: int) -> BlockRecord:
-        """A block over all its steps. Raises IndexError."""
+        """Returns a block over all its steps, and keeps it in memory. Raises IndexError if there is no such block."""
         if block not in self._records:
             self._records[block] = self.peek(block)
             while len(self._records) > KEPT_BLOCKS:
@@ -364,7 +365,7 @@ class Replay:
         return self._records[block]
 
     def peek(self, block: int) -> BlockRecord:
-        """As ``record``, for a single look: what is held stays held, and this is not. Raises IndexError."""
+        """Returns a block like ``record``, without adding it to the blocks in memory. Raises IndexError."""
         if not 0 <= block < self.blocks:
             raise IndexError(f"there is no block {block} among {self.blocks}")
         if block in self._records:
@@ -387,7 +388,7 @@ class Replay:
                         )
                         raise SafelightError(said)
                 events.append(event)
-        except SafelightError as error:  # what was read before it stays
+        except SafelightError as error:  # the events before it are still shown
             self.problem = self.cut[block] = str(error)
         if not events:
             nothing = np.zeros(0, dtype=np.int32)
@@ -395,7 +396,7 @@ class Replay:
         return _record(block, events, self._trace.header)
 
     def canvas(self, place: int) -> Tokens | None:
-        """The tokens on the canvas at a frame, from its event alone; None where that cannot be read."""
+        """Returns the tokens on the canvas at a frame, from its event alone; None if the event cannot be read."""
         try:
             event = self._trace.event(self._sources[place])
         except SafelightError:
@@ -410,18 +411,18 @@ class Replay:
         return None
 
     def snapshot(self, place: int) -> BlockState:
-        """What the canvas showed at a frame, exactly as it was shown live.
+        """Returns the state of the canvas at a frame, equal to the one shown live.
 
-        Where that part of the record cannot be read (``problem``), the last that can be.
+        If that part of the record cannot be read (see ``problem``), it is the block's last readable state.
         """
         frame = self.frames[place]
         snapshots = self.record(frame.block).snapshots
         return snapshots[min(frame.step + 1, len(snapshots) - 1)]
 
     def next_change(self, place: int, position: int, direction: int, *, calm: bool = False) -> int | None:
-        """The nearest frame after (1) or before (-1) that shows another token or state at a position; None without.
+        """Returns the nearest frame after (1) or before (-1) with another token or state at a position, or None.
 
-        ``calm`` looks at the calm view, in which noise that gives way to other noise is no change.
+        With ``calm`` it compares the calm view, which hides changes from noise to other noise.
         """
         now = self._shown(place, position, calm)
         place += direction
@@ -439,7 +440,7 @@ class Replay:
 
 
 def _room(step: StepFinished) -> int:
-    """Bytes that a step takes: its arrays, and what the reducer makes of them."""
+    """Returns the bytes of a step: its arrays, and those that the reducer makes of them."""
     tops = 0 if step.top_tokens is None else 8 * step.top_tokens.size
     return 31 * len(step.argmax_canvas) + tops
 
@@ -497,7 +498,10 @@ def _record(index: int, events: list[Event], header: TraceHeader) -> BlockRecord
 
 
 def _carry(written: Mask, filler: int, arrays: dict[str, NDArray[Any]]) -> None:
-    """Keep what a pass over masks predicted where later ones predict nothing; so does the reducer, event by event."""
+    """Carries the predictions of a pass over masks on to later steps that do not predict there, as the reducer does.
+
+    Changes ``arrays`` in place.
+    """
     for step, argmax in enumerate(arrays["argmax_canvas"]):
         elsewhere = ~predicted_by(argmax, written, filler)
         for name in ("entropy", "top_tokens", "top_probabilities"):
@@ -515,7 +519,7 @@ def _rounds(snapshots: Sequence[BlockState]) -> Iterator[PinnedRound]:
 
 
 def _held(started: CanvasStarted, steps: int, changes: Sequence[Fork], pins: Sequence[PrefixPinned]) -> Mask:
-    """(S, C) which positions are pinned at a step. A fork's pins are in no event: its header says what was changed."""
+    """Returns the positions (S, C) pinned at each step. A fork's pins come from its header, not from events."""
     now, length = started.pinned_mask.copy(), len(started.canvas)
     rows = np.zeros((steps, length), dtype=np.bool_)
     pinned = {pin.step: pin.pinned for pin in pins}
@@ -532,9 +536,9 @@ def _held(started: CanvasStarted, steps: int, changes: Sequence[Fork], pins: Seq
 def _snapshots(
     events: list[Event], arrays: dict[str, NDArray[Any]], held: Mask, canvases: CanvasState
 ) -> tuple[BlockState, ...]:
-    """What the reducer shows at each frame, from ``canvases`` before the block on.
+    """Returns the reducer's state at each frame of a block; ``canvases`` is the state before the block.
 
-    The rows of ``arrays`` (S, ...) stand for the steps' own, held once.
+    The rows of ``arrays`` (S, ...) replace the arrays of the steps, so that each is in memory once.
     """
     found: list[BlockState] = []
     step = 0
@@ -545,10 +549,10 @@ def _snapshots(
             step += 1
         canvases.fold(event)
         if isinstance(event, SlotsRead | CanvasVerified):
-            found.pop()  # it is seen with the step before it
-        if not isinstance(event, PrefixPinned):  # which is seen with what comes next
+            found.pop()  # it belongs to the frame of the step before it
+        if not isinstance(event, PrefixPinned):  # which belongs to the next frame
             found.append(copy.copy(canvases.blocks[-1]))
     last = found[-1]
-    for snapshot in found:  # all of them are laid out on the lines that the block comes to
+    for snapshot in found:  # all are laid out on the lines of the block's last text
         snapshot.outcome = last.kept if last.outcome is None else last.outcome
     return tuple(found)

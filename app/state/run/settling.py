@@ -1,6 +1,7 @@
-"""In which order a run settles: left to right or not, the thought or the answer first; and what it leaves in doubt.
+"""Measures the order in which a run settles (left to right, thought or answer first) and the positions left in doubt.
 
-Numpy alone. A position settles at the first step from which its argmax stays. Padding and what was given enter nothing.
+Uses only numpy. A position settles at the first step from which its argmax no longer changes. Padding and pinned
+positions do not count.
 """
 
 from __future__ import annotations
@@ -18,56 +19,55 @@ from app.state.run.replay import BlockRecord, Floats, Frame
 from engine.text.tags import CLOSE, OPEN
 
 DOUBT_NATS = 0.5
-"""A position is in doubt whose entropy at the block's last step is this much, or more."""
+"""A position is in doubt if its entropy at the block's last step is this much or more."""
 DOUBT_SHARE = 0.25
-"""And one whose runner-up has this probability there."""
+"""A position is also in doubt if its second likeliest token has this probability or more at that step."""
 
 
 @dataclass(frozen=True, eq=False)
 class BlockOrder:
-    """One block of S steps, as far as it got. T positions stand before its end."""
+    """The order of one block so far, over S steps and the T positions before its end token."""
 
     index: int
     steps: int
     committed: bool
     tokens: Tokens  # (T,) as committed, or the last argmax
     settled_at: NDArray[np.int32]  # (T,)
-    free: Mask  # (T,) what the model wrote, see ``BlockRecord``
+    free: Mask  # (T,) written by the model, see ``BlockRecord``
     entropy: Floats  # (T,) nats at the last step
-    runners: Tokens | None  # (T,) the second likeliest token at the last step; None where that was not recorded
-    shares: Floats | None  # (T,) and its probability
-    is_written: bool = False  # a few tokens at a time, each for good
+    runners: Tokens | None  # (T,) the second likeliest token at the last step; None if it was not recorded
+    shares: Floats | None  # (T,) probabilities of ``runners``
+    is_written: bool = False  # a few tokens at a time, each permanently
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
-        """(S,) positions that settle at each step."""
+        """(S,) number of positions that settle at each step."""
         return np.bincount(self.settled_at[self.free], minlength=self.steps)[: self.steps]
 
     @cached_property
     def centres(self) -> NDArray[np.float64]:
-        """(S,) where the positions that settle at a step lie on average: 0 left, 1 right; NaN where none settle."""
+        """(S,) mean place of the positions that settle at a step: 0 is left, 1 right; NaN if none settle."""
         sums = np.bincount(self.settled_at[self.free], self.places[self.free], minlength=self.steps)[: self.steps]
         return np.where(self.counts > 0, sums / np.maximum(self.counts, 1), np.nan)
 
     @property
     def places(self) -> NDArray[np.float64]:
-        """(T,) of each position: 0 left, 1 right."""
+        """(T,) the place of each position: 0 is left, 1 right."""
         return np.arange(len(self.tokens)) / max(1, len(self.tokens) - 1)
 
 
 class Doubt(NamedTuple):
-    """A position that the model was still unsure of when its block ended, or as it was written."""
+    """A position that the model was still unsure of when its block ended or when it was written."""
 
     block: int
     position: int
     token: int
     entropy: float  # nats
-    runner: int | None  # the second likeliest token; None where that was not recorded
-    share: float  # its probability, 0 where that was not recorded
+    runner: int | None  # the second likeliest token; None if it was not recorded
+    share: float  # probability of ``runner``, 0 if it was not recorded
 
 
 def block_order(record: BlockRecord) -> BlockOrder:
-    """A block's order."""
     text, last = record.counted, record.steps - 1
     tokens = record.final if record.final is not None else record.argmax[last] if record.steps else record.noise
     has_top = record.steps > 0 and record.top_tokens is not None and record.top_tokens.shape[2] > 1
@@ -89,9 +89,9 @@ def block_order(record: BlockRecord) -> BlockOrder:
 
 
 class RunOrder:
-    """The order of a whole run. N positions of all its blocks; ``piece`` writes a token out.
+    """The order of a whole run, over the N positions of all its blocks; ``piece`` returns the text of a token.
 
-    Blocks settle one after the other by design: what lies left or right is told within each block.
+    Blocks settle one after the other by design, so left and right are compared only within a block.
     """
 
     def __init__(self, blocks: Sequence[BlockOrder], piece: Callable[[int], str]) -> None:
@@ -102,15 +102,15 @@ class RunOrder:
             [block.settled_at + start for block, start in zip(self.blocks, self._starts, strict=False)]
         )
         self._free = _joined([block.free for block in self.blocks]).astype(np.bool_)
-        self.thinking, self.marks = thinking(self.tokens, piece)  # (N,) what is thought; what opens and closes it
+        self.thinking, self.marks = thinking(self.tokens, piece)  # (N,) inside a thought; its opening and closing tags
         self.answering = ~self.thinking & ~self.marks  # (N,)
 
     def thinking_of(self, block: int) -> Mask:
-        """Which of a block's positions (T,) are thought."""
+        """Returns a mask (T,) of the block's positions that belong to the thought."""
         return self.thinking[dict(self.spans())[block]]
 
     def spans(self) -> list[tuple[int, slice]]:
-        """Each block, and which of the N positions are its own."""
+        """Returns the index of each block with its slice of the N positions."""
         ends = np.cumsum([0, *(len(one.tokens) for one in self.blocks)]).tolist()
         return [(one.index, slice(*ends[at : at + 2])) for at, one in enumerate(self.blocks)]
 
@@ -119,7 +119,7 @@ class RunOrder:
         return bool(self.thinking.any())
 
     def settled(self, which: Mask) -> Frame | None:
-        """When the last of some positions (N,) settled; None where none of them was free."""
+        """Returns the frame at which the last of some positions (N,) settled; None if none of them is free."""
         steps = self._settled[which & self._free]
         if not len(steps):
             return None
@@ -128,13 +128,13 @@ class RunOrder:
 
     @property
     def later_thought(self) -> float:
-        """The share of the thought that settled only after all of the answer had."""
+        """The share of the thought that settled after all of the answer had settled."""
         thought, answer = (self._settled[which & self._free] for which in (self.thinking, self.answering))
         return float((thought > answer.max()).mean()) if len(thought) and len(answer) else 0.0
 
     @property
     def correlation(self) -> float | None:
-        """Rank correlation of place and step of settling within blocks, -1 to 1; None where all settle at once."""
+        """Rank correlation of place and settling step within blocks, -1 to 1; None if all settle at once."""
         products = squares = others = 0.0
         for block in self.blocks:
             steps, places = (_ranks(values[block.free]) for values in (block.settled_at, block.places))
@@ -145,17 +145,17 @@ class RunOrder:
 
     @property
     def is_written(self) -> bool:
-        """Whether each token of the run was written for good, so that none was left in doubt."""
+        """True if every token of the run was written permanently, so that none was left in doubt."""
         return bool(self.blocks) and all(block.is_written for block in self.blocks)
 
     @property
     def doubts(self) -> list[Doubt]:
-        """What the model was unsure of in the finished blocks, in reading order."""
+        """The positions in doubt of the finished blocks, in reading order."""
         return [doubt for block in self.blocks if block.committed for doubt in _doubts(block)]
 
 
 def thinking(tokens: Tokens, piece: Callable[[int], str]) -> tuple[Mask, Mask]:
-    """Of an answer's tokens (N,): which are inside a channel, and which open or close one."""
+    """Returns two masks of an answer's tokens (N,): those inside a channel, and those that open or close one."""
     kinds = {token: piece(token) for token in np.unique(tokens).tolist()}
     opens = np.isin(tokens, [token for token, text in kinds.items() if text == OPEN])
     marks = opens | np.isin(tokens, [token for token, text in kinds.items() if text == CLOSE])
@@ -182,7 +182,7 @@ def _doubts(block: BlockOrder) -> list[Doubt]:
 
 
 def _ranks(values: NDArray[np.float64] | NDArray[np.int32]) -> NDArray[np.float64]:
-    """Ranks around their mean; equal values share theirs."""
+    """Returns ranks minus their mean; equal values share a rank."""
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     ranks = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
     return np.asarray(ranks - ranks.mean() if len(ranks) else ranks, dtype=np.float64)

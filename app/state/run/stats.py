@@ -1,6 +1,6 @@
-"""Folds a run's events into the numbers beside the canvas. Knows neither Qt nor torch; None where nothing is known.
+"""Folds a run's events into the figures next to the canvas. Knows neither Qt nor torch. Unknown figures are None.
 
-Padding behind an end token enters no figure once it is known to be padding.
+Padding after an end token does not count once it is known to be padding.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from engine import (
 )
 from engine.files import parse_json
 
-LARGEST = 2**53  # beyond it, numbers are no longer told apart
+LARGEST = 2**53  # a float cannot hold every integer above it
 COUNTS = ("steps", "blocks", "capped_blocks", "rewrites", "kept_rewrites")
 MEASURES = ("seconds", "tokens_per_forward", "tokens_per_second")
 
 
 @dataclass(frozen=True)
 class RunFigures:
-    """What a run came to, in numbers that outlive it."""
+    """The figures of a run that are stored with its answer."""
 
     steps: int = 0  # of all blocks
     blocks: int = 0
-    capped_blocks: int = 0  # that stopped at the step cap
+    capped_blocks: int = 0  # stopped at the step cap
     seconds: float | None = None  # without prefill
     tokens_per_forward: float | None = None
     tokens_per_second: float | None = None
-    rewrites: int = 0  # of doubtful spans, where the run was verified
-    kept_rewrites: int = 0  # of these, those that stand
-    is_cut: bool = False  # its text ends at the limit of new tokens
+    rewrites: int = 0  # of doubtful spans, if the run was verified
+    kept_rewrites: int = 0  # rewrites that were kept
+    is_cut: bool = False  # the text ends at the limit of new tokens
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
 
     @staticmethod
     def from_json(text: str) -> RunFigures:
-        """What was written; anything that cannot be read is not known."""
+        """Returns the stored figures; values that cannot be read count as unknown."""
         try:
             raw = parse_json(text, "figures")
         except SafelightError:
@@ -65,7 +65,7 @@ def _is_figure(value: object) -> bool:
 
 @dataclass(eq=False)
 class RunStats:
-    """Figures of one run. ``max_steps`` is the run's setting; events do not tell it."""
+    """Figures of one run. ``max_steps`` comes from the run's settings, as events do not carry it."""
 
     max_steps: int | None = None
     canvases: CanvasState = field(default_factory=CanvasState)
@@ -73,18 +73,18 @@ class RunStats:
     total_steps: int = 0  # of all blocks
     step_seconds: float = 0.0  # of all blocks
     capped_blocks: int = 0  # committed at the step cap
-    counted_tokens: int = 0  # of text that came without tokens, as the backend says
+    counted_tokens: int = 0  # reported by the backend for text that arrived without token ids
 
     @staticmethod
-    def of(events: Iterable[Event], max_steps: int | None = None) -> RunStats:
-        """The figures after these events, which begin a run."""
+    def from_events(events: Iterable[Event], max_steps: int | None = None) -> RunStats:
+        """Returns the figures after these events, which start with a run's first event."""
         stats = RunStats(max_steps)
         for event in events:
             stats.fold(event)
         return stats
 
     def fold(self, event: Event) -> None:
-        """Take in the next event of the run."""
+        """Applies the next event of the run."""
         self.canvases.fold(event)
         if isinstance(event, PrefillFinished):
             self.prefill_seconds = event.seconds
@@ -98,7 +98,7 @@ class RunStats:
 
     @property
     def figures(self) -> RunFigures:
-        """What the run came to so far."""
+        """The figures of the run so far."""
         return RunFigures(
             self.total_steps,
             self.blocks,
@@ -116,7 +116,7 @@ class RunStats:
 
     @property
     def step(self) -> int | None:
-        """The latest finished step of the current block, 0 upward."""
+        """The latest finished step of the current block, counted from 0."""
         block = self._current
         return block.step if block is not None and block.step >= 0 else None
 
@@ -126,7 +126,7 @@ class RunStats:
 
     @property
     def mean_entropy(self) -> float | None:
-        """Nats a position, at the latest step of the current block."""
+        """Mean entropy in nats a position at the latest step of the current block."""
         return self._current.mean_entropy if self._current is not None else None
 
     @property
@@ -145,13 +145,13 @@ class RunStats:
 
     @property
     def rewrites(self) -> tuple[int, int]:
-        """How often doubtful spans were written anew in the whole run, and how many of these rewrites stand."""
+        """The number of rewrites of doubtful spans in the whole run, and the number of those that were kept."""
         blocks = self.canvases.blocks
         return sum(block.rewrites for block in blocks), sum(block.kept_rewrites for block in blocks)
 
     @property
     def blocks(self) -> int:
-        """Canvases started."""
+        """The number of canvases started."""
         return len(self.canvases.blocks)
 
     @property
@@ -164,7 +164,7 @@ class RunStats:
 
     @property
     def seconds_per_block(self) -> list[float]:
-        """Denoising time of each block."""
+        """Denoising time of each block, in seconds."""
         return [block.seconds for block in self.canvases.blocks]
 
     @property
@@ -179,14 +179,14 @@ class RunStats:
 
     @property
     def seconds(self) -> float | None:
-        """The run without its prefill; while it is under way, the denoising steps alone."""
+        """Seconds of the run without its prefill; until it ends, of its denoising steps alone."""
         if self._finished is not None:
             return self._finished.seconds
         return self.step_seconds if self.total_steps else None
 
     @property
     def tokens_per_forward(self) -> float | None:
-        """Committed tokens a denoising step spent on them; at the end, over all steps of the run."""
+        """Committed tokens for each denoising step of committed blocks; at the end, for each step of the run."""
         if self._finished is not None:
             return self._finished.tokens_per_forward if self._finished.steps else None
         steps = sum(block.steps for block in self.canvases.blocks if block.committed)
@@ -196,10 +196,10 @@ class RunStats:
     def tokens_per_second(self) -> float | None:
         """Committed tokens a second, without prefill."""
         if self._finished is not None:
-            spent = self._finished.seconds
+            seconds = self._finished.seconds
         else:
-            spent = sum(block.seconds for block in self.canvases.blocks if block.committed)
-        return self.text_tokens / spent if self.text_tokens is not None and spent > 0 else None
+            seconds = sum(block.seconds for block in self.canvases.blocks if block.committed)
+        return self.text_tokens / seconds if self.text_tokens is not None and seconds > 0 else None
 
     @property
     def _current(self) -> BlockState | None:

@@ -1,6 +1,6 @@
-"""What happens at each step of a block: which cells are accepted, taken back, decided otherwise. Knows no words.
+"""Summarises each step of a block: the cells accepted, taken back, or accepted with another token. Makes no text.
 
-Read from a block's arrays, so from the run's events alone. Padding behind the end of the text has no part in it.
+It is read from a block's arrays, and so from the run's events alone. Padding after the end of the text does not count.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from app.state.run.replay import BlockRecord
 
 @dataclass(frozen=True)
 class Moment:
-    """One step. Places are positions of the canvas, in order."""
+    """One step. Places are positions on the canvas, in order."""
 
     step: int
-    accepted: int  # cells that are accepted after it
-    counted: int  # cells that may be: those of the text that nobody pinned
+    accepted: int  # cells that are accepted after the step
+    counted: int  # cells that can be accepted: those of the text that are not pinned
     fresh: tuple[int, ...]  # accepted for the first time
     taken_back: tuple[int, ...]  # accepted at the step before, re-noised at this one
-    again: tuple[int, ...]  # accepted once more, as what they were when they were taken back
-    otherwise: tuple[int, ...]  # accepted once more, as something else
-    settled: int  # cells that are settled after it
-    changed: tuple[int, ...]  # whose best guess is another than at the step before
+    again: tuple[int, ...]  # accepted again, with the token they had when they were taken back
+    otherwise: tuple[int, ...]  # accepted again, with another token
+    settled: int  # cells that are settled after the step
+    changed: tuple[int, ...]  # their best guess differs from the step before
 
 
 def moment(record: BlockRecord, step: int) -> Moment:
-    """What happens at a step. Raises IndexError outside of the block's steps."""
+    """Returns the summary of a step. Raises IndexError outside the block's steps."""
     if not 0 <= step < record.steps:
         raise IndexError(f"step {step} is none of the block's {record.steps}")
     counts = np.zeros(record.length, dtype=np.bool_)
@@ -54,14 +54,14 @@ def moment(record: BlockRecord, step: int) -> Moment:
 
 
 def tokens_before(record: BlockRecord, step: int) -> Tokens:
-    """(C,) the token that was accepted the last time before a step; of no meaning where none was."""
+    """Returns the token (C,) accepted last before a step; the value has no meaning where none was accepted."""
     last = step - 1 - np.argmax(record.accepted[:step][::-1], axis=0) if step else np.zeros(record.length, np.intp)
     found: Tokens = record.candidates[last, np.arange(record.length)]
     return found
 
 
 def in_doubt(record: BlockRecord) -> int:
-    """Cells of the text that were not accepted at the block's last step."""
+    """Returns the number of cells of the text that were not accepted at the block's last step."""
     if not record.steps:
         return 0
     waiting = ~record.accepted[-1] & ~record.held[-1]

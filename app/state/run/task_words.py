@@ -1,4 +1,4 @@
-"""Runs that had something to decide, or a format to fit, in words: what they are called, what was asked, rounds."""
+"""Describes runs with a decision or an output format in words: their kind, their task, their rounds of pinning."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_SHOWN = 20_000  # characters of a format
 
 
 def kind_words(header: TraceHeader) -> str:
-    """What kind of run it is; empty of an ordinary one."""
+    """Returns the kind of a run; empty for an ordinary one."""
     if header.decision is not None:
         return tr("Decision")
     if header.output_format is None:
@@ -29,12 +29,12 @@ def kind_words(header: TraceHeader) -> str:
 
 
 def task_title(header: TraceHeader) -> str:
-    """What the tab is called that tells of it."""
+    """Returns the title of the tab that shows the task."""
     return tr("Asked") if header.decision is not None else tr("Format")
 
 
 def task_text(header: TraceHeader) -> str:
-    """All of it, to be read."""
+    """Returns the whole task of a run as text; empty for an ordinary one."""
     if header.decision is not None:
         return _decision_text(header.decision)
     return "" if header.output_format is None else _format_text(header.output_format)
@@ -81,7 +81,7 @@ def _pretty(value: object) -> str:
 
 
 def round_words(one: PinnedRound) -> str:
-    """A round, without a full stop: what it pinned, and what of that the model had written."""
+    """Returns a line about a round, without a full stop: the tokens it pinned, and those the model had written."""
     held = trn("{count} token holds", "{count} tokens hold", one.pinned)
     number = one.number + 1
     if not one.written:

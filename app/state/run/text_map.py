@@ -1,7 +1,7 @@
-"""Text put together from tokens, with the place of each position in it. Knows neither Qt nor a tokenizer.
+"""Joins the text of tokens and maps positions to places in it. Knows neither Qt nor a tokenizer.
 
-Pieces are joined as they are written one by one. A tokenizer that spreads one character over several tokens decodes
-them together to something else; here each shows as what it is by itself, so that every position keeps its own place.
+Each token is decoded by itself. A tokenizer that spreads one character over several tokens would decode them together
+to something else; decoding each by itself gives every position its own place.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ from dataclasses import dataclass
 from functools import cached_property
 
 UNSHOWABLE = "◇"
-_BREAKS = "\x0b\x0c\x85\u2028\u2029"  # would end a line in some widgets and not in others
-_TURNS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"  # turn what follows them around
+_BREAKS = "\x0b\x0c\x85\u2028\u2029"  # end a line in some widgets only
+_TURNS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"  # change the writing direction
 
 
 @dataclass(frozen=True)
 class TextMap:
-    """A text and where its positions stand, in UTF-16 units, which is what Qt counts in."""
+    """A text and the places of its positions in UTF-16 units, the units that Qt counts in."""
 
     text: str
-    edges: tuple[int, ...]  # of position p: from edges[p] to edges[p + 1]; equal where it has no text
+    edges: tuple[int, ...]  # position p lies from edges[p] to edges[p + 1]; these are equal if it has no text
 
     @cached_property
     def _filled(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Starts of the positions that have text, and these positions."""
+        """The starts of the positions that have text, and these positions."""
         filled = [p for p in range(len(self.edges) - 1) if self.edges[p] < self.edges[p + 1]]
         return tuple(self.edges[p] for p in filled), tuple(filled)
 
     def span(self, position: int) -> tuple[int, int]:
-        """From and to, equal where the position has no text. Raises IndexError outside."""
+        """Returns the start and end of a position, equal if it has no text. Raises IndexError outside the text."""
         if not 0 <= position < len(self.edges) - 1:
             raise IndexError(f"position {position} is outside a text of {len(self.edges) - 1} positions")
         return self.edges[position], self.edges[position + 1]
 
     def position_at(self, offset: int) -> int:
-        """The position whose text is at an offset; -1 before, behind, or in an empty text."""
+        """Returns the position whose text is at an offset; -1 if there is none."""
         starts, filled = self._filled
         place = bisect_right(starts, offset) - 1
         if place < 0 or offset >= self.edges[filled[place] + 1]:
@@ -46,7 +46,7 @@ class TextMap:
 
 
 def read(tokens: Sequence[int], piece: Callable[[int], str], is_special: Callable[[int], bool]) -> TextMap:
-    """Join the pieces of tokens; control tokens have no text."""
+    """Joins the text of tokens; control tokens have no text."""
     parts: list[str] = []
     edges = [0]
     for token in tokens:
@@ -57,14 +57,14 @@ def read(tokens: Sequence[int], piece: Callable[[int], str], is_special: Callabl
 
 
 def units(text: str) -> int:
-    """UTF-16 units: two for a character beyond the basic plane, most emoji among them."""
+    """Returns the length in UTF-16 units: two for a character outside the basic plane, such as most emoji."""
     return len(text) + sum(character > "\uffff" for character in text)
 
 
 def shown(piece: str) -> str:
-    """A piece with a sign for every character that a text widget would swallow or obey.
+    """Returns a token's text with a sign for every character that a text widget would hide or act on.
 
-    Carriage returns are left out: beside a line feed, which may be another token, they would make a second line.
+    Carriage returns are left out: next to a line feed, which may be another token, they would make a second line.
     """
     return piece if piece.isprintable() else "".join(_shown(character) for character in piece if character != "\r")
 

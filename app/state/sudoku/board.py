@@ -1,6 +1,7 @@
 """The puzzle being entered: a board of 81 cells, and an entry with a cursor and a history. Knows neither Qt nor torch.
 
-What is wrong with a board is said in one sentence. The solver serves these sentences and never helps the model.
+A problem of a board is reported in one sentence. The solver is used only for these sentences and does not help the
+model.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from engine.tasks.sudoku import GIVENS, Bin
 SIZE = sudoku.SIZE
 BLANK = "0"
 HISTORY = 200
-"""Changes that can be undone."""
+"""The number of changes that can be undone."""
 FEWEST_UNIQUE = 17
 """No puzzle with fewer givens has a single solution."""
 
-_PATIENCE = 1000  # guesses of the solver, a tenth of a second; puzzles people pose take a few dozen
+_PATIENCE = 1000  # most guesses of the solver, about 0.1 s; published puzzles take a few dozen
 
 
 @dataclass(frozen=True)
 class Board:
-    """81 cells, row by row, ``0`` for a blank. Cells may contradict each other while they are being entered."""
+    """81 cells, row by row, ``0`` for a blank. Cells may be in conflict while a puzzle is being entered."""
 
     cells: str = BLANK * SIZE
 
@@ -38,12 +39,12 @@ class Board:
         return self.cells[cell]
 
     def with_digit(self, cell: int, digit: str) -> Board:
-        """The board with another digit in a cell; ``0`` clears it."""
+        """Returns the board with another digit in a cell; ``0`` clears it."""
         return self if self.cells[cell] == digit else Board(self.cells[:cell] + digit + self.cells[cell + 1 :])
 
     @property
     def givens(self) -> int:
-        """Filled cells."""
+        """The number of filled cells."""
         return sudoku.givens(self.cells)
 
     @property
@@ -57,15 +58,15 @@ class Board:
 
     @cached_property
     def conflicts(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of cells that hold one digit in a row, column or box."""
+        """The pairs of cells with equal digits in a row, column or box."""
         return tuple(sudoku.conflicts(self.cells))
 
     def text(self) -> str:
-        """81 characters with ``.`` for a blank, as most programs read it."""
+        """Returns 81 characters with ``.`` for a blank, a form that most programs read."""
         return self.cells.replace(BLANK, ".")
 
     def lines(self) -> str:
-        """Nine lines of nine characters with ``.`` for a blank."""
+        """Returns nine lines of nine characters with ``.`` for a blank."""
         return sudoku.rows(self.text())
 
 
@@ -77,39 +78,39 @@ EMPTY = Board()
 
 @dataclass(frozen=True)
 class BoardEntry:
-    """A board with a cursor, and what it was before. Every change gives another entry."""
+    """A board with a cursor and a history. It is immutable: each change returns a new entry."""
 
     board: Board = EMPTY
     cursor: int = 0
     past: tuple[tuple[Board, int], ...] = ()  # boards with the cursor they had, the latest last
-    future: tuple[tuple[Board, int], ...] = ()  # what was undone, the latest undone last
+    future: tuple[tuple[Board, int], ...] = ()  # undone changes, the latest last
 
     def put(self, digit: str) -> BoardEntry:
-        """Write a digit at the cursor; ``0`` clears. Raises ValueError for anything else."""
+        """Writes a digit at the cursor; ``0`` clears. Raises ValueError for anything else."""
         return self.replace(self.board.with_digit(self.cursor, digit))
 
     def clear(self) -> BoardEntry:
-        """Empty the cell at the cursor."""
+        """Empties the cell at the cursor."""
         return self.put(BLANK)
 
     def clear_all(self) -> BoardEntry:
-        """Empty the board."""
+        """Empties the board."""
         return self.replace(EMPTY)
 
     def replace(self, board: Board) -> BoardEntry:
-        """Take another board, in one change."""
+        """Replaces the board in one change."""
         if board == self.board:
             return self
         return BoardEntry(board, self.cursor, (*self.past, (self.board, self.cursor))[-HISTORY:])
 
     def go(self, cell: int) -> BoardEntry:
-        """Set the cursor on a cell; outside the board nothing happens."""
+        """Moves the cursor to a cell; does nothing if the cell is outside the board."""
         if not 0 <= cell < SIZE or cell == self.cursor:
             return self
         return BoardEntry(self.board, cell, self.past, self.future)
 
     def move(self, columns: int, rows: int) -> BoardEntry:
-        """Move the cursor; it stops at the edges."""
+        """Moves the cursor by columns and rows, clamped to the board."""
         row, column = divmod(self.cursor, 9)
         return self.go(9 * min(max(row + rows, 0), 8) + min(max(column + columns, 0), 8))
 
@@ -122,45 +123,45 @@ class BoardEntry:
         return bool(self.future)
 
     def undo(self) -> BoardEntry:
-        """Take back the latest change; the cursor goes to where it was made."""
+        """Undoes the latest change and moves the cursor to its place."""
         if not self.past:
             return self
         board, cursor = self.past[-1]
         return BoardEntry(board, cursor, self.past[:-1], (*self.future, (self.board, cursor)))
 
     def redo(self) -> BoardEntry:
-        """Make the change again that was undone last."""
+        """Repeats the change that was undone last."""
         if not self.future:
             return self
         board, cursor = self.future[-1]
         return BoardEntry(board, cursor, (*self.past, (self.board, cursor)), self.future[:-1])
 
 
-# --- what is wrong with it -----------------------------------------------------------------------------------------
+# --- checking ------------------------------------------------------------------------------------------------------
 
 CheckKind = Literal["empty", "contradiction", "few", "none", "many", "one", "full", "unsettled"]
 
 
 @dataclass(frozen=True)
 class BoardCheck:
-    """How a board stands as a puzzle."""
+    """The result of checking a board as a puzzle."""
 
     kind: CheckKind
     text: str  # one sentence, in the user's language
 
     @property
     def runs(self) -> bool:
-        """Whether it makes sense to give it to a model."""
+        """True if the board can be given to a model."""
         return self.kind in ("one", "many", "few", "unsettled")
 
     @property
     def is_sound(self) -> bool:
-        """Whether it is a puzzle as it should be: with one solution."""
+        """True if the puzzle has exactly one solution."""
         return self.kind == "one"
 
 
 def check(board: Board) -> BoardCheck:
-    """Say whether a board is a puzzle, and what to change where it is not. At most some tenths of a second."""
+    """Checks a board as a puzzle, with a sentence about what to change. Takes at most some tenths of a second."""
     givens = board.givens
     if not givens:
         return BoardCheck("empty", tr("Type or paste a puzzle, or generate one."))
@@ -186,7 +187,7 @@ def check(board: Board) -> BoardCheck:
 
 
 def contradiction(board: Board) -> str:
-    """The first contradiction in words; the board has one."""
+    """Returns the first conflict of a board as a sentence; the board must have one."""
     a, b = board.conflicts[0]
     digit = board[a]
     if a // 9 == b // 9:
@@ -198,13 +199,13 @@ def contradiction(board: Board) -> str:
 
 
 def bin_name(bin: str) -> str:
-    """A bin in the user's language. Raises KeyError for what is none."""
+    """Returns a bin's name in the user's language. Raises KeyError for an unknown bin."""
     return {"easy": tr("easy"), "medium": tr("medium"), "hard": tr("hard")}[bin]
 
 
 @lru_cache(maxsize=256)
 def solutions(cells: str) -> tuple[str, ...] | None:
-    """Up to two solutions of a board of 81 digits; None where the solver gave up."""
+    """Returns up to two solutions of a board of 81 digits; None if the solver gave up."""
     try:
         return tuple(sudoku.solutions(cells, 2, guesses=_PATIENCE))
     except sudoku.TooManyGuessesError:
@@ -215,9 +216,9 @@ def solutions(cells: str) -> tuple[str, ...] | None:
 
 
 def generate(bin: Bin, rng: random.Random | None = None) -> Board:
-    """A fresh puzzle with one solution, of the grids that no model here was trained on.
+    """Returns a new puzzle with one solution, from the grids held out of all training here.
 
-    Takes from some hundredths of a second to a second or two (hard).
+    Takes from some hundredths of a second to two seconds (hard).
     """
     givens = GIVENS[bin]
     return Board(sudoku.generate(rng or random.Random(), givens.low, givens.high, held_out=True).board)

@@ -1,4 +1,4 @@
-"""Reads a puzzle in any of the formats people pass puzzles on in. Knows neither Qt nor torch, and judges nothing."""
+"""Reads a puzzle from text in any common format, without checking that it can be solved. Knows neither Qt nor torch."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from engine.tasks import sudoku
 
 
 class PasteError(ValueError):
-    """The text is no puzzle; the message says why in one sentence, in the user's language."""
+    """Raised for a text that is not a puzzle; the message is one sentence in the user's language."""
 
 
-MOST_TEXT = 20_000  # characters, of which some become eighteen
+MOST_TEXT = 20_000  # characters; NFKC normalisation turns some into eighteen
 _BLANKS = frozenset("0._*?xX·-")
 _IGNORED = frozenset("|+!:'\"")
 _RULES = frozenset("-+=|*:.' ")
@@ -22,14 +22,14 @@ _CONTROL_MARKS = str.maketrans("", "", "\ufeff\u200b\u200e\u200f")
 
 
 def read(text: str) -> Board:
-    """A puzzle as people pass them on.
+    """Reads the first puzzle of a text.
 
-    81 characters; nine lines; with rulers and spaces; separated by commas, semicolons or tabs, where an empty field
-    is a blank; with ``#`` comments and ``[Sections]``. Blanks are ``0 . _ * ? x -``. Of several puzzles, the first is
-    read. Digits may contradict each other: ``check`` says so.
+    The text may have 81 characters or nine lines; rulers and spaces; commas, semicolons or tabs as separators, with an
+    empty field for a blank; ``#`` comments and ``[Sections]``. Blanks are ``0 . _ * ? x -``. Digits may be in conflict,
+    which ``check`` reports.
 
     Raises:
-        PasteError: with what is wrong with the text.
+        PasteError: the text is not a puzzle.
     """
     if len(text) > MOST_TEXT:
         raise PasteError(tr("That is too long for a puzzle; paste 81 characters, 0 or . for a blank."))
@@ -40,7 +40,7 @@ def read(text: str) -> Board:
     if alone is not None:
         return Board(alone)
     read_rows = [row for line in lines if (row := _row(line))]
-    # A line of hyphens is a ruler or a row of blanks: it is a row only where the rows would be too few without it.
+    # A line of hyphens is a ruler or a row of blanks. It counts as a row only if there are too few rows without it.
     for rows in (
         [row for row, ruler in read_rows if not ruler],
         [row for row, _ in read_rows if len(row) == 9],
@@ -55,7 +55,7 @@ def read(text: str) -> Board:
 
 
 def _lines(text: str) -> list[str]:
-    """What is left of a text without comments and headings; the first section where there are several."""
+    """Returns the lines of the first section of a text, without comments and headings."""
     kept: list[str] = []
     plain = unicodedata.normalize("NFKC", text.replace("\u00b7", ".")).translate(_CONTROL_MARKS)
     for line in plain.splitlines():
@@ -69,7 +69,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _fields_of_81(line: str) -> list[str]:
-    """The puzzles that fill a field of a line each; several tell a puzzle from its solution or its name."""
+    """Returns the fields of a line that are 81 cells: a puzzle, and perhaps its solution; other fields hold a name."""
     found = []
     for field in re.split(r"[,;\t]", line) + line.split():
         bare = field.strip().strip("\"'")
@@ -79,17 +79,17 @@ def _fields_of_81(line: str) -> list[str]:
 
 
 def _is_rule(line: str) -> bool:
-    """Whether a line is drawn, and has no cells for certain."""
+    """True if a line is certainly a ruler without cells."""
     if not set(line) <= _RULES or not set(line) & {"-", "="}:
         return False
     return bool(set(line) & {"+", "="}) or sum(char in _BLANKS for char in line) != 9
 
 
 def _row(line: str) -> tuple[str, bool] | None:
-    """The cells of a line, and whether it may be a ruler; None for one that is a ruler for certain.
+    """Returns the cells of a line, and True if it may be a ruler; None if it is certainly a ruler or has no cells.
 
     Raises:
-        PasteError: a character that no puzzle has.
+        PasteError: the line has a character that is not part of a puzzle.
     """
     if _is_rule(line):
         return None

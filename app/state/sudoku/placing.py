@@ -1,4 +1,4 @@
-"""Finds a Sudoku in what was asked and in what was written. Decides by the texts alone, whoever wrote them. No Qt."""
+"""Finds a Sudoku in a prompt and in its answer, from the texts alone and for any model. Knows no Qt."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from app.state.sudoku.solve_frame import POSITIONS
 from engine.tasks import sudoku
 
 MOST_TEXT = 20_000
-"""Characters beyond which a text is not searched."""
+"""Longer texts, in characters, are not searched."""
 LEAST_CELLS = 5
-"""Of the nine signs of a row, those that must be digits or blanks."""
+"""The number of a row's nine signs that must be digits or blanks."""
 _BLANKS = frozenset("0._*")
 _DIGITS = frozenset(sudoku.DIGITS)
 _CELLS = _BLANKS | _DIGITS
@@ -25,25 +25,25 @@ _BETWEEN = frozenset("|-+=")
 class WrittenGrid(NamedTuple):
     """Nine rows of nine cells in a text."""
 
-    signs: str  # 81 of them
-    offsets: tuple[int, ...]  # where each stands in the text
-    is_alone: bool  # the text holds nothing else
+    signs: str  # 81 characters
+    offsets: tuple[int, ...]  # of each sign in the text
+    is_alone: bool  # the text contains only the grid
 
     @property
     def answer(self) -> str:
-        """As it is judged: ``.`` where no digit is."""
+        """The grid for the judge: 81 characters, ``.`` for every sign that is not a digit."""
         return "".join(sign if sign in _DIGITS else "." for sign in self.signs)
 
 
 class Placed(NamedTuple):
-    """A puzzle, and where on a canvas each of its 81 cells is written."""
+    """A puzzle, and the canvas positions of its 81 cells."""
 
     puzzle: str  # 81 digits, 0 for a blank
     positions: tuple[int, ...]
 
 
 class Answered(NamedTuple):
-    """A puzzle, and the grid that was written as its answer."""
+    """A puzzle, and the grid written as its answer."""
 
     puzzle: str  # 81 digits, 0 for a blank
     grid: WrittenGrid
@@ -51,7 +51,7 @@ class Answered(NamedTuple):
 
 @lru_cache(maxsize=64)
 def grid_in(text: str) -> WrittenGrid | None:
-    """The last grid of a text: nine lines of nine cells, or one of 81; spaces and drawn lines may part them."""
+    """Returns the last grid of a text: nine lines of nine cells, or one of 81; spaces and rulers may separate them."""
     if len(text) > MOST_TEXT:
         return None
     found: list[tuple[int, str]] = []
@@ -77,7 +77,10 @@ def grid_in(text: str) -> WrittenGrid | None:
 
 
 def puzzle_in(text: str) -> str | None:
-    """The puzzle of a prompt, 81 digits with 0 for a blank; None where it has none that could be solved."""
+    """Returns the puzzle of a prompt, 81 digits with 0 for a blank.
+
+    None if there is none, or if it is empty, full or in conflict.
+    """
     grid = grid_in(text)
     if grid is None or not set(grid.signs) <= _CELLS:
         return None
@@ -86,15 +89,16 @@ def puzzle_in(text: str) -> str | None:
 
 
 def is_puzzle(text: str) -> bool:
-    """Whether a prompt is a puzzle and nothing else."""
+    """True if a prompt is a puzzle and nothing else."""
     grid = grid_in(text)
     return grid is not None and grid.is_alone and puzzle_in(text) is not None
 
 
 def answered(prompt: str, text: str) -> Answered | None:
-    """What an answer is to be shown as: the puzzle that was asked, and the grid that was written.
+    """Returns the puzzle of a prompt with the grid in its answer; None if there is no grid to show.
 
-    Where no puzzle was asked, only a grid without fault counts, of no givens: nine rows of digits may be anything else.
+    If the prompt has no puzzle, only a valid solved grid counts, with an empty puzzle: other rows of digits may mean
+    something else.
     """
     grid = grid_in(text)
     if grid is None:
@@ -106,10 +110,10 @@ def answered(prompt: str, text: str) -> Answered | None:
 
 
 def placed(prompt: str, block: BlockState, piece: Callable[[int], str]) -> Placed | None:
-    """Where a block writes a Sudoku; None where it does not, or not in a token a cell.
+    """Returns the positions at which a block writes a Sudoku; None if it writes none, or cells share a token.
 
-    Once it is committed this is read from what it wrote. Until then a prompt that is a puzzle and nothing else gets
-    its answer line by line from the first position on, unless the draft says otherwise.
+    After the commit they are read from the text. Until then they are expected only if the prompt is a puzzle and
+    nothing else: line by line from the first position on, unless the draft shows other text there.
     """
     if block.committed:
         pieces = [piece(token) for token in block.shown[: block.text_length].tolist()]
@@ -126,7 +130,7 @@ def placed(prompt: str, block: BlockState, piece: Callable[[int], str]) -> Place
 
 
 def _positions(ends: list[int], offsets: tuple[int, ...]) -> tuple[int, ...]:
-    """The piece that each offset lies in, by where pieces end; both go upwards."""
+    """Returns the index of the piece that each offset lies in; ``ends`` of pieces and ``offsets`` both rise."""
     found, position = [], 0
     for offset in offsets:
         while ends[position] <= offset:
@@ -136,7 +140,7 @@ def _positions(ends: list[int], offsets: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _may_be_grid(block: BlockState, piece: Callable[[int], str]) -> bool:
-    """Whether the draft, if there is one, has digits in most cells."""
+    """True if there is no draft yet, or if it has digits in most cells."""
     if block.argmax_canvas is None:
         return True
     draft = block.argmax_canvas.tolist()

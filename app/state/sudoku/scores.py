@@ -1,7 +1,7 @@
-"""Sudoku puzzles in a batch: which ones, what came of each, and the figures of a bin. Knows neither Qt nor torch.
+"""A batch of Sudoku puzzles: its tasks, the result of each, and the figures of a bin. Knows neither Qt nor torch.
 
-A puzzle counts as solved if what the model wrote is a complete grid without conflicts that keeps every given. The
-puzzles made here have one solution, so for them that is the same as being exactly right.
+A puzzle counts as solved if the answer is a complete grid without conflicts that keeps every given. Puzzles made here
+have one solution, so a solved one is exactly right.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ ALL = "all"
 MOST = 100_000  # puzzles of a bin
 
 
-# --- which puzzles -------------------------------------------------------------------------------------------------
+# --- tasks ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Task:
-    """A puzzle to run: its bin, its number in the bin from 0, the board and its only solution (81 digits each)."""
+    """A puzzle to run: its bin, its index in the bin from 0, the board and its only solution (81 digits each)."""
 
     bin: Bin
     index: int
@@ -40,7 +40,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Request:
-    """A batch: ``count`` puzzles of each bin. The seed chooses the puzzles, and is the sampler's as well."""
+    """A batch: ``count`` puzzles of each bin. The seed chooses the puzzles and is also the sampler's."""
 
     bins: tuple[Bin, ...]
     count: int
@@ -53,13 +53,12 @@ class Request:
             raise ValueError(f"count must be from 1 to {MOST}, not {self.count}")
 
     def __len__(self) -> int:
-        """Puzzles in all."""
         return self.count * len(self.bins)
 
     def tasks(self) -> Iterator[Task]:
-        """The puzzles, made one at a time as they are asked for (20 to 200 ms each), a bin after the other in turns.
+        """Yields the puzzles, one of each bin in turn, so that a batch stopped early has results of every bin.
 
-        In turns, so that a batch that is stopped early has something of every bin.
+        Making a puzzle takes 20 to 200 ms, when it is requested.
         """
         for index in range(self.count):
             for name in self.bins:
@@ -67,30 +66,30 @@ class Request:
 
 
 def make_puzzle(span: GivenRange, seed: int, index: int) -> sudoku.Puzzle:
-    """A fresh puzzle with one solution, of a grid that no model here was trained on; a function of its arguments."""
+    """Returns a puzzle with one solution, from a grid held out of training; equal arguments give equal puzzles."""
     return sudoku.generate(random.Random(f"{seed} {span} {index}"), span.low, span.high, held_out=True)
 
 
 def make_task(name: Bin, seed: int, index: int) -> Task:
-    """Puzzle number ``index`` of a bin, whoever is to solve it and whatever else is run."""
+    """Returns puzzle number ``index`` of a bin, independent of the model and the rest of the batch."""
     made = make_puzzle(GIVENS[name], seed, index)
     return Task(name, index, made.board, made.solution)
 
 
-# --- what came of them ---------------------------------------------------------------------------------------------
+# --- results -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Result:
-    """One puzzle, what a model wrote, and what it took.
+    """One puzzle, the model's answer, and its steps and time.
 
     Args:
         puzzle: 81 digits, 0 for a blank.
-        answer: 81 characters, ``.`` where no digit stands.
-        solution: the puzzle's only one; empty where it has none or several.
+        answer: 81 characters, ``.`` for a cell without a digit.
+        solution: the puzzle's only solution; empty if it has none or several.
         steps: denoising steps.
-        seconds: of prefill and denoising.
-        contender: who wrote it, as it is to be called.
+        seconds: seconds of prefill and denoising.
+        contender: name of the model or setting that wrote the answer.
     """
 
     puzzle: str
@@ -106,17 +105,17 @@ class Result:
 
     @property
     def solved(self) -> bool:
-        """Whether the answer is valid."""
+        """True if the answer is a valid solution of the puzzle."""
         return self.verdict.valid
 
     @property
     def exact(self) -> bool:
-        """Whether the answer is the only solution."""
+        """True if the answer is the only solution."""
         return self.answer == self.solution
 
     @property
     def givens_kept(self) -> bool:
-        """Whether every given stands where it stood."""
+        """True if the answer keeps every given."""
         return self.verdict.givens_kept
 
     @cached_property
@@ -133,14 +132,14 @@ class Result:
 
     @cached_property
     def cells_right(self) -> int | None:
-        """Blanks with the solution's digit; None without a solution to hold against."""
+        """The number of blanks filled with the solution's digit; None if there is no only solution."""
         if not self.solution:
             return None
         cells = zip(self.puzzle, self.answer, self.solution, strict=True)
         return sum(given == "0" and cell == right for given, cell, right in cells)
 
     def record(self) -> dict[str, Any]:
-        """Everything about it, for JSON and CSV."""
+        """Returns the result with its derived figures, for JSON and CSV."""
         return {
             "contender": self.contender,
             "bin": self.bin,
@@ -159,22 +158,22 @@ class Result:
 
 
 def only_solution(puzzle: str) -> str:
-    """The puzzle's solution if it is known to have just one, else an empty text."""
+    """Returns the puzzle's solution if it is known to have only one, else an empty text."""
     found = board.solutions(puzzle)
     return found[0] if found is not None and len(found) == 1 else ""
 
 
 @dataclass(frozen=True)
 class ScoreRow:
-    """The figures of a contender in a bin, or in ``all`` of them. Shares are from 0 to 1.
+    """The figures of a contender in a bin, or in ``all`` bins. Shares are from 0 to 1.
 
     Args:
-        solved, count: puzzles solved, puzzles run.
+        solved, count: number of puzzles solved, and of puzzles run.
         low, high: the rate's 95 % interval.
-        cell_accuracy: blanks with the right digit, of all blanks of puzzles with one solution; None without any.
-        givens_kept: share of puzzles in whose answers every given stands where it stood.
+        cell_accuracy: share of blanks with the right digit, in puzzles with one solution; None if there are none.
+        givens_kept: share of puzzles whose answer keeps every given.
         mean_steps, median_steps: denoising steps a puzzle.
-        mean_seconds: a puzzle.
+        mean_seconds: seconds a puzzle.
     """
 
     contender: str
@@ -191,12 +190,12 @@ class ScoreRow:
 
     @property
     def rate(self) -> float:
-        """Share of puzzles solved."""
+        """The share of puzzles solved."""
         return self.solved / self.count
 
     @staticmethod
-    def of(contender: str, name: str, results: list[Result]) -> ScoreRow:
-        """The row of these results, of which there is at least one."""
+    def from_results(contender: str, name: str, results: list[Result]) -> ScoreRow:
+        """Returns the row of one or more results."""
         count, solved = len(results), sum(result.solved for result in results)
         low, high = wilson(solved, count)
         known = [result for result in results if result.cells_right is not None and result.blanks]
@@ -216,7 +215,7 @@ class ScoreRow:
         )
 
     def record(self) -> dict[str, Any]:
-        """The row for JSON."""
+        """Returns the row for JSON."""
         return {
             "contender": self.contender,
             "bin": self.bin,
@@ -235,7 +234,7 @@ class ScoreRow:
 
 @dataclass(eq=False)
 class Scoreboard:
-    """Results in the order they came in, and rows of figures by contender and bin."""
+    """Results in their order of arrival, and rows of figures by contender and bin."""
 
     results: list[Result] = field(default_factory=list)
 
@@ -246,42 +245,42 @@ class Scoreboard:
         return len(self.results)
 
     def drop(self, contenders: Iterable[str], bins: Iterable[str] = BINS) -> None:
-        """Forget what these contenders did in these bins."""
+        """Removes the results of these contenders in these bins."""
         names, places = set(contenders), set(bins)
         self.results = [r for r in self.results if r.contender not in names or r.bin not in places]
 
     @property
     def contenders(self) -> list[str]:
-        """In the order of their first results."""
+        """The contenders in the order of their first results."""
         return list(dict.fromkeys(result.contender for result in self.results))
 
     @property
     def bins(self) -> list[Bin]:
-        """Those with results, easy first."""
+        """The bins with results, easy first."""
         found = {result.bin for result in self.results}
         return [name for name in BINS if name in found]
 
     def of(self, contender: str, name: str) -> list[Result]:
-        """A contender's results in a bin, or in ``all`` of them."""
+        """Returns a contender's results in a bin, or in ``all`` bins."""
         return [r for r in self.results if r.contender == contender and name in (ALL, r.bin)]
 
     def rows(self) -> list[ScoreRow]:
-        """A row for each contender and bin with results, by contender, and ``all`` at the end of each."""
+        """Returns a row for each contender and bin with results, by contender; each ends with its ``all`` row."""
         return [
-            ScoreRow.of(contender, name, results)
+            ScoreRow.from_results(contender, name, results)
             for contender in self.contenders
             for name in (*BINS, ALL)
             if (results := self.of(contender, name))
         ]
 
     def rows_to_show(self) -> list[ScoreRow]:
-        """The rows bin by bin, so that contenders stand under each other; ``all`` only where there are several bins."""
+        """Returns the rows by bin, so that contenders of a bin are adjacent; ``all`` only if there are several bins."""
         names = [*self.bins, ALL] if len(self.bins) > 1 else self.bins
         rows = self.rows()
         return [row for name in names for row in rows if row.bin == name]
 
     def running(self, contender: str, name: str) -> list[float]:
-        """The rate after each of a contender's puzzles in a bin, in the order they were run."""
+        """Returns the solved rate after each of a contender's puzzles in a bin, in the order they were run."""
         solved, rates = 0, []
         for number, result in enumerate(self.of(contender, name), 1):
             solved += result.solved
@@ -289,19 +288,19 @@ class Scoreboard:
         return rates
 
     def document(self) -> dict[str, Any]:
-        """Rows and single results, for JSON."""
+        """Returns the rows and the single results, for JSON."""
         return {
             "rows": [row.record() for row in self.rows()],
             "results": [result.record() for result in self.results],
         }
 
     def to_json(self, request: Request | None = None) -> str:
-        """The document as text, with what was asked for before it where that is given."""
+        """Returns the document as JSON text, with the request's fields first if it is given."""
         asked = {} if request is None else {"bins": request.bins, "count": request.count, "seed": request.seed}
         return json.dumps(asked | self.document(), ensure_ascii=False, indent=1) + "\n"
 
     def to_csv(self) -> str:
-        """The single results, a line each under a line of names."""
+        """Returns the single results as CSV, with a line of column names."""
         text = io.StringIO()
         writer = csv.DictWriter(text, list(Result("0" * 81, "." * 81, "", 0, 0.0).record()), lineterminator="\n")
         writer.writeheader()

@@ -1,6 +1,6 @@
-"""What a board shows of a run at one frame: digits, pencil marks, noise, conflicts, changed givens, and the verdict.
+"""The content of a board at one frame of a run: digits, pencil marks, noise, conflicts, changed givens, the verdict.
 
-Folds nothing itself: a ``BlockState`` comes from the same reducer as everywhere. Knows neither Qt nor torch.
+It is computed from a ``BlockState`` of the common reducer. Knows neither Qt nor torch.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from app.state.sudoku.verdict import SolveVerdict, verdict
 from engine.tasks import sudoku
 
 POSITIONS: tuple[int, ...] = tuple(10 * (cell // 9) + cell % 9 for cell in range(SIZE))
-"""Where the cells stand on the canvas: nine lines of nine tokens with a line break after each."""
+"""Canvas positions of the cells: nine lines of nine tokens with a line break after each."""
 
 DOMINATES = 0.5
-"""From this probability on a candidate is shown as the cell's digit before it is accepted."""
+"""A candidate with this probability or more is shown as the cell's digit before it is accepted."""
 LEAST_MARK = 0.02
-"""Less likely digits leave no pencil mark."""
+"""Less likely digits have no pencil mark."""
 
 _DIGITS = frozenset(sudoku.DIGITS)
 _FIRM = (CellState.ACCEPTED, CellState.SETTLED, CellState.GIVEN)
 
 
 class PencilMark(NamedTuple):
-    """A pencil mark: a digit that the model holds possible."""
+    """A pencil mark: a digit with its probability in the model."""
 
     digit: str
     probability: float
@@ -40,20 +40,20 @@ class PencilMark(NamedTuple):
 class ShownCell(NamedTuple):
     """One cell of the board at a frame."""
 
-    state: CellState  # of its position on the canvas; GIVEN only where it was pinned
-    text: str  # what stands there on the canvas, noise included; "" where nothing does
+    state: CellState  # of its position on the canvas; GIVEN only if it was pinned
+    text: str  # text of the token there, noise included; "" for none
     digit: str  # the digit shown large: accepted, or a best guess that dominates; "" for none
-    given: str  # what the puzzle has there; "" for a blank
-    marks: tuple[PencilMark, ...]  # likeliest first; empty where the run does not report them
+    given: str  # the puzzle's digit; "" for a blank
+    marks: tuple[PencilMark, ...]  # likeliest first; empty if the run does not report probabilities
     entropy: float | None  # nats; None before the first step
     remelts: int
     in_conflict: bool  # another cell of its row, column or box shows the same digit
-    violated: bool  # the model writes another digit where the puzzle has a given
-    wrong: bool  # the verdict is against it
+    violated: bool  # the model writes another digit than the puzzle's given
+    wrong: bool  # in the verdict
 
     @property
     def is_firm(self) -> bool:
-        """Whether the digit was kept at this step, and is not a guess."""
+        """True if the digit was kept at this step and is not a guess."""
         return self.state in _FIRM
 
 
@@ -63,32 +63,32 @@ class SolveFrame:
 
     puzzle: str  # 81 digits, 0 for a blank
     cells: tuple[ShownCell, ...]
-    conflicts: tuple[tuple[int, int], ...]  # pairs of cells that show one digit in a row, column or box
-    started: bool  # False where there is no run, only a puzzle
+    conflicts: tuple[tuple[int, int], ...]  # pairs of cells that show equal digits in a row, column or box
+    started: bool  # False if there is only a puzzle and no run
     step: int  # the latest finished step, counted from 0; -1 before the first
     entropy: float | None  # mean over the board's cells, nats; None before the first step
-    accepted: int  # of the 81 cells, accepted at this step
+    accepted: int  # cells accepted at this step, of 81
     committed: bool
     verdict: SolveVerdict | None  # once committed
 
     @property
     def steps(self) -> int:
-        """Denoising steps done."""
+        """Finished denoising steps."""
         return self.step + 1
 
     @cached_property
     def answer(self) -> str:
-        """What is written, 81 characters; ``.`` where no digit is."""
+        """The written grid, 81 characters, ``.`` for a cell without a digit."""
         return "".join(cell.text if cell.text in _DIGITS else "." for cell in self.cells)
 
     @cached_property
     def violated(self) -> tuple[int, ...]:
-        """Cells whose given the model has changed."""
+        """The cells whose given the model has changed."""
         return tuple(index for index, cell in enumerate(self.cells) if cell.violated)
 
 
 def entered(puzzle: str) -> SolveFrame:
-    """A board without a run: its digits are givens, its conflicts are shown."""
+    """Returns a board without a run: its digits are givens, and its conflicts are shown."""
     givens = [given.strip(BLANK) for given in puzzle]
     pairs = _conflicts(givens)
     clashing = {cell for pair in pairs for cell in pair}
@@ -100,7 +100,7 @@ def entered(puzzle: str) -> SolveFrame:
 
 
 def settled(puzzle: str, answer: str) -> SolveFrame:
-    """A board with an answer of 81 characters, ``.`` where it has no digit, of which nothing else is known."""
+    """Returns a board with a finished answer of 81 characters (``.`` for no digit) and no data about its run."""
     said = verdict(puzzle, answer)
     digits = [sign if sign in _DIGITS else "" for sign in answer]
     pairs = _conflicts([digit or given.strip(BLANK) for digit, given in zip(digits, puzzle, strict=True)])
@@ -129,10 +129,11 @@ def frame(
     piece: Callable[[int], str],
     positions: Sequence[int] = POSITIONS,
 ) -> SolveFrame:
-    """What a board shows of a canvas.
+    """Returns the board for the state of a canvas; without a block, the puzzle alone.
 
-    ``piece`` says how a token is written (``Trace.piece``); ``positions`` has the canvas position of each of the 81
-    cells, and may reach beyond the canvas: such cells stay empty. Without a block only the puzzle is shown.
+    Args:
+        piece: returns the text of a token (``Trace.piece``).
+        positions: the canvas position of each of the 81 cells; a cell with a position outside the canvas is empty.
     """
     if block is None:
         return entered(puzzle)
@@ -194,7 +195,7 @@ def frame(
 def _on_canvas(
     block: BlockState, piece: Callable[[int], str], places: Sequence[int]
 ) -> tuple[list[CellState], list[str]]:
-    """The state of every cell's position, and how the token there is written."""
+    """Returns the state of every cell's position, and the text of its token."""
     states, tokens = block.states(calm=False).tolist(), block.shown.tolist()
     written = {token: piece(token) for token in {tokens[place] for place in places if place >= 0}}
     padding, empty = CellState.PADDING, (CellState.PADDING, CellState.MASKED)
@@ -208,7 +209,7 @@ _STATES = tuple(CellState)
 
 
 def _digit(block: BlockState, state: CellState, text: str, marks: tuple[PencilMark, ...]) -> str:
-    """The digit that a cell shows large; "" for none."""
+    """Returns the digit that a cell shows large; "" for none."""
     if block.committed or state in _FIRM:
         return text if text in _DIGITS else ""
     return marks[0].digit if marks and marks[0].probability >= DOMINATES else ""
@@ -221,7 +222,7 @@ def _guesses(
     states: Sequence[CellState],
     digits: Sequence[str],
 ) -> list[str]:
-    """The digits, with the best guess where nothing is accepted: all there is in a run without probabilities."""
+    """Returns the digits with the argmax in cells that are not accepted; for runs that report no probabilities."""
     if block.argmax_canvas is None or block.committed:
         return list(digits)
     best = block.argmax_canvas.tolist()
@@ -233,7 +234,7 @@ def _guesses(
 
 
 def _marks(block: BlockState, piece: Callable[[int], str], places: Sequence[int]) -> list[tuple[PencilMark, ...]]:
-    """The pencil marks of every cell, likeliest first."""
+    """Returns the pencil marks of every cell, likeliest first."""
     if block.top_tokens is None or block.top_probabilities is None or block.committed:
         return [()] * SIZE
     found: list[list[PencilMark]] = [[] for _ in range(SIZE)]
@@ -250,7 +251,7 @@ def _marks(block: BlockState, piece: Callable[[int], str], places: Sequence[int]
 
 
 def _of_cells(figures: NDArray[np.floating | np.integer] | None, places: Sequence[int]) -> list[float | None]:
-    """A figure (C,) of the positions for every cell; None where there is none."""
+    """Returns the figure of each cell from figures (C,) of positions; None if it is NaN or outside the canvas."""
     if figures is None:
         return [None] * SIZE
     values: list[float] = figures.tolist()
@@ -258,10 +259,10 @@ def _of_cells(figures: NDArray[np.floating | np.integer] | None, places: Sequenc
 
 
 def _conflicts(digits: Sequence[str]) -> tuple[tuple[int, int], ...]:
-    """Pairs of cells (a < b) that show one digit in a row, column or box."""
+    """Returns the pairs of cells (a < b) that show equal digits in a row, column or box."""
     pairs: set[tuple[int, int]] = set()
     for unit in sudoku.UNITS:
         shown = [digits[cell] for cell in unit if digits[cell]]
-        if len(set(shown)) < len(shown):  # most units have no conflict, so pairs are looked for only here
+        if len(set(shown)) < len(shown):  # most units have no conflict, which saves comparing pairs
             pairs.update((a, b) for a in unit for b in unit if a < b and digits[a] and digits[a] == digits[b])
     return tuple(sorted(pairs))

@@ -1,4 +1,4 @@
-"""The solver's verdict on what a model wrote into a puzzle. It judges and never helps. Knows neither Qt nor torch."""
+"""The solver's verdict on a model's answer to a puzzle. It does not help the model. Knows neither Qt nor torch."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ VerdictKind = Literal["solved", "other", "wrong", "incomplete"]
 
 @dataclass(frozen=True)
 class SolveVerdict:
-    """What the solver says of a finished run.
+    """The solver's verdict on a finished run.
 
-    *solved*: the puzzle's only solution. *other*: a valid grid that is not it, because the puzzle has several
-    solutions or because givens were changed. *wrong*: digits in all cells, some of them wrong. *incomplete*: cells
-    without a digit.
+    *solved*: the puzzle's only solution. *other*: another valid grid, because the puzzle has several solutions or
+    because givens were changed. *wrong*: digits in all cells, some of them wrong. *incomplete*: some cells have no
+    digit.
     """
 
     kind: VerdictKind
-    valid: bool  # a complete grid without conflicts that keeps every given: counted as an exact solve
+    valid: bool  # a complete grid without conflicts that keeps every given; counts as solved
     text: str  # one sentence, in the user's language
-    wrong: tuple[int, ...] = ()  # cells against it: other than the solution, in conflict, changed, or without a digit
+    wrong: tuple[int, ...] = ()  # cells that differ from the solution, are in conflict, changed, or without a digit
 
 
 @lru_cache(maxsize=256)
 def verdict(puzzle: str, answer: str) -> SolveVerdict:
-    """Judge an answer of 81 characters, ``.`` where it has no digit, against its puzzle."""
+    """Judges an answer of 81 characters, ``.`` for a cell without a digit, against its puzzle."""
     judged = sudoku.judge(puzzle, answer)
     known = solutions(puzzle)
     if judged.valid:

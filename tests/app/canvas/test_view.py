@@ -59,7 +59,7 @@ def script(length: int = LENGTH, steps: int = 4, pinned: int = 2) -> list[Event]
 def block_at(step: int, events: list[Event] | None = None) -> BlockState:
     """The block after a step; -1 is its noise."""
     events = script() if events is None else events
-    return CanvasState.of(events[: step + 2]).blocks[0]
+    return CanvasState.from_events(events[: step + 2]).blocks[0]
 
 
 @pytest.fixture

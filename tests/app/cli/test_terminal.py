@@ -67,7 +67,7 @@ def events() -> Iterator[Event]:
 
 
 def block(after: int) -> BlockState:
-    current = CanvasState.of(list(events())[:after]).current
+    current = CanvasState.from_events(list(events())[:after]).current
     assert current is not None
     return current
 
@@ -93,7 +93,7 @@ def play(err: io.StringIO, out: io.StringIO | None = None) -> str:
 def test_a_round_is_seen_as_it_pins() -> None:
     pinned = PrefixPinned(0, 1, 1, ids("caxxxx"), 2, 1)
     first, second, *rest = events()
-    current = CanvasState.of([first, second, pinned]).current
+    current = CanvasState.from_events([first, second, pinned]).current
     assert current is not None
     said = watch.status(current, GenerationConfig(), 1).plain
     assert "round 2, 2 hold" in said

@@ -185,7 +185,7 @@ def test_an_example_never_costs_one_s_own_questions(opened: Callable[..., Decisi
     page._context.done.connect(lambda *said: done.append(said))
     page.page.table.sample.click()  # in place of the first example
     assert done == []
-    own = (QuestionDraft.of(YesNo("Is this mail urgent?", name="urgent")),)
+    own = (QuestionDraft.from_question(YesNo("Is this mail urgent?", name="urgent")),)
     page.page.one.questions.show_sheet(replace(page.page.one.questions.sheet, questions=own))
     page.page.one.column.state.setPlainText("Please call back today.")
     page.page.table.sample.click()
@@ -209,7 +209,7 @@ def test_what_an_example_replaced_stays_among_the_examples(opened: Callable[...,
     page = opened()
     one, examples = page.page.one, page.page.one.column.examples
     titles = [examples.itemText(place) for place in range(examples.count())]
-    own = (QuestionDraft.of(YesNo("Is this mail urgent?", name="urgent")),)
+    own = (QuestionDraft.from_question(YesNo("Is this mail urgent?", name="urgent")),)
     one.questions.show_sheet(replace(one.questions.sheet, questions=own))
     one.column.state.setPlainText("Please call back today.")
     page.page.table.sample.click()

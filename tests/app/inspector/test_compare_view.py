@@ -112,7 +112,7 @@ def test_a_fork_is_told_beside_its_parent():
 
 def test_behind_the_end_it_makes_no_difference_which_token_says_so():
     def state(*tokens: int):
-        return CanvasState.of([started(4), committed(tokens, 2, 0)]).blocks[-1]
+        return CanvasState.from_events([started(4), committed(tokens, 2, 0)]).blocks[-1]
 
     one, other = state(5, END, PAD, PAD), state(5, END, END, 6)
     assert differing(one, other, calm=True).tolist() == [False, False, True, True]

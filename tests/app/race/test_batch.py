@@ -173,7 +173,7 @@ def test_a_lane_that_fails_is_said_and_ends_the_batch(qtbot: QtBot, fake: FakeEn
 
 def row(lane: str, exact: int, tokens: int) -> LaneScore:
     results = [RaceResult(n, 0, OWN, "p", "t", "eos", n < exact, tokens + n, 5, 5, 0.5, 1.0) for n in range(10)]
-    return LaneScore.of(lane, results)
+    return LaneScore.from_results(lane, results)
 
 
 @pytest.mark.parametrize("theme", [DARKROOM, PAPER], ids=["darkroom", "paper"])

@@ -77,7 +77,7 @@ def steps_of(events: list[Event], block: int) -> list[StepFinished]:
 @pytest.mark.parametrize("name", ["run", "long_run", "pinned_run"])
 def test_any_portions_give_the_same_state(name, request):
     events = request.getfixturevalue(name)
-    whole = CanvasState.of(events)
+    whole = CanvasState.from_events(events)
     rng = random.Random(1)
     for _ in range(3):
         state, rest = CanvasState(), list(events)
@@ -95,7 +95,7 @@ def test_any_portions_give_the_same_state(name, request):
 @pytest.mark.parametrize("name", ["run", "long_run", "pinned_run"])
 def test_counts_agree_with_plain_loops(name, request):
     events = request.getfixturevalue(name)
-    state = CanvasState.of(events)
+    state = CanvasState.from_events(events)
     some_remelts = 0
     for block in state.blocks:
         steps = steps_of(events, block.block_index)
@@ -162,7 +162,7 @@ def test_every_cell_of_every_step(name, calm, request):
 @pytest.mark.parametrize("name", ["run", "long_run", "pinned_run"])
 def test_the_end_is_the_runs_own(name, request):
     events = request.getfixturevalue(name)
-    state = CanvasState.of(events)
+    state = CanvasState.from_events(events)
     finished = events[-1]
     assert isinstance(finished, GenerationFinished)
     assert state.finished is finished
@@ -209,7 +209,7 @@ def committed_block(text_length: int) -> BlockState:
     tokens = np.arange(8, dtype=np.int32)
     entropy = np.array([0, 1, 2, 3, 9, 9, 9, 9], dtype=np.float32)
     two = np.array([True, False, False, False, False, False, False, True])
-    state = CanvasState.of(
+    state = CanvasState.from_events(
         [
             CanvasStarted(0, tokens, np.zeros(8, dtype=np.bool_)),
             StepFinished(0, 0, 0.8, tokens, tokens, entropy, two, tokens, 0.5),
@@ -230,13 +230,13 @@ def test_a_step_without_its_canvas_is_refused(run):
     step = next(event for event in run if isinstance(event, StepFinished))
     with pytest.raises(ValueError, match="before that canvas started"):
         CanvasState().fold(step)
-    finished = CanvasState.of(run)
+    finished = CanvasState.from_events(run)
     with pytest.raises(ValueError, match="block 0"):
         finished.fold(step)
 
 
 def test_a_position_outside_is_refused(run):
-    block = CanvasState.of(run).blocks[0]
+    block = CanvasState.from_events(run).blocks[0]
     for position in (-1, block.length):
         with pytest.raises(IndexError):
             block.cell(position, calm=True)
@@ -245,7 +245,7 @@ def test_a_position_outside_is_refused(run):
 def test_cancelled_run_keeps_its_draft(run):
     first = next(index for index, event in enumerate(run) if isinstance(event, CanvasCommitted))
     events = [*run[:first], GenerationFinished("cancelled", np.empty(0, dtype=np.int32), 0, first, 0.1)]
-    state = CanvasState.of(events)
+    state = CanvasState.from_events(events)
     assert state.finished is events[-1]
     assert not state.current.committed
     assert Draft.of(events).tokens() == steps_of(run, 0)[-1].argmax_canvas.tolist()
@@ -289,7 +289,7 @@ def test_stats_agree_with_plain_sums(name, request):
 def test_stats_of_an_empty_answer():
     tokens = np.zeros(4, dtype=np.int32)
     nothing = np.zeros(4, dtype=np.bool_)
-    stats = RunStats.of(
+    stats = RunStats.from_events(
         [
             CanvasStarted(0, tokens, nothing),
             StepFinished(0, 0, 0.8, tokens, tokens, np.ones(4, dtype=np.float32), nothing, tokens, 0.5),
@@ -305,7 +305,7 @@ def test_only_what_is_newly_accepted_waits_and_the_surest_comes_first() -> None:
     entropy = np.array([0.5, 0.1, 0.9, 0.2], np.float32)
     noise, canvas = np.array([9, 9, 9, 9], np.int32), np.array([1, 2, 3, 4], np.int32)
     nothing, all_but_one = np.zeros(4, np.bool_), np.array([True, True, False, True])
-    state = CanvasState.of(
+    state = CanvasState.from_events(
         [
             CanvasStarted(0, noise, nothing),
             StepFinished(0, 0, 1.0, canvas, canvas, entropy, np.array([True, False, False, False]), noise, 0.1),

@@ -38,7 +38,7 @@ def read(*shares: float) -> LabelRead:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_draft_becomes_the_question_that_it_was_made_of(kind: str) -> None:
     draft = next(one for sample in samples() for one in sample.drafts if one.kind == kind)
-    assert QuestionDraft.of(draft.question()) == draft
+    assert QuestionDraft.from_question(draft.question()) == draft
     assert QuestionDraft.from_json(draft.to_json()) == draft
 
 
@@ -79,9 +79,9 @@ def test_questions_are_added_moved_doubled_and_removed() -> None:
 
 
 def test_two_questions_of_one_name_are_a_problem_of_the_second() -> None:
-    sheet = QuestionSheet((QuestionDraft.of(WHO), QuestionDraft.of(EVEN)))
+    sheet = QuestionSheet((QuestionDraft.from_question(WHO), QuestionDraft.from_question(EVEN)))
     assert sheet.problems == {}
-    twice = sheet.changed(1, QuestionDraft.of(YesNo("Is it even?", name="who")))
+    twice = sheet.changed(1, QuestionDraft.from_question(YesNo("Is it even?", name="who")))
     assert list(twice.problems) == [1]
     assert twice.problems[1].field == "name"
 
@@ -103,7 +103,9 @@ def test_a_sheet_is_remembered_with_what_is_in_bounds() -> None:
 
 
 def test_a_sheet_goes_to_a_file_and_back() -> None:
-    sheet = QuestionSheet((QuestionDraft.of(WHO), QuestionDraft.of(EVEN)), "Be strict.", True, 2, 1.5)
+    sheet = QuestionSheet(
+        (QuestionDraft.from_question(WHO), QuestionDraft.from_question(EVEN)), "Be strict.", True, 2, 1.5
+    )
     assert sheet_of(question_file_from_json(file_of(sheet).to_json())) == sheet
     many = question_file_from_json(file_of(sheet).to_json() | {"repeats": 60})
     assert sheet_of(many).repeats == MOST_READS_AGAIN
@@ -129,7 +131,7 @@ def events_of(block: int, *logprobs: Sequence[float]) -> list[object]:
 
 def test_replies_become_answers_canvas_by_canvas() -> None:
     asked = requests(Decision("x", (WHO, EVEN), is_joint=True), Decision("x", (WHO,)))
-    reading = DecisionReading.of(asked)
+    reading = DecisionReading.from_requests(asked)
     assert reading.count == 3
     assert reading.answers(1.0) == [None] * 3
     for block, shares in enumerate(((0.9, 0.1), (0.5, 0.5))):

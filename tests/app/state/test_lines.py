@@ -40,7 +40,7 @@ EVENTS: list[Event] = [
 
 
 def test_rows_end_where_a_break_is_certain_and_stay_so_in_doubt() -> None:
-    ends = [line_ends(CanvasState.of(EVENTS[: count + 1]).blocks[0], piece) for count in range(len(EVENTS))]
+    ends = [line_ends(CanvasState.from_events(EVENTS[: count + 1]).blocks[0], piece) for count in range(len(EVENTS))]
     assert ends == [(), (4,), (2, 4), (2, 4), (2,), (2,)]  # noise and padding end none
 
 

@@ -92,7 +92,7 @@ def test_cells_are_found_wherever_they_were_written():
         tokens = np.arange(len(pieces), dtype=np.int32)
         none = np.zeros(len(pieces), dtype=np.bool_)
         events = [CanvasStarted(0, tokens, none), CanvasCommitted(0, tokens, len(pieces), 0, "converged")]
-        return CanvasState.of(events).blocks[0]
+        return CanvasState.from_events(events).blocks[0]
 
     spaced = ["The", " answer", ":\n"]
     for cell, digit in enumerate(SOLVED):

@@ -69,7 +69,7 @@ def test_a_lanes_figures_are_of_all_its_answers() -> None:
     assert (two.rate, two.exact_interval) == (0.75, pytest.approx((0.3006, 0.9544), abs=1e-3))
     low, high = one.tokens_per_forward_interval
     assert 8 / 5 <= low < one.tokens_per_forward < high <= 11 / 5
-    assert LaneScore.of("x", [result(0, 0, exact=None)]).rate is None
+    assert LaneScore.from_results("x", [result(0, 0, exact=None)]).rate is None
     assert scores.document()["groups"] == {}
     lines = list(csv.DictReader(io.StringIO(scores.to_csv())))
     assert (len(lines), lines[1]["lane"], lines[1]["exact"]) == (8, "two", "False")

@@ -147,7 +147,7 @@ def test_a_server_tells_of_a_decision_without_a_canvas() -> None:
     replay = Replay(trace_of([read], replace(DECIDED, slots=())))
     assert replay.frames == []
     assert replay.reads() == [read]
-    assert CanvasState.of([read]).current is None
+    assert CanvasState.from_events([read]).current is None
 
 
 def test_a_read_that_cannot_be_read_is_said_and_the_others_stand() -> None:
@@ -167,7 +167,7 @@ def test_a_read_that_cannot_be_read_is_said_and_the_others_stand() -> None:
 
 @pytest.mark.parametrize("events", [list(structured()), list(decided(DECIDED))], ids=["rounds", "reads"])
 def test_figures_count_what_was_run(events: list[Event]) -> None:
-    stats = RunStats.of(events)
+    stats = RunStats.from_events(events)
     assert (stats.figures.steps, stats.figures.blocks) == (events[-1].steps, events[-1].blocks)
     snapshots = copy.copy(stats.canvases.blocks)
     assert [block.committed for block in snapshots] == [True] * len(snapshots)
@@ -228,7 +228,9 @@ def test_a_rewrite_makes_noise_of_what_is_doubtful_and_that_is_no_remelt() -> No
         assert not record.snapshots[step + 1].remelted_mask.any()
     assert (begun.tokens(calm=True)[~doubtful] == before.tokens(calm=True)[~doubtful]).all()
     assert record.free.sum() == 15  # what a rewrite pins for its own steps was given by nobody
-    assert not CanvasState.of(events, rescue_after=3).blocks[0].is_rescued  # though it takes more steps than the cap
-    stats = RunStats.of(events)
+    assert (
+        not CanvasState.from_events(events, rescue_after=3).blocks[0].is_rescued
+    )  # though it takes more steps than the cap
+    stats = RunStats.from_events(events)
     assert stats.rewrites == (2, 1)
     assert RunFigures.from_json(stats.figures.to_json()) == stats.figures

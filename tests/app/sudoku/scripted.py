@@ -78,6 +78,6 @@ class Script:
     @property
     def block(self) -> BlockState:
         """The canvas as it stands now."""
-        block = CanvasState.of(self.events).current
+        block = CanvasState.from_events(self.events).current
         assert block is not None
         return block

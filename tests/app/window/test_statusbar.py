@@ -87,12 +87,12 @@ def test_nothing_known_shows_nothing(bar: StatusBar) -> None:
 
 def test_figures_of_a_run(bar: StatusBar, fake: FakeEngine) -> None:
     events = list(fake.generate(None, [2], fake.defaults, 0, threading.Event()))
-    stats = RunStats.of(events[:3], 48)
+    stats = RunStats.from_events(events[:3], 48)
     bar.show_run(stats)
     assert bar.labels["steps"].text() == "1 step"
     assert bar.labels["pace"].text() == "10 ms per block"
     assert not bar.labels["forward"].isVisible()  # nothing is committed yet
-    bar.show_run(RunStats.of(events, 48))
+    bar.show_run(RunStats.from_events(events, 48))
     assert bar.labels["steps"].text() == "3 steps"
     assert bar.labels["forward"].text() == "1.7 tokens per forward"
     assert bar.labels["speed"].text() == "50 tok/s"
