@@ -101,16 +101,17 @@ def measure_decoding(
     has_head = getattr(network, "lm_head", None) is not None
     unread = [*table.parameters(), *table.buffers()] if has_head else []
     weight_bytes = sum(t.nbytes for t in [*network.parameters(), *network.buffers()]) - sum(t.nbytes for t in unread)
-    times = []
-    for rows in ROWS:
+
+    def timed_pass(rows: int) -> PassTime:
         ids = torch.arange(rows, device=device) % config.vocab_size
         if not network.decode(ids, cache, 0).isfinite().all():
             raise SafelightError(f"a pass gave logits that are no numbers on {device}: a kernel is wrong")
-        each = sorted(timed(device, lambda ids=ids: network.decode(ids, cache, 0), passes))  # type: ignore[misc]
-        median, seconds = statistics.median(each), statistics.median(each) / 1e3
-        floor = weight_bytes / bandwidth / seconds
-        times.append(PassTime(rows, median, each[int(0.95 * (len(each) - 1))], weight_bytes / seconds / 1e9, floor))
+        each = sorted(timed(device, lambda: network.decode(ids, cache, 0), passes))
+        median, rate = statistics.median(each), weight_bytes / (statistics.median(each) / 1e3)  # ms, bytes/s
         report(f"took {passes} passes of {rows} rows, {median:.0f} ms each")
+        return PassTime(rows, median, each[int(0.95 * (len(each) - 1))], rate / 1e9, rate / bandwidth)
+
+    times = [timed_pass(rows) for rows in ROWS]
     memory, note = peak_memory_mb(device)
     taken = device_memory(device)
     return DecodingResult(

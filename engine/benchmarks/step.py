@@ -28,6 +28,7 @@ from engine.config import GenerationConfig, ModelConfig
 from engine.decoding.step_program import CAPTURE_ERRORS, StepProgram
 from engine.errors import SafelightError
 from engine.layers.attention import Attention
+from engine.layers.kv_cache import KVCache
 from engine.layers.mlp import GatedMLP
 from engine.memory.device import Placement
 from engine.memory.plan import device_memory
@@ -116,34 +117,17 @@ def measure_shape(
         errors = check_layers(network, activations)
         report("checked its kernels against the oracle")
         forget_peak(placement.device)
-        for _ in range(2 if placement.device.type == "cuda" else 1):  # the first run builds its kernels
-            cache = network.new_cache()
-            cache.reserve(context + 2 * config.canvas_length)
-            _wait(placement.device)
-            started = time.perf_counter()
-            for start in range(0, context, cache.piece):
-                network.prefill(torch.arange(start, min(start + cache.piece, context)) % config.vocab_size, cache)
-            _wait(placement.device)
-            prefill_ms = 1e3 * (time.perf_counter() - started)
+        cache, prefill_ms = _prefilled(network, placement.device, context)
         report(f"prefilled {context} tokens")
         reached("prefill")
         others = [copied(network, cache, context + 2 * config.canvas_length) for _ in range(parallel - 1)]
-        program = StepProgram(network, cache, config.canvas_length, activations=activations)
-        forced = GenerationConfig(max_denoising_steps=steps, confidence_threshold=0.0)
-        warms_up = rounds is not None or placement.device.type != "cpu"
-        turns = range(1 - warms_up, 1 + (rounds or (ROUNDS if warms_up else 1)))  # round 0 warms up
-        captured = _has_graphs(placement.device)
-        watched: dict[str, float] = {}
-        with nullcontext() if captured else _watching(program, watched):
-            times = _time_steps(program, forced, turns, report)
-        first_times = _time_first_steps(program, forced, turns)
-        report("took a first step that commits")
+        programs = [
+            StepProgram(network, each, config.canvas_length, activations=activations) for each in (cache, *others)
+        ]
+        took = _time_program(programs[0], steps, rounds, report)
         reached("steps")
-        joined = [StepProgram(network, other, config.canvas_length, activations=activations) for other in others]
-        together = joint_step_times([program, *joined], steps, report) if joined else []
-        count = len(turns) * steps
-        parts = _time_parts(program, forced) if captured else {part: ms / count for part, ms in watched.items()}
-    median = statistics.median(times)
+        together = joint_step_times(programs, steps, report) if others else []
+    median = statistics.median(took.steps)
     weight_bytes = sum(t.nbytes for t in [*network.parameters(), *network.buffers()])
     memory, note = peak_memory_mb(placement.device)
     taken = device_memory(placement.device)
@@ -155,14 +139,14 @@ def measure_shape(
         fp4=activations.experts,
         context=context,
         canvas=config.canvas_length,
-        graph=bool(program.graphs),
+        graph=bool(programs[0].graphs),
         plain_reason=kernels.why_plain(placement.device),
         oracle_error=errors,
         prefill_ms=prefill_ms,
         step_ms_median=median,
-        step_ms_p95=sorted(times)[int(0.95 * (len(times) - 1))],
-        commit_and_step_ms_median=statistics.median(first_times),
-        parts_ms={**parts, "gaps": median - sum(parts.values())},
+        step_ms_p95=sorted(took.steps)[int(0.95 * (len(took.steps) - 1))],
+        commit_and_step_ms_median=statistics.median(took.first_steps),
+        parts_ms={**took.parts, "gaps": median - sum(took.parts.values())},
         weight_bytes=weight_bytes,
         bandwidth_gb_s=bandwidth / 1e9,
         read_gb_s=weight_bytes / median / 1e6,
@@ -175,6 +159,46 @@ def measure_shape(
         device_memory_mb=None if taken is None else taken[0] / 1e6,
         together=together,
     )
+
+
+def _prefilled(network: DiffusionGemma, device: torch.device, context: int) -> tuple[KVCache, float]:
+    """Returns a cache of ``context`` tokens with room for two canvases, and the milliseconds that prefill took."""
+    config = network.config
+    for _ in range(2 if device.type == "cuda" else 1):  # the first run builds its kernels
+        cache = network.new_cache()
+        cache.reserve(context + 2 * config.canvas_length)
+        _wait(device)
+        started = time.perf_counter()
+        for start in range(0, context, cache.piece):
+            network.prefill(torch.arange(start, min(start + cache.piece, context)) % config.vocab_size, cache)
+        _wait(device)
+        milliseconds = 1e3 * (time.perf_counter() - started)
+    return cache, milliseconds
+
+
+@dataclass(frozen=True)
+class _StepTimes:
+    """Milliseconds of each step, of each first step that commits, and of each part of a step."""
+
+    steps: list[float]
+    first_steps: list[float]
+    parts: dict[str, float]
+
+
+def _time_program(program: StepProgram, steps: int, rounds: int | None, report: Report) -> _StepTimes:
+    device = program.network.device
+    forced = GenerationConfig(max_denoising_steps=steps, confidence_threshold=0.0)
+    warms_up = rounds is not None or device.type != "cpu"
+    turns = range(1 - warms_up, 1 + (rounds or (ROUNDS if warms_up else 1)))  # round 0 warms up
+    captured = _has_graphs(device)
+    watched: dict[str, float] = {}
+    with nullcontext() if captured else _watching(program, watched):
+        times = _time_steps(program, forced, turns, report)
+    first_times = _time_first_steps(program, forced, turns)
+    report("took a first step that commits")
+    count = len(turns) * steps
+    parts = _time_parts(program, forced) if captured else {part: ms / count for part, ms in watched.items()}
+    return _StepTimes(times, first_times, parts)
 
 
 def check_layers(network: DiffusionGemma, activations: Activations = BF16) -> dict[str, float]:
