@@ -1,4 +1,4 @@
-"""The grids of cells on the inspector's page. The page handles the arrow keys, and some cells can be marked."""
+"""The grids of cells on the inspector's page, which leave most keys to the page and can mark some cells."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOVES = (Qt.Key.Key_Left, Qt.Key.Key_Right, Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.
 
 
 class PageArrows(GridView):
-    """Leaves Left and Right to the page. Up, Down, and any arrow with Ctrl move from cell to cell."""
+    """A grid that moves with Up and Down, and with arrows, Home and End and Ctrl. Other keys go to the page."""
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         key = Qt.Key(event.key())

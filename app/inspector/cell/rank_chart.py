@@ -31,7 +31,7 @@ class BumpChart(StepsArea):
         super().__init__(player, LEAST_COLUMN, MOST_COLUMN, parent)
         self.bio: History | None = None
         self._light = True
-        self._room = 0  # preferred most height in pixels; 0 for no limit
+        self._room = 0  # height in pixels to fit into if possible; 0 for no limit
         self._picture: QPixmap | None = None
         self._picture_of: tuple[object, ...] = ()
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -47,7 +47,7 @@ class BumpChart(StepsArea):
 
     @property
     def is_light(self) -> bool:
-        """True if no cell is selected, so that the cell is at most hovered."""
+        """True if no cell is selected: the history is that of the hovered cell."""
         return self.player.selection == NOTHING
 
     # ---------------------------------------------------------------- what is shown

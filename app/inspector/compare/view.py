@@ -47,7 +47,7 @@ SLICE_SECONDS = 0.008  # most time to search for the divergence before events of
 
 
 class Compare(QStackedWidget):
-    """The run of ``player`` next to another run, which follows its steps. If one is a fork of the other, it is right.
+    """The run of ``player`` next to another run, which follows its steps. A fork is shown right of its original.
 
     Without another run the runs to choose from are shown. Nothing is read while the widget is hidden.
     """

@@ -136,7 +136,7 @@ class InfluenceMap(GridView):
         if self._cell_under(event) >= 0:
             super().mousePressEvent(event)
         else:
-            event.ignore()  # what is selected stays so
+            event.ignore()  # keeps the selection
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Moves with Up and Down, and with any arrow key and Ctrl. Left and Right without Ctrl belong to the page."""

@@ -321,8 +321,8 @@ class InfluenceView(QWidget):
         measured = self._influence is not None
         for part in (self.what, self.how, self._area, self.legend):
             part.setVisible(measured)
-        for part in (self.scale, self.list):
-            part.setVisible(self._influence is not None and self._influence.most > 0)
+        for detail in (self.scale, self.list):
+            detail.setVisible(self._influence is not None and self._influence.most > 0)
         self.teaching.setVisible(not measured)
 
     @Slot()

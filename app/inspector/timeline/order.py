@@ -22,7 +22,7 @@ from app.system.i18n import tr, trn
 if TYPE_CHECKING:
     from pyqtgraph import GraphicsLayoutWidget
 
-DOT = 4  # pixels
+DOT = 4  # diameter in pixels
 
 
 class OrderView(QWidget):
