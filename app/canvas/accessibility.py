@@ -1,11 +1,11 @@
-"""A grid of cells for assistive technology: a table of cells, each with its place, content and state in words.
+"""Exposes a grid of cells to assistive technology as a table. Each cell has its position, content and state in words.
 
 Qt's interface for tables cannot be implemented in Python, so a cell's name holds its row and column. An interface that
-was once handed out is kept for good: the platform may ask for it at any time.
+has been returned to Qt is kept until the program ends: the platform may ask for it at any time.
 """
 
 # mypy: disable-error-code="override"
-# PySide's stubs leave out that Qt takes no object, too, where there is no parent, child or window.
+# Qt accepts None where there is no parent, child or window; PySide's stubs leave that out.
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _installed = False
 
 
 def expose_cells(view: GridView) -> None:
-    """Let assistive technology see a grid cell by cell."""
+    """Makes each cell of a grid visible to assistive technology."""
     global _installed
     if not _installed:
         _installed = True
         QAccessible.installFactory(_factory)
     _views.add(view)
-    weak = weakref.ref(view)  # a view that its own connection held would never be freed
+    weak = weakref.ref(view)  # a strong reference in its own connection would keep the view alive for ever
     view.cellSelected.connect(lambda cell: _announce_selection(weak(), cell))
 
 
 def _announce_selection(view: GridView | None, cell: int) -> None:
-    """Say that the keyboard is on another cell."""
+    """Reports to assistive technology that another cell has the keyboard focus."""
     if view is not None and QAccessible.isActive() and view.hasFocus():
         event = QAccessibleEvent(view, QAccessible.Event.Focus)
         event.setChild(cell)
@@ -129,7 +129,7 @@ class AccessibleCell(QAccessibleInterface):
 
     @property
     def view(self) -> GridView | None:
-        """The grid; None where it no longer has this cell."""
+        """The grid; None if it no longer has this cell."""
         view = self.table.view
         return view if view is not None and self.index < view.grid.count else None
 
@@ -176,7 +176,7 @@ class AccessibleCell(QAccessibleInterface):
         return ", ".join(view.cell_details(self.index)) if kind == QAccessible.Text.Description else ""
 
     def setText(self, _kind: QAccessible.Text, _text: str) -> None:
-        """Cells are written by the keyboard alone."""
+        """Does nothing: cells can only be edited with the keyboard."""
 
     def role(self) -> QAccessible.Role:
         return QAccessible.Role.Cell

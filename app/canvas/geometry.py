@@ -1,4 +1,4 @@
-"""Where cells and legend stand, and which cell is under a point. Plain integers in logical pixels; no Qt, no text."""
+"""The layout of cells and legend, and the cell under a point. Plain integers in logical pixels; no Qt, no text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Rect(NamedTuple):
 
 
 def flow(widths: Sequence[int], available: int, row_height: int, spacing: int) -> tuple[list[Rect], int]:
-    """Items laid out in rows from (0, 0), as words in a paragraph, and the height they take."""
+    """Lays out items in rows from (0, 0), like words in a paragraph. Returns their rectangles and the total height."""
     rects: list[Rect] = []
     x = y = 0
     for width in widths:
@@ -35,7 +35,10 @@ def flow(widths: Sequence[int], available: int, row_height: int, spacing: int) -
 
 
 def fitting_columns(available: int, cell_width: int, count: int) -> int:
-    """How many cells to put side by side: a number that fills all rows if one is near what fits, or a round one."""
+    """Returns the number of cells in a row.
+
+    A number near the most that fit is preferred if it fills all rows; otherwise the result is a multiple of 4.
+    """
     fit = max(1, min((available + GAP) // (cell_width + GAP), MOST_COLUMNS))
     if fit >= count > 0:
         return count
@@ -48,13 +51,13 @@ def fitting_columns(available: int, cell_width: int, count: int) -> int:
 
 
 def line_lengths(count: int, ends: Sequence[int]) -> list[int]:
-    """Cells of each line, where lines end after these positions."""
+    """Returns the number of cells in each line. ``ends`` are the positions after which a line ends."""
     edges = [0, *(end + 1 for end in ends), count]
     return [length for start, end in pairwise(edges) if (length := end - start)]
 
 
 def row_starts(count: int, columns: int, ends: Sequence[int] = ()) -> tuple[int, ...]:
-    """The first cell of each row: where a line begins, and where one that is too long goes on."""
+    """Returns the first cell of each row. A line longer than ``columns`` is wrapped."""
 
     def starts() -> Iterator[int]:
         begin = 0
@@ -67,7 +70,7 @@ def row_starts(count: int, columns: int, ends: Sequence[int] = ()) -> tuple[int,
 
 @dataclass(frozen=True)
 class Geometry:
-    """A grid of ``count`` cells with its legend underneath. Rows end with the text's lines, or full."""
+    """A grid of ``count`` cells with its legend underneath. A row ends with a line of the text, or when it is full."""
 
     width: int
     height: int
@@ -75,7 +78,7 @@ class Geometry:
     columns: int
     cell_width: int
     cell_height: int
-    legend: tuple[Rect, ...]  # one for each entry
+    legend: tuple[Rect, ...]  # one rectangle for each entry
     bar: Rect | None  # the entropy bar with its labels
     starts: tuple[int, ...]  # the first cell of each row
 
@@ -93,9 +96,9 @@ class Geometry:
         legend_height: int = 24,
         bar_height: int = 0,
     ) -> Geometry:
-        """Lay out a canvas. ``columns`` fixes their number; None chooses it from the width.
+        """Lays out a canvas. ``columns`` fixes the number of columns; None chooses it from the width.
 
-        ``ends`` are the positions after which a row ends though it is not full.
+        ``ends`` are the positions after which a row ends even if it is not full.
         """
         inner = max(width - 2 * MARGIN, cell_width)
         chosen = columns if columns is not None else fitting_columns(inner, cell_width, count)
@@ -120,7 +123,7 @@ class Geometry:
         return len(self.starts)
 
     def place_of(self, index: int) -> tuple[int, int]:
-        """Row and column of a cell, from 0. Raises IndexError for a cell that is not there."""
+        """Returns row and column of a cell, counted from 0. Raises IndexError for a cell outside the canvas."""
         if not 0 <= index < self.count:
             raise IndexError(f"cell {index} is outside the canvas of {self.count}")
         row = bisect_right(self.starts, index) - 1
@@ -128,20 +131,20 @@ class Geometry:
 
     @cached_property
     def cells(self) -> tuple[Rect, ...]:
-        """Where every cell stands."""
+        """The rectangle of every cell."""
         return tuple(self.rect_of(index) for index in range(self.count))
 
-    def on_the_way(self, before: Geometry, share: float) -> Geometry:
-        """The same with its cells still on the way from where they stood before; ``share`` of it is done, 0 to 1."""
+    def moving_from(self, before: Geometry, share: float) -> Geometry:
+        """Returns this layout with its cells moving here from ``before``; ``share`` of the move is done, 0 to 1."""
         made = replace(self)
-        way = zip(before.cells, self.cells, strict=True)
+        moves = zip(before.cells, self.cells, strict=True)
         made.__dict__["cells"] = tuple(
-            old._replace(x=_on(old.x, new.x, share), y=_on(old.y, new.y, share)) for old, new in way
+            old._replace(x=_on(old.x, new.x, share), y=_on(old.y, new.y, share)) for old, new in moves
         )
         return made
 
     def bounds(self, indices: Iterable[int], border: int = 2) -> Rect | None:
-        """The smallest rectangle around some cells and their marks; None for no cells."""
+        """Returns the smallest rectangle around some cells and their marks; None for no cells."""
         rects = [self.cells[index] for index in indices if 0 <= index < self.count]
         if not rects:
             return None
@@ -155,27 +158,27 @@ class Geometry:
         return self.legend[0].y if self.legend else None
 
     def rect_of(self, index: int) -> Rect:
-        """Where a cell stands. Raises IndexError for a cell that is not there."""
+        """Returns the rectangle of a cell. Raises IndexError for a cell outside the canvas."""
         row, column = self.place_of(index)
         x = MARGIN + column * (self.cell_width + GAP)
         y = MARGIN + row * (self.cell_height + GAP)
         return Rect(x, y, self.cell_width, self.cell_height)
 
     def cell_at(self, x: float, y: float) -> int:
-        """The cell under a point, or -1. A gap belongs to the cell before it, so that hovering does not flicker."""
+        """Returns the cell under a point, or -1. A gap belongs to the cell before it, so that hovering is steady."""
         column = int((x - MARGIN) // (self.cell_width + GAP))
         row = int((y - MARGIN) // (self.cell_height + GAP))
         return self.starts[row] + column if 0 <= row < self.rows and 0 <= column < self._length(row) else -1
 
     def _length(self, row: int) -> int:
-        """Cells of a row."""
+        """Returns the number of cells in a row."""
         end = self.starts[row + 1] if row + 1 < self.rows else self.count
         return end - self.starts[row]
 
     def moved(self, index: int, columns: int, rows: int) -> int:
-        """The cell so many columns on, and rows down; ``index`` itself where that would leave the canvas.
+        """Returns the cell that many columns to the right and rows down; ``index`` if that is outside the canvas.
 
-        A row that is too short has its last cell reached from all columns behind it.
+        In a shorter row the last cell is used for the columns that it lacks.
         """
         row, column = self.place_of(index)
         if rows and not 0 <= row + rows < self.rows:

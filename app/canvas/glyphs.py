@@ -1,4 +1,4 @@
-"""How a token is drawn: signs for what cannot be seen, and the laid-out texts of a canvas, kept for reuse."""
+"""The drawn form of tokens, with signs for invisible characters, and a cache of laid-out texts."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _AS_WIDE = str.maketrans(dict.fromkeys(_SIGNS.values(), "0"))
 
 
 class Glyph(NamedTuple):
-    """How a token is drawn: as text, as dim text (a sign that stands for something unseen), or as a dot (an end)."""
+    """The drawn form of a token: text, dim text (a sign for an invisible character), or a dot (an end token)."""
 
     text: str
     kind: Literal["text", "sign", "end"]
 
 
 def looks_special(piece: str) -> bool:
-    """Whether a piece is written like a control token; a guess, for where there is no tokenizer to ask."""
+    """True if a piece looks like a control token; a guess, used without a tokenizer."""
     return piece in _ENDS or piece.startswith("<|") or (piece.endswith("|>") and piece.startswith("<"))
 
 
 def glyph_of(piece: str, special: bool | None = None) -> Glyph:
-    """What to draw for a piece of text. ``special`` None guesses from how it is written."""
+    """Returns what is drawn for a piece of text. With ``special`` None a control token is guessed from its text."""
     if piece in _ENDS:
         return Glyph("", "end")
     if special or (special is None and (looks_special(piece) or piece in ("<bos>", "<unk>", "<mask>"))):
@@ -41,20 +41,20 @@ def glyph_of(piece: str, special: bool | None = None) -> Glyph:
     text = "".join(visible(character) for character in piece) or _CONTROL
     unseen = all(character in _SIGNS or text == _CONTROL for character in piece)
     if unicodedata.combining(text[0]):
-        text = "◌" + text  # a mark needs something to stand on
+        text = "◌" + text  # a combining mark needs a base character
     return Glyph(text, "sign" if unseen else "text")
 
 
 def visible(character: str) -> str:
-    """A character, or a sign that stands for one that draws nothing."""
+    """Returns the character, or a sign that stands for one that draws nothing."""
     if character in _SIGNS:
         return _SIGNS[character]
-    # Control, format, surrogate, private and unassigned characters draw nothing, or turn the text around.
+    # Control, format, surrogate, private and unassigned characters draw nothing, or change the text's direction.
     return _CONTROL if unicodedata.category(character)[0] == "C" else character
 
 
 class CellGlyphs:
-    """Fonts of the canvas, and the latest layouts made of them."""
+    """Fonts of the canvas, and a cache of the texts laid out in them."""
 
     LIMIT = 8192
 
@@ -83,19 +83,19 @@ class CellGlyphs:
         return 4 * math.ceil((self.line_height + 8) / 4)
 
     def cell_width(self, texts: Sequence[str], least: int = 0) -> int:
-        """A cell in which the longest of the texts fits, in whole characters, up to the cap."""
+        """Returns the width in pixels that fits the longest text, in whole characters up to ``MOST_CHARACTERS``."""
         unit = self.character_width
-        # Signs come from a wider face, and are drawn small.
+        # Signs come from a wider typeface but are drawn small, so they count as digits.
         widest = max((self.width(text.translate(_AS_WIDE)) for text in texts), default=unit)
         characters = min(max(1, math.ceil(widest / unit - 0.25)), MOST_CHARACTERS)
         return max(least, math.ceil(characters * unit) + 8)
 
     def is_narrow(self, cell_width: int) -> bool:
-        """Whether a cell of this width holds one character, which then stands in its middle."""
+        """True if a cell of this width holds one character, which is then centred."""
         return cell_width < 2 * self.character_width + 8
 
     def width(self, text: str) -> float:
-        """Advance of a text in the plain face."""
+        """Returns the advance of a text in the plain typeface, in pixels."""
         if text not in self._widths:
             if len(self._widths) > 4 * self.LIMIT:
                 self._widths.clear()
@@ -106,7 +106,7 @@ class CellGlyphs:
         return math.ceil(self._metrics["label"].horizontalAdvance(text))
 
     def layout(self, text: str, face: str, width: int) -> tuple[QStaticText, float, float]:
-        """A laid-out text, elided to ``width``; its width, and how far its top is above the plain face's baseline."""
+        """Returns a text laid out and elided to ``width``, its width, and its ascent (top to baseline), in pixels."""
         key = (text, face, width)
         found = self._layouts.get(key)
         if found is not None:
@@ -126,6 +126,6 @@ class CellGlyphs:
         return found
 
     def baseline(self, cell_height: int) -> float:
-        """Distance of the text's baseline from the top of a cell."""
+        """Returns the distance of the text's baseline from the top of a cell, in pixels."""
         metrics = self._metrics["plain"]
         return round((cell_height - metrics.height()) / 2 + metrics.ascent())

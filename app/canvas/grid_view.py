@@ -1,6 +1,6 @@
-"""The widget under every grid of cells: pointing, selecting, tool tips, and the tint of what has just changed.
+"""The base widget of every grid of cells: hovering, selecting, tool tips, and a fading tint of changed cells.
 
-Knows neither what stands in the cells nor how they are painted; ``CanvasView`` and the Sudoku board do.
+The content of the cells and their painting belong to the subclasses, ``CanvasView`` and the Sudoku board.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from app.design.tokens import DARKROOM, FADE_MS, Theme
 from app.state.run.canvas import CellState
 
 TINT_LEVELS = 5
-"""Repaints of a fade: a step each 30 ms is smooth enough, and leaves the processor to the model."""
+"""The number of repaints of a fade. One each 30 ms is smooth enough and leaves the processor to the model."""
 
 
 class Grid(Protocol):
-    """Where the cells of a grid stand, in logical pixels."""
+    """The layout of a grid's cells, in logical pixels."""
 
     @property
     def count(self) -> int: ...
@@ -37,9 +37,9 @@ class Grid(Protocol):
 
 
 class GridView(QWidget):
-    """A grid of cells, painted by ``_paint`` of who derives from it; -1 stands for no cell."""
+    """A grid of cells, painted by a subclass's ``_paint``. The index -1 stands for no cell."""
 
-    cellHovered = Signal(int)  # noqa: N815 - Qt's way of naming
+    cellHovered = Signal(int)  # noqa: N815 - Qt's naming
     cellSelected = Signal(int)  # noqa: N815
     selecting_buttons: tuple[Qt.MouseButton, ...] = (Qt.MouseButton.LeftButton,)
 
@@ -49,7 +49,7 @@ class GridView(QWidget):
         self._reduced_motion = False
         self._selected = -1
         self._hovered = -1
-        self._tinted: Mapping[int, CellState] = {}  # what has just changed, and to what
+        self._tinted: Mapping[int, CellState] = {}  # cells that have just changed, and their new states
         self._tint = 0.0  # 1 just after the change, falling to 0
         self._fade = QVariantAnimation(self)
         self._fade.setDuration(FADE_MS)
@@ -61,37 +61,37 @@ class GridView(QWidget):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
 
     def _grow_by_width(self, vertical: QSizePolicy.Policy) -> None:
-        """Take all the width there is; the height follows from it."""
+        """Makes the widget take the available width; its height follows from the width."""
         policy = QSizePolicy(QSizePolicy.Policy.Expanding, vertical)
         policy.setHeightForWidth(True)
         self.setSizePolicy(policy)
 
-    # ---------------------------------------------------------------- what a cell is
+    # ---------------------------------------------------------------- cells
 
     @property
     def grid(self) -> Grid:
-        """Where the cells stand at the present size."""
+        """The layout at the present size."""
         raise NotImplementedError
 
     @property
     def is_read_only(self) -> bool:
-        """Whether nothing can be entered now."""
+        """True if no cell can be edited now."""
         return True
 
     def cell_name(self, index: int) -> str:
-        """A cell in one sentence, for assistive technology. Raises IndexError outside the grid."""
+        """Describes a cell in one sentence, for assistive technology. Raises IndexError outside the grid."""
         raise NotImplementedError
 
     def cell_value(self, _index: int) -> str:
-        """What is written in a cell, where it is a field; empty otherwise."""
+        """Returns the content of an editable cell; empty for other cells."""
         return ""
 
     def cell_details(self, index: int) -> list[str]:
-        """What else is known of a cell, a line for each fact."""
+        """Returns further facts about a cell, one in each line."""
         raise NotImplementedError
 
     def cell_text(self, index: int) -> list[str]:
-        """A cell in words, the lines of its tool tip. Raises IndexError outside the grid."""
+        """Returns the lines of a cell's tool tip. Raises IndexError outside the grid."""
         return [self.cell_name(index), *self.cell_details(index)]
 
     # ---------------------------------------------------------------- appearance and motion
@@ -102,14 +102,14 @@ class GridView(QWidget):
             self.update()
 
     def set_reduced_motion(self, reduced: bool) -> None:
-        """Without fading, from now on; a tint that is under way ends."""
+        """Turns fading off or on. Turning it off ends a running fade."""
         self._reduced_motion = reduced
         if reduced and self._tinted:
             self._stop_fade()
             self.update()
 
     def _start_fade(self, changed: Mapping[int, CellState]) -> None:
-        """Tint these cells, and let the tint go. Where nothing has changed an earlier tint goes on."""
+        """Tints these cells and fades the tint out. Without changed cells an earlier fade continues."""
         if changed and not self._reduced_motion:
             self._tinted, self._tint = changed, 1.0
             self._fade.stop()
@@ -127,7 +127,7 @@ class GridView(QWidget):
             self._update_cells(self._tinted)
 
     def _update_cells(self, _indices: Iterable[int]) -> None:
-        """Have some cells painted again: all of them here."""
+        """Repaints some cells. This default repaints the whole widget."""
         self.update()
 
     # ---------------------------------------------------------------- pointing and selecting
@@ -154,7 +154,7 @@ class GridView(QWidget):
         index = index if 0 <= index < self.grid.count else -1
         if index != self._selected:
             if min(index, self._selected) < 0:
-                self.update()  # the ring around the whole grid comes or goes
+                self.update()  # the focus ring around the whole grid appears or disappears
             self._update_cells((index, self._selected))
             self._selected = index
             self.cellSelected.emit(index)
@@ -210,8 +210,8 @@ class GridView(QWidget):
             painter.setRenderHint(QPainter.RenderHint.TextAntialiasing)
             self._paint(painter, event.rect())
         finally:
-            painter.end()  # Qt does not survive a painter that outlives its event
+            painter.end()  # Qt crashes if a painter outlives its paint event
 
     def _paint(self, painter: QPainter, area: QRect) -> None:
-        """Paint what lies in ``area``, the background too."""
+        """Paints everything in ``area``, including the background."""
         raise NotImplementedError

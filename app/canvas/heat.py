@@ -1,4 +1,4 @@
-"""A number for every cell of a block, to be shown as colour: what a layer is. Without Qt."""
+"""A layer: one number for every cell of a block, shown as a colour. Without Qt."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 NONE = -1
-"""The place on the ramp of a cell that has no number."""
+"""The position on the colour ramp of a cell that has no number."""
 
 
 @dataclass(frozen=True, eq=False)
 class Heat:
-    """Texts are in the user's language and hold their units."""
+    """A number for every cell, with its scale and words. Texts are in the user's language and include their units."""
 
-    shares: NDArray[np.float32]  # (C,) of the scale, 0 to 1; NaN leaves a cell as it is
+    shares: NDArray[np.float32]  # (C,) position on the scale, 0 to 1; NaN leaves a cell uncoloured
     name: str
-    low: str  # what stands at the lower end of the scale
+    low: str  # the label at the lower end of the scale
     high: str
-    swatches: tuple[tuple[float, str], ...] = ()  # instead of the two ends, where only a few values occur
-    words: Callable[[int], str] | None = None  # a cell's number, for its tool tip
+    swatches: tuple[tuple[float, str], ...] = ()  # shown instead of the scale if only a few values occur
+    words: Callable[[int], str] | None = None  # a cell's number in words, for its tool tip
 
     def places(self, steps: int) -> list[int]:
-        """Where on a ramp of ``steps`` + 1 colours every cell lies, or ``NONE``."""
+        """Returns every cell's position on a ramp of ``steps`` + 1 colours, or ``NONE``."""
         return places(self.shares, steps)
 
     def same_as(self, other: Heat | None) -> bool:
-        """Whether both are painted the same way."""
+        """True if both look the same when painted."""
         return (
             other is not None
             and (self.name, self.low, self.high, self.swatches) == (other.name, other.low, other.high, other.swatches)
@@ -37,7 +37,10 @@ class Heat:
 
 
 def places(shares: NDArray[np.float32], steps: int) -> list[int]:
-    """Shares of a scale as whole places on a ramp; clamped to its ends, NaN is ``NONE``."""
+    """Converts positions on the scale (0 to 1) to indices on a ramp of ``steps`` + 1 colours.
+
+    Values outside the scale are clamped; NaN becomes ``NONE``.
+    """
     found = np.rint(np.clip(np.nan_to_num(shares, nan=0.0), 0.0, 1.0) * steps).astype(np.int32)
     ramp: list[int] = np.where(np.isnan(shares), NONE, found).tolist()
     return ramp

@@ -1,4 +1,4 @@
-"""A legend: small drawn samples with their words, and a scale of colours. Not what they explain."""
+"""A legend: small drawn samples with their words, and a colour scale."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Draw = Callable[[QPainter, QRectF, Theme], None]
 
 @dataclass(frozen=True)
 class LegendEntry:
-    """A sample and what it means. ``draw`` None is the scale of colours, from its lower to its upper end."""
+    """A sample and its meaning. With ``draw`` None the sample is the colour scale from its lower to its upper end."""
 
     words: str
     draw: Draw | None
@@ -30,14 +30,14 @@ class LegendEntry:
 
 
 class Legend(QWidget):
-    """Entries laid out in rows, as words in a paragraph."""
+    """A widget with legend entries laid out in rows, like words in a paragraph."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = DARKROOM
         self._entries: tuple[LegendEntry, ...] = ()
         self._widths: list[int] = []
-        self._widths_at = 0  # the size of text they are measured at; layouts ask again and again
+        self._widths_at = 0  # text size in percent at which they were measured; kept because layouts ask often
         policy = QSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
         policy.setHeightForWidth(True)
         self.setSizePolicy(policy)
@@ -56,7 +56,6 @@ class Legend(QWidget):
 
     @property
     def words(self) -> list[str]:
-        """The entries' texts."""
         return [entry.words for entry in self._entries]
 
     def changeEvent(self, event: QEvent) -> None:
@@ -90,14 +89,14 @@ class Legend(QWidget):
 
 
 def entry_width(entry: LegendEntry, metrics: QFontMetricsF, size: Callable[[int], int] = px) -> int:
-    """Pixels of a sample and its words; ``size`` gives those of a length at 100 %."""
+    """Returns the width of a sample and its words in pixels. ``size`` scales a length given at 100 %."""
     return size(SAMPLE if entry.draw is not None else BAR) + size(6) + math.ceil(metrics.horizontalAdvance(entry.words))
 
 
 def paint_entry(
     painter: QPainter, entry: LegendEntry, rect: Rect, theme: Theme, size: Callable[[int], int] = px
 ) -> None:
-    """Paint a sample and its words in the painter's font."""
+    """Paints a sample and its words in the painter's font."""
     width = size(SAMPLE if entry.draw is not None else BAR)
     sample = QRectF(rect.x, rect.y + (rect.height - size(SAMPLE)) / 2, width, size(SAMPLE))
     if entry.draw is not None:

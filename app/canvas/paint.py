@@ -1,8 +1,8 @@
-"""Paints one block and its legend. Functions of their arguments; ``CellGlyphs`` is the only memory.
+"""Paints one block and its legend. The functions depend on their arguments only; ``CellGlyphs`` is the only cache.
 
-Every state has a shape beside its colour: noise dim and small, candidate plain, accepted underlined, remelted dashed
-outline, settled plain ink, given bold with a corner mark, padding a dot, what fits a format with an open corner. A
-masked cell is empty, on a faint ground. The slots of a decision have a frame.
+Every state has a shape as well as a colour: noise is dim and small, candidate plain, accepted underlined, remelted has
+a dashed outline. Settled is plain ink, given is bold with a corner mark, padding is a dot, and a token that fits a
+format has an open corner. A masked cell is empty, on a faint ground. The slots of a decision have a frame.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ LegendKey = CellState | Literal["slot"]
 LEGEND_STATES = (CellState.NOISE, CellState.CANDIDATE, CellState.ACCEPTED, CellState.REMELTED, CellState.SETTLED)
 MASKED_LEGEND = (CellState.MASKED, CellState.CANDIDATE, CellState.ACCEPTED, CellState.SETTLED)
 DECISION_LEGEND: tuple[LegendKey, ...] = (CellState.NOISE, CellState.ACCEPTED, CellState.GIVEN, SLOT)
-_COLORS = {CellState.FITTING: "settled", CellState.MASKED: "line"}  # of states that have none by their own name
+_COLORS = {CellState.FITTING: "settled", CellState.MASKED: "line"}  # for states without a colour of their own name
 
 
 @dataclass(frozen=True)
 class PaintOptions:
-    """How a block is shown: which view and layer, and what is marked in it."""
+    """The options of painting a block: the view, the layer, and the marked cells."""
 
     calm: bool = True
     layer: Layer = "state"
@@ -47,13 +47,13 @@ class PaintOptions:
     hovered: int = -1
     focused: bool = False
     tint: float = 0.0  # 1 just after a change, falling to 0
-    tinted: Mapping[int, CellState] | None = None  # what changed
+    tinted: Mapping[int, CellState] | None = None  # changed cells and their new states
     heat: Heat | None = None  # shown instead of the layer
     slots: tuple[int, ...] = ()  # positions where a decision's questions are answered
 
 
 def state_color(state: CellState, theme: Theme) -> QColor:
-    """The colour of a state's text."""
+    """Returns the colour of a state's text."""
     return color(str(getattr(theme, _COLORS.get(state) or STATE_WORDS[state])))
 
 
@@ -67,7 +67,7 @@ def paint_block(
     options: PaintOptions,
     clip: QRect | None = None,
 ) -> None:
-    """Paint the cells of a block, all or those that touch ``clip``. The background is the caller's."""
+    """Paints the cells of a block: all, or those that touch ``clip``. The caller paints the background."""
     states = block.states(calm=options.calm).tolist()
     tokens = block.tokens(calm=options.calm).tolist()
     shares = _shares(block, options)
@@ -95,7 +95,7 @@ def paint_block(
 
 
 def _shares(block: BlockState, options: PaintOptions) -> list[int] | None:
-    """Where every cell lies on the ramp; None where no layer colours them."""
+    """Returns every cell's position on the colour ramp; None if no layer colours the cells."""
     if options.heat is not None:
         return options.heat.places(_RAMP_STEPS) if len(options.heat.shares) == block.length else None
     if options.layer == "causal":
@@ -112,7 +112,7 @@ _RAMP_STEPS = 64
 
 
 class _CellBrush:
-    """Pens and layouts for the cells of one size, made once a painting."""
+    """Paints cells of one size; made once for each painting."""
 
     def __init__(self, painter: QPainter, theme: Theme, glyphs: CellGlyphs, width: int, height: int) -> None:
         self.painter, self.theme, self.glyphs = painter, theme, glyphs
@@ -122,10 +122,10 @@ class _CellBrush:
         self.inks = {int(state): state_color(state, theme) for state in CellState}
         self.dim = color(theme.noise)
         self.ramp = _ramp(theme)
-        self._face = ""  # the face the painter has; setting a font is not cheap
+        self._face = ""  # the painter's current typeface; setting a font is slow
 
     def paint(self, rect: Rect, glyph: Glyph, state: int, share: int | None) -> None:
-        """One cell; ``share`` is the step of the entropy ramp it lies on."""
+        """Paints one cell; ``share`` is its position on the colour ramp."""
         ink = self.inks[state] if share is None else self.ramp[share][1]
         if state in _DECORATED:
             # Most of a canvas may be end tokens; their marks must not stand out more than the text.
@@ -164,7 +164,7 @@ class _CellBrush:
             painter.drawPolygon(QPolygonF([QPointF(x, y), QPointF(x + 6, y), QPointF(x, y + 6)]))
 
     def _dashes(self, rect: Rect, ink: QColor) -> None:
-        """A dashed outline, dash by dash: a dashed pen costs ten times as much."""
+        """Draws a dashed outline as single rectangles: a dashed pen takes ten times as long."""
         painter = self.painter
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(ink)
@@ -173,13 +173,13 @@ class _CellBrush:
         painter.translate(-rect.x, -rect.y)
 
     def _mask(self, rect: Rect, ink: QColor) -> None:
-        """A place that waits: a faint ground, as high as a letter."""
+        """Draws a masked cell: a faint ground, as high as a letter."""
         inset, ink = max(4, self.height // 5), QColor(ink)
         ink.setAlphaF(0.6)
         self.painter.fillRect(rect.x + 1, rect.y + inset, rect.width - 2, self.height - 2 * inset, ink)
 
     def _dot(self, rect: Rect, state: int, ink: QColor | None) -> None:
-        """An end token: a dot larger than the sign for a space; fainter where it is padding."""
+        """Draws an end token as a dot larger than the sign for a space; smaller and fainter for padding."""
         radius = 1.5 if state == CellState.PADDING else 2.5
         self.painter.setPen(Qt.PenStyle.NoPen)
         self.painter.setBrush(ink or (self.inks[state] if state == CellState.PADDING else self.dim))
@@ -192,7 +192,7 @@ _DECORATED = {int(CellState.ACCEPTED), int(CellState.REMELTED), int(CellState.GI
 
 @cache
 def _dashed_outline(width: int, height: int) -> list[QRect]:
-    """The dashes just inside a cell of this size."""
+    """Returns the dashes just inside the edges of a cell of this size."""
     right, bottom = width - 2, height - 2
     across = [QRect(x, y, min(3, right + 1 - x), 1) for x in range(1, right, 5) for y in (1, bottom)]
     down = [QRect(x, y, 1, min(3, bottom + 1 - y)) for y in range(1, bottom, 5) for x in (1, right)]
@@ -201,13 +201,13 @@ def _dashed_outline(width: int, height: int) -> list[QRect]:
 
 @cache
 def _ramp(theme: Theme) -> tuple[tuple[QColor, QColor], ...]:
-    """The entropy scale in steps: background, and what is readable on it."""
+    """Returns the colours of the entropy scale: for each step the background, and a text colour readable on it."""
     shades = [entropy_color(step / _RAMP_STEPS, theme) for step in range(_RAMP_STEPS + 1)]
     return tuple((shade, readable_on(shade)) for shade in shades)
 
 
 def _paint_rules(painter: QPainter, geometry: Geometry, theme: Theme) -> None:
-    """Hairlines under the rows."""
+    """Paints hairlines between the rows."""
     if not geometry.count:
         return
     rule = color(theme.line)
@@ -239,7 +239,7 @@ def _paint_marks(painter: QPainter, geometry: Geometry, theme: Theme, options: P
 
 
 def legend_entries(block: BlockState | None, slots: Sequence[int] = ()) -> tuple[LegendKey, ...]:
-    """What the legend of a block explains; of a decision only what is met there."""
+    """Returns the entries of a block's legend; for a decision only the states that occur there."""
     if slots:
         return DECISION_LEGEND
     usual = MASKED_LEGEND if block is not None and block.has_masks else LEGEND_STATES
@@ -251,7 +251,7 @@ def legend_entries(block: BlockState | None, slots: Sequence[int] = ()) -> tuple
 
 
 def legend_widths(glyphs: CellGlyphs, entries: Sequence[LegendKey]) -> list[int]:
-    """Room each legend entry needs: a sample cell and its label."""
+    """Returns the width of each legend entry: a sample cell and its label, in pixels."""
     sample = glyphs.cell_width(["a"])
     return [sample + 8 + glyphs.label_width(_legend_text(entry)) for entry in entries]
 
@@ -269,7 +269,7 @@ def paint_legend(
     bar_text: tuple[str, str] | None = None,
     swatches: Sequence[tuple[float, str]] = (),
 ) -> None:
-    """Paint the strip that explains the shapes and the colours: a bar with its two ends' text, or some ``swatches``."""
+    """Paints the legend: the states, and a colour bar with a text at each end, or ``swatches`` in its place."""
     sample = glyphs.cell_width(["a"])
     for rect, entry in zip(geometry.legend, entries, strict=True):
         brush = _CellBrush(painter, theme, glyphs, sample, rect.height - 2)

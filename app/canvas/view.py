@@ -1,4 +1,4 @@
-"""The widget that shows one block: its layout, its painting, the keys that move in it. Not where blocks come from."""
+"""The widget that shows one block: its layout, painting and keyboard navigation."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ class CanvasView(GridView):
         self._columns: int | None = None
         self._vocab_size: int | None = None
         self._entropy_seen = 0.0
-        self._block: BlockState | None = None  # a snapshot: the reducer's own goes on changing
-        self._ends: tuple[int, ...] = ()  # positions after which its lines end
+        self._block: BlockState | None = None  # a snapshot: the reducer keeps changing its own block
+        self._ends: tuple[int, ...] = ()  # positions after which a line of text ends
         self._framed: tuple[int, ...] = ()  # positions of a decision's slots
-        self._first_slot = 1  # the number of the first of them
+        self._first_slot = 1  # the question number of the first slot
         self._has_legend = True
         self._cell_width = self._glyphs.cell_width([])
         self._geometry = self._came_from = self._lay_out(PREFERRED_WIDTH)
-        self._glide = QVariantAnimation(self)  # of cells to a new place
+        self._glide = QVariantAnimation(self)  # moves cells to their new positions
         self._glide.setDuration(FADE_MS)
         self._glide.setEasingCurve(QEasingCurve.Type.OutCubic)
         self._glide.setStartValue(0.0)
@@ -75,14 +75,17 @@ class CanvasView(GridView):
     # ---------------------------------------------------------------- what is shown
 
     def set_piece(self, piece: Callable[[int], str], special: Callable[[int], bool] | None = None) -> None:
-        """How a token is written, and whether it is a control token (guessed from its text if left out)."""
+        """Sets the functions that give a token's text and whether it is a control token.
+
+        Without ``special`` a control token is recognised by its text.
+        """
         self._piece, self._special = piece, special
         self._glyph_of_token.clear()
         self._ends = () if self._block is None else line_ends(self._block, piece)
         self._widen(afresh=True)
 
     def set_font(self, font: QFont) -> None:
-        """Another face or size for the cells; ``font`` has a size in pixels."""
+        """Sets the typeface and size of the cells; ``font`` has a size in pixels."""
         self._glyphs = CellGlyphs(font)
         self._widen(afresh=True)
 
@@ -92,7 +95,7 @@ class CanvasView(GridView):
             self.set_font(canvas_font())
 
     def set_calm(self, calm: bool) -> None:
-        """The best guess instead of the noise where nothing is accepted."""
+        """Shows the best guess (calm) or the noise in the cells that are not accepted."""
         if calm != self._calm:
             self._calm = calm
             self._stop_fade()
@@ -100,7 +103,7 @@ class CanvasView(GridView):
             self.update()
 
     def set_layer(self, layer: Layer) -> None:
-        """``"state"``, or a coloured background: ``"entropy"``, ``"causal"`` for the doubt of a causal reading."""
+        """Shows ``"state"``, or a coloured background: ``"entropy"``, or ``"causal"`` (1 minus causal probability)."""
         if layer not in LAYERS:
             raise ValueError(f"layer must be one of {LAYERS}, not {layer!r}")
         if layer != self._layer:
@@ -109,7 +112,7 @@ class CanvasView(GridView):
             self._relayout()
 
     def set_heat(self, heat: Heat | None) -> None:
-        """Colour the cells by a figure in place of the layer; None goes back to the layer."""
+        """Colours the cells by a figure instead of the layer; None returns to the layer."""
         before, self._heat = self._heat, heat
         if before is heat or (heat is not None and heat.same_as(before)):
             return
@@ -119,18 +122,18 @@ class CanvasView(GridView):
         self.update()
 
     def reserve(self, tokens: Iterable[int]) -> None:
-        """Make the cells wide enough for these tokens too, so that they need not grow when the tokens come."""
+        """Makes the cells wide enough for these tokens, so that they need not grow when the tokens are shown."""
         self._cell_width = self._glyphs.cell_width([self._glyph(token).text for token in tokens], self._cell_width)
         self._relayout()
 
     def set_legend(self, shown: bool) -> None:
-        """Whether the states are explained under the cells."""
+        """Shows or hides the legend under the cells."""
         if shown != self._has_legend:
             self._has_legend = shown
             self._relayout()
 
     def frame_slots(self, slots: Sequence[int], first: int = 1) -> None:
-        """Frame the positions at which a decision's questions are answered, in their order, numbered from ``first``."""
+        """Frames the positions at which a decision's questions are answered, numbered in order from ``first``."""
         self._first_slot = first
         if tuple(slots) != self._framed:
             self._framed = tuple(slots)
@@ -138,12 +141,15 @@ class CanvasView(GridView):
             self.update()
 
     def set_vocabulary_size(self, size: int | None) -> None:
-        """Tokens of the vocabulary, whose logarithm ends the entropy scale; None takes the highest entropy so far."""
+        """Sets the size of the vocabulary; its logarithm is the top of the entropy scale.
+
+        With None the top is the highest entropy so far.
+        """
         self._vocab_size = size
         self.update()
 
     def setColumns(self, columns: int | None) -> None:
-        """Cells in a row; None chooses them from the width."""
+        """Sets the number of cells in a row; None chooses it from the width."""
         if columns is not None and columns < 1:
             raise ValueError(f"columns must be at least 1, not {columns}")
         if columns != self._columns:
@@ -151,7 +157,7 @@ class CanvasView(GridView):
             self._relayout()
 
     def set_block(self, block: BlockState | None) -> None:
-        """Show a block, or how it stands now. Does nothing if nothing that is shown has changed."""
+        """Shows a block in its present state. Does nothing if nothing that is shown has changed."""
         before, self._block = self._block, copy.copy(block)
         now = self._block
         same = _same_canvas(before, now)
@@ -181,20 +187,20 @@ class CanvasView(GridView):
 
     @property
     def block(self) -> BlockState | None:
-        """What is shown, as it was when last set."""
+        """The block shown, in the state in which it was last set."""
         return self._block
 
     @property
     def calm(self) -> bool:
-        """Whether the best guess is shown instead of the noise."""
+        """True if the best guess is shown instead of the noise."""
         return self._calm
 
     def piece(self, token: int) -> str:
-        """How a token is written."""
+        """Returns the text of a token."""
         return self._piece(token)
 
     def letters_at(self, index: int) -> QPointF:
-        """Where a cell's text is written, without spaces before it: its left edge, at half of its height."""
+        """Returns the left edge of a cell's text, without its leading spaces, at half of the cell's height."""
         rect = self._geometry.rect_of(index)
         text = self._glyph(self._cell(index)[0].token).text
         letters = text.lstrip("·")
@@ -205,7 +211,7 @@ class CanvasView(GridView):
 
     @property
     def grid(self) -> Geometry:
-        """Where everything stands at the present size."""
+        """The layout at the present size."""
         return self._geometry
 
     # ---------------------------------------------------------------- change
@@ -222,7 +228,7 @@ class CanvasView(GridView):
         )
 
     def _fade_changes(self, before: BlockState, now: BlockState) -> None:
-        """Tint what a step has locked or melted."""
+        """Tints the cells that a step has accepted or remelted."""
         if self._reduced_motion or self._layer != "state" or self._heat is not None:
             return
         old, new = before.states(calm=self._calm), now.states(calm=self._calm)
@@ -232,7 +238,7 @@ class CanvasView(GridView):
         self._start_fade({int(index): CellState(int(new[index])) for index in changed})
 
     def _glide_from(self, grid: Geometry) -> None:
-        """Let the cells glide from where they stood to where they stand now that more lines are known."""
+        """Animates the cells from their old positions to the new ones, after more line ends have become known."""
         if self._reduced_motion or grid.count != self._geometry.count:
             return
         self._came_from = grid
@@ -254,11 +260,14 @@ class CanvasView(GridView):
         return found
 
     def _widen(self, *, afresh: bool = False) -> None:
-        """Fit the cells to the pieces shown. Within a block they only grow, so the text does not jump about."""
+        """Fits the cells to the pieces shown. Within a block they only grow, so that the text does not jump about.
+
+        ``afresh`` allows them to shrink.
+        """
         texts: list[str] = []
         if self._block is not None:
             glyphs = [self._glyph(token) for token in set(self._block.tokens(calm=self._calm).tolist())]
-            texts = [glyph.text for glyph in glyphs if glyph.kind == "text"]  # a sign fits wherever a letter does
+            texts = [glyph.text for glyph in glyphs if glyph.kind == "text"]  # a sign is no wider than a letter
         self._cell_width = self._glyphs.cell_width(texts, 0 if afresh else self._cell_width)
         self._relayout()
 
@@ -273,13 +282,13 @@ class CanvasView(GridView):
             ends=self._ends,
             least_rows=0 if count else EMPTY_ROWS,
             legend_widths=legend_widths(self._glyphs, self._legend()),
-            legend_height=max(LEGEND_HEIGHT, self._glyphs.cell_height() - 4),  # its samples are as large as cells
+            legend_height=max(LEGEND_HEIGHT, self._glyphs.cell_height() - 4),  # the samples are as large as cells
             bar_height=px(BAR_HEIGHT) if self._layer != "state" or self._heat is not None else 0,
         )
 
     def _relayout(self) -> None:
         new = self._lay_out(max(self.width(), 1))
-        if new != self._geometry:  # which has worked out where its cells stand
+        if new != self._geometry:  # the old one has its rectangles computed
             self._geometry = new
             self.updateGeometry()
             self.update()
@@ -347,7 +356,7 @@ class CanvasView(GridView):
             )
             grid = self._geometry
             if self._glide.state() == QVariantAnimation.State.Running and self._came_from.count == grid.count:
-                grid = grid.on_the_way(self._came_from, float(self._glide.currentValue()))
+                grid = grid.moving_from(self._came_from, float(self._glide.currentValue()))
             paint_block(painter, grid, self._block, self._theme, self._glyphs, self._glyph, options, area)
         swatches = () if self._heat is None else self._heat.swatches
         paint_legend(painter, self._geometry, self._theme, self._glyphs, self._legend(), self._bar_text(), swatches)
@@ -405,7 +414,7 @@ class CanvasView(GridView):
         return [*words.heading(*self._cell(index), index), *self.cell_details(index)]
 
     def _cell(self, index: int) -> tuple[Cell, str]:
-        """A cell as shown, and its token's text."""
+        """Returns a cell as shown, and its token's text."""
         if self._block is None:
             raise IndexError("the canvas is empty")
         cell = self._block.cell(index, self._calm)
@@ -413,7 +422,7 @@ class CanvasView(GridView):
 
 
 def _same_canvas(before: BlockState | None, now: BlockState | None) -> bool:
-    """Whether both are states of one block, so that widths and selection carry over."""
+    """True if both are states of one block, so that cell width and selection can be kept."""
     if before is None or now is None:
         return before is now
     return before.block_index == now.block_index and before.length == now.length

@@ -1,4 +1,4 @@
-"""A block and its cells in words, for tool tips and assistive technology. No widgets."""
+"""Describes a block and its cells in words, for tool tips and assistive technology. Without widgets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STATE_WORDS: dict[CellState, str] = {  # shown through ``tr``
 }
 
 
-_NAMES = {  # of control tokens, shown through ``tr``
+_NAMES = {  # names of control tokens, shown through ``tr``
     "<eos>": "end of text",
     "</s>": "end of text",
     "<|endoftext|>": "end of text",
@@ -37,12 +37,13 @@ _NAMES = {  # of control tokens, shown through ``tr``
     "<start_of_turn>": "start of a turn",
     "<|im_start|>": "start of a turn",
 }
-_KEPT = (" ", "\u200d")  # spaces are seen between the marks; the joiner makes one sign of several
-_OPEN, _CLOSE = "\u2068", "\u2069"  # keep text that runs from right to left from turning what stands around it
+# Spaces are visible between the quotation marks; the joiner combines several characters into one.
+_KEPT = (" ", "\u200d")
+_OPEN, _CLOSE = "\u2068", "\u2069"  # isolate right-to-left text, so that the text around it keeps its direction
 
 
 def token_words(piece: str) -> str:
-    """A token as people name it: its text in quotation marks, signs for what is unseen, control tokens in words."""
+    """Returns a token's text in quotation marks, with signs for invisible characters; a control token in words."""
     if piece in _NAMES:
         return tr(_NAMES[piece])
     if looks_special(piece):
@@ -55,7 +56,7 @@ def token_words(piece: str) -> str:
 
 
 def of_block(block: BlockState | None) -> str:
-    """How a canvas stands, in a sentence."""
+    """Describes the state of a canvas in one sentence."""
     if block is None:
         return tr("Empty canvas.")
     number = block.block_index + 1
@@ -105,7 +106,7 @@ def of_block(block: BlockState | None) -> str:
 
 
 def of_cell(cell: Cell, text: str, row: int, column: int) -> str:
-    """A cell in one sentence: its place, counted from 0, its token's text, its state."""
+    """Describes a cell in one sentence: its row and column (given from 0), its token's text and its state."""
     return tr(
         "Row {row}, column {column}: {text}, {state}",
         row=row + 1,
@@ -116,12 +117,12 @@ def of_cell(cell: Cell, text: str, row: int, column: int) -> str:
 
 
 def token_of(cell: Cell, text: str) -> str:
-    """A cell's token in words; "nothing yet" where none is written."""
+    """Returns a cell's token in words; "nothing yet" if none is written."""
     return tr("nothing yet") if cell.state == CellState.MASKED else token_words(text)
 
 
 def heading(cell: Cell, text: str, index: int) -> list[str]:
-    """A cell's position and token, and its state, a line each."""
+    """Returns two lines: a cell's position and token, and its state."""
     return [
         tr("Position {index}: {text}", index=index, text=token_of(cell, text)),
         tr("State: {state}", state=tr(STATE_WORDS[cell.state])),
@@ -129,7 +130,7 @@ def heading(cell: Cell, text: str, index: int) -> list[str]:
 
 
 def details(cell: Cell) -> list[str]:
-    """What else is known of a cell, a line for each fact."""
+    """Returns further facts about a cell, one in each line."""
     lines = [] if cell.entropy is None else [tr("Entropy: {entropy} nats", entropy=f"{cell.entropy:.3f}")]
     if cell.causal is not None:
         lines.append(tr("Causal probability: {share}", share=f"{cell.causal:.1%}"))

@@ -1,4 +1,4 @@
-"""What the inspector can do, by name."""
+"""The named actions of the inspector."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def actions(_context: AppContext, page: Lazy[InspectorController]) -> list[Action]:
-    """About recorded runs; the keys within a run are the page's own."""
+    """Returns the actions of the inspector. The page itself binds the keys within a run."""
     return [
         Action("open-run", tr("Open a recorded run"), tr("Asking"), lambda: page().ask_file()),
-        *keys.actions(INSPECTOR, lambda command: page().page.run(command)),
+        *keys.actions(INSPECTOR, lambda action: page().page.run(action)),
     ]

@@ -1,4 +1,4 @@
-"""What the inspector does with runs: which can be looked at, compared, and what was made from what."""
+"""The inspector's controller: it lists runs to open and to compare, opens them, and shows how they are related."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 
 class InspectorController(QObject):
-    """Opens runs in the inspector. A run's key is its file's path, or its id where it is in memory."""
+    """Opens runs in the inspector. A run's key is its file's path, or its id if it is only in memory."""
 
-    notice = None  # the window says what went wrong
+    notice = None  # the window shows problems
 
     def __init__(self, context: AppContext) -> None:
         super().__init__()
         self._context = context
         self.widget = self.page = page = InspectorPage(context.theme, context.values.reduced_motion)
-        self.setParent(page)  # so that nothing arrives once the page is gone
+        self.setParent(page)  # so that no signal arrives after the page is deleted
         self._live: dict[str, Recording] = {}  # runs of this session, by id
         self._gallery = self._listed_gallery()
         page.titles = self._titles()
@@ -63,7 +63,7 @@ class InspectorController(QObject):
         self.going_on.grown.connect(self._grow)
         self.going_on.ended.connect(self._ended)
         self.noising = Noising(context, page.player, page.overview, self.thought, self.going_on)
-        self.noising.made.connect(self._tried)
+        self.noising.made.connect(self._add_fork)
         self.forks.run_chosen.connect(self.open_key)
         self.forks.spans.marked.connect(page.canvas.set_marked)
         page.player.opened.connect(self._opened)
@@ -86,7 +86,7 @@ class InspectorController(QObject):
         self._pictures.close()
 
     def enter(self) -> None:
-        """Runs are offered where none is open."""
+        """Shows the runs to open if none is open."""
         if self.page.player.trace is None:
             self.offer()
         self.page.setFocus()
@@ -99,7 +99,7 @@ class InspectorController(QObject):
     def _calm(self) -> None:
         self.page.set_reduced_motion(self._context.values.reduced_motion)
 
-    # ---------------------------------------------------------------- which run
+    # ---------------------------------------------------------------- opening and choosing runs
 
     def _listed_gallery(self) -> tuple[GalleryTrace, ...]:
         try:
@@ -110,7 +110,7 @@ class InspectorController(QObject):
 
     @Slot()
     def offer(self) -> None:
-        """Offer the gallery and the runs that were kept last; those that are found from now on follow."""
+        """Shows the gallery and the runs known so far, and looks for further runs, which are added."""
         self._show_offers()
         self._catalog.look()
         self._pictures.read([one.path for one in self._gallery])
@@ -120,7 +120,7 @@ class InspectorController(QObject):
 
     @Slot()
     def _list_changed(self) -> None:
-        """Other runs are known: show them where runs are to be chosen from."""
+        """Updates the lists of runs to choose from."""
         if self.page.player.trace is None:
             self._show_offers()
             return
@@ -141,7 +141,7 @@ class InspectorController(QObject):
 
     @Slot()
     def _offer_others(self) -> None:
-        """Offer all runs that the one on show can be compared with; those that are found from now on follow."""
+        """Shows the runs that the open one can be compared with, and looks for further runs, which are added."""
         self._show_others()
         self._catalog.look()
 
@@ -152,7 +152,7 @@ class InspectorController(QObject):
             self.compare.offer(other_offers(trace.header, *listed, self._titles()))
 
     def _of_session(self) -> list[Listed]:
-        """The runs that are in memory: forks, and the answers of the conversation on show; the newest first."""
+        """Returns the runs in memory, newest first: forks, and the answers of the current conversation."""
         answers = [answer.trace for turn in self._context.session.chat.turns for answer in turn.answers.items]
         found = [*self._live.values(), *(trace for trace in answers if trace is not None and trace.events)]
         keyed = [(trace.header, self._key(trace)) for trace in found if trace.header.canvas_length]
@@ -160,7 +160,7 @@ class InspectorController(QObject):
 
     @Slot(object, bool, int)
     def inspect(self, run: Recording | Path, is_live: bool = False, place: int = 0) -> None:
-        """Look into a run, or the file of one, from a frame of it; ``is_live`` where it is still under way."""
+        """Opens a run, or the file of one, at a frame of it. ``is_live`` if it is still running."""
         if isinstance(run, Path):
             self.open_key(str(run), place)
             return
@@ -173,14 +173,14 @@ class InspectorController(QObject):
             self.page.open_trace(run, place)
 
     def compare_runs(self, run: Recording, other: Recording) -> None:
-        """Open a run beside another."""
+        """Opens a run and compares it with another."""
         self.inspect(run)
         if self.page.player.trace is run:
             self.compare.set_other(other)
             self.page.show_view(1)
 
     def export(self, run: Recording) -> None:
-        """Ask how to export a run, which need not be the one that is open."""
+        """Opens the export dialog for a run, which need not be the open one."""
         if not self._refuse_text(run):
             player = Player()
             player.open(run)
@@ -188,7 +188,7 @@ class InspectorController(QObject):
 
     @Slot(str)
     def open_key(self, key: str, place: int = 0) -> None:
-        """Open a run by its key, at a frame of it."""
+        """Opens a run by its key, at a frame of it."""
         trace = self._read(key)
         if trace is not None:
             self._context.show_page(INSPECTOR)
@@ -196,7 +196,7 @@ class InspectorController(QObject):
 
     @Slot()
     def ask_file(self) -> None:
-        """Open a trace file of the user's choice."""
+        """Lets the user choose a trace file and opens it."""
         path = self._ask_path()
         if path:
             self.open_key(path)
@@ -218,7 +218,7 @@ class InspectorController(QObject):
         start = str(self._context.folders.traces)
         return QFileDialog.getOpenFileName(self.page.window(), tr("Open a run"), start, form)[0]
 
-    # ---------------------------------------------------------------- what it was made from
+    # ---------------------------------------------------------------- relations of runs
 
     @Slot()
     def _opened(self) -> None:
@@ -231,7 +231,7 @@ class InspectorController(QObject):
             self.compare.set_other(None)
 
     def _show_tree(self) -> None:
-        """What the run that is open was made from, and what was made from it."""
+        """Shows the tree of runs that the open run was made from and that were made from it."""
         trace, catalog = self.page.player.trace, self._catalog
         if trace is not None:
             here = [(trace.header, self._key(trace)), *self._of_session()]
@@ -239,11 +239,11 @@ class InspectorController(QObject):
             self.forks.show_runs(run_tree(trace.header, known, self._titles(), self._pieces), trace.header.id)
 
     def _titles(self) -> dict[str, str]:
-        """What the gallery's runs are called, by key."""
+        """Returns the titles of the gallery's runs by key."""
         return {str(one.path): tr(one.title) for one in self._gallery}
 
     def _pieces(self, header: TraceHeader) -> Piece | None:
-        """How a run's tokens are written, where it is in memory or its model is loaded."""
+        """Returns the function from token to text, if the run is in memory or its model is loaded."""
         trace, model = self.page.player.trace, self._context.model
         known = self._live.get(header.id, trace if trace is not None and trace.header.id == header.id else None)
         if known is not None:
@@ -259,15 +259,15 @@ class InspectorController(QObject):
 
     @Slot(object)
     def _began(self, trace: Recording) -> None:
-        """A run that goes on from the one on show begins: follow it, beside what it was made from."""
+        """Follows a run that was forked from the open one, and compares it with that one."""
         parent = self.page.player.trace
         self._key(trace)
         self.page.follow_live(trace)
         self.compare.set_other(parent)
 
     @Slot(object)
-    def _tried(self, trace: Recording) -> None:
-        """A run that is not shown goes on from the one on show."""
+    def _add_fork(self, trace: Recording) -> None:
+        """Adds a fork of the open run to the tree without opening it."""
         self._key(trace)
         self._show_tree()
 
@@ -293,7 +293,7 @@ class InspectorController(QObject):
 
     @property
     def _served(self) -> LiveRequest | None:
-        """The request of the local server whose run is on show."""
+        """The request of the local server whose run is open; None if there is none."""
         trace = self.page.player.trace
         return next((one for one in self._context.server.requests if trace is not None and one.trace is trace), None)
 
@@ -307,7 +307,7 @@ class InspectorController(QObject):
 
     @property
     def is_forking(self) -> bool:
-        """Whether a fork is under way."""
+        """True if a fork is running."""
         return self.going_on.is_forking
 
     # ---------------------------------------------------------------- reading
@@ -323,7 +323,7 @@ class InspectorController(QObject):
         return None if self._refuse_text(found) else found
 
     def _refuse_text(self, run: Recording) -> bool:
-        """Say why a run is not opened that came as text alone."""
+        """Refuses a run that arrived as text only, and shows why. Returns True if it was refused."""
         if run.header.canvas_length or run.header.decision or all(entry.kind != "text" for entry in run.entries):
             return False
         self._context.say(tr("This run has no steps to look at: the server that ran its model sent text alone."))
@@ -331,5 +331,5 @@ class InspectorController(QObject):
 
 
 def build(context: AppContext) -> InspectorController:
-    """The inspector."""
+    """Builds the page for the window."""
     return InspectorController(context)

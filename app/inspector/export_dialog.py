@@ -1,4 +1,4 @@
-"""The dialog that writes the run on show to a file, in slices between events. Remembers nothing but the folder."""
+"""The dialog that exports the open run to a file, in slices between events. Only the folder is remembered."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ WIDTH = 560  # pixels at 100 %
 
 
 class ExportDialog(QDialog):
-    """Exports the player's run. ``exported`` tells of a file that was written."""
+    """Exports the player's run. ``exported`` is emitted with the path of each written file."""
 
     exported = Signal(str)
 
@@ -50,7 +50,7 @@ class ExportDialog(QDialog):
         self._player = player
         self._settings = settings if settings is not None else store.default_settings()
         self._work: Share | None = None
-        self._replaced = Path()  # what it was said of that it will be replaced
+        self._replaced = Path()  # the existing file that the user was asked about
         self._timer = QTimer(self)
         self._timer.timeout.connect(self._slice)
         self._make_controls()
@@ -158,11 +158,11 @@ class ExportDialog(QDialog):
         self.message.hide()
         self.setMinimumWidth(px(WIDTH))
 
-    # ---------------------------------------------------------------- what is chosen
+    # ---------------------------------------------------------------- the choices
 
     @Slot()
     def _fit_format(self) -> None:
-        """Show what matters to the format, and let the file's name end like it."""
+        """Shows the controls that matter for the format, and gives the file its suffix."""
         format = self._format
         drawn = format.is_drawn
         shown = {
@@ -186,7 +186,7 @@ class ExportDialog(QDialog):
 
     @property
     def _has_board(self) -> bool:
-        """Whether the block on show is a Sudoku."""
+        """True if the current block is a Sudoku."""
         trace, block = self._player.trace, self._player.block
         return trace is not None and block is not None and board_in(trace, block, prompt=True) is not None
 
@@ -195,7 +195,7 @@ class ExportDialog(QDialog):
         return FORMATS[self.format.currentData()]
 
     def options(self) -> Options:
-        """What is asked for. Raises SafelightError where a step is named that is not there."""
+        """Returns the chosen options. Raises SafelightError for a step that does not exist."""
         return Options(
             format=self._format.name,
             prompt=self.prompt.isChecked(),
@@ -212,7 +212,7 @@ class ExportDialog(QDialog):
     def _frames(self) -> tuple[int, ...] | None:
         player, which = self._player, self.which.currentData()
         if player.replay is None or player.frame is None:
-            return None  # what writes it says that there is nothing
+            return None  # the writer reports that there is no run
         match which:
             case "here":
                 return (player.place,)
@@ -230,7 +230,7 @@ class ExportDialog(QDialog):
         return Path(place) if place and Path(place).is_dir() else Path.home()
 
     def _name(self) -> str:
-        """A name for the file, which tells nothing of the prompt."""
+        """Returns a file name that does not reveal the prompt."""
         trace = self._player.trace
         name, seed = ("", None) if trace is None else (trace.model_name, trace.seed)
         model = re.sub(r"[^\w.-]+", "-", name or "run").strip("-.") or "run"
@@ -245,7 +245,7 @@ class ExportDialog(QDialog):
             path = Path(found)
             self.file.setText(str(path if path.suffix else path.with_suffix(suffix)))
             self._forget_question()
-            self._replaced = Path(found)  # the file dialog has asked
+            self._replaced = Path(found)  # the file dialog has already asked
 
     @Slot()
     def _forget_question(self) -> None:
@@ -261,7 +261,7 @@ class ExportDialog(QDialog):
 
     @Slot()
     def start(self) -> None:
-        """Write the file; asks first, in the dialog, before one is replaced."""
+        """Writes the file. An existing file is replaced only after a second press of the button."""
         if self.is_busy:
             return
         words = self.file.text().strip()
@@ -299,7 +299,7 @@ class ExportDialog(QDialog):
             said = tr("Written: {path} ({size})", path=str(self._path), size=size(self._path.stat().st_size))
             self._say("\n".join(filter(None, (said, end.value))))
             self.exported.emit(str(self._path))
-            if not end.value:  # what must be known of the file stays in sight
+            if not end.value:  # a remark about the file stays visible
                 self.accept()
         except SafelightError as error:
             self._end()
@@ -340,7 +340,7 @@ class ExportDialog(QDialog):
         self.message.setVisible(bool(text))
 
     def reject(self) -> None:
-        """Stop what is under way; with nothing under way, close."""
+        """Stops a running export, or closes the dialog."""
         if self.is_busy:
             self._end()
             self._say(tr("Stopped. Nothing was written."))

@@ -1,4 +1,4 @@
-"""Goes on from the run on show with its model: forks, spans written anew, influence. Loads that model if asked to."""
+"""Continues the open run with its model: forks, rewritten spans, influence. Loads that model first if needed."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
 
 
 class GoingOn(QObject):
-    """Says in the panels what can be asked, and performs it. One run at a time."""
+    """Keeps the panels up to date and performs what they ask for, one run at a time."""
 
-    began = Signal(object)  # a Recording: a run that goes on from the one on show
+    began = Signal(object)  # a Recording: a run that continues the open one
     grown = Signal()
     ended = Signal()
 
     def __init__(self, context: AppContext, player: Player, forks: ForkPanel, influence: InfluenceView) -> None:
         super().__init__(player)
         self._context, self._player, self._forks, self._influence = context, player, forks, influence
-        self._asked: RunRequest | None = None  # under way
-        self._waiting: Callable[[], object] | None = None  # for the run's model to be loaded
+        self._asked: RunRequest | None = None  # the running request
+        self._waiting: Callable[[], object] | None = None  # called once the run's model is loaded
         forks.fork_asked.connect(self._fork)
         forks.infill_asked.connect(self._infill)
         influence.asked.connect(self._measure)
@@ -54,11 +54,11 @@ class GoingOn(QObject):
         context.arrived.connect(self.take)
         context.busy_changed.connect(self.refresh)
 
-    # ---------------------------------------------------------------- what can be asked
+    # ---------------------------------------------------------------- possible actions
 
     @property
     def is_forking(self) -> bool:
-        """Whether a fork is under way."""
+        """True if a fork or rewriting is running."""
         return self._asked is not None
 
     def reason_to_wait(self) -> str:
@@ -71,7 +71,7 @@ class GoingOn(QObject):
         return tr("A fork is developing in the inspector; Esc stops it") if is_on else ""
 
     def stop(self) -> None:
-        """Stop the fork; what waits for its model is not begun."""
+        """Stops the fork. An action that waits for its model is dropped."""
         if self.is_forking:
             self._context.backend.cancel()
         elif self._waiting is not None:
@@ -80,20 +80,20 @@ class GoingOn(QObject):
 
     @property
     def _able(self) -> Capabilities:
-        """What the loaded model can be asked; nothing where there is none."""
+        """The capabilities of the loaded model; no capabilities without a model."""
         model = self._context.model
         return Capabilities() if model is None else model.capabilities
 
     @property
     def _has_its_model(self) -> bool:
-        """Whether the loaded model is the one of the run on show, as far as the run says which."""
+        """True if the loaded model is that of the open run, or if the run does not record its model's fingerprint."""
         model, trace = self._context.model, self._player.trace
         if model is None or trace is None:
             return False
         return trace.header.model.fingerprint in ("", model.fingerprint)
 
     def refusal(self, *, can: bool) -> str:
-        """Why the run on show cannot be gone on from now; empty if it can. ``can``: the model's backend knows how."""
+        """Returns why the open run cannot be continued now; empty if it can. ``can``: the backend supports it."""
         context, trace = self._context, self._player.trace
         if trace is None:
             return ""
@@ -115,15 +115,18 @@ class GoingOn(QObject):
         return only_text(context.model) or tr("This cannot be done with {model}.", model=context.model.title)
 
     def refusal_to_fork(self, *, can: bool) -> str:
-        """The same of a fork."""
+        """Returns why the open run cannot be forked now; empty if it can. ``can`` as in ``refusal``."""
         return self._never(is_fork=True) or self.refusal(can=can)
 
     def refusal_to_infill(self, *, can: bool) -> str:
-        """The same of spans written anew, for which it does not matter how the text around them came about."""
+        """Returns why spans of the open run cannot be rewritten now; empty if they can. ``can`` as in ``refusal``.
+
+        Unlike a fork, this is possible for runs that rescue blocks or rewrite doubtful spans: only the text counts.
+        """
         return self._never(is_fork=False) or self.refusal(can=can)
 
     def _never(self, *, is_fork: bool) -> str:
-        """Why the run on show can never be forked, or spans of it written anew; empty if it can."""
+        """Returns why the open run can never be forked, or its spans rewritten; empty if it can."""
         trace = self._player.trace
         if trace is not None and trace.header.output_format is not None:
             return tr("This answer had to fit a format; a fork of it would not. Ask again instead.")
@@ -134,7 +137,7 @@ class GoingOn(QObject):
         return ""
 
     def needed(self) -> ModelChoice | None:
-        """The model to be loaded first, where it is not the loaded one but is here, and nothing is under way."""
+        """Returns the run's model if it is installed but not loaded, and nothing is running; None otherwise."""
         context, trace = self._context, self._player.trace
         if trace is None or context.is_busy or context.loading is not None or self._has_its_model:
             return None
@@ -147,7 +150,7 @@ class GoingOn(QObject):
 
     @Slot()
     def refresh(self) -> None:
-        """What can be asked has changed: another model, or a run that began or ended."""
+        """Updates the panels after a change: another model or run, or a run that began or ended."""
         context, needed = self._context, self.needed()
         model = context.model if self._has_its_model else None
         offer = "" if needed is None else context.title_of(needed.path_or_id)
@@ -167,7 +170,7 @@ class GoingOn(QObject):
         self.refresh()
 
     def _loads_first(self, then: Callable[[], object]) -> bool:
-        """Load the run's model, if it has to be and can be; ``then`` is called once that has ended."""
+        """Loads the run's model if needed and possible, then calls ``then``. Returns True if it is being loaded."""
         needed = self.needed()
         if needed is None:
             return False
@@ -214,7 +217,7 @@ class GoingOn(QObject):
 
     @Slot(object)
     def take(self, replies: list[ServiceReply]) -> None:
-        """Take in what arrived of a fork or of a measurement."""
+        """Handles the replies that belong to the running fork or to a measurement."""
         for reply in replies:
             match reply:
                 case RunStarted() | RunAdvanced() | RunEnded():

@@ -1,4 +1,4 @@
-"""The inspector's keys, wherever in it the keyboard is, except where a field needs them. Knows commands by id only."""
+"""The inspector's keys. They work in all of the inspector, except in fields that need them. Actions are run by id."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _ACROSS = (Qt.Key.Key_Left, Qt.Key.Key_Right, Qt.Key.Key_Home, Qt.Key.Key_End)
 
 
 @dataclass(frozen=True)
-class Command:
-    """What keys do. ``title`` is in English; shown through ``tr``. Held down, only those that repeat do it again."""
+class KeyAction:
+    """An action of some keys. ``title`` is English, shown through ``tr``. If ``repeats``, a held key repeats it."""
 
     id: str
     title: str
@@ -27,25 +27,25 @@ class Command:
     repeats: bool = False
 
 
-COMMANDS = (
-    Command("play", "Play or pause", ("Space",)),
-    Command("reverse", "Play backwards, again for faster", ("J",)),
-    Command("pause", "Pause", ("K",)),
-    Command("forward", "Play, again for faster", ("L",)),
-    Command("back", "One step back", ("Left",), repeats=True),
-    Command("on", "One step on", ("Right",), repeats=True),
-    Command("change-back", "Previous change of the selected cell", ("Shift+Left",), repeats=True),
-    Command("change-on", "Next change of the selected cell", ("Shift+Right",), repeats=True),
-    Command("event-back", "Previous event, or end of a block", ("Shift+N",), repeats=True),
-    Command("event-on", "Next event, or end of a block", ("N",), repeats=True),
-    Command("first", "First frame", ("Home",)),
-    Command("last", "Last frame", ("End",)),
-    Command("loop", "Loop, or no longer", ("O",)),
+KEY_ACTIONS = (
+    KeyAction("play", "Play or pause", ("Space",)),
+    KeyAction("reverse", "Play backwards, again for faster", ("J",)),
+    KeyAction("pause", "Pause", ("K",)),
+    KeyAction("forward", "Play, again for faster", ("L",)),
+    KeyAction("back", "One step back", ("Left",), repeats=True),
+    KeyAction("on", "One step on", ("Right",), repeats=True),
+    KeyAction("change-back", "Previous change of the selected cell", ("Shift+Left",), repeats=True),
+    KeyAction("change-on", "Next change of the selected cell", ("Shift+Right",), repeats=True),
+    KeyAction("event-back", "Previous event, or end of a block", ("Shift+N",), repeats=True),
+    KeyAction("event-on", "Next event, or end of a block", ("N",), repeats=True),
+    KeyAction("first", "First frame", ("Home",)),
+    KeyAction("last", "Last frame", ("End",)),
+    KeyAction("loop", "Loop, or no longer", ("O",)),
 )
 
 
 def actions(page: str, run: Callable[[str], object]) -> list[Action]:
-    """The commands as actions of a page, which has their keys itself."""
+    """Returns the key actions as actions of a page that binds their keys itself."""
     section = tr("Going through a run")
     return [
         Action(
@@ -57,20 +57,20 @@ def actions(page: str, run: Callable[[str], object]) -> list[Action]:
             in_palette=False,
             page=page,
         )
-        for one in COMMANDS
+        for one in KEY_ACTIONS
     ]
 
 
 class Keys(QObject):
-    """Gives a widget, and all that is in it, the keys of ``COMMANDS``. Fields that are typed in come first, as in Qt.
+    """Binds the keys of ``KEY_ACTIONS`` in a widget and its children. Text fields take their keys first, as in Qt.
 
-    Space is left to a button or a choice that has the keyboard, the arrows to a row of tabs, all keys to open lists.
+    A focused button or choice box keeps Space, a tab bar keeps the arrows, and an open list keeps all keys.
     """
 
     def __init__(self, run: Callable[[str], object], widget: QWidget) -> None:
         super().__init__(widget)
         self.shortcuts: list[QShortcut] = []
-        for one in COMMANDS:
+        for one in KEY_ACTIONS:
             for keys in one.keys:
                 made = QShortcut(QKeySequence(keys), widget)
                 made.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
@@ -79,12 +79,12 @@ class Keys(QObject):
                 self.shortcuts.append(made)
 
     def set_enabled(self, enabled: bool) -> None:
-        """Whether there is a run to go through."""
+        """Enables the keys if a run is open."""
         for made in self.shortcuts:
             made.setEnabled(enabled)
 
     def watch(self, widget: QWidget) -> None:
-        """Look after the lists of a widget's choices, which are windows of their own."""
+        """Lets the lists of a widget's choice boxes keep their keys: they are windows of their own."""
         for choice in widget.findChildren(QComboBox):
             choice.view().installEventFilter(self)
 
@@ -96,7 +96,7 @@ class Keys(QObject):
 
 
 def keeps(event: QEvent) -> bool:
-    """Whether what has the keyboard needs a key itself; asked before a shortcut takes it."""
+    """True if the focused widget needs a key itself. Called before a shortcut takes the key."""
     if not isinstance(event, QKeyEvent) or event.modifiers() & _NO_KEYPAD:
         return False
     focused, key = QApplication.focusWidget(), Qt.Key(event.key())

@@ -1,4 +1,4 @@
-"""The order of settling in words, how a run ended, and what it left in doubt. No widgets."""
+"""Describes in words the order of settling, the end of a run, and its doubtful tokens. Without widgets."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from app.state.run.settling import Doubt, RunOrder
 from app.system.i18n import tr, trn
 from engine import GenerationFinished, step_number
 
-STRONGLY, WEAKLY = 0.6, 0.2  # rank correlations
-MOST_DOUBTS = 4  # that are named
+STRONGLY, WEAKLY = 0.6, 0.2  # absolute rank correlations: at least the first, below the second
+MOST_DOUBTS = 4  # most doubtful tokens that are named
 
 
 def order_in_words(order: RunOrder) -> list[str]:
-    """Which settled first, answer or thought; and whether it went from left to right."""
+    """Describes if answer or thought settled first, and the direction of settling."""
     return [*_thought_and_answer(order), _direction(order.correlation, len(order.blocks))]
 
 
@@ -33,8 +33,8 @@ def _thought_and_answer(order: RunOrder) -> list[str]:
     share = order.later_thought
     if share == 1:
         return [tr("The answer settled at {when}, before any of the thought.", when=_when(answer, order))]
-    told = probability(share)
-    return [tr("The answer settled at {when}, before {share} of the thought.", when=_when(answer, order), share=told)]
+    part = probability(share)
+    return [tr("The answer settled at {when}, before {share} of the thought.", when=_when(answer, order), share=part)]
 
 
 def _when(frame: Frame, order: RunOrder) -> str:
@@ -70,7 +70,7 @@ def _direction(found: float | None, blocks: int) -> str:
 
 
 def end_in_words(result: GenerationFinished | None) -> str:
-    """Whether the turn closed; empty of a run that is under way or failed, of which others tell."""
+    """Describes how the turn ended; empty for a run that is still running or has failed."""
     match result:
         case None:
             return ""
@@ -84,7 +84,7 @@ def end_in_words(result: GenerationFinished | None) -> str:
 
 
 def doubts_in_words(order: RunOrder, piece: Piece) -> str:
-    """What was left in doubt, or written in it: how many positions, and the first of them."""
+    """Describes the doubtful positions: their number, and the first of them."""
     doubts = order.doubts
     if not doubts:
         return tr("The model was sure of each token.") if order.is_written else tr("Nothing was left in doubt.")
@@ -108,7 +108,7 @@ def _doubt(doubt: Doubt, piece: Piece) -> str:
 
 
 def end_in_short(result: GenerationFinished | None, order: RunOrder) -> list[str]:
-    """How the turn ended, and what was in doubt, for a line of facts."""
+    """Returns two short facts: how the turn ended, and the number of doubtful positions."""
     if result is None:
         return []
     ends = {"eos": tr("turn closed"), "cancelled": tr("turn stopped"), "length": tr("turn cut at the limit")}

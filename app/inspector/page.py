@@ -1,4 +1,4 @@
-"""The inspector: a run, step by step, in views that share one frame and one cell. Knows no model and no window."""
+"""The inspector's page: a run, step by step, in views that share one frame and one selected cell."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ from app.state.run.task_words import kind_words, task_title
 from app.system.i18n import tr, trn
 from engine import Recording, TraceHeader
 
-REFRESH_MS = 30  # between two looks at a run under way
-NARROW = 900  # pixels at 100 %; below it the linked views stand under the canvas
-SHORT = 640  # below it the plots are among those views, so that a board is seen whole
-SIZES = {False: (420, 240), True: (250, 410)}  # of the canvas and what stands beneath; of a decision, which has less
-LEAST_SIDE = 150  # pixels
-TALL = 1080  # from here on a tab that is worked in leaves room for the cell's history beneath
+REFRESH_MS = 30  # interval at which a live run is read
+NARROW = 900  # pixels at 100 %; below this width the linked views are under the canvas
+SHORT = 640  # below this height the plots are a tab, so that a whole board is visible
+SIZES = {False: (420, 240), True: (250, 410)}  # heights of canvas and figures, by ``is_decision``
+LEAST_SIDE = 150  # least height of the tabs in pixels
+TALL = 1080  # from this height on a tab with controls leaves room for the cell's history below
 
 
 class InspectorPage(QWidget):
-    """``player`` says what is on show. Panels of others are placed by ``add_panel``."""
+    """The page. ``player`` has the current frame. Panels of other modules are added by ``add_panel``."""
 
     file_asked = Signal()
     chosen = Signal(str)  # the key of an offered run
@@ -70,9 +70,9 @@ class InspectorPage(QWidget):
         self._waiting.timeout.connect(self._take_in)
         self._live = False
         self._is_narrow = self._has_plots_tab = False
-        self._share = 1.0  # of the latest step of a run under way
-        self._sizes = {is_decision: list(sizes) for is_decision, sizes in SIZES.items()}  # as they were left
-        self.titles: Mapping[str, str] = {}  # of runs that have one, by the path of their file
+        self._share = 1.0  # of the latest step of a live run that is shown
+        self._sizes = {is_decision: list(sizes) for is_decision, sizes in SIZES.items()}  # as the user left them
+        self.titles: Mapping[str, str] = {}  # titles of the gallery's runs, by the path of their file
         self._panels: list[QWidget] = []
         self._worked_in: list[QWidget] = []
         self._forking: list[QWidget] = []
@@ -93,8 +93,8 @@ class InspectorPage(QWidget):
         self.captions = Captions(self.player, self.overview)
         self.plots = Plots(self.player, self.overview)
         self.answers = ReadAnswers(self.player)
-        self.figures = QStackedWidget()  # the plots, or the answers of a decision, whose one step has nothing to plot
-        self.task = TaskView(self.player, self)  # a tab where a run has something to say there
+        self.figures = QStackedWidget()  # the plots, or a decision's answers: its single step has nothing to plot
+        self.task = TaskView(self.player, self)  # a tab for decisions and for runs under a format
         self.task.hide()
         self.filmstrip = Filmstrip(self.player, self.overview)
         self.side = QTabWidget()
@@ -138,11 +138,11 @@ class InspectorPage(QWidget):
         self.figures.addWidget(self.plots)
         self.figures.addWidget(self.answers)
         seen = QWidget()
-        beside = QHBoxLayout(seen)
-        beside.setContentsMargins(0, 0, 0, 0)
-        beside.setSpacing(0)
-        beside.addWidget(self.pictures)
-        beside.addWidget(self.canvas, 1)
+        sides = QHBoxLayout(seen)
+        sides.setContentsMargins(0, 0, 0, 0)
+        sides.setSpacing(0)
+        sides.addWidget(self.pictures)
+        sides.addWidget(self.canvas, 1)
         self.left.addWidget(seen)
         self.left.addWidget(self.figures)
         self.right = QSplitter(Qt.Orientation.Vertical)
@@ -150,7 +150,7 @@ class InspectorPage(QWidget):
         self.side.tabBar().setDrawBase(False)
         self.side.setAccessibleName(tr("Views of this run"))
         self.side.setUsesScrollButtons(True)
-        self.side.setMinimumHeight(LEAST_SIDE)  # not its tallest tab's: a board over it is to be seen whole
+        self.side.setMinimumHeight(LEAST_SIDE)  # less than its tallest tab, so that a board above is wholly visible
         self.right.addWidget(self.side)
         self._history = self._linked_views()
         self.right.addWidget(self._history)
@@ -193,9 +193,9 @@ class InspectorPage(QWidget):
         self.keys.watch(self.views)
 
     def _linked_views(self) -> QWidget:
-        """The cell's history, which is seen where there is room; the map and the text are tabs beneath it."""
-        biography = Biography(self.player)
-        self._panels.append(biography)
+        """Returns the cell's history, shown if there is room. Adds the map, the text and the order as tabs."""
+        history = Biography(self.player)
+        self._panels.append(history)
         for part in (self.answers, self.task):
             self._panels.append(part)
             self.keys.watch(part)
@@ -203,24 +203,24 @@ class InspectorPage(QWidget):
         self.add_panel(tr("Steps"), self.map, scrolls=False)
         self.add_panel(tr("Text"), RenderedText(self.player), scrolls=False)
         self.add_panel(tr("Order"), self.order, scrolls=False)
-        self.keys.watch(biography)
-        return biography  # it scrolls by itself
+        self.keys.watch(history)
+        return history  # it scrolls itself
 
     def add_panel(
         self, title: str, widget: QWidget, *, works: bool = False, scrolls: bool = True, forks: bool = False
     ) -> int:
-        """Place a further view among the tabs; returns its place. It is dressed if it has ``set_theme``.
+        """Adds a tab and returns its index. Sets the theme if the widget has ``set_theme``.
 
         Args:
-            works: it is worked in rather than looked at; where height is short, it has all of it.
-            scrolls: it may be taller than its place. One that scrolls in itself needs no second bar.
-            forks: it is of no use but for forks of the run; there are none of one that had a format to fit.
+            works: True if the tab has controls to work with; in a low window it takes the whole height.
+            scrolls: True to wrap the widget in a scroll area; False if it scrolls itself.
+            forks: True if the tab is only useful for forks; it is hidden for runs under a format, which have none.
         """
         self._panels.append(widget)
         self._dress(widget)
         area = widget
         if scrolls:
-            area = scroller(widget, arrows=False)  # they are the page's
+            area = scroller(widget, arrows=False)  # the page handles the arrow keys
             area.setMinimumHeight(96)
         if works:
             self._worked_in.append(area)
@@ -232,7 +232,7 @@ class InspectorPage(QWidget):
 
     @Slot()
     def _give_room(self) -> None:
-        """Take the history away where a tab needs its room; not where it is a tab itself."""
+        """Hides the history if the current tab needs its room, unless the history is a tab itself."""
         if self.across.orientation() == Qt.Orientation.Horizontal:
             short = self.height() < px(TALL)
             shown, trace = self.side.currentWidget(), self.player.trace
@@ -240,14 +240,14 @@ class InspectorPage(QWidget):
             self._history.setVisible(not (short and (has_rounds or shown in self._worked_in)))
 
     def add_view(self, title: str, name: str, widget: QWidget) -> int:
-        """Place something that can stand in the views' stead; returns its place. ``name`` says what its switch does."""
+        """Adds a view that can replace the run's views, with a switch button named ``name``. Returns its index."""
         if self.view_buttons:
             self._panels.append(widget)
             self._dress(widget)
             self.keys.watch(widget)
         place = self.main.addWidget(widget)
         made = button(title, name)
-        made.setCheckable(True)  # in no group, of which Tab would reach one alone
+        made.setCheckable(True)  # no button group: Tab would reach only one of its buttons
         made.setChecked(not self.view_buttons)
         made.clicked.connect(lambda: self.show_view(place))
         self._switch.addWidget(made)
@@ -255,7 +255,7 @@ class InspectorPage(QWidget):
         return place
 
     def show_view(self, place: int) -> None:
-        """Show the views of the run (0), or what was placed in their stead."""
+        """Shows the views of the run (0), or another view added by ``add_view``."""
         for at, made in enumerate(self.view_buttons):
             made.setChecked(at == place)
         self.main.setCurrentIndex(place)
@@ -269,45 +269,45 @@ class InspectorPage(QWidget):
     # ---------------------------------------------------------------- looks
 
     def set_theme(self, theme: Theme) -> None:
-        """Wear a theme; the style sheet is the window's."""
+        """Sets the colours of painted parts. The style sheet belongs to the window."""
         self._theme = theme
         self.welcome.runs.set_theme(theme)
         for part in (self.canvas, self.transport, self.captions, self.plots, self.filmstrip, *self._panels):
             self._dress(part)
 
     def set_reduced_motion(self, reduced: bool) -> None:
-        """Nothing moves but from frame to frame."""
+        """Turns animations within a frame off or on."""
         self._reduced_motion = reduced
         self.player.is_smooth = not reduced
         for part in (self.canvas, *self._panels):
             self._dress(part)
 
-    # ---------------------------------------------------------------- what is open
+    # ---------------------------------------------------------------- the open run
 
     def offer(self, items: Sequence[Offer | tuple[str, str, str] | tuple[str, str, str, str]]) -> None:
-        """Runs to begin with: title, a line about it, and its key; and the heading it stands under, if any."""
+        """Shows the runs to open. Each item has a title, a line about it, its key, and its heading, if any."""
         self.welcome.offer([Offer(*item) for item in items])
 
     def open_trace(self, trace: Recording, place: int | None = None) -> None:
-        """Look at a run that has ended, from its last frame or from ``place``."""
+        """Opens a finished run at its last frame, or at ``place``."""
         self._live = False
         self._open(trace, place)
 
     def follow_live(self, trace: Recording) -> None:
-        """Look at a run under way; ``refresh`` tells that it went on."""
+        """Opens a live run. ``refresh`` must be called when it grows."""
         self._live = True
         self._open(trace, None)
 
     @Slot(float)
     def refresh(self, share: float = 1.0) -> None:
-        """The run under way went on; of its latest step this share is to be shown. May be called for each event."""
+        """Reports that the live run has grown. ``share`` of its latest step is shown. May be called for each event."""
         self._share = share
         if self._live and not self._waiting.isActive():
             self._waiting.start(REFRESH_MS)
 
     @Slot()
     def run_ended(self) -> None:
-        """The run under way is over, if it is one that is followed; all of it is taken in."""
+        """Reports that the live run has ended; all of it is shown. Does nothing if no live run is open."""
         if self._live:
             self._live = False
             self._share = 1.0
@@ -324,7 +324,7 @@ class InspectorPage(QWidget):
             self._describe()
 
     def close_trace(self) -> None:
-        """Back to where runs are offered."""
+        """Closes the run and returns to the list of runs."""
         self._live = False
         self._waiting.stop()
         self.player.open(None)
@@ -346,7 +346,7 @@ class InspectorPage(QWidget):
         self.setFocus()
 
     def _fit_kind(self, header: TraceHeader) -> None:
-        """Offer what makes sense of a run of this kind: a decision has neither a course nor a text to go on from."""
+        """Shows the tabs that make sense for this kind of run. A decision has no steps to plot and cannot be forked."""
         is_decision, was_decision = header.decision is not None, self.figures.currentWidget() is self.answers
         place = self.side.indexOf(self.task)
         if place >= 0 and not kind_words(header):
@@ -372,7 +372,7 @@ class InspectorPage(QWidget):
         return tr("Answers") if self.figures.currentWidget() is self.answers else tr("Plots")
 
     def _counted(self) -> str:
-        """How much there is of the run."""
+        """Describes the size of the run: blocks and steps, or a decision's questions and reads."""
         replay, trace = self.player.replay, self.player.trace
         if trace is not None and replay is not None and trace.header.decision is not None:
             reads, questions = len(replay.reads()), len(trace.header.decision.questions)
@@ -404,7 +404,7 @@ class InspectorPage(QWidget):
 
     @Slot()
     def _figured(self) -> None:
-        """More of the run is worked out."""
+        """Updates the facts after new figures."""
         if self.overview.complete:
             self._describe()
         else:
@@ -412,7 +412,7 @@ class InspectorPage(QWidget):
 
     @Slot()
     def _show_problem(self) -> None:
-        """Say what cannot be read of the run, or why it ends early."""
+        """Shows which part of the run cannot be read, or why it ended early."""
         replay, trace = self.player.replay, self.player.trace
         said = [] if replay is None or trace is None else [replay.problem, trace.notice, trace.failure]
         text = " ".join(dict.fromkeys(part for part in said if part))
@@ -422,13 +422,13 @@ class InspectorPage(QWidget):
 
     @Slot()
     def export(self) -> None:
-        """Ask how to export the run that is open."""
+        """Opens the export dialog for the open run."""
         if self.player.trace is not None:
             self.player.pause()
             self.export_run(self.player)
 
     def export_run(self, player: Player) -> None:
-        """Ask how to export a player's run."""
+        """Opens the export dialog for a player's run."""
         dialog = ExportDialog(player, self.window())
         dialog.exported.connect(self.exported)
         dialog.open()
@@ -439,11 +439,11 @@ class InspectorPage(QWidget):
     def _let_keys(self) -> None:
         self.keys.set_enabled(self.player.replay is not None)
 
-    def run(self, command: str) -> None:
-        """Do what a key says, by id; nothing without a run."""
+    def run(self, action: str) -> None:
+        """Runs a key's action by its id; does nothing without a run."""
         if self.player.replay is None:
             return
-        match command:
+        match action:
             case "pause":
                 self.player.pause()
             case "forward":
@@ -453,7 +453,7 @@ class InspectorPage(QWidget):
             case "event-on":
                 self.captions.go(1)
             case _:
-                self.transport.run(command)
+                self.transport.run(action)
 
     def event(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.ShortcutOverride and keeps(event):
@@ -467,7 +467,10 @@ class InspectorPage(QWidget):
         self._give_room()
 
     def _arrange(self, narrow: bool, short: bool) -> None:
-        """In a narrow window all but the canvas shares the tabs, beneath it; in a short one the plots do."""
+        """Arranges the parts for the size of the window.
+
+        In a narrow window everything but the canvas is in the tabs below it; in a low one the plots are a tab.
+        """
         if (narrow, narrow or short) == (self._is_narrow, self._has_plots_tab):
             return
         shown, was_narrow = self.side.currentWidget(), self._is_narrow

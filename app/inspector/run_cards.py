@@ -1,4 +1,4 @@
-"""Runs to choose from, as cards under headings, in as many columns as there is room for. Knows runs by a key only."""
+"""Runs to choose from, as cards under headings, in as many columns as fit. Runs are known by their keys only."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from app.design.tokens import DARKROOM, Theme
 from app.inspector.run_pictures import PictureView, RunPicture
 from app.system.i18n import tr
 
-CARD_WIDTH = 300  # pixels at 100 %, at least
+CARD_WIDTH = 300  # least pixels at 100 %
 GAP = 12
 MOST_COLUMNS = 3
 
 
 class Offer(NamedTuple):
-    """A run that can be opened. ``section`` is the heading it stands under; with ``has_picture`` one may come."""
+    """A run that can be opened. ``section`` is its heading. With ``has_picture`` room is kept for a picture."""
 
     title: str
     hint: str
@@ -31,7 +31,7 @@ class Offer(NamedTuple):
 
 
 class Card(QPushButton):
-    """A run's picture, if it has one, its title and a line about it; one button."""
+    """A button with a run's picture, if it has one, its title, and a line about it."""
 
     def __init__(self, offer: Offer, name: str) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ def _opening(title: str) -> str:
 
 
 class RunCards(QWidget):
-    """Emits the key of the run that is chosen. ``name`` says what a card of a title does."""
+    """Emits the key of the chosen run. ``name`` gives the accessible name of a card from its title."""
 
     chosen = Signal(str)
 
@@ -92,20 +92,19 @@ class RunCards(QWidget):
         self.setSizePolicy(policy)
 
     def offer(self, offers: Sequence[Offer]) -> None:
-        """Show these runs as cards, in their sections."""
+        """Shows these runs as cards, in their sections."""
         if list(offers) != self._offers:
             self._offers = list(offers)
             self._build()
 
     def set_theme(self, theme: Theme) -> None:
-        """Draw the pictures in these colours."""
         self._theme = theme
         for card in self.cards:
             card.picture.set_theme(theme)
 
     @Slot(str, object)
     def show_picture(self, key: str, picture: RunPicture) -> None:
-        """Show what a run looks like, wherever it is offered with a picture."""
+        """Shows the picture of a run on its cards."""
         self._pictures[key] = picture
         for card in self.cards:
             if card.offer.key == key:
@@ -136,7 +135,7 @@ class RunCards(QWidget):
                 card.clicked.connect(self._choose)
                 grid.addWidget(card, place // self._columns, place % self._columns)
                 self.cards.append(card)
-            for place in range(grid.count(), self._columns):  # so that cards are as wide in every section
+            for place in range(grid.count(), self._columns):  # so that cards have the same width in every section
                 grid.addWidget(QWidget(), 0, place)
             column.addLayout(grid)
             column.addSpacing(GAP)

@@ -1,7 +1,7 @@
-"""The runs that can be opened, as they are offered: the headers of their files. Knows no widget.
+"""The runs that can be opened, by the headers of their files. Without widgets.
 
-Files are read in a thread, as a disk may be slow. Each header is read once, and of all together no more than
-``LISTED_BYTES`` at a time; what is left comes with the next look.
+Files are read in a thread, since a disk may be slow. Each header is read once. One call of ``headers`` reads at most
+``LISTED_BYTES``; the next look continues.
 """
 
 from __future__ import annotations
@@ -19,43 +19,43 @@ from app.state.run.replay import Replay
 from engine import TRACE_SUFFIX, SafelightError, TraceHeader, open_trace
 from engine.trace import read_header, trace_files
 
-LISTED_BYTES = 2 * 2**20  # unpacked: ordinary headers have some ten thousand
-KNOWN_BYTES = 8 * 2**20  # unpacked: of the headers that are remembered
-MOST_ANCESTORS = 50  # forks of forks that are followed upwards
-RECENT = 20  # runs of the user that are offered
-PIECE_MS = 50  # between two times that the first look tells what it has found so far
-CLOSING_SECONDS = 5.0  # for the file that is being read
+LISTED_BYTES = 2 * 2**20  # unpacked, read at a time; an ordinary header has some ten thousand
+KNOWN_BYTES = 8 * 2**20  # unpacked, of all headers kept in memory
+MOST_ANCESTORS = 50  # most generations of forks that are followed upwards
+RECENT = 20  # number of the user's runs that are listed
+PIECE_MS = 50  # interval between two reports of what the first look has found so far
+CLOSING_SECONDS = 5.0  # most time to wait for the file being read
 
 Stamp = tuple[int, int]
-Listed = tuple[TraceHeader, str]  # with the path of its file
+Listed = tuple[TraceHeader, str]  # a header and the path of its file
 
 
 class KeptRuns:
-    """Files of runs in a folder. One that cannot be read hides no other.
+    """The files of runs in a folder. A file that cannot be read does not affect the others.
 
     Args:
-        folder: where the runs of this user are; the files of others may be asked for too.
+        folder: the folder of this user's runs; headers of files elsewhere can be read, too.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._known: dict[Path, tuple[Stamp, TraceHeader | str, int]] = {}  # a header or why there is none, and bytes
-        self._untold: list[str] = []
+        self._known: dict[Path, tuple[Stamp, TraceHeader | str, int]] = {}  # stamp, header or problem, and bytes read
+        self._unreported: list[str] = []
         self._outcomes: dict[Path, str] = {}
 
     def newest(self, count: int) -> list[Path]:
-        """Files in the folder, the newest first; no links and nothing that is no file."""
+        """Returns the newest files in the folder, the newest first, without links."""
         dated = sorted(((status.st_mtime, path) for path, status in trace_files(self._folder)), reverse=True)
         return [path for _, path in dated[:count]]
 
     def headers(self, paths: Iterable[Path]) -> Iterator[Listed]:
-        """The headers of those that can be read, with their paths."""
+        """Yields the headers of the files that can be read, with their paths."""
         left = LISTED_BYTES
         for path in paths:
             try:
                 status = path.stat()
             except (OSError, ValueError):
-                continue  # it was pruned a moment ago
+                continue  # it was deleted a moment ago
             stamp = (status.st_mtime_ns, status.st_size)
             stamp_then, found, read = self._known.get(path, (None, "", 0))
             if stamp_then != stamp:
@@ -64,15 +64,15 @@ class KeptRuns:
                 try:
                     found, read = read_header(path, LISTED_BYTES)
                 except SafelightError as error:
-                    found, read = str(error), LISTED_BYTES // 20  # what it unpacked before it failed is not known
-                    self._untold.append(found)
+                    found, read = str(error), LISTED_BYTES // 20  # estimated: the bytes unpacked are not known
+                    self._unreported.append(found)
                 left -= read
                 self._remember(path, stamp, found, read)
             if isinstance(found, TraceHeader) and (found.canvas_length or found.decision is not None):
-                yield found, str(path)  # the others a server sent as text alone
+                yield found, str(path)  # other runs were sent by a server as text only
 
     def ancestors(self, of: Iterable[TraceHeader], known: Iterable[str]) -> Iterator[Listed]:
-        """What runs were made from, and what that was made from, as far as it is kept; none of the ids ``known``."""
+        """Yields the ancestors of runs whose files still exist, without those with an id in ``known``."""
         seen = set(known)
         waiting = [header.parent.id for header in of if header.parent is not None]
         for _ in range(MOST_ANCESTORS):
@@ -85,7 +85,7 @@ class KeptRuns:
             waiting = [header.parent.id for header, _ in found if header.parent is not None]
 
     def outcome(self, header: TraceHeader, path: Path) -> str:
-        """What a decision came to, in a line; empty of any other run, and where it cannot be read."""
+        """Returns a decision's answers in a line; empty for other runs and for files that cannot be read."""
         if header.decision is None:
             return ""
         if path not in self._outcomes:
@@ -98,9 +98,9 @@ class KeptRuns:
         return self._outcomes[path]
 
     def problems(self) -> list[str]:
-        """Why files are not listed, in sentences; each is told once."""
-        told, self._untold = self._untold, []
-        return told
+        """Returns why files are not listed, in sentences. Each problem is returned once."""
+        problems, self._unreported = self._unreported, []
+        return problems
 
     def _remember(self, path: Path, stamp: Stamp, found: TraceHeader | str, read: int) -> None:
         self._known.pop(path, None)
@@ -114,7 +114,7 @@ class KeptRuns:
 
 @dataclass(frozen=True)
 class _Look:
-    """What a look has found so far."""
+    """The results of a look so far."""
 
     recent: tuple[Listed, ...] = ()
     gallery: tuple[Listed, ...] = ()
@@ -125,17 +125,16 @@ class _Look:
 
 
 class RunCatalog(QObject):
-    """``recent`` are the user's newest runs that can be read, the newest first; ``gallery`` those of the app itself.
+    """``recent`` are the user's newest readable runs, the newest first; ``gallery`` are the runs shipped with the app.
 
-    ``ancestors`` are older ones that those, or what was given to ``look``, were made from. ``outcomes`` has what
-    decisions came to, in a line, by the path of their file.
+    ``ancestors`` are older runs from which these, or those given to ``look``, were forked. ``outcomes`` has the answers
+    of decisions in a line, by the path of their file.
 
-    All are empty before the first ``look``, and a look that is over replaces them. Must be closed before it is
-    destroyed.
+    All are empty before the first ``look``; each finished look replaces them. Must be closed before it is destroyed.
     """
 
-    changed = Signal()  # other runs are known
-    failed = Signal(object)  # list[str]: why files are not listed, in sentences; each is told once
+    changed = Signal()  # the lists have changed
+    failed = Signal(object)  # list[str]: why files are not listed, in sentences; each is reported once
     _found = Signal(object)  # a _Look, from the thread
 
     def __init__(self, folder: Path, gallery: Sequence[Path] = (), parent: QObject | None = None) -> None:
@@ -145,7 +144,7 @@ class RunCatalog(QObject):
         self.ancestors: tuple[Listed, ...] = ()
         self.outcomes: Mapping[str, str] = {}
         self._of: tuple[TraceHeader, ...] = ()
-        self._kept = KeptRuns(folder)  # of the thread alone, of which there is one at a time
+        self._kept = KeptRuns(folder)  # used by the thread only, and there is one thread at a time
         self._gallery = tuple(gallery)
         self._thread: threading.Thread | None = None
         self._is_asked_again = False
@@ -157,18 +156,18 @@ class RunCatalog(QObject):
 
     @property
     def is_looking(self) -> bool:
-        """Whether files are being read."""
+        """True if files are being read."""
         return self._thread is not None
 
     @property
     def is_alive(self) -> bool:
-        """Whether a thread runs."""
+        """True if the thread is running."""
         return self._thread is not None and self._thread.is_alive()
 
     def look(self, of: Sequence[TraceHeader] = ()) -> None:
-        """Look at the files again; ``changed`` tells when other runs are known, the first time piece by piece.
+        """Reads the files again. ``changed`` is emitted if the lists change; the first look emits it several times.
 
-        ``of``: runs whose ancestors are wanted, too.
+        ``of`` are further runs whose ancestors are wanted.
         """
         if self._closed.is_set():
             return
@@ -179,9 +178,9 @@ class RunCatalog(QObject):
             self._thread.start()
 
     def close(self) -> None:
-        """Give up what is being read and end the thread; may be called again.
+        """Stops reading and ends the thread. May be called again.
 
-        A file that answers to nobody is left behind after ``CLOSING_SECONDS``.
+        A read that hangs is abandoned after ``CLOSING_SECONDS``.
         """
         self._closed.set()
         self._later.stop()
@@ -189,7 +188,7 @@ class RunCatalog(QObject):
             self._thread.join(CLOSING_SECONDS)
 
     def _read(self) -> None:
-        """In the thread."""
+        """Reads all files. Runs in the thread."""
         recent: list[Listed] = []
         gallery: list[Listed] = []
         ancestors: list[Listed] = []
@@ -204,17 +203,17 @@ class RunCatalog(QObject):
                     header, path = one
                     said = self._kept.outcome(header, Path(path))
                     outcomes |= {path: said} if said else {}
-                    self._tell(_Look(tuple(recent), tuple(gallery), outcomes=dict(outcomes)))
+                    self._report(_Look(tuple(recent), tuple(gallery), outcomes=dict(outcomes)))
             known = [header for header, _ in (*recent, *gallery)]
             ancestors.extend(self._kept.ancestors((*known, *self._of), [header.id for header in known]))
             problems = self._kept.problems()
         finally:
             known_now = tuple(recent), tuple(gallery), tuple(ancestors), outcomes, tuple(problems)
-            self._tell(_Look(*known_now, is_over=True))
+            self._report(_Look(*known_now, is_over=True))
 
-    def _tell(self, look: _Look) -> None:
+    def _report(self, look: _Look) -> None:
         if not self._closed.is_set():
-            with contextlib.suppress(RuntimeError):  # nobody is there any more
+            with contextlib.suppress(RuntimeError):  # the catalog was deleted
                 self._found.emit(look)
 
     @Slot(object)

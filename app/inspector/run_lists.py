@@ -1,4 +1,4 @@
-"""The runs to choose from, as the welcome page, the comparison and the fork panel list them. Functions of headers."""
+"""Lists of runs for the welcome page, the comparison and the fork panel. Functions of headers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Pieces = Callable[[TraceHeader], Piece | None]
 def first_offers(
     gallery: Sequence[GalleryTrace], recent: Iterable[Listed], outcomes: Mapping[str, str] | None = None
 ) -> list[Offer]:
-    """What there is to begin with: the gallery, then the user's runs; a decision with what it came to."""
+    """Returns the runs of the welcome page: the gallery, then the user's runs. A decision is shown by its answers."""
     offers = [Offer(tr(one.title), tr(one.note), str(one.path), tr("Gallery"), has_picture=True) for one in gallery]
     for header, key in recent:
         title = (outcomes or {}).get(key, "")[:MOST_TITLE] or prompt_in_line(header)
@@ -34,11 +34,11 @@ def other_offers(
     gallery: Iterable[Listed],
     titles: dict[str, str],
 ) -> list[Offer]:
-    """What a run can be compared with, those of the same prompt first; each run once.
+    """Returns the runs that a run can be compared with, each once; those of the same prompt come first.
 
     Args:
-        here: of the run itself, which is left out.
-        titles: of the gallery's runs, by key.
+        here: the header of the run itself, which is left out.
+        titles: titles of the gallery's runs, by key.
     """
     found = [(header, key, tr("This session")) for header, key in session]
     found += [(header, key, tr("Your runs")) for header, key in recent]
@@ -61,16 +61,15 @@ def other_offers(
 
 
 def run_tree(here: TraceHeader, listed: Iterable[Listed], titles: dict[str, str], pieces: Pieces) -> list[RunItem]:
-    """The run that is open with all that it was made from and that was made from it, parents before their forks.
+    """Returns the open run with its ancestors and all forks of them, parents before their forks.
 
-    A parent that is kept nowhere any more has a place all the same, without a key, so that what came from it stays
-    together.
+    A parent whose file is gone is included without a key, so that its forks stay together.
 
     Args:
-        here: of the run that is open.
-        listed: all runs that are known, ``here`` too; the first of an id counts.
-        titles: of the gallery's runs, by key.
-        pieces: says how a run's tokens are written, where that is known.
+        here: the header of the open run.
+        listed: all known runs, including ``here``; the first one of each id counts.
+        titles: titles of the gallery's runs, by key.
+        pieces: gives a run's function from token to text, if that is known.
     """
     headers: dict[str, Listed] = {}
     for header, key in listed:
@@ -90,7 +89,7 @@ def run_tree(here: TraceHeader, listed: Iterable[Listed], titles: dict[str, str]
 
 
 def _above(id: str, parents: dict[str, str]) -> list[str]:
-    """The ids of all that a run was made from, nearest first. A file may claim what comes round: that ends it."""
+    """Returns the ids of a run's ancestors, nearest first. Stops at a cycle, which a damaged file may claim."""
     found: list[str] = []
     while (id := parents.get(id, "")) and id not in found:
         found.append(id)
@@ -98,7 +97,7 @@ def _above(id: str, parents: dict[str, str]) -> list[str]:
 
 
 def _family(id: str, parents: dict[str, str]) -> set[str]:
-    """The ids of all runs that are related, with those of parents that are not known."""
+    """Returns the ids of all runs related to a run, including unknown parents."""
     first = [id, *_above(id, parents)][-1]
     return {first} | {other for other in parents if first in _above(other, parents)}
 

@@ -1,4 +1,4 @@
-"""A page of runs to choose from: one column that scrolls, in the middle and no wider than can be read."""
+"""The base of pages of runs to choose from: a scrolling column in the middle, with a limited width."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CONTENT_WIDTH = 960  # pixels at 100 %
 
 
 class RunPage(QScrollArea):
-    """``column`` is filled by who derives from it."""
+    """A scrolling page. Subclasses fill ``column``."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -1,6 +1,6 @@
-"""Pictures of runs, for the cards that offer them: their most telling frame, as the inspector shows it.
+"""Pictures of runs for their cards: the most informative frame, painted as in the inspector.
 
-Runs are read in a thread; what is painted is painted when it is seen, a card at a time.
+Runs are read in a thread. Each card is painted when it becomes visible.
 """
 
 from __future__ import annotations
@@ -32,33 +32,33 @@ from app.state.sudoku.solve_frame import SolveFrame, frame
 from engine import SafelightError, open_trace
 
 HEIGHT = 150  # pixels at 100 %
-SMALLER = 0.75  # of tokens, against those of a canvas
-CLOSING_SECONDS = 5.0  # for the file that is being read
+SMALLER = 0.75  # scale of the cells relative to a canvas
+CLOSING_SECONDS = 5.0  # most time to wait for the file being read
 
 
 @dataclass(frozen=True, eq=False)
 class RunPicture:
-    """What is painted of a run: a canvas with how its tokens are written, and the board where it is a Sudoku."""
+    """The painted part of a run: a canvas with its tokens' glyphs, and the board if it is a Sudoku."""
 
     block: BlockState
     glyphs: dict[int, Glyph]
-    ends: tuple[int, ...]  # of lines
+    ends: tuple[int, ...]  # positions after which a line ends
     board: SolveFrame | None
-    slots: tuple[int, ...] = ()  # of a decision
+    slots: tuple[int, ...] = ()  # positions of a decision's slots
 
 
 def picture_of(path: Path) -> RunPicture | None:
-    """What to paint of the run in a file; None where there is nothing.
+    """Returns the picture of the run in a file; None if the run has no blocks.
 
     Raises:
-        SafelightError: it cannot be read.
+        SafelightError: the file cannot be read.
     """
     trace = open_trace(path)
     replay = Replay(trace)
     if not replay.blocks:
         return None
     record = replay.record(0)
-    block = record.snapshots[_telling(record)]
+    block = record.snapshots[_best_frame(record)]
     grid = placed(trace.prompt, record.snapshots[-1], trace.piece)
     return RunPicture(
         block=block,
@@ -72,8 +72,11 @@ def picture_of(path: Path) -> RunPicture | None:
     )
 
 
-def _telling(record: BlockRecord) -> int:
-    """The place of the frame at which most was taken back, or the last round began; else of the first step."""
+def _best_frame(record: BlockRecord) -> int:
+    """Returns the index of the most informative snapshot.
+
+    That is the beginning of the last round, else the step with most remelts, which is the first if there are none.
+    """
     if record.rounds:
         return min(record.rounds[-1].step + 1, len(record.snapshots) - 1)
     counts = record.remelt_counts
@@ -93,30 +96,30 @@ class RunPictures(QObject):
         self.found.connect(self.known.__setitem__)
 
     def read(self, paths: Sequence[Path]) -> None:
-        """Read the pictures of these runs, unless that has begun already."""
+        """Reads the pictures of these runs. Later calls do nothing."""
         if self._thread is None and not self._closed.is_set():
             self._thread = threading.Thread(target=self._read, args=(paths,), name="safelight-pictures", daemon=True)
             self._thread.start()
 
     def close(self) -> None:
-        """Give up what is being read and end the thread; may be called again."""
+        """Stops reading and ends the thread. May be called again."""
         self._closed.set()
         if self._thread is not None:
             self._thread.join(CLOSING_SECONDS)
 
     def _read(self, paths: Sequence[Path]) -> None:
-        """In the thread. A run that cannot be read has no picture; opening it says why."""
+        """Reads the pictures, in the thread. A run that cannot be read has no picture; opening it shows why."""
         for path in paths:
             if self._closed.is_set():
                 return
-            with contextlib.suppress(SafelightError, RuntimeError):  # RuntimeError: nobody is there any more
+            with contextlib.suppress(SafelightError, RuntimeError):  # RuntimeError: the receiver was deleted
                 picture = picture_of(path)
                 if picture is not None and not self._closed.is_set():
                     self.found.emit(str(path), picture)
 
 
 class PictureView(QWidget):
-    """A run's picture on a card; empty until there is one."""
+    """A run's picture on a card; empty until the picture is set."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -147,7 +150,7 @@ class PictureView(QWidget):
         painter.end()
 
     def _paint_board(self, painter: QPainter, shown: SolveFrame) -> None:
-        geometry = BoardGeometry(0, 0, 2 * self.height() // 9)  # at twice the size, for finer lines
+        geometry = BoardGeometry(0, 0, 2 * self.height() // 9)  # twice the size, scaled down for finer lines
         share = (self.height() - px(12)) / geometry.side
         painter.translate((self.width() - share * geometry.side) / 2, px(6))
         painter.scale(share, share)

@@ -1,4 +1,4 @@
-"""What happens at a frame of a run, in plain words: "Step 5: this 8 is taken back". No widgets."""
+"""Captions of a run's frames, as in "Step 5: this 8 is taken back". Without widgets."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from app.system.i18n import tr, trn
 from engine import Recording, step_number
 from engine.tasks.decisions.questions import Decision
 
-NAMED = 3  # tokens that are named one by one
+NAMED = 3  # most tokens that are named one by one
 
 
 class Caption(NamedTuple):
-    """``position`` is the cell that it is about, -1 where it is about none in particular."""
+    """A caption. ``position`` is the cell it describes, or -1."""
 
     text: str
     position: int = NOTHING
 
 
 def caption(record: BlockRecord, frame: Frame, trace: Recording) -> Caption:
-    """What happens at a frame."""
+    """Describes what happens at a frame."""
     if trace.header.decision is not None:
         return _read_caption(record, frame, trace, trace.header.decision)
     if record.has_masks:
@@ -49,7 +49,7 @@ def caption(record: BlockRecord, frame: Frame, trace: Recording) -> Caption:
 
 
 def _written_caption(record: BlockRecord, frame: Frame, trace: Recording) -> Caption:
-    """A pass over masks."""
+    """Describes a frame of a block with masks."""
     block = record.index + 1
     if frame.step == NOISE or not record.steps:
         before = int(record.begun.sum())
@@ -74,7 +74,7 @@ def _written_caption(record: BlockRecord, frame: Frame, trace: Recording) -> Cap
 
 
 def _written_step(record: BlockRecord, step: int, fresh: Sequence[int], trace: Recording) -> Caption:
-    """What a pass wrote, at these places."""
+    """Describes the tokens that a pass wrote. ``fresh`` are their positions."""
     tokens = _listed([named(trace, int(record.following[step, place])) for place in fresh[:NAMED]])
     if not fresh:
         said = tr("nothing is written")
@@ -86,7 +86,7 @@ def _written_step(record: BlockRecord, step: int, fresh: Sequence[int], trace: R
 
 
 def _rescued_caption(record: BlockRecord, frame: Frame, trace: Recording) -> Caption:
-    """A pass behind the last denoising step of a block that is rescued, or its end."""
+    """Describes a frame of a rescued block after its last denoising step, or its end."""
     cap = record.snapshots[-1].rescue_after or 0
     if frame.step >= record.steps:
         said = trn(
@@ -112,7 +112,7 @@ def _rescued_caption(record: BlockRecord, frame: Frame, trace: Recording) -> Cap
 
 
 def _read_caption(record: BlockRecord, frame: Frame, trace: Recording, decision: Decision) -> Caption:
-    """A read of a decision, with its own answers."""
+    """Describes a read of a decision, with the answers of this read alone."""
     read, slots = frame.block + 1, trace.header.slots
     if frame.step == NOISE or record.snapshots[-1].read is None:
         said = trn(
@@ -131,7 +131,7 @@ def _capital(words: str) -> str:
 
 
 def named(trace: Recording, token: int) -> str:
-    """A token as people call it."""
+    """Returns a token's text for people."""
     piece = trace.piece(token)
     if trace.is_special(token):
         return tr("end of the text")
@@ -179,14 +179,14 @@ def _taken_back(record: BlockRecord, found: Moment, trace: Recording) -> list[st
         return []
     before = tokens_before(record, found.step)
     tokens = list(dict.fromkeys(named(trace, int(before[place])) for place in places))
-    count, told = len(places), _listed(tokens[:NAMED])
+    count, listed = len(places), _listed(tokens[:NAMED])
     if count == 1:
-        return [tr("this {token} is taken back", token=told)]
+        return [tr("this {token} is taken back", token=listed)]
     if count == len(tokens) <= NAMED:
-        return [tr("{tokens} are taken back", tokens=told)]
+        return [tr("{tokens} are taken back", tokens=listed)]
     if len(tokens) <= NAMED:
-        return [tr("{count} cells are taken back: {tokens}", count=count, tokens=told)]
-    return [tr("{count} cells are taken back, {tokens} among them", count=count, tokens=told)]
+        return [tr("{count} cells are taken back: {tokens}", count=count, tokens=listed)]
+    return [tr("{count} cells are taken back, {tokens} among them", count=count, tokens=listed)]
 
 
 def _returned(record: BlockRecord, found: Moment, trace: Recording) -> list[str]:

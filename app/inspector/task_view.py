@@ -1,4 +1,4 @@
-"""What a run had to decide, or the format that its answer had to fit, and the rounds it took. Follows the player."""
+"""The questions or the output format of a run, and the rounds it took. Follows the player."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.system.i18n import tr
 
 
 class TaskView(QWidget):
-    """The rounds are those of the block on show; one that is chosen is gone to."""
+    """The task of a run, and the rounds of the current block. Choosing a round goes to its frame."""
 
     def __init__(self, player: Player, parent: QWidget | None = None) -> None:
         super().__init__(parent)

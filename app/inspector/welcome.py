@@ -1,4 +1,4 @@
-"""What the inspector shows without a run: what it is for, and runs to begin with. Knows runs by a key only."""
+"""The inspector's page without a run: an introduction, and runs to open. Runs are known by their keys only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIDE = 24
 
 
 class InspectorWelcome(RunPage):
-    """Emits the key of the run that is chosen, or that a file is asked for."""
+    """Emits the key of the chosen run, or a request to open a file."""
 
     chosen = Signal(str)
     file_asked = Signal()
@@ -40,12 +40,12 @@ class InspectorWelcome(RunPage):
         column.addStretch(1)
 
     def offer(self, offers: Sequence[Offer]) -> None:
-        """Show these runs as cards, in their sections."""
+        """Shows these runs as cards, in their sections."""
         self.runs.offer(offers)
 
     @property
     def cards(self) -> list[Card]:
-        """What can be chosen, in order."""
+        """The cards, in order."""
         return self.runs.cards
 
 

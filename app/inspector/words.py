@@ -1,4 +1,4 @@
-"""The inspector in words: frames, figures, tokens, a position's history, and two runs beside each other. No widgets."""
+"""The inspector's texts: frames, figures, tokens, histories of positions, comparisons of runs. Without widgets."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from engine.tasks import sudoku
 Piece = Callable[[int], str]
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 NAMED_ONLY = ("weights", "adapter_weights", "prompt", "format", "eos_token_ids", "seed_canvas")
-"""Differences whose values say nothing to people."""
-MOST_PROMPT = 1_000  # characters that are looked at for a title
-MOST_TITLE = 200  # characters of it; less where there is less room
-MOST_PINS = 6  # of a fork that are named
+"""Differences that are shown by name only: their values mean nothing to people."""
+MOST_PROMPT = 1_000  # characters of a prompt that are read for its title
+MOST_TITLE = 200  # most characters of a title
+MOST_PINS = 6  # most pins of a fork that are named one by one
 COUNTED = ("pinned", "banned_tokens", "allowed_tokens")
 
 
@@ -36,7 +36,7 @@ COUNTED = ("pinned", "banned_tokens", "allowed_tokens")
 
 
 def in_nats(value: float) -> str:
-    """A figure with two or three digits that count, whatever its size; the unit is the caller's."""
+    """Returns a value without its unit: three decimals, whole numbers from 100 on, powers of ten below 0.001."""
     if value == 0 or value >= 0.001:
         return f"{value:.3f}" if value < 100 else f"{value:.0f}"
     power = math.floor(math.log10(value))
@@ -44,12 +44,12 @@ def in_nats(value: float) -> str:
 
 
 def power_of_ten(power: int) -> str:
-    """10⁻³, and so on; 1 and 0.1 as they are."""
+    """Returns a power of ten as in 10⁻³; the powers -1 to 1 as 0.1, 1 and 10."""
     return {0: "1", -1: "0.1", 1: "10"}.get(power, "10" + str(power).translate(_SUPERSCRIPT))
 
 
 def tick(value: float) -> str:
-    """A figure at a scale, in as few letters as can be."""
+    """Returns a value for an axis, as short as possible."""
     if value == 0 or value >= 0.001:
         return f"{value:g}"
     power = math.floor(math.log10(value) + 1e-9)
@@ -57,12 +57,12 @@ def tick(value: float) -> str:
 
 
 def quoted(piece: str) -> str:
-    """A token as people name it."""
+    """Returns a token's text in quotation marks, or a control token in words."""
     return token_words(piece)
 
 
 def probability(share: float) -> str:
-    """A probability for reading: never 0 % or 100 % where it is not."""
+    """Returns a probability in percent. 0 % and 100 % are used only for exact values."""
     if 0 < share < 0.001:
         return tr("under 0.1 %")
     if 0.999 < share < 1:
@@ -71,7 +71,7 @@ def probability(share: float) -> str:
 
 
 def written(piece: str, special: bool) -> str:
-    """A token as it is drawn in charts: with signs for what is unseen, a control token by its name."""
+    """Returns a token's text for charts, with signs for invisible characters; a control token in words."""
     return token_words(piece) if special else glyph_of(piece, False).text or piece
 
 
@@ -79,7 +79,10 @@ def written(piece: str, special: bool) -> str:
 
 
 def frame_words(frame: Frame, steps: int, snapshot: BlockState | None, reads: int = 0) -> str:
-    """Which frame it is: block, step and temperature. ``steps`` are the block's; a decision has ``reads``."""
+    """Describes a frame: block, step and temperature. ``steps`` is the block's number of steps.
+
+    ``reads`` is the number of reads of a decision, 0 for other runs.
+    """
     block = frame.block + 1
     if reads and frame.step == NOISE:
         return tr("Read {read} of {reads}, before its step: noise at the slots", read=block, reads=reads)
@@ -119,7 +122,10 @@ def frame_words(frame: Frame, steps: int, snapshot: BlockState | None, reads: in
 
 
 def facts(frame: Frame, steps: int, figures: BlockFigures | None, reads: int = 0) -> list[str]:
-    """A frame's facts, a line each, as far as they are known without reading the run; a decision has ``reads``."""
+    """Returns the facts of a frame, one in each line. ``reads`` is the number of reads of a decision, else 0.
+
+    Without ``figures`` only the facts known from the frame itself are returned.
+    """
     if reads:
         return [frame_words(frame, steps, None, reads)]
     if frame.step == NOISE:
@@ -146,7 +152,7 @@ def facts(frame: Frame, steps: int, figures: BlockFigures | None, reads: int = 0
         tr("Temperature {temperature}", temperature=f"{figures.temperature[step]:.2f}"),
         tr("Mean entropy {entropy} nats", entropy=f"{figures.mean_entropy[step]:.3f}"),
     ]
-    if figures.has_masks:  # what is written stays, and a guess is made once
+    if figures.has_masks:  # a written token stays, so there are no remelts or changes
         written = int(figures.accepted[step])
         if figures.grows:
             return [*lines, trn("{count} token written", "{count} tokens written", written)]
@@ -160,17 +166,17 @@ def facts(frame: Frame, steps: int, figures: BlockFigures | None, reads: int = 0
 
 
 def _rounds_at(frame: Frame, figures: BlockFigures | None) -> list[str]:
-    """The round that a frame begins with, in a line."""
+    """Returns a line about the round that begins at a frame; no line if none does."""
     found = () if figures is None else figures.rounds
-    told = [round_words(one) for one in found if one.step == frame.step]
-    return [words[:1].upper() + words[1:] for words in told]
+    begun = [round_words(one) for one in found if one.step == frame.step]
+    return [words[:1].upper() + words[1:] for words in begun]
 
 
 # --- a position's history --------------------------------------------------------------------------------------------
 
 
 def history_in_words(bio: History, piece: Piece) -> str:
-    """The whole history in a sentence or two."""
+    """Describes a position's whole history in one to three sentences."""
     if bio.pinned:
         stands = bio.final if bio.final is not None else int(bio.following[-1]) if bio.steps else None
         if stands is None:
@@ -200,7 +206,7 @@ def history_in_words(bio: History, piece: Piece) -> str:
 
 
 def moment_in_words(bio: History, step: int, piece: Piece) -> str:
-    """One step of it in words; ``step`` -1 is the noise before the first, ``bio.steps`` the commit."""
+    """Describes one step of a position's history. ``step`` -1 is the noise, ``bio.steps`` the commit."""
     if step < 0 or not bio.steps:
         if bio.has_masks:
             return tr("Before the first step.")
@@ -252,30 +258,30 @@ def _remelted(bio: History) -> str:
 
 
 def run_title(header: TraceHeader) -> str:
-    """Names a run by its model, the adapter on it, and its seed where it followed one."""
+    """Returns a run's title: its model, its adapter, and its seed if it has one."""
     model = model_words(header)
     return model if header.seed is None else tr("{model}, seed {seed}", model=model, seed=header.seed)
 
 
 def model_words(header: TraceHeader) -> str:
-    """A run's model, and the adapter on it."""
+    """Returns the title of a run's model, with its adapter."""
     model, adapter = model_title(header), header.model.adapter
     return tr("{model} with {adapter}", model=model, adapter=adapter) if adapter else model
 
 
 def asked_in_words(one: TraceHeader, other: TraceHeader, piece: Piece | None = None) -> str:
-    """What was asked otherwise, and whether one was made from the other, with what was changed for it."""
+    """Describes the differences of two runs' requests. If one is a fork of the other, its change is described, too."""
     found = differences(one, other)
-    told = tr("; ").join(_difference(difference) for difference in found)
+    listed = tr("; ").join(_difference(difference) for difference in found)
     kinship = _kinship(one, other, piece)
-    if kinship and not found:  # what a fork changes is no setting that it began with
+    if kinship and not found:  # a fork's changes are not among the settings compared
         return " ".join(kinship)
-    said = tr("What differs: {list}.", list=told) if found else tr("The same model, prompt, seed and settings.")
+    said = tr("What differs: {list}.", list=listed) if found else tr("The same model, prompt, seed and settings.")
     return " ".join([said, *kinship])
 
 
 def short_difference(one: TraceHeader, other: TraceHeader) -> str:
-    """What the other run has otherwise, as a hint to choose by."""
+    """Describes briefly how the other run differs, to choose it by."""
     found = differences(one, other)
     if other.parent is not None and other.parent.id == one.id:
         return tr("made from this run")
@@ -369,7 +375,7 @@ def _kinship(one: TraceHeader, other: TraceHeader, piece: Piece | None) -> list[
 
 
 def made_in_words(header: TraceHeader, piece: Piece | None = None) -> str:
-    """Where and how a run was made from another one; of a run that was not, its prompt."""
+    """Describes where and how a run was made from another one; returns the prompt for other runs."""
     if header.marks:
         blocks = ", ".join(str(block) for block in sorted({mark.block + 1 for mark in header.marks}))
         spans = tr(", ").join(_span(mark) for mark in header.marks)
@@ -383,7 +389,7 @@ def made_in_words(header: TraceHeader, piece: Piece | None = None) -> str:
 
 
 def prompt_in_line(header: TraceHeader) -> str:
-    """A run's prompt, cut to a line; a puzzle by how much of it is given, a decision by its questions."""
+    """Returns a run's prompt as one line; the number of givens for a Sudoku, the questions for a decision."""
     if header.decision is not None:
         return tr(" · ").join(question_words(one) for one in header.decision.questions)[:MOST_TITLE]
     puzzle = puzzle_in(header.prompt) if is_puzzle(header.prompt) else None
@@ -393,18 +399,18 @@ def prompt_in_line(header: TraceHeader) -> str:
 
 
 def change_in_words(change: Fork, piece: Piece | None = None) -> str:
-    """What a fork changes; empty where that is nothing. Tokens are left out where nobody knows how they are written."""
+    """Describes the changes of a fork; empty if there are none. Without ``piece`` tokens are left out."""
 
-    def told(token: int) -> str:
+    def text_of(token: int) -> str:
         return "" if piece is None else piece(token)
 
     if len(change.pinned) > MOST_PINS:
         said = [trn("{count} cell pinned", "{count} cells pinned", len(change.pinned))]
     else:
-        said = [pinned_in_words(position, told(token)) for position, token in change.pinned]
-    said += [put_in_words(position, told(token)) for position, token in change.edits]
-    said += [banned_in_words(told(token)) for token in change.banned]
-    said += [share_in_words(position, told(token), share) for position, token, share in change.mixed]
+        said = [pinned_in_words(position, text_of(token)) for position, token in change.pinned]
+    said += [put_in_words(position, text_of(token)) for position, token in change.edits]
+    said += [banned_in_words(text_of(token)) for token in change.banned]
+    said += [share_in_words(position, text_of(token), share) for position, token, share in change.mixed]
     said += [tr("{name} {value}", name=_name(name), value=_value(name, value)) for name, value in change.settings]
     if change.seed is not None:
         said.append(tr("seed {seed}", seed=change.seed))
@@ -412,14 +418,14 @@ def change_in_words(change: Fork, piece: Piece | None = None) -> str:
 
 
 def pinned_in_words(position: int, text: str) -> str:
-    """A pin; ``text`` is its token's, empty where that is not known."""
+    """Describes a pinned cell. ``text`` is the token's, empty if it is not known."""
     if not text:
         return tr("cell {position} pinned", position=position)
     return tr("cell {position} pinned to {token}", position=position, token=quoted(text))
 
 
 def put_in_words(position: int, text: str) -> str:
-    """A token that is put on the canvas and may change again."""
+    """Describes a token that a fork writes into a cell without pinning it. ``text`` as in ``pinned_in_words``."""
     if not text:
         return tr("another token put into cell {position}", position=position)
     return tr("{token} put into cell {position}", position=position, token=quoted(text))
@@ -430,7 +436,7 @@ def banned_in_words(text: str) -> str:
 
 
 def share_in_words(position: int, text: str, share: float) -> str:
-    """A token's share in the prediction that is fed back."""
+    """Describes a token's share in the prediction that is fed back. ``text`` as in ``pinned_in_words``."""
     given = {"position": position, "share": probability(share)}
     if not text:
         return tr("a token of cell {position} fed back with {share}", **given)
@@ -444,7 +450,7 @@ def _span(mark: Mark) -> str:
 
 
 def divergence_in_words(found: Frame | None, one: Replay, other: Replay) -> str:
-    """Where the two runs part, or that they do not."""
+    """Describes the first frame at which two runs differ; ``found`` None if they are equal."""
     if found is None:
         return tr("The two runs are the same throughout.")
     in_one, in_other = has(one, found), has(other, found)
@@ -459,7 +465,7 @@ def divergence_in_words(found: Frame | None, one: Replay, other: Replay) -> str:
 
 
 def here_in_words(count: int, length: int, parts: Sequence[str] = ()) -> str:
-    """How many cells differ at the frame on show, and what else is to be said."""
+    """Describes the number of cells that differ at the current frame, followed by ``parts``."""
     if not count:
         return " ".join([tr("No cell differs here."), *parts])
     differ = trn(

@@ -1,4 +1,4 @@
-"""The options of a question with a bar each, and a tick for each read on it. Knows no player."""
+"""The options of a question, each with a bar and a tick for every read. Independent of the player."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_NAME = 0.34  # of the width
 
 
 class ReadBars(QWidget):
-    """Empty bars before the first read. The likeliest option is bold and has a mark before it."""
+    """A bar for every option, empty before the first read. The likeliest option is bold and has a dot before it."""
 
     def __init__(self, names: Sequence[str], parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -37,11 +37,11 @@ class ReadBars(QWidget):
         self.update()
 
     def show_answer(self, answer: TypedAnswer | None, reads: Sequence[LabelRead]) -> None:
-        """Show what the reads so far came to; None before the first."""
+        """Shows the answer after the reads so far; None before the first."""
         self._answer, self._reads = answer, tuple(reads)
         shares = () if answer is None else answer.probabilities
-        told = (f"{name}: {share_words(share)}" for name, share in zip(self._names, shares, strict=False))
-        self.setAccessibleDescription(tr("; ").join(told))
+        described = (f"{name}: {share_words(share)}" for name, share in zip(self._names, shares, strict=False))
+        self.setAccessibleDescription(tr("; ").join(described))
         self.update()
 
     def changeEvent(self, event: QEvent) -> None:
@@ -104,7 +104,7 @@ class ReadBars(QWidget):
         painter.drawText(row, middle | Qt.AlignmentFlag.AlignRight, figure)
 
     def _paint_reads(self, painter: QPainter, track: QRectF, place: int) -> None:
-        """A tick where each read has this option; the latest longer."""
+        """Draws a tick at each read's probability of this option. The latest tick is longer."""
         painter.setBrush(Qt.BrushStyle.NoBrush)
         for number, read in enumerate(self._reads):
             x = track.x() + read.probabilities()[place] * track.width()
@@ -115,6 +115,6 @@ class ReadBars(QWidget):
 
     @staticmethod
     def _figure(share: float, spread: float) -> str:
-        """A probability, with its standard error where there are several reads."""
+        """Returns a probability in words, with its standard error unless that is 0."""
         words = share_words(share)
         return tr("{share} ± {spread}", share=words, spread=f"{100 * spread:.1f}") if spread else words

@@ -1,4 +1,4 @@
-"""What a decision's questions came to at the read on show, with those before it. Follows the player."""
+"""The answers to a decision's questions after the reads up to the current one. Follows the player."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.system.i18n import tr, trn
 
 
 class ReadAnswers(QWidget):
-    """A question a row, in the order of the slots; what is pointed at here is so on the canvas."""
+    """One row for each question, in the order of the slots. Hovering over a row highlights its slot on the canvas."""
 
     def __init__(self, player: Player, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -30,7 +30,7 @@ class ReadAnswers(QWidget):
         self._column.setContentsMargins(SPACE_4, 0, SPACE_4, SPACE_4)
         self._column.setSpacing(SPACE_2)
         self._column.addStretch()
-        self.area = scroller(self._list, arrows=False)  # they are the page's
+        self.area = scroller(self._list, arrows=False)  # the page handles the arrow keys
         top = QVBoxLayout()
         top.setContentsMargins(SPACE_4, SPACE_2, SPACE_4, SPACE_2)
         top.addWidget(self.summary)
@@ -50,7 +50,7 @@ class ReadAnswers(QWidget):
         for row in self.rows:
             row.set_theme(theme)
 
-    # ---------------------------------------------------------------- which questions
+    # ---------------------------------------------------------------- the questions
 
     @Slot()
     def _open(self) -> None:

@@ -1,4 +1,4 @@
-"""One question of a decision with what its slot came to. Knows no player."""
+"""One question of a decision and its answer. Independent of the player."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from engine.tasks.decisions.wording import Labels
 
 
 class ReadAnswer(QFrame):
-    """Lit while its slot is pointed at; pressed, its slot is selected."""
+    """A question with its answer, highlighted while its slot is hovered. A press selects the slot."""
 
     pointed = Signal(bool)
     pressed = Signal()
@@ -27,7 +27,7 @@ class ReadAnswer(QFrame):
     def __init__(self, number: int, question: Question, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty("role", "read-answer")
-        labels = Labels().of_question(question)  # those of yes and no are told by their names
+        labels = Labels().of_question(question)  # not shown for yes and no: the names suffice
         pairs = zip(labels, (option.name for option in question.options), strict=True)
         names = [name if isinstance(question, YesNo) else f"{sign}  {name}" for sign, name in pairs]
         self.title = label(question.instructions, "setting", wrap=True, selectable=True)
@@ -51,12 +51,12 @@ class ReadAnswer(QFrame):
         self.bars.set_theme(theme)
 
     def set_lit(self, lit: bool) -> None:
-        """Whether its slot is pointed at or selected."""
+        """Highlights the question if its slot is hovered or selected."""
         if bool(self.property("lit")) != lit:
             restyle(self, "lit", lit)
 
     def show_reads(self, answer: TypedAnswer | None, reads: Sequence[LabelRead]) -> None:
-        """Show what the reads so far came to; None before the first."""
+        """Shows the answer after the reads so far; None before the first."""
         self.bars.show_answer(answer, reads)
         self.said.setText(tr("Not read yet") if answer is None else answer_words(answer))
         self.facts.setText("" if answer is None else fact_words(answer, reads))

@@ -1,6 +1,6 @@
-"""The canvas of the frame on show: a board, calm or raw, in one of the layers, as a picture and as a table.
+"""The canvas of the current frame, as a board, as tokens (calm or raw) in one of the layers, and as a table.
 
-Knows the player.
+Follows the player.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from app.system.i18n import tr
 from engine import Mark, Recording
 
 FONT_SIZES = (30, 24, TEXT_CANVAS)  # pixels at 100 %
-RESERVED_TOKENS = 512  # that the cells are made wide enough for when a block comes into view
+RESERVED_TOKENS = 512  # most tokens that the cells are widened for when a block is first shown
 
 
 class InspectorCanvas(QWidget):
-    """What is pointed at and selected here is so in all views."""
+    """The canvas with its view controls. Hovered and selected cells are shared with all other views."""
 
     def __init__(self, player: Player, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._player = player
         self._reduced_motion = False
-        self._font_size = 0  # of the type scale
+        self._font_size = 0  # one of ``FONT_SIZES``; 0 before the first fit
         self._reserved: tuple[int, bool] | None = None
         self._marks: tuple[Mark, ...] = ()
-        self._searched: BlockRecord | None = None  # the block that a Sudoku was looked for in
+        self._searched: BlockRecord | None = None  # the block that was last searched for a Sudoku
         self.layer: LayerName = "state"
         self.view = SpannedCanvas()
         self.view.setAccessibleName(tr("Canvas of the frame on show"))
@@ -61,7 +61,7 @@ class InspectorCanvas(QWidget):
         self._connect()
 
     def _build(self) -> None:
-        for made in (self.as_board, self.calm, self.raw):  # in no group, of which Tab would reach one alone
+        for made in (self.as_board, self.calm, self.raw):  # no button group: Tab would reach only one of its buttons
             made.setCheckable(True)
         self.as_table.setCheckable(True)
         for layer in LAYERS:
@@ -80,7 +80,7 @@ class InspectorCanvas(QWidget):
         bar.addWidget(caption)
         bar.addWidget(self.layers)
         bar.addWidget(self.as_table)
-        self.area = scroller(self.view, arrows=False)  # they are the page's
+        self.area = scroller(self.view, arrows=False)  # the page handles the arrow keys
         self.area.setObjectName("canvas-scroll")
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -114,7 +114,7 @@ class InspectorCanvas(QWidget):
         player.playing_changed.connect(self._on_playing)
         player.board_changed.connect(self.refresh)
 
-    # ---------------------------------------------------------------- how it is shown
+    # ---------------------------------------------------------------- view
 
     def set_theme(self, theme: Theme) -> None:
         self.view.set_theme(theme)
@@ -126,12 +126,12 @@ class InspectorCanvas(QWidget):
 
     @Slot(bool)
     def set_board(self, board: bool) -> None:
-        """A Sudoku as a board, or as the tokens that it is written in."""
+        """Shows a Sudoku as a board, or as its tokens."""
         self._player.set_board(board)
 
     @Slot(bool)
     def set_calm(self, calm: bool) -> None:
-        """Tokens: the best guess instead of noise, or the canvas as the model had it."""
+        """Shows the tokens: with the best guess instead of noise (calm), or as the model had them (raw)."""
         self._player.set_board(False)
         self._player.calm = calm
         self.view.set_calm(calm)
@@ -141,11 +141,11 @@ class InspectorCanvas(QWidget):
 
     @property
     def shows_board(self) -> bool:
-        """Whether the block on show is a Sudoku, and shown as one."""
+        """True if the current block is a Sudoku and shown as a board."""
         return self._player.board and self.board.placed is not None
 
     def _mark_view(self) -> None:
-        """Show the board where there is one and it is wanted; mark what is on show."""
+        """Shows the board if there is one and it is wanted, and checks the button of the current view."""
         board = self.shows_board
         self.area.setVisible(not board)
         self.pane.setVisible(board)
@@ -155,7 +155,6 @@ class InspectorCanvas(QWidget):
         self.raw.setChecked(not board and not self._player.calm)
 
     def set_layer(self, layer: LayerName) -> None:
-        """What the colour of a cell shows."""
         self.layers.setCurrentIndex(LAYERS.index(layer))
 
     @Slot(int)
@@ -182,7 +181,7 @@ class InspectorCanvas(QWidget):
 
     @Slot()
     def refresh(self) -> None:
-        """Show the frame on show."""
+        """Shows the current frame."""
         player = self._player
         frame, record, now = player.frame, player.block, player.snapshot
         if frame is None or record is None or now is None:
@@ -203,7 +202,7 @@ class InspectorCanvas(QWidget):
         self._mark_cells()
 
     def _find_board(self, record: BlockRecord) -> None:
-        """Look for a Sudoku where another block is on show, or more of it."""
+        """Searches for a Sudoku if another block is shown, or if the block has grown."""
         trace = self._player.trace
         if trace is not None and record is not self._searched:
             self._searched = record
@@ -220,14 +219,14 @@ class InspectorCanvas(QWidget):
             self.board.set_block(shown)
 
     def _reserve(self) -> None:
-        """Cells wide enough for all of a block at once, so that they do not jump while it develops."""
+        """Makes the cells wide enough for the whole block, so that they do not move while it develops."""
         record = self._player.block
         if record is not None:
             tokens = np.unique(record.argmax if self._player.calm and record.steps else record.noise)
             self.view.reserve(tokens[:RESERVED_TOKENS].tolist())
 
     def set_marked(self, marks: Sequence[Mark]) -> None:
-        """Tint the spans that are to be written anew, in whichever of their blocks is on show."""
+        """Tints the spans that are to be rewritten, if they lie in the current block."""
         self._marks = tuple(marks)
         self._mark_cells()
 
@@ -254,7 +253,7 @@ class InspectorCanvas(QWidget):
             self._fit_font()
 
     def _fit_font(self) -> None:
-        """The largest cells with which the whole block is seen at once."""
+        """Chooses the largest font with which the whole block is visible, or the smallest one."""
         if self._player.frame is None:
             return
         room = self.area.viewport().size()
@@ -284,11 +283,11 @@ class InspectorCanvas(QWidget):
 
     @Slot(bool)
     def _on_playing(self, playing: bool) -> None:
-        # A tint shows what a step did; under the hand that scrubs it would only trail behind.
+        # A tint shows the changes of a step; while the user scrubs it would lag behind.
         for view in (self.view, self.board):
             view.set_reduced_motion(self._reduced_motion or not playing)
 
 
 def _vocabulary(trace: Recording | None) -> int | None:
-    """How many tokens the run's model knows, where the trace says it."""
+    """Returns the vocabulary size of the run's model, if the trace has it."""
     return None if trace is None else trace.header.model.vocab_size or None

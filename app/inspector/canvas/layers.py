@@ -1,4 +1,4 @@
-"""The layers of the canvas: which figure of a cell its colour shows, and on what scale. Pure; knows no widget."""
+"""The layers of the canvas: the figure that a cell's colour shows, and its scale. Pure functions, without widgets."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from engine import step_number
 
 LayerName = Literal["state", "entropy", "confidence", "causal", "settling", "remelts", "change"]
 LAYERS: tuple[LayerName, ...] = get_args(LayerName)
-_OTHER_STATE, _OTHER_TOKEN = 0.45, 0.85  # on the scale of changes
+_OTHER_STATE, _OTHER_TOKEN = 0.45, 0.85  # positions on the colour scale, 0 to 1
 
 Shares = NDArray[np.float32]
 
 
 def title(layer: LayerName) -> str:
-    """What a layer is called."""
+    """Returns a layer's name in the user's language."""
     return {
         "state": tr("State"),
         "entropy": tr("Entropy"),
@@ -35,18 +35,18 @@ def title(layer: LayerName) -> str:
 
 
 class Seen(NamedTuple):
-    """What a layer is made from: a block, how it stood at the frame on show, and at the frame before in it."""
+    """The input of a layer: a block, its state at the current frame, and its state at the frame before."""
 
     record: BlockRecord
-    step: int  # NOISE before the first, the record's steps at the commit
+    step: int  # NOISE before the first step; the record's number of steps at the commit
     now: BlockState
     before: BlockState | None  # None at the noise
     calm: bool
-    vocabulary: int | None  # tokens that the model knows, where that was recorded
+    vocabulary: int | None  # vocabulary size of the model, if recorded
 
 
 def heat(layer: LayerName, seen: Seen) -> Heat | None:
-    """The colours of a layer; None for the states, which have shapes and colours of their own."""
+    """Returns the colours of a layer; None for the states, which have their own shapes and colours."""
     match layer:
         case "state":
             return None
@@ -63,7 +63,7 @@ def heat(layer: LayerName, seen: Seen) -> Heat | None:
         case "change":
             found = _change(seen)
     if seen.now.text_length is not None:
-        found.shares[seen.now.text_length :] = np.nan  # there is no text
+        found.shares[seen.now.text_length :] = np.nan  # no text after that
     return found
 
 
@@ -89,7 +89,10 @@ def _entropy(seen: Seen) -> Heat:
 
 
 def _confidence(seen: Seen) -> Heat:
-    """As everywhere certainty recedes, so the scale is one of doubt, written as confidence."""
+    """Returns the layer of confidence.
+
+    The scale is 1 minus confidence: everywhere in the app uncertain cells stand out. Its labels give the confidence.
+    """
     top = seen.now.top_probabilities
     if top is not None and top.shape[1]:
         doubt = 1.0 - top[:, 0].astype(np.float32)
@@ -114,7 +117,7 @@ def _confidence(seen: Seen) -> Heat:
 
 
 def _causal(seen: Seen) -> Heat:
-    """A scale of doubt, as that of confidence."""
+    """Returns the layer of causal probability. The scale is 1 minus the probability, as for confidence."""
     causal = seen.now.causal
     shares = _nothing(seen) if causal is None else (1 - causal).astype(np.float32)
     name = tr("causal probability") if seen.record.readings else tr("causal probability (this block was not verified)")

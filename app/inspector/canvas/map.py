@@ -1,4 +1,4 @@
-"""All positions of a block against all its steps: where it was unsure, when it accepted, what it took back."""
+"""A map of all positions of a block against all its steps: entropy, acceptance and remelts."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ class StepMap(QWidget):
         column.setContentsMargins(SPACE_4, SPACE_2, SPACE_4, SPACE_4)
         column.setSpacing(SPACE_2)
         column.addWidget(self.caption)
-        column.addWidget(self.legend)  # over the map, where it stays in sight
+        column.addWidget(self.legend)  # above the map, so that it stays visible while the map scrolls
         column.addWidget(self.area, 1)
         self.setAccessibleName(tr("Map of positions and steps"))
-        player.placed.connect(self._tell)
-        player.opened.connect(self._tell)
-        player.grown.connect(self._tell)
-        self._tell()
+        player.placed.connect(self._update)
+        player.opened.connect(self._update)
+        player.grown.connect(self._update)
+        self._update()
 
     def set_theme(self, theme: Theme) -> None:
         self.area.set_theme(theme)
         self.legend.set_theme(theme)
 
     @Slot()
-    def _tell(self) -> None:
+    def _update(self) -> None:
         record = self.area.record
         self.setAccessibleDescription(self.area.words())
         self.legend.setVisible(record is not None)

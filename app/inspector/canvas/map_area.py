@@ -1,4 +1,4 @@
-"""The scrolling part of the map: a row a position, a column a step, coloured by entropy and marked."""
+"""The scrolling part of the map: a row for each position, a column for each step, coloured by entropy and marked."""
 
 from __future__ import annotations
 
@@ -22,44 +22,44 @@ from engine import step_number
 
 ROW, NUMBERS, GUTTER = 10, 20, 40  # pixels, at 100 %
 LEAST_COLUMN, MOST_COLUMN = 6, 32
-NAMED = 8  # positions from one written number to the next
+NAMED = 8  # positions between two labelled rows
 SHADES = 256
-QUIET = 0.62  # opacity of the marks of acceptance, which are most cells in the end and must not outshine the colours
+QUIET = 0.62  # opacity of acceptance marks: most cells have one in the end, and the colours must stay visible
 
 
 def entropy_top(record: BlockRecord) -> float:
-    """The end of the colour scale, nats: the most that a counted position had, at least 0.1."""
+    """Returns the top of the colour scale in nats: the highest entropy of a counted position, at least 0.1."""
     return max(float(record.entropy[:, record.counted].max(initial=0.0)), 0.1)
 
 
 def heat(record: BlockRecord, theme: Theme) -> QImage:
-    """A pixel a cell: S wide, C high; padding in one flat shade."""
+    """Returns an image with one pixel for each cell, S wide and C high. Padding has one flat shade."""
     shades, _ = _shades(theme)
     places = np.clip(record.entropy.T / entropy_top(record) * (SHADES - 1), 0, SHADES - 1).astype(np.uint8)  # (C, S)
     pixels = np.ascontiguousarray(shades[places])
     if record.text_length is not None:
         pixels[record.text_length :] = color(theme.line).rgb()
     high, wide = pixels.shape
-    return QImage(pixels.data, wide, high, wide * 4, QImage.Format.Format_RGB32).copy()  # the array does not stay
+    return QImage(pixels.data, wide, high, wide * 4, QImage.Format.Format_RGB32).copy()  # outlives the array
 
 
 @cache
 def _shades(theme: Theme) -> tuple[np.ndarray, np.ndarray]:
-    """The colour scale as pixels, and for each whether black is what is readable on it."""
+    """Returns the colour scale as pixels, and for each pixel True if black is readable on it."""
     colors = [entropy_color(place / (SHADES - 1), theme) for place in range(SHADES)]
     pixels = np.array([shade.rgb() for shade in colors], dtype=np.uint32)
     return pixels, np.array([readable_on(shade).lightness() == 0 for shade in colors])
 
 
 class MapArea(StepsArea):
-    """Positions downwards, steps to the right."""
+    """The map: positions downwards, steps to the right."""
 
     def __init__(self, player: Player, parent: QWidget | None = None) -> None:
         super().__init__(player, LEAST_COLUMN, MOST_COLUMN, parent)
         self._image: QImage | None = None
-        self._dark = np.zeros((0, 0), dtype=np.bool_)  # (S, C) whether a mark on the cell is black
+        self._dark = np.zeros((0, 0), dtype=np.bool_)  # (S, C) True where a mark on the cell is black
         self._marks = np.zeros((0, 0), dtype=np.uint8)  # (S, C) 1 accepted, 2 remelted
-        self._rows: set[int] = set()  # lit
+        self._rows: set[int] = set()  # highlighted
         self.setAccessibleName(tr("Map of positions and steps"))
         player.selected.connect(self._choose)
         player.hovered.connect(self._light)
@@ -81,11 +81,11 @@ class MapArea(StepsArea):
         return 0 if self.record is None else self.record.length * self.row
 
     def y_of(self, position: int) -> int:
-        """The top of a position's row in the viewport."""
+        """Returns the top of a position's row in the viewport, in pixels."""
         return self.top() + position * self.row - self.verticalScrollBar().value()
 
     def position_at(self, y: float) -> int:
-        """The position under a point of the viewport, -1 for none."""
+        """Returns the position at ``y`` in the viewport, or -1."""
         if self.record is None or y < self.top():
             return NOTHING
         position = int((y - self.y_of(0)) // self.row)
@@ -113,7 +113,7 @@ class MapArea(StepsArea):
             self.setAccessibleDescription(words)
 
     def words(self) -> str:
-        """The step on show in words, and the selected position's history."""
+        """Describes the current step and the selected position's history."""
         record, frame = self.record, self.player.frame
         if record is None or frame is None:
             return tr("Open a trace or ask for something; every position and step of a block is shown here.")
@@ -136,8 +136,8 @@ class MapArea(StepsArea):
             )
         position = self.player.selection
         if 0 <= position < record.length:
-            told = history_in_words(history_of(record, position), self.player.piece)
-            said.append(tr("Position {position}: {history}", position=position, history=told))
+            history = history_in_words(history_of(record, position), self.player.piece)
+            said.append(tr("Position {position}: {history}", position=position, history=history))
         return " ".join(said)
 
     # ---------------------------------------------------------------- following
@@ -182,7 +182,7 @@ class MapArea(StepsArea):
         self.paint_step_numbers(painter, px(3), self.top() - px(3), clip)
         rect = self.cursor_rect()
         if rect is not None and rect.left() >= self.gutter() - 3:
-            self.paint_cursor(painter, rect, color(theme.ink))  # the accent is a colour of the scale
+            self.paint_cursor(painter, rect, color(theme.ink))  # not the accent, which is a colour of the scale
         self.paint_ring(painter)
 
     def _visible(self, clip: QRect, record: BlockRecord) -> tuple[int, int]:
@@ -232,7 +232,7 @@ class MapArea(StepsArea):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
 
     def _paint_rows(self, painter: QPainter, clip: QRect) -> None:
-        """The hovered row between two lines, the selected one in a frame."""
+        """Paints two lines around the hovered row and a frame around the selected one."""
         wide = self.steps * self.column
         for position in sorted(self._rows):
             y = self.y_of(position)
@@ -248,7 +248,7 @@ class MapArea(StepsArea):
                 painter.fillRect(self.x_of(0), y + self.row - 1, wide, 1, line)
 
     def _paint_numbers(self, painter: QPainter, first: int, last: int) -> None:
-        """Numbers of positions: every eighth, and those that are lit."""
+        """Paints the numbers of every eighth position and of the highlighted ones."""
         painter.setFont(caption_font())
         lit = {position for position in self._rows if first - 2 <= position <= last + 2}
         named = set(range(first - first % NAMED, last, NAMED))
@@ -290,11 +290,11 @@ class MapArea(StepsArea):
         return super().viewportEvent(event)
 
     def cell_words(self, position: int, step: int) -> str:
-        """A cell in words; empty outside."""
+        """Describes a cell; empty outside the map."""
         if self.record is None or position == NOTHING or step < 0:
             return ""
-        told = moment_in_words(history_of(self.record, position), step, self.player.piece)
-        return tr("Position {position}. {told}", position=position, told=told)
+        words = moment_in_words(history_of(self.record, position), step, self.player.piece)
+        return tr("Position {position}. {told}", position=position, told=words)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         by = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}.get(Qt.Key(event.key()))

@@ -1,4 +1,4 @@
-"""The grids of cells on the inspector's page: whose keys are the page's, and with some of their cells marked."""
+"""The grids of cells on the inspector's page, which leave most keys to the page and can mark some cells."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from app.design.tokens import color
 from app.player.player import NOTHING
 from app.state.run.canvas import Mask
 
-TINT = 0.3  # opacity over a cell that is marked
+TINT = 0.3  # opacity of the tint over a marked cell
 
 _MOVES = (Qt.Key.Key_Left, Qt.Key.Key_Right, Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_Home, Qt.Key.Key_End)
 
 
 class PageArrows(GridView):
-    """The arrows are the page's; Up, Down and whatever is pressed with Ctrl move from cell to cell."""
+    """A grid that moves with Up and Down, and with arrows, Home and End and Ctrl. Other keys go to the page."""
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         key = Qt.Key(event.key())
@@ -43,12 +43,12 @@ class BoardCells(PageArrows, BlockBoard):
     """A board on the inspector's page."""
 
     def _wants(self, event: QKeyEvent) -> bool:
-        """Before the page: only what is pressed with Ctrl."""
+        """True for keys that the board takes before the page does: only those with Ctrl."""
         return bool(event.modifiers() & Qt.KeyboardModifier.ControlModifier) and super()._wants(event)
 
 
 class Marked(GridView):
-    """A grid with some positions of its canvas marked; ``_paint_mark`` of who derives from it says how."""
+    """A grid with some positions of its canvas marked by a subclass's ``_paint_mark``."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,17 +56,17 @@ class Marked(GridView):
 
     @property
     def marks(self) -> Mask:
-        """(C,) which positions are marked."""
+        """The marked positions, shape (C,)."""
         return self._marks
 
     def set_marks(self, marks: Mask) -> None:
-        """(C,) which positions to mark."""
+        """Marks these positions, shape (C,)."""
         if not np.array_equal(marks, self._marks):
             self._marks = marks
             self.update()
 
     def cell_of(self, position: int) -> int:
-        """The cell at a position of the canvas, -1 where there is none."""
+        """Returns the cell at a position of the canvas, or -1."""
         return position
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -83,7 +83,7 @@ class Marked(GridView):
 
 
 class Spanned(Marked):
-    """A grid with the cells tinted that are to be written anew; framed, too, as a tint alone says nothing to some."""
+    """A grid that tints and frames the cells that are to be rewritten. Not all users can see a tint alone."""
 
     def _paint_mark(self, painter: QPainter, rect: QRect) -> None:
         shade = QColor(color(self._theme.accent))
@@ -94,11 +94,11 @@ class Spanned(Marked):
 
 
 class SpannedCanvas(Spanned, Cells):
-    """A canvas of tokens with spans tinted."""
+    """A canvas of tokens with tinted spans."""
 
 
 class SpannedBoard(Spanned, BoardCells):
-    """A board with the cells of spans tinted."""
+    """A board with tinted spans."""
 
     def cell_of(self, position: int) -> int:
         return BoardCells.cell_of(self, position)

@@ -1,4 +1,4 @@
-"""The pictures of a run's prompt, in small beside its canvas; hidden where it has none. Follows the player."""
+"""Thumbnails of the pictures of a run's prompt, next to the canvas; hidden if there are none. Follows the player."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from engine.pictures import Picture
 
 THUMB_HEIGHT = 56  # pixels at 100 %
 MOST_SHOWN = 32  # a trace may name thousands
-BESIDE = 40  # pixels left and right of them, where a scroll bar may be
+SIDE_ROOM = 40  # pixels left and right of the thumbnails together, including a scroll bar
 
 
 class PromptPictures(QScrollArea):
-    """``thumbs`` are those of the run that is open, in the order of the prompt."""
+    """``thumbs`` holds the thumbnails of the open run, in the order of the prompt."""
 
     def __init__(self, player: Player) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class PromptPictures(QScrollArea):
         self._fit()
 
     def _fit(self) -> None:
-        self.setFixedWidth(max((thumb.sizeHint().width() for thumb in self.thumbs), default=0) + BESIDE)
+        self.setFixedWidth(max((thumb.sizeHint().width() for thumb in self.thumbs), default=0) + SIDE_ROOM)
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
@@ -69,7 +69,7 @@ class PromptPictures(QScrollArea):
 
 
 class _Found:
-    """The pictures of a recording, read at the first that is asked for; that may be in any thread."""
+    """The pictures of a recording, read at the first request. Requests may come from any thread."""
 
     def __init__(self, trace: Recording) -> None:
         self._trace, self._lock = trace, threading.Lock()

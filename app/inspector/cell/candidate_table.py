@@ -1,4 +1,4 @@
-"""The likeliest tokens of one position at one step, as a table. Knows plain texts only."""
+"""A table of the likeliest tokens of one position at one step. Holds plain texts only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.system.i18n import tr
 
 
 class CandidateTable(QTableWidget):
-    """The likeliest tokens at one step."""
+    """The likeliest tokens at one step, with rank, probability and fate."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(0, 4, parent)
@@ -34,7 +34,7 @@ class CandidateTable(QTableWidget):
         self._fit()
 
     def set_rows(self, rows: Sequence[tuple[str, str, str, str]]) -> None:
-        """Rank, token, probability, and what it was; only what differs is written."""
+        """Shows rows of rank, token, probability, and the token's fate at the step. Writes only the changed cells."""
         if self.rowCount() != len(rows):
             self.setRowCount(len(rows))
             self.updateGeometry()
@@ -50,7 +50,7 @@ class CandidateTable(QTableWidget):
                     item.setToolTip(text)
 
     def rows(self) -> list[tuple[str, ...]]:
-        """What it says."""
+        """Returns the texts of all rows."""
         return [
             tuple(item.text() if (item := self.item(row, column)) else "" for column in range(4))
             for row in range(self.rowCount())
@@ -69,7 +69,7 @@ class CandidateTable(QTableWidget):
     def _share_width(self) -> None:
         rank = px(52)
         rest = max(self.viewport().width() - rank, px(180))
-        for column, width in enumerate((rank, 0.32 * rest, 0.29 * rest)):  # the last takes what is left
+        for column, width in enumerate((rank, 0.32 * rest, 0.29 * rest)):  # the last column takes the rest
             self.setColumnWidth(column, round(width))
 
     def resizeEvent(self, event: QResizeEvent) -> None:

@@ -1,4 +1,4 @@
-"""The cells of the frame on show as a table of words: the canvas for who reads by ear, or likes lists."""
+"""The cells of the current frame as a table of words, for screen readers and for those who prefer lists."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NUMBERS = (ENTROPY, ACCEPTED, REMELTS)
 
 
 class CellsModel(QAbstractTableModel):
-    """A row a position."""
+    """A table model with one row for each position of the block."""
 
     def __init__(self, player: Player, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -29,7 +29,7 @@ class CellsModel(QAbstractTableModel):
         self._states: list[int] = []
 
     def show_frame(self) -> None:
-        """Take the frame on show."""
+        """Loads the current frame."""
         before = len(self._tokens)
         block = self._player.snapshot
         count = 0 if block is None else block.length
@@ -94,7 +94,7 @@ class CellsModel(QAbstractTableModel):
 
 
 class CellsTable(QTableView):
-    """Its current row is the selected cell, both ways. Only kept up while it is seen."""
+    """The table. Its current row and the selected cell follow each other. Updated only while it is visible."""
 
     def __init__(self, player: Player, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -119,7 +119,7 @@ class CellsTable(QTableView):
 
     @Slot()
     def refresh(self) -> None:
-        """Show how the cells stand now, if they are seen."""
+        """Loads the current frame if the table is visible."""
         if self.isVisible():
             self.cells.show_frame()
 
@@ -143,7 +143,7 @@ class CellsTable(QTableView):
             self._player.select(current.row())
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        # Up and down are the table's, and so is what it knows with Ctrl; the rest is the page's.
+        # The table handles Up, Down, Page Up and Page Down; the page handles all other keys.
         if event.key() in (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown):
             super().keyPressEvent(event)
         else:

@@ -1,4 +1,4 @@
-"""The history of the selected position: a chart over the steps, in words, and the candidates at the step on show."""
+"""The history of the selected position: a chart over the steps, a description, and the current candidates."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from app.player.player import Player
 from app.state.run.cell_history import OUTSIDE, History
 from app.system.i18n import tr
 
-WIDE = 880  # pixels at 100 %; from here on the table stands beside the chart
+WIDE = 880  # pixels at 100 %; from this width on the table is next to the chart
 
 
 class Biography(QWidget):
-    """Chart, words and table of one position."""
+    """The chart, description and candidate table of one position."""
 
     def __init__(self, player: Player, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -49,7 +49,7 @@ class Biography(QWidget):
         column.addWidget(self.title)
         column.addLayout(self._split)
         column.addStretch()
-        self.area = QScrollArea()  # where the panel is lower than all of it
+        self.area = QScrollArea()  # scrolls if the panel is lower than its contents
         self.area.setWidgetResizable(True)
         self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -61,9 +61,9 @@ class Biography(QWidget):
             layout.setSpacing(SPACE_2)
             layout.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.setAccessibleName(tr("Biography of a position"))
-        self.chart.shown.connect(self._tell)
+        self.chart.shown.connect(self._update_words)
         self.set_theme(DARKROOM)
-        self._tell()
+        self._update_words()
 
     def set_theme(self, theme: Theme) -> None:
         self.chart.set_theme(theme)
@@ -73,16 +73,16 @@ class Biography(QWidget):
         super().resizeEvent(event)
         self.chart.set_room(self.height() - self.title.sizeHint().height() - 3 * SPACE_2)
         wide = self.width() >= px(WIDE)
-        way = QBoxLayout.Direction.LeftToRight if wide else QBoxLayout.Direction.TopToBottom
-        if way != self._split.direction():
-            self._split.setDirection(way)
+        direction = QBoxLayout.Direction.LeftToRight if wide else QBoxLayout.Direction.TopToBottom
+        if direction != self._split.direction():
+            self._split.setDirection(direction)
             for part in (0, 1):
-                self._split.setStretch(part, int(wide))  # side by side they share the width
+                self._split.setStretch(part, int(wide))  # side by side both have the same width
 
     # ---------------------------------------------------------------- in words
 
     @Slot()
-    def _tell(self) -> None:
+    def _update_words(self) -> None:
         bio, frame, piece = self.chart.bio, self._player.frame, self._player.piece
         if bio is None or frame is None:
             self._say(tr("History of a token"), "", "", "")
@@ -130,7 +130,7 @@ def _rows(bio: History, step: int, piece: Piece) -> list[tuple[str, str, str, st
     sample, guess = int(bio.candidates[step]), int(bio.argmax[step])
     accepted = bool(bio.accepted[step])
     fate = tr("sampled, accepted") if accepted else tr("sampled, re-noised")
-    both = tr("argmax, accepted") if accepted else tr("argmax, re-noised")  # what has a fate was sampled
+    both = tr("argmax, accepted") if accepted else tr("argmax, re-noised")  # was sampled, too
     if bio.has_masks and not accepted:
         fate, both = tr("sampled, not written"), tr("argmax, not written")
     rows = []

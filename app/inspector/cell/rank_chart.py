@@ -1,4 +1,4 @@
-"""The chart of a position's candidates over the steps. Knows where its history comes from and what was clicked."""
+"""The chart of a position's candidates over the steps. Follows the selected or hovered cell."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from app.state.run.cell_history import History, history_of
 from app.system.i18n import tr
 
 ROW, ENTROPY, LABELS, NUMBERS, GAP = 24, 40, 20, 20, 12  # pixels, at 100 %
-LEAST_ROW, LEAST_ENTROPY = 15, 28  # where there is little room
+LEAST_ROW, LEAST_ENTROPY = 15, 28  # used if there is little room
 LEAST_COLUMN, MOST_COLUMN = 12, 56
-LIGHT = 0.6  # opacity of a history that is only pointed at
+LIGHT = 0.6  # opacity of the history of a hovered cell that is not selected
 
 
 class BumpChart(StepsArea):
     """Candidates by rank over the steps, with the entropy underneath."""
 
-    shown = Signal()  # another history, or more of it
+    shown = Signal()  # emitted when another history is shown, or more of it
 
     def __init__(self, player: Player, parent: QWidget | None = None) -> None:
         super().__init__(player, LEAST_COLUMN, MOST_COLUMN, parent)
         self.bio: History | None = None
         self._light = True
-        self._room = 0  # pixels of height to fit into, if that can be; 0 for as much as is wanted
+        self._room = 0  # height in pixels to fit into if possible; 0 for no limit
         self._picture: QPixmap | None = None
         self._picture_of: tuple[object, ...] = ()
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -42,12 +42,12 @@ class BumpChart(StepsArea):
 
     @property
     def position(self) -> int:
-        """Whose history is on show: the selected cell, or the one pointed at; -1 for none."""
+        """The cell whose history is shown: the selected one, else the hovered one; -1 for none."""
         return self.player.selection if self.player.selection != NOTHING else self.player.hover
 
     @property
     def is_light(self) -> bool:
-        """The cell is only pointed at."""
+        """True if no cell is selected: the history is that of the hovered cell."""
         return self.player.selection == NOTHING
 
     # ---------------------------------------------------------------- what is shown
@@ -62,7 +62,7 @@ class BumpChart(StepsArea):
         return self.bio is not None
 
     def plot(self) -> Plot | None:
-        """Where everything stands now; None without a history."""
+        """Returns the present layout of the chart; None without a history."""
         if self.bio is None:
             return None
         return Plot(
@@ -79,7 +79,7 @@ class BumpChart(StepsArea):
         )
 
     def set_room(self, height: int) -> None:
-        """The height it should fit into; rows come closer together for it, as far as they can be told apart."""
+        """Sets the height in pixels to fit into. Rows shrink for it, but not below ``LEAST_ROW``."""
         if height != self._room:
             self._room = height
             self._picture = None
@@ -145,7 +145,7 @@ class BumpChart(StepsArea):
         self.paint_ring(painter)
 
     def _draw(self, view: QSize, ratio: float) -> QPixmap:
-        """Everything that stays while the cursor moves."""
+        """Draws all that does not change while the cursor moves."""
         picture = QPixmap(view * ratio)
         picture.setDevicePixelRatio(ratio)
         picture.fill(color(self._theme.surface_sunken))
@@ -167,7 +167,7 @@ class BumpChart(StepsArea):
         return picture
 
     def empty_text(self) -> str:
-        """What to do to see something here."""
+        """Returns a hint for the empty chart."""
         if self.record is None:
             return tr("Open a trace or ask for something; the history of each token is shown here.")
         return tr("Select a cell: its candidates, what was sampled of them and what became of it appear here, by step.")

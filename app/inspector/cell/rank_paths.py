@@ -1,7 +1,8 @@
-"""Paints a position's history: candidates by rank over the steps, what was sampled of them, and the entropy.
+"""Paints a position's history: candidates by rank over the steps, the sampled ones, and the entropy.
 
-Functions of their arguments. Every state has the shape it has on the canvas: accepted filled and underlined, re-noised
-hollow, remelted in a dashed outline. A token is told by its text; its colour only helps the eye along a line.
+The functions depend on their arguments only. Every state has the same shape as on the canvas: accepted is filled and
+underlined, re-noised is hollow, remelted has a dashed outline. A token is identified by its text; its colour only
+helps the eye to follow a line.
 """
 
 from __future__ import annotations
@@ -20,27 +21,27 @@ from app.state.run.cell_history import OUTSIDE, History, RankLine, Run
 from app.system.i18n import tr
 
 COLORED = 8
-"""Tokens with a colour of their own: those with the most probability over all steps."""
-_HUES = (205, 28, 140, 325, 55, 265, 175, 0)  # degrees; neighbours in the list are far apart
-TAIL = 76  # pixels at 100 % behind the last step, for the tokens at the ends of the lines
-_PLAIN_LABEL = 12  # characters of a token that are written
+"""The number of tokens with their own colour: those with the most probability over all steps."""
+_HUES = (205, 28, 140, 325, 55, 265, 175, 0)  # degrees; neighbours in the list differ strongly
+TAIL = 76  # pixels at 100 % after the last step, for the tokens at the ends of the lines
+_PLAIN_LABEL = 12  # most characters shown of a token
 Text = Callable[[int], str]
 
 
 @dataclass(frozen=True)
 class Plot:
-    """Where everything of the chart stands, in logical pixels. Rows are ranks, from the top."""
+    """The layout of the chart, in logical pixels. Rows are ranks, from the top."""
 
-    left: float  # of step 0's column
-    column: float
+    left: float  # left edge of step 0's column
+    column: float  # width
     steps: int
-    top: float  # of the first row
-    row: float
-    depth: int  # recorded candidates a step; 0: a row of the argmax and one of the sampled candidate
-    outside: bool  # a row for samples that are not among the recorded
+    top: float  # top of the first row
+    row: float  # height
+    depth: int  # recorded candidates per step; with 0 there are two rows: argmax and sampled candidate
+    outside: bool  # True if there is a row for samples outside the recorded candidates
     gap: float  # between the rows and the entropy
-    entropy: float  # height
-    gutter: float  # what names the rows, on the left
+    entropy: float  # height of the entropy curve
+    gutter: float  # width of the row names on the left
 
     @property
     def rows(self) -> int:
@@ -56,25 +57,25 @@ class Plot:
 
     @property
     def right(self) -> float:
-        """Behind the last column."""
+        """The right edge of the last column."""
         return self.left + self.steps * self.column
 
     def x(self, step: int) -> float:
-        """The middle of a step's column."""
+        """Returns the middle of a step's column."""
         return self.left + step * self.column + self.column // 2
 
     def y(self, rank: int) -> float:
-        """The middle of a rank's row; what is outside the recorded lies below all of them."""
+        """Returns the middle of a rank's row. The row for ``OUTSIDE`` is below all others."""
         return self.top + ((self.depth if rank == OUTSIDE else rank) + 0.5) * self.row
 
     @property
     def radius(self) -> float:
-        """Of the mark of a sampled candidate."""
+        """The radius of the mark of a sampled candidate."""
         return max(2.0, min(self.column * 0.36, self.row * 0.24, px(6)))
 
 
 def line_colors(theme: Theme) -> tuple[QColor, ...]:
-    """Colours for tokens' lines, alike in weight and readable on the sunken surface of the theme."""
+    """Returns colours for tokens' lines, similar in weight and readable on the sunken surface of the theme."""
     made = []
     for hue in _HUES:
         lightness = 0.66 if theme.dark else 0.40
@@ -87,12 +88,12 @@ def line_colors(theme: Theme) -> tuple[QColor, ...]:
 
 
 def color_of_tokens(bio: History, theme: Theme) -> dict[int, QColor]:
-    """The colour of each token that has one."""
+    """Returns the colours of the tokens that have their own."""
     return {line.token: shade for line, shade in zip(bio.lines[:COLORED], line_colors(theme), strict=False)}
 
 
 def paint_history(painter: QPainter, plot: Plot, bio: History, theme: Theme, text: Text, font: QFont) -> None:
-    """All but the cursor and what names the rows. The background is the caller's."""
+    """Paints everything except the cursor and the row names. The caller paints the background."""
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setFont(font)
     _paint_rules(painter, plot, theme)
@@ -109,7 +110,7 @@ def paint_history(painter: QPainter, plot: Plot, bio: History, theme: Theme, tex
 
 
 def paint_row_names(painter: QPainter, plot: Plot, bio: History, theme: Theme, font: QFont) -> None:
-    """The ranks, and the entropy's scale, in the gutter."""
+    """Paints the ranks and the scale of the entropy in the gutter."""
     painter.setFont(font)
     painter.setPen(color(theme.faint_ink))
     names = [str(rank + 1) for rank in range(plot.depth)] if plot.depth else [tr("argmax"), tr("sampled")]
@@ -125,7 +126,7 @@ def paint_row_names(painter: QPainter, plot: Plot, bio: History, theme: Theme, f
 
 
 def entropy_limit(bio: History) -> float:
-    """The top of the entropy's scale, nats: its most, and never so little that noise would fill the height."""
+    """Returns the top of the entropy scale in nats: the highest entropy, at least 0.1, so that noise stays small."""
     return max(float(bio.entropy.max(initial=0.0)), 0.1)
 
 
@@ -140,16 +141,16 @@ _LEVELS = 16
 
 
 def _pen(shade: QColor, share: float, plot: Plot) -> QPen:
-    """Thicker and fuller the likelier."""
+    """Returns a pen for a probability (``share``): the likelier, the thicker and more opaque."""
     faded = QColor(shade)
     faded.setAlphaF(0.35 + 0.65 * share)
     pen = QPen(faded, 1.2 + (plot.row * 0.3 - 1.2) * share)
-    pen.setCapStyle(Qt.PenCapStyle.FlatCap)  # rounded ends of two faint pieces would add up to a dot
+    pen.setCapStyle(Qt.PenCapStyle.FlatCap)  # overlapping round ends of two faint pieces would look like a dot
     return pen
 
 
 def _paint_lines(painter: QPainter, plot: Plot, lines: Sequence[RankLine], shade: QColor) -> None:
-    """Straight pieces, those of one pen together: an antialiased curve costs a hundred times as much."""
+    """Paints straight pieces, grouped by pen: an antialiased curve takes a hundred times as long."""
     pieces: list[list[QLineF]] = [[] for _ in range(_LEVELS + 1)]
     xs = [plot.x(step) for step in range(plot.steps)]
     ys = [plot.y(rank) for rank in range(plot.depth)]
@@ -186,7 +187,7 @@ def _paint_marks(painter: QPainter, plot: Plot, bio: History, theme: Theme, shad
 def paint_sample(
     painter: QPainter, where: QPointF, radius: float, theme: Theme, accepted: bool, shade: QColor | None = None
 ) -> None:
-    """A sampled candidate: filled and underlined where it was accepted, hollow where it was re-noised."""
+    """Paints a sampled candidate: filled and underlined if it was accepted, hollow if it was re-noised."""
     ink = shade or color(theme.accepted if accepted else theme.candidate)
     painter.setPen(QPen(ink, 1.4))
     painter.setBrush(ink if accepted else color(theme.surface_sunken))
@@ -197,7 +198,7 @@ def paint_sample(
 
 
 def paint_remelt(painter: QPainter, where: QPointF, radius: float, theme: Theme) -> None:
-    """A dashed outline, dash by dash: a dashed pen costs a hundred times as much."""
+    """Paints a dashed outline as single rectangles: a dashed pen takes a hundred times as long."""
     painter.setPen(Qt.PenStyle.NoPen)
     painter.setBrush(color(theme.remelted))
     painter.translate(where)
@@ -207,7 +208,7 @@ def paint_remelt(painter: QPainter, where: QPointF, radius: float, theme: Theme)
 
 @cache
 def _dashes(half: float) -> list[QRectF]:
-    """Along the sides of a square around the origin; each side begins and ends with one."""
+    """Returns the dashes along the sides of a square around the origin. Each side begins and ends with a dash."""
     count = max(2, round(2 * half / 5))
     dash = 2 * half / (2 * count - 1)
     starts = [-half + 2 * place * dash for place in range(count)]
@@ -218,7 +219,7 @@ def _dashes(half: float) -> list[QRectF]:
 
 
 def paint_argmax(painter: QPainter, where: QPointF, radius: float, shade: QColor) -> None:
-    """A small square."""
+    """Paints a small square."""
     half = max(1.5, radius * 0.4)
     painter.fillRect(QRectF(where.x() - half, where.y() - half, 2 * half, 2 * half), shade)
 
@@ -232,7 +233,7 @@ def _paint_names(
     text: Text,
     metrics: QFontMetricsF,
 ) -> None:
-    """Tokens at the ends of their lines, and above the line wherever the best guess changes."""
+    """Paints tokens at the ends of their lines, and above the rows wherever the best guess changes."""
     last = bio.steps - 1
     for rank, token in enumerate(bio.top_tokens[last].tolist() if bio.steps else ()):
         place = QRectF(plot.right + px(6), plot.top + rank * plot.row, px(TAIL), plot.row)
@@ -256,7 +257,7 @@ def _paint_labels(
     metrics: QFontMetricsF,
     shades: dict[int, QColor],
 ) -> None:
-    """Each run's token where it begins, with a tick; a text that would touch its neighbour is left out."""
+    """Paints each run's token at its start, with a tick. A text that would touch its neighbour is left out."""
     free = plot.left
     later = [run.start for run in runs[1:]] + [None]
     for run, following in zip(runs, later, strict=True):
@@ -272,7 +273,7 @@ def _paint_labels(
 
 
 def _paint_runs(painter: QPainter, plot: Plot, bio: History, theme: Theme, text: Text, metrics: QFontMetricsF) -> None:
-    """Without recorded candidates: the best guesses in one row, what was sampled in the other."""
+    """Paints a history without recorded candidates: the best guesses in one row, the samples in the other."""
     for row, runs in enumerate((bio.argmax_runs, bio.candidate_runs)):
         painter.setPen(QPen(color(theme.line_strong), 2))
         for run in runs:
@@ -304,10 +305,10 @@ def _paint_entropy(painter: QPainter, plot: Plot, bio: History, theme: Theme) ->
     painter.drawPolygon(area)
     painter.setBrush(Qt.BrushStyle.NoBrush)
     painter.setPen(QPen(color(theme.faint_ink), 1.4))
-    for a, b in pairwise(points):  # one by one: a polyline is joined at great cost
+    for a, b in pairwise(points):  # one by one: joining a polyline is slow
         painter.drawLine(a, b)
 
 
 def short(text: str) -> str:
-    """A token's text, cut to what is written in a chart."""
+    """Returns a token's text, shortened for a chart."""
     return text if len(text) <= _PLAIN_LABEL else text[: _PLAIN_LABEL - 1] + "…"

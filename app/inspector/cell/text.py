@@ -1,6 +1,7 @@
-"""The text as it reads at the frame on show, and which of it the selected and the hovered cell are.
+"""The text at the current frame, with the selected and the hovered cell marked in it.
 
-The committed blocks, then the draft of the current one: accepted tokens, and the best guess everywhere else.
+The text is that of the committed blocks, then the draft of the current block: accepted tokens, and the best guess for
+the other positions.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ from engine.trace import Entry
 
 
 class RenderedText(QWidget):
-    """The text with a line that says which cell of it is selected."""
+    """The text, with a caption about the selected cell."""
 
     def __init__(self, player: Player, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._player = player
         self._theme = DARKROOM
         self._before = ""  # the text of the committed blocks
-        self._start = 0  # its length in UTF-16 units
+        self._start = 0  # the length of ``_before`` in UTF-16 units
         self._block = NOTHING
         self._commits: list[tuple[int, str]] = []  # each committed block's number and text
-        self._commits_read = 0  # events of the trace that were looked through
+        self._commits_read = 0  # number of trace events already searched
         self._reading = TextMap("", (0,))
-        self._draft_end = 0  # offset in the draft from which it is behind the end token
+        self._draft_end = 0  # offset in the draft at which the end token starts
         self.pane = TextPane()
         self.caption = label("", "caption", wrap=True, selectable=True)
         self.caption.setAccessibleName(tr("The selected cell in the text"))
@@ -68,7 +69,6 @@ class RenderedText(QWidget):
 
     @property
     def text(self) -> str:
-        """What is shown."""
         return self._before + self._reading.text
 
     # ---------------------------------------------------------------- what is shown
@@ -80,7 +80,7 @@ class RenderedText(QWidget):
 
     @Slot()
     def _show(self) -> None:
-        """Bring the text to the frame on show; only what differs is laid out again."""
+        """Shows the text at the current frame. Only the changed part is laid out again."""
         snapshot, frame, trace = self._player.snapshot, self._player.frame, self._player.trace
         if snapshot is None or frame is None or trace is None:
             self._before, self._reading, self._draft_end = "", TextMap("", (0,)), 0
@@ -107,15 +107,15 @@ class RenderedText(QWidget):
         self._mark()
 
     def _read_commits(self) -> None:
-        """The texts of the committed blocks; the steps in between stay unread."""
+        """Reads the texts of newly committed blocks. The steps in between are not read."""
         trace = self._player.trace
         if trace is None:
             return
-        stop = len(trace.entries)  # before looking at any of them: a live run goes on meanwhile
+        stop = len(trace.entries)  # fixed first: a live run may grow meanwhile
         for place, block in _commits(trace.entries[self._commits_read : stop], self._commits_read):
             try:
                 event = trace.event(place)
-            except SafelightError:  # a damaged record in a file; what comes after it can be read
+            except SafelightError:  # a damaged record in a file; later records can be read
                 self._commits.append((block, tr("[Block {block} cannot be read.]", block=block + 1)))
                 continue
             assert isinstance(event, CanvasCommitted)
@@ -140,7 +140,7 @@ class RenderedText(QWidget):
 
     @Slot()
     def _mark(self, _position: int = NOTHING) -> None:
-        """Tint the places of the selected and the hovered cell, and what is behind the draft's end."""
+        """Marks the text of the selected and the hovered cell, and dims the text after the draft's end."""
         theme, marks, start = self._theme, [], self._start
         count = len(self._reading.edges) - 1
         if self._draft_end < self._reading.edges[-1]:
@@ -203,17 +203,17 @@ class RenderedText(QWidget):
 
 
 def _commits(entries: Sequence[Entry], start: int) -> list[tuple[int, int]]:
-    """Places and blocks of the commits; ``start`` is the first entry's place."""
+    """Returns the indices and blocks of the commits; ``start`` is the first entry's index."""
     return [(place, entry.block) for place, entry in enumerate(entries, start) if entry.kind == "commit"]
 
 
 def _end(tokens: Sequence[int], ends: Collection[int]) -> int:
-    """The place of the first end token; their number where there is none."""
+    """Returns the index of the first end token; the number of tokens if there is none."""
     return next((place for place, token in enumerate(tokens) if token in ends), len(tokens))
 
 
 def _tint(shade: QColor, theme: Theme, chosen: bool) -> QTextCharFormat:
-    """A background, and for the selected cell a line under it, as colour alone says nothing to some."""
+    """Returns a text format with a background, underlined for the selected cell: not all users can see the colour."""
     look = QTextCharFormat()
     look.setBackground(shade)
     look.setForeground(color(theme.ink))

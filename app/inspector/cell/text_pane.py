@@ -1,4 +1,4 @@
-"""Plain text that can be read, copied and pointed at. Knows offsets, not what they stand for."""
+"""A read-only text widget that reports hovered and chosen offsets."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from app.system.i18n import tr
 
 
 class TextPane(QPlainTextEdit):
-    """Plain text that can be read, copied and pointed at, not changed."""
+    """Plain text that can be selected and copied, but not changed."""
 
-    pointed = Signal(int)  # an offset in UTF-16 units; -1 beside the text
+    pointed = Signal(int)  # an offset in UTF-16 units; -1 outside the text
     chosen = Signal(int)
 
     def __init__(self) -> None:
@@ -33,13 +33,13 @@ class TextPane(QPlainTextEdit):
         self._text = ""
 
     def dress(self) -> None:
-        """Take the size the user reads at."""
+        """Sets the font to the user's text size."""
         font = ui_font()
         font.setPixelSize(px(TEXT_LEAD))
         self.setFont(font)
 
     def bring(self, text: str) -> None:
-        """Show a text, changing only what is between the beginning and the end that it shares with the present one."""
+        """Shows a text. Only the part between the common beginning and the common end is replaced."""
         if text == self._text:
             return
         old, self._text = self._text, text
@@ -51,7 +51,7 @@ class TextPane(QPlainTextEdit):
         cursor.insertText(text[low : len(text) - tail])
 
     def bring_into_sight(self, offset: int) -> None:
-        """Scroll to an offset and put the cursor there, unless somebody has selected text to copy."""
+        """Scrolls to an offset and moves the cursor there, unless text is selected."""
         if not self.textCursor().hasSelection():
             cursor = QTextCursor(self.document())
             cursor.setPosition(offset)
@@ -59,7 +59,7 @@ class TextPane(QPlainTextEdit):
             self.ensureCursorVisible()
 
     def mark(self, low: int, high: int, look: QTextCharFormat) -> QTextEdit.ExtraSelection:
-        """A stretch of the text in another look."""
+        """Returns a selection that gives the text from ``low`` to ``high`` another format."""
         made = QTextEdit.ExtraSelection()
         cursor = QTextCursor(self.document())
         cursor.setPosition(low)
@@ -68,9 +68,9 @@ class TextPane(QPlainTextEdit):
         return made
 
     def offset_at(self, point: QPoint) -> int:
-        """The offset of the character under a point of the viewport; -1 beside the text."""
+        """Returns the offset of the character under a point of the viewport; -1 outside the text."""
         near = self.cursorForPosition(point)
-        # It stands between characters, at the nearer side: what is under the point may be before or behind it.
+        # The cursor is between two characters, at the nearer side; the point may be on the one before or after it.
         for backwards in (True, False):
             here, there = QTextCursor(near), QTextCursor(near)
             if backwards:
@@ -106,11 +106,11 @@ class TextPane(QPlainTextEdit):
 
 
 def _shared(a: str, b: str) -> int:
-    """Characters that both begin with."""
+    """Returns the number of characters of the common beginning."""
     if a == b[: len(a)]:
         return len(a)
     low, high = 0, min(len(a), len(b))
-    while low < high:  # the longest beginning that is alike, by halves
+    while low < high:  # binary search
         middle = (low + high + 1) // 2
         if a[:middle] == b[:middle]:
             low = middle

@@ -1,4 +1,4 @@
-"""The runs that another can be compared with, as cards to choose from. Knows runs by a key only."""
+"""The page to choose the run for a comparison, as cards. Runs are known by their keys only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.system.i18n import tr
 
 
 class RunChooser(RunPage):
-    """Cards, a button for a file, and one to go back to the comparison that there is."""
+    """Cards of runs, a button to open a file, and a button back to the present comparison."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The figures of two runs beside each other: a table of the whole runs, and the entropy of the block on show."""
+"""The figures of two runs side by side: a table of the whole runs, and the entropy of the current block."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from app.system.i18n import tr
 from engine import step_number
 
 LEFT, RIGHT = 0, 1
-UNKNOWN = "…"  # while blocks are still being read
+UNKNOWN = "…"  # shown while blocks are still being read
 
 
 def figures_of_run(overview: Overview) -> tuple[str, ...]:
-    """Blocks, steps, tokens of text a step, remelts, blocks that stopped early, entropy in the end; in words."""
+    """Returns the figures as texts, in the order of ``names``; ``UNKNOWN`` for those that are not known yet."""
     blocks, steps = len(overview.steps), sum(overview.steps)
     known = [figures for block in range(blocks) if (figures := overview[block]) is not None]
     if not overview.complete or not known:
@@ -42,7 +42,7 @@ def figures_of_run(overview: Overview) -> tuple[str, ...]:
 
 
 def names() -> tuple[str, ...]:
-    """What the figures are, with their units."""
+    """Returns the names of the figures, with their units."""
     return (
         tr("Blocks"),
         tr("Steps"),
@@ -54,7 +54,7 @@ def names() -> tuple[str, ...]:
 
 
 class CompareFigures(QWidget):
-    """Follows both overviews. ``show_block`` says which block's entropy is drawn, and where the mark stands."""
+    """The table of figures and the entropy curves of two runs. Follows the overviews of both."""
 
     def __init__(self, left: Overview, right: Overview) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ class CompareFigures(QWidget):
         self.refresh()
 
     def follow(self, left: Overview, right: Overview) -> None:
-        """Which of the two overviews stands at which side."""
+        """Sets the overviews of the left and the right run."""
         self._overviews = (left, right)
         self.refresh()
 
@@ -92,7 +92,7 @@ class CompareFigures(QWidget):
         self.curves.set_theme(theme)
 
     def refresh(self) -> None:
-        """Take the figures as far as they are known."""
+        """Shows the figures that are known so far."""
         for side, overview in enumerate(self._overviews):
             for made, name, text in zip(self.values[side], names(), figures_of_run(overview), strict=True):
                 made.setText(text)
@@ -101,7 +101,7 @@ class CompareFigures(QWidget):
         self._draw()
 
     def show_block(self, block: int, step: int) -> None:
-        """Whose entropy to draw; the mark stands at ``step``."""
+        """Draws the entropy of this block and marks ``step`` in it."""
         self.curves.place(block, step)
         self._draw()
 
@@ -123,7 +123,7 @@ def _side(column: int) -> Qt.AlignmentFlag:
 
 
 class EntropyCurves(QWidget):
-    """Mean entropy over the steps of a block: the left run in a solid line, the right one in a dashed one."""
+    """The mean entropy over the steps of a block: a solid line for the left run, a dashed one for the right run."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -142,13 +142,13 @@ class EntropyCurves(QWidget):
             self.update()
 
     def place(self, block: int, step: int) -> None:
-        """The block that is drawn, and the step that is marked."""
+        """Sets the block that is drawn and the step that is marked."""
         if (block, step) != (self.block, self._step):
             self.block, self._step = block, step
             self.update()
 
     def show_values(self, left: Floats | None, right: Floats | None) -> None:
-        """(S,) nats each, of the left and the right run; None where there is nothing to draw."""
+        """Shows the mean entropies of both runs, each (S,) in nats; None draws no curve."""
         if left is self._values[LEFT] and right is self._values[RIGHT]:
             return
         self._values = (left, right)
@@ -163,7 +163,7 @@ class EntropyCurves(QWidget):
 
     @property
     def values(self) -> tuple[Floats | None, Floats | None]:
-        """What is drawn."""
+        """The values drawn for the left and the right run."""
         return self._values
 
     def paintEvent(self, _event: QPaintEvent) -> None:
@@ -218,7 +218,7 @@ class EntropyCurves(QWidget):
         return pen
 
     def _paint_key(self, painter: QPainter, line: int) -> None:
-        """Which line is which, at the right of the title."""
+        """Paints the key of the two lines, right of the title."""
         x = float(self.width())
         for side, text in ((RIGHT, tr("right")), (LEFT, tr("left"))):
             width = painter.fontMetrics().horizontalAdvance(text)

@@ -1,4 +1,4 @@
-"""One of two canvases beside each other: a run's frame under its name, with the cells that differ in brackets."""
+"""One of two canvases side by side: a run's name and its current frame, with brackets on the cells that differ."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from app.state.run.replay import BlockRecord
 from app.state.sudoku.placing import Placed, placed
 from engine import Recording
 
-CORNER = 5  # pixels of a mark's arms
+CORNER = 5  # length of a bracket's arms in pixels
 
 
 class Bracketed(Marked):
-    """A grid with some positions of its canvas in brackets."""
+    """A grid that marks cells with brackets."""
 
     def _paint_mark(self, painter: QPainter, rect: QRect) -> None:
         painter.setPen(QPen(color(self._theme.accent), 2))
@@ -31,26 +31,26 @@ class Bracketed(Marked):
 
 
 class MarkedCanvas(Bracketed, Cells):
-    """A canvas of tokens with some in brackets."""
+    """A canvas of tokens with brackets on some cells."""
 
 
 class MarkedBoard(Bracketed, BoardCells):
-    """A board with some cells in brackets."""
+    """A board with brackets on some cells."""
 
     def cell_of(self, position: int) -> int:
         return BoardCells.cell_of(self, position)
 
 
 def _bracket(painter: QPainter, rect: QRect) -> None:
-    """Two opposite corners, so that it is told from every state by its shape."""
+    """Draws two opposite corners, a shape that no cell state has."""
     arm = min(CORNER, rect.width() // 4)
-    for x, y, way in ((rect.left(), rect.top(), arm), (rect.right(), rect.bottom(), -arm)):
-        painter.drawLine(x, y, x + way, y)
-        painter.drawLine(x, y, x, y + way)
+    for x, y, length in ((rect.left(), rect.top(), arm), (rect.right(), rect.bottom(), -arm)):
+        painter.drawLine(x, y, x + length, y)
+        painter.drawLine(x, y, x, y + length)
 
 
 class RunSide(QWidget):
-    """A run's name, where it is, and its canvas: a board, or its tokens."""
+    """A run's name, its current frame in words, and its canvas as a board or as tokens."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -58,13 +58,13 @@ class RunSide(QWidget):
         self.title, self.where = Elided("setting"), Elided("caption")
         self.view = MarkedCanvas()
         self.view.setAccessibleName(name)
-        self.view.set_reduced_motion(True)  # two canvases that fade at once tell nothing
+        self.view.set_reduced_motion(True)  # two canvases that fade at once are confusing
         expose_cells(self.view)
         self.board = MarkedBoard()
         self.pane = BoardPane(self.board)
         self.board.setAccessibleName(name)
         self.board.set_reduced_motion(True)
-        self.area = scroller(self.view, arrows=False)  # they are the page's
+        self.area = scroller(self.view, arrows=False)  # the page handles the arrow keys
         self.area.setObjectName("canvas-scroll")
         names = QVBoxLayout()
         names.setContentsMargins(SPACE_4, SPACE_1, SPACE_4, SPACE_1)
@@ -84,14 +84,14 @@ class RunSide(QWidget):
         self.pane.set_theme(theme)
 
     def set_run(self, trace: Recording, title: str) -> None:
-        """Whose canvases come: how its tokens are written, and what it is called."""
+        """Sets the run whose canvases are shown, and its title."""
         self._trace = trace
         self.title.set_whole(title)
         self.view.set_piece(trace.piece, trace.is_special)
         self.view.frame_slots([slot.position for slot in trace.header.slots])
 
     def show_frame(self, block: BlockState | None, where: str, marks: Mask, *, calm: bool) -> None:
-        """A canvas, in words which one, and (C,) its cells that differ."""
+        """Shows a canvas with its frame in words; ``marks`` (C,) are the cells that differ."""
         self.view.set_calm(calm)
         self.view.set_block(block)
         self.view.set_marks(marks)
@@ -100,29 +100,32 @@ class RunSide(QWidget):
         self.where.set_whole(where)
 
     def placed(self, record: BlockRecord | None) -> Placed | None:
-        """Where the block writes a Sudoku; None where it does not."""
+        """Returns the position of the Sudoku in the block; None if it has none."""
         trace = self._trace
         return None if record is None or trace is None else placed(trace.prompt, record.snapshots[-1], trace.piece)
 
     def show_board(self, placed: Placed | None) -> None:
-        """Show the canvas as a board; None shows its tokens."""
+        """Shows the canvas as a board; None shows its tokens."""
         if self._trace is not None:
             self.board.place(placed, self._trace.piece)
         self.area.setVisible(placed is None)
         self.pane.setVisible(placed is not None)
 
     def select(self, position: int) -> None:
-        """What is selected in another view."""
+        """Selects a position that was selected in another view."""
         self.view.selected = position if position < self.view.grid.count else -1
         self.board.select_position(position)
 
     def point_at(self, position: int) -> None:
-        """What is pointed at in another view."""
+        """Highlights a position that is hovered in another view."""
         self.view.hovered = position if position < self.view.grid.count else -1
         self.board.point_at(position)
 
     def fits(self, size: int, tokens: Sequence[int]) -> bool:
-        """Take this size of text (on the type scale), wide enough for these tokens; says if all is seen at once."""
+        """Sets the size of the cells' text (pixels at 100 %), with cells wide enough for these tokens.
+
+        Returns True if the whole canvas is visible at that size.
+        """
         self.view.set_font(canvas_font(size))
         self.view.reserve(tokens)
         room = self.area.viewport().size()

@@ -1,4 +1,4 @@
-"""A second run beside the one that is looked at, in step with it: what differs, in cells, in figures and in words."""
+"""The comparison of two runs side by side, at the same step: the differences in cells, figures and words."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ from app.system.i18n import tr
 from engine import Recording
 
 T = TypeVar("T")
-SIZES = (*FONT_SIZES, TEXT_BODY)  # of the cells, the largest first
-SHORT = 440  # pixels at 100 %; below it the canvases need the room of the figures
-SLICE_SECONDS = 0.008  # of looking for the divergence, between two looks at what the user does
+SIZES = (*FONT_SIZES, TEXT_BODY)  # text sizes of the cells, the largest first
+SHORT = 440  # pixels at 100 %; below this height the figures are hidden to leave room for the canvases
+SLICE_SECONDS = 0.008  # most time to search for the divergence before events of the user are handled
 
 
 class Compare(QStackedWidget):
-    """The run of ``player`` beside another, which goes along; the one that the other was made from stands at the left.
+    """The run of ``player`` next to another run, which follows its steps. A fork is shown right of its original.
 
-    Without another run it shows those that there are to choose from. Nothing is read while it is not seen.
+    Without another run the runs to choose from are shown. Nothing is read while the widget is hidden.
     """
 
-    wanted = Signal()  # which runs can be chosen? The receiver calls ``offer``
+    wanted = Signal()  # asks for the runs that can be chosen; the receiver calls ``offer``
     chosen = Signal(str)  # the key of an offered run
     file_asked = Signal()
 
@@ -60,14 +60,14 @@ class Compare(QStackedWidget):
         super().__init__()
         self._player = player
         self._trace: Recording | None = None  # the other run
-        self._same = 0  # frames at the beginning that are known to be the same
-        self._search: Generator[int, None, Frame | None] | None = None  # for the divergence, under way
-        self._searching = QTimer(self)  # without an interval: once no other event waits
+        self._same = 0  # number of frames at the beginning that are known to be equal
+        self._search: Generator[int, None, Frame | None] | None = None  # the running search for the divergence
+        self._searching = QTimer(self)  # no interval: fires once no other event is waiting
         self._searching.timeout.connect(self._look_further)
         self._divergence: Frame | None = None
-        self._parted = False  # at the divergence both runs have a frame, so that it stays
+        self._parted = False  # both runs have a frame at the divergence, so it is final
         self._fitted: tuple[object, ...] = ()
-        self._is_turned = False  # the other run is the one that this one was made from, and stands at the left
+        self._is_turned = False  # the player's run is a fork of the other run, which is then left
         self.other = Player(self)
         self._overview, self._other_overview = overview, Overview(self.other, self)
         self.setAccessibleName(tr("Two runs side by side"))
@@ -153,24 +153,24 @@ class Compare(QStackedWidget):
             side.set_theme(theme)
         self.figures.set_theme(theme)
 
-    # ---------------------------------------------------------------- which other run
+    # ---------------------------------------------------------------- the other run
 
     @property
     def trace(self) -> Recording | None:
-        """The other run; None where none was chosen."""
+        """The other run; None if none was chosen."""
         return self._trace
 
     @property
     def is_choosing(self) -> bool:
-        """Whether the runs that can be chosen are on show."""
+        """True if the runs to choose from are visible."""
         return self.isVisible() and self.currentWidget() is self.chooser
 
     def offer(self, offers: Sequence[Offer]) -> None:
-        """The runs that can be chosen."""
+        """Shows these runs to choose from."""
         self.chooser.runs.offer(offers)
 
     def set_other(self, trace: Recording | None) -> None:
-        """Compare with this run; None takes it away."""
+        """Compares with this run; None removes the comparison."""
         self._trace = trace
         self.chooser.back.setVisible(trace is not None)
         if trace is None:
@@ -183,14 +183,13 @@ class Compare(QStackedWidget):
 
     @Slot()
     def show_chooser(self) -> None:
-        """Show the runs that can be chosen."""
+        """Shows the runs to choose from."""
         if self.isVisible():
             self.wanted.emit()
         self.setCurrentWidget(self.chooser)
 
     @Slot()
     def show_both(self) -> None:
-        """Show the two runs."""
         self.setCurrentWidget(self.both)
 
     @Slot()
@@ -198,7 +197,7 @@ class Compare(QStackedWidget):
         self._load()
 
     def _load(self) -> None:
-        """Read what is compared, if it is seen."""
+        """Loads both runs if the widget is visible."""
         self._search = None
         one, other = self._player.trace, self._trace
         if not self.isVisible() or other is None or one is None:
@@ -220,28 +219,28 @@ class Compare(QStackedWidget):
 
     @property
     def _sides(self) -> tuple[RunSide, RunSide]:
-        """Where the run of ``player`` stands, and where the other."""
+        """The side of the run of ``player``, and that of the other run."""
         return self._in_order(self.left, self.right)
 
     def _in_order(self, mine: T, other: T) -> tuple[T, T]:
-        """What belongs to the run of ``player`` and to the other, from left to right."""
+        """Returns an item of the run of ``player`` and one of the other run in the order left, right."""
         return (other, mine) if self._is_turned else (mine, other)
 
     @Slot()
     def _grown(self) -> None:
-        """Find where they part; what was found the same stays so in a run that only grows."""
+        """Searches for the divergence. Frames found equal are not compared again, since runs only grow."""
         one, other = self._player.replay, self.other.replay
         if not self.isVisible() or one is None or other is None:
             return
         if not self._parted and self._search is None:
             self._search = first_divergence(one, other, self._same)
             self._look()
-        self._tell()
+        self._show_search()
 
     def _look(self) -> None:
-        """Look for the divergence for a moment; the timer goes on with what is left."""
+        """Searches for the divergence for ``SLICE_SECONDS``; the timer continues the search."""
         search, one, other = self._search, self._player.replay, self.other.replay
-        if search is None or one is None or other is None or not self.isVisible():  # once it is seen, it begins anew
+        if search is None or one is None or other is None or not self.isVisible():  # restarts when shown
             self._searching.stop()
             return
         until = time.monotonic() + SLICE_SECONDS
@@ -260,16 +259,16 @@ class Compare(QStackedWidget):
         was_looking = self._search is not None
         self._look()
         if was_looking and self._search is None:
-            self._tell()
+            self._show_search()
 
-    def _tell(self) -> None:
+    def _show_search(self) -> None:
         self.diverge.setEnabled(self._search is None and self._divergence is not None)
         self.figures.refresh()
         self._show()
 
     @Slot()
     def go_to_divergence(self) -> None:
-        """Show the first frame that differs, or the last one before it where only the other run has it."""
+        """Shows the first frame that differs, or the last one before it if only the other run has that frame."""
         replay, found = self._player.replay, self._divergence
         if replay is None or found is None:
             return
@@ -281,7 +280,7 @@ class Compare(QStackedWidget):
         else:
             self._player.go(len(replay.frames) - 1)
 
-    # ---------------------------------------------------------------- the frame on show
+    # ---------------------------------------------------------------- the current frame
 
     @Slot()
     def _show(self) -> None:
@@ -324,7 +323,7 @@ class Compare(QStackedWidget):
             side.point_at(position)
 
     def _show_boards(self) -> None:
-        """Both as boards, where both are and that is wanted."""
+        """Shows both as boards if both are Sudokus and boards are wanted."""
         left, right = self.left.placed(self._player.block), self.right.placed(self.other.block)
         has_boards = left is not None and right is not None
         self.as_board.setVisible(has_boards)
@@ -335,7 +334,7 @@ class Compare(QStackedWidget):
     # ---------------------------------------------------------------- size
 
     def _fit_block(self) -> None:
-        """Both in cells of one size, the largest with which both blocks are seen whole; kept over a block."""
+        """Gives both sides the largest cell size at which both blocks are wholly visible. It is kept within a block."""
         frame, record = self._player.frame, self._player.block
         assert frame is not None
         block = frame.block
@@ -348,7 +347,7 @@ class Compare(QStackedWidget):
         records = [record, other.record(block) if other is not None and block < other.blocks else None]
         tokens = _tokens(records, self._player.calm)
         for side, snapshot in zip(self._sides, (self._player.snapshot, self.other.snapshot), strict=True):
-            if side.view.block is None:  # what is laid out is what is there
+            if side.view.block is None:  # layout needs a block
                 side.view.set_block(snapshot)
         for size in SIZES:
             if all([side.fits(size, tokens) for side in (self.left, self.right)]):  # noqa: C419 - each takes the size
@@ -377,6 +376,6 @@ class Compare(QStackedWidget):
 
 
 def _tokens(records: Sequence[BlockRecord | None], calm: bool) -> list[int]:
-    """The tokens that come up in these blocks, for cells as wide in both."""
+    """Returns the tokens that occur in these blocks, so that cells are equally wide in both."""
     found = [record.argmax if calm and record.steps else record.noise for record in records if record is not None]
     return np.unique(np.concatenate([part.ravel() for part in found]))[:RESERVED_TOKENS].tolist() if found else []

@@ -1,4 +1,4 @@
-"""What else could it have been: changes at the frame on show, from which the run goes on; and the tree of such runs."""
+"""The panel for forks: changes at the current frame, from which the run continues, and the tree of forked runs."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ Encode = Callable[[str], Sequence[int]]
 
 @dataclass(frozen=True)
 class Change:
-    """Something that is otherwise from a step on. ``position`` is -1 for a ban."""
+    """A change to the run from a step on. ``position`` is -1 for a ban."""
 
     kind: str  # PIN, PUT, BAN or SHARE
     position: int
     token: int
-    share: float = 0.0  # of a SHARE
+    share: float = 0.0  # of the token, for SHARE
 
 
 @dataclass(frozen=True)
 class RunItem:
-    """A run in the tree. ``parent`` is the id of the one it was made from, empty for a root.
+    """A run in the tree. ``parent`` is the id of the run it was forked from, empty for a root.
 
-    ``key`` opens it, and is empty where it is kept nowhere any more.
+    ``key`` opens the run; it is empty if the run is not stored any more.
     """
 
     id: str
@@ -60,7 +60,7 @@ class RunItem:
 
 
 class ForkPanel(QWidget):
-    """Emits what is asked for; ``block`` says why no fork can be run now, ``spans.block`` the same of spans."""
+    """Emits the requested forks. ``block`` sets why no fork can run now, ``spans.block`` the same for spans."""
 
     fork_asked = Signal(object)  # engine.Fork
     infill_asked = Signal(object)  # a tuple of engine.Mark
@@ -72,7 +72,7 @@ class ForkPanel(QWidget):
         self._encode: Encode | None = None
         self._changes: list[Change] = []
         self._blocked = self._offer = ""
-        self._shown: tuple[list[RunItem], str] = [], ""  # the tree, and the run that is looked at
+        self._shown: tuple[list[RunItem], str] = [], ""  # the tree, and the id of the current run
         self.setAccessibleName(tr("Fork the run"))
         self.place = label("", "setting", wrap=True)
         self.token = ChoiceBox()
@@ -134,7 +134,7 @@ class ForkPanel(QWidget):
         column.addLayout(shares)
         column.addLayout(grid)
         column.addWidget(self.run, 0, Qt.AlignmentFlag.AlignLeft)
-        column.addWidget(self.problem)  # under the button, as the list of changes: neither moves it
+        column.addWidget(self.problem)  # below the button, like the list of changes, so that neither moves it
         column.addWidget(self.changes)
         column.addWidget(self.remove, 0, Qt.AlignmentFlag.AlignRight)
         column.addWidget(Hairline())
@@ -159,11 +159,11 @@ class ForkPanel(QWidget):
     # ---------------------------------------------------------------- what is shown
 
     def set_encoder(self, encode: Encode | None) -> None:
-        """How a text becomes tokens; None without a model, when only recorded candidates can be taken."""
+        """Sets the function from text to tokens; None without a model, when only recorded candidates can be chosen."""
         self._encode = encode
 
     def block(self, reason: str, offer: str = "") -> None:
-        """Why no fork can be run now, empty if one can; ``offer``: the model that is loaded first for it."""
+        """Sets the reason why no fork can run now; empty if one can. ``offer`` is the model to load first."""
         self._blocked, self._offer = reason, offer
         text = tr("Load {model} and fork", model=offer) if offer else tr("Go on from here")
         self.run.setText(text)
@@ -171,12 +171,12 @@ class ForkPanel(QWidget):
         self._show_place()
 
     def say(self, problem: str) -> None:
-        """Why it could not be done; empty takes it away."""
+        """Shows why a fork could not be made; an empty text removes the message."""
         self.problem.setText(problem[:1].upper() + problem[1:])
         self.problem.setVisible(bool(problem))
 
     def show_runs(self, runs: Sequence[RunItem], current: str) -> None:
-        """The tree of runs; ``current`` is the id of the one that is looked at."""
+        """Shows the tree of runs; ``current`` is the id of the open run."""
         if (list(runs), current) == self._shown:
             return
         self._shown = list(runs), current
@@ -250,7 +250,7 @@ class ForkPanel(QWidget):
     # ---------------------------------------------------------------- changes
 
     def _token(self) -> int:
-        """The token that is chosen or typed.
+        """Returns the token that is chosen or typed.
 
         Raises:
             SafelightError: the text is not one token.
@@ -306,10 +306,10 @@ class ForkPanel(QWidget):
         self.remove.setVisible(bool(self._changes))
 
     def draft(self) -> Fork | None:
-        """What is asked for at the frame on show.
+        """Returns the fork with the chosen changes at the current frame; None without a run.
 
         Raises:
-            SafelightError: it cannot be made there.
+            SafelightError: the fork cannot be made there.
         """
         frame, record, trace = self._player.frame, self._player.block, self._player.trace
         if frame is None or record is None or trace is None:

@@ -1,4 +1,4 @@
-"""Spans of settled text that are to be written anew: chosen, listed, taken away again. Runs nothing itself."""
+"""A widget to choose, list and remove spans of settled text that are to be rewritten. Runs nothing itself."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ from app.player.player import NOTHING, Player
 from app.system.i18n import tr, trn
 from engine import Mark
 
-MOST_ROWS = 4  # of a list, before it scrolls
+MOST_ROWS = 4  # of a list before it scrolls
 MOST_SHOWN = 48  # characters of a span's text
 
 
 class Spans(QWidget):
-    """A selected cell is a span; Shift takes its other end; more of them are listed. ``block`` says why not now."""
+    """The spans to rewrite. A selected cell is a span, a second one with Shift is its other end.
+
+    Further spans are added to a list. ``block`` sets why nothing can be rewritten now.
+    """
 
     asked = Signal(object)  # a tuple of engine.Mark
-    marked = Signal(object)  # a tuple of engine.Mark: what is to be written anew, for as long as it is chosen here
+    marked = Signal(object)  # a tuple of engine.Mark: the chosen spans, empty while hidden
 
     def __init__(self, player: Player) -> None:
         super().__init__()
@@ -47,7 +50,7 @@ class Spans(QWidget):
         self.remove.clicked.connect(self._remove)
         self.run.clicked.connect(self._ask)
         for box in (self.first, self.last):
-            box.valueChanged.connect(self._tell)
+            box.valueChanged.connect(self._show_span)
         player.opened.connect(self._open)
         player.placed.connect(self._show_place)
         player.grown.connect(self._show_place)
@@ -74,7 +77,7 @@ class Spans(QWidget):
         column.addWidget(self.run, 0, Qt.AlignmentFlag.AlignLeft)
 
     def block(self, reason: str, offer: str = "") -> None:
-        """Why nothing can be run now, empty if something can; ``offer``: the model that is loaded first for it."""
+        """Sets the reason why nothing can be rewritten now; empty if it can. ``offer`` is the model to load first."""
         self._blocked, self._offer = reason, offer
         self._name_run()
         self._show_place()
@@ -89,7 +92,7 @@ class Spans(QWidget):
         self.run.setText(tr("Load {model} and write anew", model=self._offer) if self._offer else text)
 
     def marks(self) -> tuple[Mark, ...]:
-        """What is to be written anew: the listed spans, or the one in the boxes where none is listed."""
+        """Returns the spans to rewrite: the listed ones, or the one in the boxes if the list is empty."""
         mark = self._mark()
         return tuple(self._marks) if self._marks or mark is None else (mark,)
 
@@ -110,11 +113,11 @@ class Spans(QWidget):
         self.add.setEnabled(settled)
         self.run.setEnabled(self._can_run and (settled or bool(self._marks)))
         self.run.setToolTip(self._blocked)
-        self._tell()
+        self._show_span()
 
     @Slot(int)
     def _take_cell(self, position: int) -> None:
-        """The selected cell begins and ends the span; with Shift it is the span's other end."""
+        """Makes the selected cell the span; with Shift it becomes the span's other end."""
         if position == NOTHING:
             return
         if not QApplication.keyboardModifiers() & Qt.KeyboardModifier.ShiftModifier:
@@ -127,7 +130,7 @@ class Spans(QWidget):
         return None if frame is None else Mark(frame.block, first, last + 1)
 
     @Slot()
-    def _tell(self) -> None:
+    def _show_span(self) -> None:
         mark = self._mark()
         words = "" if mark is None else self._words(mark)
         if words != self.text.text():
@@ -135,7 +138,7 @@ class Spans(QWidget):
         self._tint()
 
     def _tint(self) -> None:
-        """Say which cells are marked: those of the list, and those of the boxes where they are more than one."""
+        """Reports the marked spans: the listed ones, and the one in the boxes if it has more than one cell."""
         mark = self._mark()
         shown = [*self._marks, *([mark] if mark is not None and mark.stop - mark.start > 1 else [])]
         self.marked.emit(tuple(shown) if self.isVisible() else ())
@@ -149,7 +152,7 @@ class Spans(QWidget):
         self._tint()
 
     def _words(self, mark: Mark) -> str:
-        """A span and its text, where it is settled."""
+        """Describes a span, with its text if its block is settled."""
         replay = self._player.replay
         record = replay.peek(mark.block) if replay is not None and mark.block < replay.blocks else None
         if mark.stop - mark.start == 1:
@@ -201,13 +204,13 @@ class Spans(QWidget):
 
 
 def fit_rows(rows: QListWidget) -> None:
-    """Make a list as high as what is in it, up to ``MOST_ROWS``."""
+    """Fits a list's height to its rows, up to ``MOST_ROWS``."""
     row = max(rows.sizeHintForRow(0), px(20))
     rows.setFixedHeight(row * min(max(rows.count(), 1), MOST_ROWS) + 2 * rows.frameWidth() + 2)
 
 
 def merged(marks: Sequence[Mark]) -> list[Mark]:
-    """The spans in order; those that overlap or touch as one."""
+    """Returns the spans in order, with overlapping and adjacent ones merged."""
     found: list[Mark] = []
     for mark in sorted(marks, key=lambda one: (one.block, one.start)):
         if found and found[-1].block == mark.block and mark.start <= found[-1].stop:

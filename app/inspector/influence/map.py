@@ -1,4 +1,4 @@
-"""A canvas whose cells are coloured by how far their distributions moved. Knows not how that was measured."""
+"""A canvas with cells coloured by the change of their distributions (KL). Independent of the measurement."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from app.system.i18n import tr
 
 
 class InfluenceMap(GridView):
-    """A grid of cells on the lines of their text, each with its token."""
+    """A grid of cells with their tokens, in rows that end with the lines of the text."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -33,13 +33,13 @@ class InfluenceMap(GridView):
         self.setAccessibleName(tr("Map of measured influence"))
 
     def show_influence(self, influence: ShownInfluence, texts: list[Glyph], ends: tuple[int, ...] = ()) -> None:
-        """Show a measurement; ``texts`` has how each position's token is drawn, after ``ends`` their lines end."""
+        """Shows a measurement. ``texts`` are the glyphs of all positions; lines end after the positions in ``ends``."""
         self._influence, self._texts, self._ends = influence, texts, ends
         self._relay()
 
     def light(self, selected: int, hovered: int) -> None:
-        """Frame the selected and the hovered cell; -1 for none."""
-        with QSignalBlocker(self):  # it is shown here, not chosen here
+        """Frames the selected and the hovered cell; -1 for none."""
+        with QSignalBlocker(self):  # the choice was made in another view
             self.selected, self.hovered = selected, hovered
 
     @property
@@ -85,7 +85,7 @@ class InfluenceMap(GridView):
 
     def _paint(self, painter: QPainter, area: QRect) -> None:
         theme, grid = self._theme, self._grid
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)  # frames stand on whole pixels
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)  # frames are aligned to whole pixels
         painter.fillRect(area, color(theme.surface_sunken))
         if self._influence is None:
             return
@@ -114,7 +114,7 @@ class InfluenceMap(GridView):
         self._paint_frames(painter)
 
     def _paint_changed(self, painter: QPainter, cell: QRect) -> None:
-        """The changed cell: no colour of the scale, and a dashed outline."""
+        """Paints the changed cell without a colour of the scale, in a dashed outline."""
         painter.fillRect(cell, color(self._theme.surface_raised))
         painter.setPen(QPen(color(self._theme.accent), 2, Qt.PenStyle.DashLine))
         painter.drawRect(cell.adjusted(1, 1, -1, -1))
@@ -136,10 +136,10 @@ class InfluenceMap(GridView):
         if self._cell_under(event) >= 0:
             super().mousePressEvent(event)
         else:
-            event.ignore()  # what is selected stays so
+            event.ignore()  # keeps the selection
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Left and Right alone are the page's."""
+        """Moves with Up and Down, and with any arrow key and Ctrl. Left and Right without Ctrl belong to the page."""
         moves = {Qt.Key.Key_Up: (0, -1), Qt.Key.Key_Down: (0, 1)}
         if event.modifiers() & Qt.KeyboardModifier.ControlModifier:
             moves |= {Qt.Key.Key_Left: (-1, 0), Qt.Key.Key_Right: (1, 0)}

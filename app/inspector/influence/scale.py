@@ -1,7 +1,7 @@
-"""One measurement of influence, and the scale its figures are shown on: linear, or logarithmic where they spread far.
+"""One measurement of influence and its colour scale: linear, or logarithmic for values of very different size.
 
-Small models move some positions by a nat and others by a thousandth of one; on a linear scale only the first are seen.
-What is below ``FLOOR`` is nothing, however little the others moved: rounding alone moves distributions that far.
+Small models move some positions by a nat and others by a thousandth of one; a linear scale would show only the first.
+Values below ``FLOOR`` count as no movement, since rounding alone moves distributions that far.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from app.inspector.words import in_nats, power_of_ten
 from app.system.i18n import tr
 
-FLOOR = 0.001  # nats; what is below is nothing
-SPREAD = 100.0  # from here on, most by median of what moved, the scale is logarithmic
-LOWEST = -3  # the power of ten of the floor
+FLOOR = 0.001  # nats; smaller values count as no movement
+SPREAD = 100.0  # from this ratio of maximum to median of the moved positions on, the scale is logarithmic
+LOWEST = -3  # the floor's power of ten
 
 
 @dataclass(frozen=True)
 class Scale:
-    """From figures to colours. ``low`` is None on a linear scale, else the power of ten at its lower end."""
+    """The scale from values to colours. ``low`` is None on a linear scale, else the power of ten at its lower end."""
 
     most: float  # nats, at the upper end
     low: int | None = None
@@ -33,7 +33,7 @@ class Scale:
         return self.low is not None
 
     def shares(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """(C,) of the scale, 0 to 1; NaN for what did not move."""
+        """Returns positions on the scale (C,), 0 to 1; NaN for positions that did not move."""
         found = self._shares(values)
         found[values < FLOOR] = np.nan
         return found
@@ -49,20 +49,20 @@ class Scale:
 
     @property
     def marks(self) -> tuple[float, ...]:
-        """Where on the scale, 0 to 1, its powers of ten stand; none on a linear one."""
+        """The powers of ten as positions on the scale, 0 to 1; empty for a linear scale."""
         if self.low is None:
             return ()
         span = math.log10(self.most) - self.low
         return tuple((power - self.low) / span for power in range(self.low, math.floor(math.log10(self.most)) + 1))
 
     def ends(self) -> str:
-        """From its lower to its upper end."""
+        """Describes the two ends of the scale."""
         if self.low is None:
             return tr("KL, 0 to {most} nats", most=in_nats(self.most))
         return tr("KL, {low} to {most} nats", low=power_of_ten(self.low), most=in_nats(self.most))
 
     def kind(self) -> str:
-        """How it goes from one end to the other."""
+        """Describes the kind of scale, linear or logarithmic."""
         if self.low is None:
             kind = tr("Linear scale: half the colours are half as many nats.")
         else:
@@ -72,28 +72,28 @@ class Scale:
 
 @dataclass(frozen=True, eq=False)
 class ShownInfluence:
-    """One measurement: a token changed, one step run, and each position's distribution before and after."""
+    """One measurement: one step with a changed token, and the KL of each position's distribution to that without."""
 
     position: int
-    before: int  # tokens
-    after: int
+    before: int  # token id
+    after: int  # token id
     kl: NDArray[np.float64]  # (C,) nats
-    excluded: int  # the position that is left out: influence on itself says nothing
+    excluded: int  # a position left out: its influence on itself is meaningless
 
     @property
     def most(self) -> float:
-        """The largest, nats; 0 where nothing moved by the floor."""
+        """The largest value in nats; 0 if no position moved by ``FLOOR`` or more."""
         most = float(np.delete(self.kl, self.excluded).max(initial=0.0))
         return most if most >= FLOOR else 0.0
 
     @property
     def count(self) -> int:
-        """How many positions moved."""
+        """The number of positions that moved."""
         return int((np.delete(self.kl, self.excluded) >= FLOOR).sum())
 
     @cached_property
     def scale(self) -> Scale:
-        """The one that shows most of it: logarithmic where half of what moved would be told from nothing by no eye."""
+        """The scale that shows most: logarithmic if half of the moved positions would be invisible on a linear one."""
         others = np.delete(self.kl, self.excluded)
         moved = others[others >= FLOOR]
         if not len(moved) or self.most < SPREAD * float(np.median(moved)):
@@ -101,7 +101,7 @@ class ShownInfluence:
         return Scale(self.most, max(LOWEST, math.floor(math.log10(float(moved.min())))))
 
     def moved(self, count: int) -> list[tuple[int, float]]:
-        """The ``count`` positions that moved most, with their nats; none of those that did not move."""
+        """Returns up to ``count`` positions that moved most, with their values in nats."""
         order = np.argsort(-self.kl, kind="stable").tolist()
         found = [
             (place, float(self.kl[place])) for place in order if place != self.excluded and self.kl[place] >= FLOOR

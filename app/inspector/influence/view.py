@@ -1,4 +1,4 @@
-"""Measured influence: change one token, run one step, see which distributions moved. Measures nothing itself."""
+"""The influence of one token: change it, run one step, and see which distributions moved. Measures nothing itself."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _TOKEN, _POSITION = Qt.ItemDataRole.UserRole, Qt.ItemDataRole.UserRole
 
 
 class InfluenceView(QWidget):
-    """Asks for a measurement by signals and shows the latest one."""
+    """Requests measurements by signals and shows the latest one."""
 
-    asked = Signal(int, int)  # position, token to put there
-    asked_text = Signal(int, str)  # position, text that must be one token: the receiver says if it is not
+    asked = Signal(int, int)  # position, new token
+    asked_text = Signal(int, str)  # position, text of the new token; the receiver checks that it is one token
 
     def __init__(self, player: Player, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -83,7 +83,7 @@ class InfluenceView(QWidget):
         column.addLayout(self._form)
         for part in (self.problem, self.teaching, self.what, self.how):
             column.addWidget(part)
-        column.addWidget(self.legend)  # over the map, where it is in sight however large that is
+        column.addWidget(self.legend)  # above the map, so that it is visible for any size of map
         column.addWidget(self.scale)
         column.addWidget(self._area, 3)
         column.addWidget(self.list, 2)
@@ -134,20 +134,20 @@ class InfluenceView(QWidget):
         self.map.set_theme(theme)
         self.legend.set_theme(theme)
 
-    # ---------------------------------------------------------------- what the owner tells
+    # ---------------------------------------------------------------- set by the owner
 
     def show_influence(
         self, position: int, before: int, after: int, kl: NDArray[np.floating], excluded: int | None = None
     ) -> None:
-        """Show a measurement at the frame on show.
+        """Shows a measurement at the current frame.
 
         Args:
-            position: whose token was changed from ``before`` to ``after``
+            position: the position whose token was changed from ``before`` to ``after``
             kl: (C,) KL of each position's distribution, nats
-            excluded: the position left out, ``position`` where it is not given
+            excluded: the position left out of the map; ``position`` by default
 
         Raises:
-            ValueError: ``kl`` is not of the canvas on show.
+            ValueError: ``kl`` does not fit the current canvas.
         """
         snapshot, frame = self._player.snapshot, self._player.frame
         if snapshot is None or frame is None or kl.shape != (snapshot.length,):
@@ -162,24 +162,24 @@ class InfluenceView(QWidget):
         self.map.show_influence(self._influence, texts, line_ends(snapshot, player.piece))
         self.set_busy(False)
         self.show_problem("")
-        self._tell(tokens, frame.block, frame.step)
+        self._show_words(tokens, frame.block, frame.step)
         self._light()
 
     def show_problem(self, text: str) -> None:
-        """Say why a measurement was not made; an empty text takes it away."""
+        """Shows why a measurement failed; an empty text removes the message."""
         self.problem.setText(text)
         self.problem.setVisible(bool(text))
         if text:
             self.set_busy(False)
 
     def set_busy(self, busy: bool) -> None:
-        """A measurement is under way."""
+        """Shows if a measurement is running."""
         self._busy = busy
         self._name_measure()
         self._enable()
 
     def set_refusal(self, reason: str, needed: str = "") -> None:
-        """Why nothing can be measured now, empty where it can; ``needed``: the model that is loaded first for it."""
+        """Sets the reason why nothing can be measured now; empty if it can. ``needed`` is the model to load first."""
         self._refusal, self._needed = "" if needed else reason, needed
         self._name_measure()
         self.measure.setToolTip(reason)
@@ -192,14 +192,14 @@ class InfluenceView(QWidget):
         self.measure.setText(tr("Measuring") if self._busy else text)
 
     def clear(self) -> None:
-        """Forget the measurement."""
+        """Removes the measurement."""
         self._influence = None
         self._show_parts()
         self.setAccessibleDescription(self.teaching.text())
 
     @property
     def influence(self) -> ShownInfluence | None:
-        """What is shown."""
+        """The measurement shown; None if there is none."""
         return self._influence
 
     # ---------------------------------------------------------------- the form
@@ -213,24 +213,24 @@ class InfluenceView(QWidget):
 
     @Slot()
     def _offer(self, _position: int = NOTHING) -> None:
-        """The selected cell's recorded candidates at the step on show, but for the token that is there."""
+        """Offers the selected cell's recorded candidates at the current step, except its present token."""
         player, snapshot, position = self._player, self._player.snapshot, self._player.selection
         offered: list[int] = []
         shares: list[float] = []
         if snapshot is None or not 0 <= position < snapshot.length:
-            told = tr("Select a cell to change its token.")
+            prompt = tr("Select a cell to change its token.")
         else:
             now = int(snapshot.tokens(calm=True)[position])
-            told = tr("Position {position}: change {token} to", position=position, token=quoted(player.piece(now)))
+            prompt = tr("Position {position}: change {token} to", position=position, token=quoted(player.piece(now)))
             if snapshot.top_tokens is not None and snapshot.top_probabilities is not None:
                 top = snapshot.top_tokens[position].tolist()
                 kept = [place for place, token in enumerate(top) if token != now]
                 offered = [top[place] for place in kept]
                 shares = [float(snapshot.top_probabilities[position, place]) for place in kept]
         if self._refusal:
-            told = self._refusal
-        if told != self.cell.text():
-            self.cell.setText(told)
+            prompt = self._refusal
+        if prompt != self.cell.text():
+            self.cell.setText(prompt)
         self._fill(offered, shares)
         self._enable()
 
@@ -257,7 +257,7 @@ class InfluenceView(QWidget):
         typed = bool(self.text.text())
         self.tokens.setEnabled(cell and not typed and self.tokens.count() > 0)
         self.text.setEnabled(cell)
-        # While one is measured the button stays as it is, or the focus would leave it.
+        # The button stays enabled during a measurement, so that it keeps the focus.
         self.measure.setEnabled(cell and (typed or self.tokens.count() > 0))
 
     @Slot()
@@ -273,7 +273,7 @@ class InfluenceView(QWidget):
 
     # ---------------------------------------------------------------- the measurement
 
-    def _tell(self, tokens: list[int], block: int, step: int) -> None:
+    def _show_words(self, tokens: list[int], block: int, step: int) -> None:
         influence, piece = self._influence, self._player.piece
         assert influence is not None
         listed = influence.moved(MOST_LISTED)
@@ -321,8 +321,8 @@ class InfluenceView(QWidget):
         measured = self._influence is not None
         for part in (self.what, self.how, self._area, self.legend):
             part.setVisible(measured)
-        for told in (self.scale, self.list):
-            told.setVisible(self._influence is not None and self._influence.most > 0)
+        for detail in (self.scale, self.list):
+            detail.setVisible(self._influence is not None and self._influence.most > 0)
         self.teaching.setVisible(not measured)
 
     @Slot()

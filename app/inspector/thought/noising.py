@@ -1,4 +1,4 @@
-"""Replaces a share of the thought of the run on show by noise, try after try, and counts how often the answer turns."""
+"""Tests a thought: replaces a share of it by noise in several forks, and counts how often the answer changes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from engine.text.tags import CLOSE, OPEN
 
 
 class Noising(QObject):
-    """Says in the view what can be asked, and performs it: one fork of the run after the other, none of them shown."""
+    """Updates the view and runs the tests it asks for: one fork of the run after another, without showing them."""
 
-    made = Signal(object)  # a Recording: a try that begins
+    made = Signal(object)  # a Recording: a fork that has begun
 
     def __init__(
         self, context: AppContext, player: Player, overview: Overview, view: ThoughtView, going_on: GoingOn
@@ -30,8 +30,8 @@ class Noising(QObject):
         super().__init__(player)
         self._context, self._player, self._overview = context, player, overview
         self._view, self._going_on = view, going_on
-        self._source: Recording | None = None  # while tries are under way
-        self._order: RunOrder | None = None  # its
+        self._source: Recording | None = None  # the tested run, while tests are running
+        self._order: RunOrder | None = None  # the order of ``_source``
         self._asked: RunRequest | None = None
         self._try: Recording | None = None
         self._tries = self._done = self._turned = 0
@@ -46,20 +46,20 @@ class Noising(QObject):
         context.arrived.connect(self.take)
         self.refresh()
 
-    # ---------------------------------------------------------------- what can be asked
+    # ---------------------------------------------------------------- possible actions
 
     def reason_to_wait(self) -> str:
-        """That tries are under way, in a sentence; empty where none are."""
+        """Returns a sentence while tests are running; empty otherwise."""
         return tr("The thought is tested in the inspector; Esc stops it") if self._asked is not None else ""
 
     @Slot()
     def stop(self) -> None:
-        """Stop the try under way, and make no more."""
+        """Stops the running test and starts no more."""
         self._stopped = True
         self._context.backend.cancel()
 
     def refusal(self) -> str:
-        """Why the thought of the run on show cannot be tested now; empty if it can."""
+        """Returns why the open run's thought cannot be tested now; empty if it can."""
         trace, order, model = self._player.trace, self._overview.order, self._context.model
         if trace is None or order is None:
             return tr("The run is being read.") if trace is not None else ""
@@ -73,7 +73,7 @@ class Noising(QObject):
 
     @Slot()
     def refresh(self) -> None:
-        """What can be asked has changed."""
+        """Updates the view after a change of what can be tested."""
         running = self._asked is not None
         self._view.block("" if running else self.refusal())
         self._view.set_running(running)
@@ -90,7 +90,7 @@ class Noising(QObject):
 
     @Slot()
     def start(self) -> None:
-        """Make the tries that the view asks for."""
+        """Starts the tests that the view asks for."""
         trace, order = self._player.trace, self._overview.order
         if self.refusal() or trace is None or order is None:
             return
@@ -121,7 +121,7 @@ class Noising(QObject):
         self._context.backend.run(self._asked, is_watched=False)
 
     def _is_out(self, token: int) -> bool:
-        """Whether noise may not have a token: control tokens, and those that the run may not write."""
+        """True if a token may not be used as noise: control tokens, and tokens that the run may not write."""
         model, source = self._context.model, self._source
         assert model is not None
         assert source is not None
@@ -132,7 +132,7 @@ class Noising(QObject):
 
     @Slot(object)
     def take(self, replies: list[ServiceReply]) -> None:
-        """Take in what arrived of a try."""
+        """Handles the replies that belong to the running test."""
         for reply in replies:
             if self._asked is None or not isinstance(reply, RunStarted | RunEnded):
                 continue
@@ -165,7 +165,7 @@ class Noising(QObject):
         self._context.busy_changed.emit()
 
     def _words(self) -> str:
-        """What it came to so far."""
+        """Describes the result so far."""
         if not self._done:
             return ""
         said = trn(

@@ -1,4 +1,4 @@
-"""Asks how much of the thought is to become noise, and says how often the answer turned. Runs nothing itself."""
+"""The controls and the result of testing a thought with noise. Runs nothing itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_TRIES = 100
 
 
 class ThoughtView(QWidget):
-    """``block`` says why nothing can be run now."""
+    """The share of noise, the number of tries, and the result. ``block`` sets why nothing can run now."""
 
     asked = Signal()
     stopped = Signal()
@@ -41,7 +41,7 @@ class ThoughtView(QWidget):
         self.set_running(False)
 
     def _lay_out(self) -> None:
-        told = tr(
+        introduction = tr(
             "A share of the thought becomes random tokens; that and the rest of it are pinned, and the answer is "
             "written again with the seed of the run. It has turned where it reads otherwise. All tries are kept as "
             "forks of this run."
@@ -68,7 +68,7 @@ class ThoughtView(QWidget):
         column.setContentsMargins(SPACE_4, SPACE_4, SPACE_4, SPACE_4)
         column.setSpacing(SPACE_2)
         column.addWidget(label(tr("Does the answer depend on the thought?"), "setting", wrap=True))
-        column.addWidget(label(told, "caption", wrap=True))
+        column.addWidget(label(introduction, "caption", wrap=True))
         column.addLayout(grid)
         column.addLayout(buttons)
         for text in (self.reason, self.result, self.problem):
@@ -77,21 +77,21 @@ class ThoughtView(QWidget):
         column.setAlignment(Qt.AlignmentFlag.AlignTop)
 
     def block(self, reason: str) -> None:
-        """Why it cannot be run now; empty if it can."""
+        """Sets the reason why no test can run now; empty if it can."""
         self._set(self.reason, reason)
         self.run.setEnabled(not reason)
         self.run.setToolTip(reason)
 
     @Slot(bool)
     def set_running(self, running: bool) -> None:
-        """Whether tries are under way; what ``block`` said stands where none are."""
+        """Switches the controls to running tests, or back to the state set by ``block``."""
         self.stop.setEnabled(running)
         self.run.setEnabled(not running and not self.reason.text())
         for part in (self.share, self.tries, self.seed):
             part.setEnabled(not running)
 
     def say(self, result: str, problem: str = "") -> None:
-        """How far it is, or what it came to; and what went wrong."""
+        """Shows the progress or the result, and a problem."""
         self._set(self.result, result)
         self._set(self.problem, problem[:1].upper() + problem[1:])
 

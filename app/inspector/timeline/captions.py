@@ -1,4 +1,4 @@
-"""What happens at the frame on show, in plain words, from the events of the run; and going from event to event."""
+"""A caption of what happens at the current frame, with buttons that go from event to event."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from app.system.i18n import tr
 
 
 class Captions(QWidget):
-    """Follows the player. Its buttons go to where something was taken back, and to where a block ends."""
+    """The caption and its buttons. Follows the player. Events are defined by ``_is_event``."""
 
     def __init__(self, player: Player, overview: Overview, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setObjectName("transport")  # it is a part of that
+        self.setObjectName("transport")  # styled as a part of the transport
         self._player, self._overview = player, overview
         self.caption = Caption("")
         self.text = Elided("caption-track")
@@ -57,7 +57,7 @@ class Captions(QWidget):
         self.text.set_whole(self.caption.text)
 
     def go(self, direction: int) -> None:
-        """Go to the nearest event after (1) or before (-1) the frame on show, and select the cell that it is about."""
+        """Goes to the nearest event after (1) or before (-1) the current frame, and selects the cell it concerns."""
         place = self._next(direction)
         if place is None:
             return
@@ -73,7 +73,10 @@ class Captions(QWidget):
         return next((place for place in places if self._is_event(frames[place])), None)
 
     def _is_event(self, frame: Frame) -> bool:
-        """Whether a round begins or something is taken back there, as far as is known, or a block ends or is read."""
+        """True if a round begins, a cell is remelted, a block ends, or a decision is read at this frame.
+
+        False for blocks whose figures are not known yet.
+        """
         figures, replay = self._overview[frame.block], self._player.replay
         if frame.step == NOISE or figures is None:
             return False

@@ -1,4 +1,4 @@
-"""All blocks of a run in a row, each as a small picture of its last frame. Painted when seen; knows no step."""
+"""All blocks of a run in a row, each as a small picture of its last frame. Pictures are painted when visible."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SCROLL_BAR = 12
 
 
 class Filmstrip(QScrollArea):
-    """Hidden while there is only one block, and of a decision."""
+    """The scrolling strip of blocks. Hidden if there is only one block, and for decisions."""
 
     def __init__(self, player: Player, overview: Overview, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -63,7 +63,7 @@ class Filmstrip(QScrollArea):
         blocks = 0 if self._player.replay is None else self._player.replay.blocks
         self.strip.set_count(blocks)
         self._fit_height()
-        is_decision = self._player.replay is not None and self._player.replay.is_decision  # whose reads look alike
+        is_decision = self._player.replay is not None and self._player.replay.is_decision  # its reads look alike
         self.setVisible(blocks > 1 and not is_decision)
         self._on_placed()
 
@@ -86,7 +86,7 @@ class Filmstrip(QScrollArea):
 
 
 class Strip(QWidget):
-    """A picture a block. Up and Down go through the blocks, a click goes to the one."""
+    """The strip: one picture for each block. Up, Down and clicks go to a block."""
 
     def __init__(self, player: Player, overview: Overview) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ class Strip(QWidget):
         self.update()
 
     def set_count(self, count: int) -> None:
-        """How many blocks there are."""
+        """Sets the number of blocks."""
         if count < self._count:
             self._pictures.clear()
         self._count = count
@@ -113,7 +113,7 @@ class Strip(QWidget):
         self.update()
 
     def set_current(self, block: int) -> None:
-        """The block on show."""
+        """Marks the current block."""
         if block == self._current:
             return
         for changed in (block, self._current):
@@ -125,7 +125,7 @@ class Strip(QWidget):
 
     @Slot(int)
     def renew(self, block: int) -> None:
-        """A block's figures have come or changed."""
+        """Repaints a block whose figures are new or have changed."""
         self._pictures.pop(block, None)
         self.update(self.rect_of(block))
         if block == self._current:
@@ -149,12 +149,12 @@ class Strip(QWidget):
         return QSize(px(PICTURE[0]), px(PICTURE[1]) + px(TEXT_SMALL) + 8)
 
     def rect_of(self, block: int) -> QRect:
-        """Where a block's picture and number stand."""
+        """Returns the rectangle of a block's picture and caption."""
         item = self._item
         return QRect(MARGIN + block * (item.width() + GAP), 6, item.width(), item.height())
 
     def block_at(self, point: QPoint) -> int:
-        """The block under a point; -1 without one."""
+        """Returns the block under a point, or -1."""
         block = (point.x() - MARGIN) // (self._item.width() + GAP)
         return block if 0 <= block < self._count and self.rect_of(block).contains(point) else -1
 
@@ -167,7 +167,7 @@ class Strip(QWidget):
             self._player.go_to_block(block)
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        event.accept()  # of a press that was taken
+        event.accept()  # like its press
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         key, plain = event.key(), not event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
@@ -252,7 +252,7 @@ class Strip(QWidget):
 
 
 def _drawn(figures: BlockFigures, theme: Theme) -> QImage:
-    """A pixel a cell: the later it settled, the further up the scale; what is padding stays empty."""
+    """Returns an image with one pixel for each cell. Its colour shows the step of settling; padding stays empty."""
     length = len(figures.states)
     rows = max(1, math.isqrt(max(1, length) // 4))
     columns = -(-max(1, length) // rows)

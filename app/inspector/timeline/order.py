@@ -1,4 +1,4 @@
-"""In which order the run settled, in words and over its steps; how its turn ended, and what it left in doubt."""
+"""The order in which a run settled, in words and as plots; with the end of its turn and its doubtful tokens."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from app.system.i18n import tr, trn
 if TYPE_CHECKING:
     from pyqtgraph import GraphicsLayoutWidget
 
-DOT = 4  # pixels
+DOT = 4  # diameter in pixels
 
 
 class OrderView(QWidget):
-    """Sentences first, then the plots, whose mark follows the player."""
+    """Sentences above the plots. The mark in the plots follows the player."""
 
     def __init__(self, player: Player, overview: Overview) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class OrderView(QWidget):
 
 
 class OrderPlots(Plots):
-    """How many positions settle at each step; where they lie, and the centre of those of a step."""
+    """Plots of the number of positions that settle at each step, their places in the text, and the places' centre."""
 
     def titles(self) -> Sequence[str]:
         return tr("cells"), tr("place")
@@ -98,7 +98,7 @@ class OrderPlots(Plots):
         self.draw_line(1, blocks, "order.centres", self._theme.ink, Qt.PenStyle.SolidLine)
 
     def _draw_dots(self, block: int, figures: BlockFigures, before: int) -> None:
-        """A dot for each position of a block: at its step, from the left below to the right above."""
+        """Draws a dot for each position of a block: its step on x, its place in the text on y (0 left, 1 right)."""
         order, run = figures.order, self._overview.order
         thinking = np.zeros(len(order.tokens), dtype=np.bool_) if run is None else run.thinking_of(block)
         for which, shade in ((~thinking, self._theme.accepted), (thinking, self._theme.accent)):
@@ -107,7 +107,7 @@ class OrderPlots(Plots):
                 xs, ys = before + order.settled_at[shown].astype(np.float64), order.places[shown]
                 self._rows[1].plot(xs, ys, pen=None, symbol="o", symbolSize=DOT, symbolBrush=shade, symbolPen=None)
 
-    def missing_words(self, known: Sequence[BlockFigures]) -> str:  # noqa: ARG002 - nothing is
+    def missing_words(self, known: Sequence[BlockFigures]) -> str:  # noqa: ARG002 - always complete
         return ""
 
     def legend(self) -> list[list[LegendLine]]:

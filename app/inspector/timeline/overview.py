@@ -1,6 +1,6 @@
-"""The figures of every block of a run, small enough to be kept for all of them, worked out in idle time. No painting.
+"""The figures of every block of a run, small enough to keep in memory for all blocks. Without painting.
 
-A long run is read a block at a time while nobody waits, so that it is on screen at once.
+They are computed block by block in idle time, so that a long run is shown at once.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from app.state.run.canvas import CellState, PinnedRound
 from app.state.run.replay import NOISE, BlockRecord, Floats
 from app.state.run.settling import BlockOrder, RunOrder, block_order
 
-IDLE_MS = 30  # after the last move, before more is read
-PLAYING_MS = 500  # until it is looked again whether frames still follow each other
-LIVE_MS = 300  # between two looks at the block that is being developed
-AT_ONCE = 50_000  # steps times positions that are worked out without a rest; an ordinary block has a quarter of that
+IDLE_MS = 30  # pause after the last move before more is read
+PLAYING_MS = 500  # interval at which to check if playing has ended
+LIVE_MS = 300  # interval between two readings of a block that is still growing
+AT_ONCE = 50_000  # most steps × positions computed without a pause; an ordinary block has a quarter of that
 BURST_SHARE = 0.04
-"""A remelt burst is a step that remelts this share of the counted positions, and two of them at least."""
+"""A remelt burst is a step that remelts at least this share of the counted positions, and at least two."""
 
 
 @dataclass(frozen=True, eq=False)
 class BlockFigures:
-    """One block. S is its steps, C its length. Padding enters none of the figures."""
+    """The figures of one block of S steps and C positions. Padding is not counted."""
 
     index: int
     steps: int
@@ -39,12 +39,12 @@ class BlockFigures:
     changes: NDArray[np.int64]  # (S,)
     remelts: NDArray[np.int64]  # (S,)
     temperature: Floats  # (S,)
-    states: NDArray[np.uint8]  # (C,) in the last frame, calm
+    states: NDArray[np.uint8]  # (C,) calm states in the last frame
     settled_at: NDArray[np.int32]  # (C,)
     kl_to_previous: Floats | None  # (S,) nats
     kl_to_final: Floats | None  # (S,) nats
     order: BlockOrder
-    rounds: tuple[PinnedRound, ...] = ()  # of a run that fits a format
+    rounds: tuple[PinnedRound, ...] = ()  # only for runs under a format
     has_masks: bool = False  # see ``BlockRecord``
     grows: bool = False  # see ``BlockState``
     is_rescued: bool = False  # see ``BlockState``
@@ -56,12 +56,11 @@ class BlockFigures:
 
     @property
     def stopped_early(self) -> bool:
-        """Whether it was committed for being sure, before the cap on steps."""
+        """True if the block was committed because it converged, before the cap on steps."""
         return self.reason == "converged" and not self.has_masks
 
 
 def figures_of(record: BlockRecord) -> BlockFigures:
-    """A block's figures."""
     last = record.snapshots[-1]
     return BlockFigures(
         index=record.index,
@@ -87,13 +86,13 @@ def figures_of(record: BlockRecord) -> BlockFigures:
 
 
 def state_counts(figures: BlockFigures) -> dict[CellState, int]:
-    """How many positions were in which state in the end."""
+    """Returns the number of positions in each state in the last frame."""
     states, counts = np.unique(figures.states, return_counts=True)
     return {CellState(int(state)): int(count) for state, count in zip(states, counts, strict=True)}
 
 
 class Overview(QObject):
-    """Figures block by block, the ones on show first. ``known`` says that a block's have come or changed."""
+    """The figures block by block, nearest to the current block first. ``known`` reports a block with new figures."""
 
     known = Signal(int)
 
@@ -101,9 +100,9 @@ class Overview(QObject):
         super().__init__(parent)
         self._player = player
         self._figures: dict[int, BlockFigures] = {}
-        self._made_of: dict[int, tuple[int, bool]] = {}  # steps, and whether it was committed
-        self._reading: Iterator[None] = iter(())  # of the block that is being worked out
-        self.steps: list[int] = []  # of each block, known at once
+        self._made_of: dict[int, tuple[int, bool]] = {}  # steps, and True if committed, when the figures were computed
+        self._reading: Iterator[None] = iter(())  # the block being computed
+        self.steps: list[int] = []  # number of steps of each block; known at once
         self._order: RunOrder | None = None
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
@@ -113,7 +112,7 @@ class Overview(QObject):
         player.placed.connect(self._on_placed)
 
     def __getitem__(self, block: int) -> BlockFigures | None:
-        """A block's figures, None where they are not worked out yet."""
+        """Returns a block's figures; None if they are not computed yet."""
         return self._figures.get(block)
 
     @property
@@ -122,14 +121,14 @@ class Overview(QObject):
 
     @property
     def order(self) -> RunOrder | None:
-        """In which order the run settled, None where not all of it is worked out yet."""
+        """The order in which the run settled; None until all blocks are computed."""
         if self._order is None and self.complete:
             blocks = [self._figures[block].order for block in range(len(self.steps))]
             self._order = RunOrder(blocks, self._player.piece)
         return self._order
 
     def finish(self) -> None:
-        """Work out all that is missing, now."""
+        """Computes all missing figures now."""
         for _ in self._reading:
             pass
         while (block := self._wanted()) is not None:
@@ -168,7 +167,7 @@ class Overview(QObject):
             else:
                 self.steps[frame.block] = frame.step + 1
         for block in range(len(self.steps)):
-            if replay.committed(block):  # its frame stands one behind the last step
+            if replay.committed(block):  # the commit has its own frame after the last step
                 self.steps[block] -= 1
 
     def _wanted(self) -> int | None:
@@ -190,14 +189,14 @@ class Overview(QObject):
             self._timer.start(milliseconds)
 
     def _read(self, block: int) -> Iterator[None]:
-        """Work out a block's figures, with a rest after each piece of work: a long block takes a moment for each."""
+        """Computes a block's figures. Yields between the parts of a long block, so that each call is short."""
         replay = self._player.replay
         assert replay is not None
         made_of = (self.steps[block], replay.committed(block))
         record = replay.peek(block)
         if record.steps * record.length > AT_ONCE:
             yield
-            _ = record.kl_to_previous  # it keeps what was worked out
+            _ = record.kl_to_previous  # cached by the record
             yield
             _ = record.kl_to_final
             yield
@@ -215,12 +214,12 @@ class Overview(QObject):
         if block is None:
             return
         if self._player.is_playing and frame is not None and block != frame.block:
-            self._later(PLAYING_MS)  # a block takes longer than a frame may
+            self._later(PLAYING_MS)  # computing a block takes longer than a frame
             return
         self._reading = self._read(block)
         if self._goes_on() or self._wanted() is not None:
             self._later(0)
 
     def _goes_on(self) -> bool:
-        """Do the next piece of the block that is being worked out; whether there was one and more may come."""
+        """Computes the next part of the current block. Returns True if more parts may follow."""
         return next(self._reading, True) is None

@@ -1,6 +1,6 @@
-"""A run's figures over its steps, with the frame on show marked. pyqtgraph draws them, once each time they change.
+"""Plots of a run's figures over its steps, with the current frame marked. pyqtgraph draws them when they change.
 
-What is drawn is kept as a picture, over which the mark moves: a frame costs a strip of that picture, not three plots.
+The plots are kept as a picture, and the mark moves over it: a new frame repaints a strip of it, not three plots.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from engine import step_number
 if TYPE_CHECKING:
     from pyqtgraph import GraphicsLayoutWidget, PlotItem
 
-LEAST_TICK = 36  # pixels at 100 % between two numbers of the axis
-REDRAW_MS = 120  # between two drawings while figures still come in
+LEAST_TICK = 36  # least pixels at 100 % between two numbers of the axis
+REDRAW_MS = 120  # interval of redrawing while figures are still being computed
 
 
 def round_up(value: float) -> float:
-    """The next of 1, 2, 5, 10, 20 and so on; 1 for nothing."""
+    """Returns the next of …, 1, 2, 5, 10, 20, …; 1 for values of 0 and less."""
     if value <= 0:
         return 1.0
     unit = 10.0 ** math.floor(math.log10(value))
@@ -48,20 +48,20 @@ def round_up(value: float) -> float:
 
 
 class Plots(QWidget):
-    """Mean entropy; positions accepted, changed and remelted; KL to the step before and to the last one."""
+    """Three plots: mean entropy; positions accepted and changed; KL to the previous and to the last step."""
 
     def __init__(self, player: Player, overview: Overview, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._player, self._overview = player, overview
         self._theme = DARKROOM
-        self._graph: GraphicsLayoutWidget | None = None  # once it is needed
+        self._graph: GraphicsLayoutWidget | None = None  # made when first needed
         self._rows: list[PlotItem] = []
         self.whole = button(tr("Whole run"), tr("Plot the whole run"))
         self.one = button(tr("This block"), tr("Plot the block on show"))
         self.missing = label("", "caption")
-        self._block = -1  # the one drawn; -1 for all
+        self._block = -1  # the block drawn; -1 for all
         for made in (self.whole, self.one):
-            made.setCheckable(True)  # in no group, of which Tab would reach one alone
+            made.setCheckable(True)  # no button group: Tab would reach only one of its buttons
         self.whole.setChecked(True)
         bar = QHBoxLayout()
         bar.setContentsMargins(16, 4, 16, 0)
@@ -101,7 +101,7 @@ class Plots(QWidget):
             self._forget()
 
     def _forget(self) -> None:
-        """What is drawn is drawn anew, in other colours or sizes."""
+        """Discards the plots, so that they are redrawn in other colours or sizes."""
         if self._graph is not None:
             self._graph.deleteLater()
             self._graph, self._rows = None, []
@@ -115,7 +115,7 @@ class Plots(QWidget):
         self._later()
 
     def show_span(self, *, whole: bool) -> None:
-        """Plot the whole run, or the block on show."""
+        """Plots the whole run, or the current block."""
         self.whole.setChecked(whole)
         self.one.setChecked(not whole)
         self._later(at_once=True)
@@ -159,7 +159,7 @@ class Plots(QWidget):
     # ---------------------------------------------------------------- steps and frames
 
     def x_of(self, frame: Frame) -> float:
-        """Where a frame stands: a step at its number, noise before it, a commit behind it."""
+        """Returns a frame's place on the axis: a step at its index, noise before the first, a commit after the last."""
         steps = self._overview.steps[frame.block]
         start = sum(self._overview.steps[: frame.block]) if self._block < 0 else 0
         if frame.step == NOISE:
@@ -167,7 +167,7 @@ class Plots(QWidget):
         return start + steps - 0.5 if frame.step >= steps else float(start + frame.step)
 
     def place_at(self, x: float) -> int | None:
-        """The frame of the step nearest to a place on the axis; None in an empty run."""
+        """Returns the frame of the step nearest to a place on the axis; None in an empty run."""
         replay = self._player.replay
         if replay is None or not replay.frames:
             return None
@@ -188,7 +188,7 @@ class Plots(QWidget):
 
     @Slot()
     def draw(self) -> None:
-        """Draw the plots with all figures that are known."""
+        """Draws the plots with all figures known so far."""
         frame = self._player.frame
         if frame is None or self.sheet.width() < 40 or self.sheet.height() < 40:
             self.sheet.clear()
@@ -216,7 +216,7 @@ class Plots(QWidget):
             plot.showGrid(y=True, alpha=0.12)
             left = plot.getAxis("left")
             left.setWidth(px(68))
-            left.setStyle(showValues=False)  # two are enough, and the sheet writes them
+            left.setStyle(showValues=False)  # the sheet writes the only two
             left.setLabel(title, **style)
             bottom = plot.getAxis("bottom")
             if row < len(titles) - 1:
@@ -228,7 +228,7 @@ class Plots(QWidget):
         return graph
 
     def _fill(self, blocks: list[int]) -> list[float]:
-        """Draw the figures of these blocks; returns the last mark of each plot's scale."""
+        """Draws the figures of these blocks. Returns the top of each plot's scale."""
         pyqtgraph, theme = plot_library(), self._theme
         for plot in self._rows:
             plot.clear()
@@ -252,9 +252,9 @@ class Plots(QWidget):
         return tops
 
     def ticks(self, blocks: Sequence[int]) -> list[tuple[float, str]]:
-        """Places on the axis with the number of their step, whole and from 1 in each block."""
+        """Returns places on the axis with their step numbers, counted from 1 in each block."""
         total = max(1, sum(self._overview.steps[block] for block in blocks))
-        room = max(1.0, total * px(LEAST_TICK) / max(1, self.sheet.width() - px(68)))  # steps from number to number
+        room = max(1.0, total * px(LEAST_TICK) / max(1, self.sheet.width() - px(68)))  # least steps between two numbers
         every = next((n for n in (1, 2, 5, 10, 20, 50, 100) if n >= room), total)
         found: list[tuple[float, str]] = []
         before = 0
@@ -270,18 +270,18 @@ class Plots(QWidget):
         tops = [np.nanmax(item.yData) for item in plot.listDataItems() if item.yData is not None]
         return max(tops, default=0.0) or 1.0
 
-    # ---------------------------------------------------------------- what is plotted
+    # ---------------------------------------------------------------- content of the plots
 
     def titles(self) -> Sequence[str]:
-        """The unit of each row."""
+        """Returns the unit of each row."""
         return tr("nats"), tr("cells"), tr("nats")
 
     def tops(self) -> dict[int, float]:
-        """The last mark of the rows whose scale is fixed."""
+        """Returns the top of the scale of each row with a fixed scale."""
         return {}
 
     def draw_lines(self, blocks: list[int]) -> None:
-        """Draw the lines of these blocks."""
+        """Draws the lines of these blocks."""
         theme, solid, dashed = self._theme, Qt.PenStyle.SolidLine, Qt.PenStyle.DashLine
         self.draw_line(0, blocks, "mean_entropy", theme.ink, solid)
         self.draw_line(1, blocks, "accepted", theme.accepted, solid)
@@ -290,7 +290,7 @@ class Plots(QWidget):
         self.draw_line(2, blocks, "kl_to_final", theme.ink, dashed)
 
     def draw_line(self, row: int, blocks: list[int], name: str, shade: str, style: Qt.PenStyle) -> None:
-        """Draw a figure of these blocks, by its name in ``BlockFigures``, over their steps."""
+        """Draws a figure of these blocks over their steps. ``name`` is its attribute in ``BlockFigures``."""
         xs: list[NDArray[np.float64]] = []
         ys: list[NDArray[np.float64]] = []
         before = 0
@@ -300,7 +300,7 @@ class Plots(QWidget):
             steps = self._overview.steps[block]
             if values is not None and len(values):
                 xs += [before + np.arange(len(values), dtype=np.float64), np.array([before + len(values) - 0.5])]
-                ys += [np.asarray(values, dtype=np.float64), np.array([np.nan])]  # no line from block to block
+                ys += [np.asarray(values, dtype=np.float64), np.array([np.nan])]  # a gap between blocks
             before += steps
         if not xs:
             return
@@ -327,12 +327,12 @@ class Plots(QWidget):
     # ---------------------------------------------------------------- in words
 
     def missing_words(self, known: Sequence[BlockFigures]) -> str:
-        """What was not recorded of these blocks, in words; empty where all was."""
+        """Describes which figures were not recorded for these blocks; empty if all were."""
         lacking = any(figures.kl_to_previous is None for figures in known)
         return tr("KL is missing: the likeliest tokens were not recorded") if lacking else ""
 
     def legend(self) -> list[list[LegendLine]]:
-        """The lines of each row."""
+        """Returns the legend of each row."""
         theme = self._theme
         return [
             [LegendLine(tr("mean entropy"), theme.ink, False)],
@@ -347,7 +347,7 @@ class Plots(QWidget):
         ]
 
     def words_at(self, place: int) -> list[str]:
-        """The figures of a frame, a line each."""
+        """Returns the figures of a frame, one in each line."""
         replay = self._player.replay
         assert replay is not None
         frame = replay.frames[place]
@@ -358,7 +358,7 @@ class Plots(QWidget):
         return lines + self.figure_words(figures, frame.step)
 
     def figure_words(self, figures: BlockFigures, step: int) -> list[str]:
-        """The figures of a step, a line each."""
+        """Returns the figures of a step, one in each line."""
         lines = [
             tr("Mean entropy: {value} nats", value=f"{figures.mean_entropy[step]:.3f}"),
             tr("Accepted: {value} of {count}", value=int(figures.accepted[step]), count=figures.counted),

@@ -1,6 +1,6 @@
-"""What a chart over the steps of a block has in common: columns, the cursor on the frame on show, going to a step.
+"""The base of charts over the steps of a block: columns, the cursor at the current frame, going to a step.
 
-Everything is painted into the viewport, so what names the rows and the steps stays in sight while the rest scrolls.
+Everything is painted into the viewport, so that the names of rows and steps stay visible while the rest scrolls.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from engine import step_number
 
 
 def numbered_steps(steps: int, every: int) -> list[int]:
-    """Which of a block's steps have their number written: the first, and multiples of ``every`` not beside it."""
+    """Returns the steps to label with their number: the first, and multiples of ``every`` not too near to it."""
     return [step for step in range(steps) if not step or (step_number(step) % every == 0 and 2 * step > every)]
 
 
 class StepsArea(QAbstractScrollArea):
-    """Base of the charts over steps. A subclass says how wide columns are, and paints."""
+    """The base class of charts over steps. A subclass sets the widths of columns, and paints."""
 
     def __init__(self, player: Player, least: int, most: int, parent: QWidget | None = None) -> None:
-        """A column is ``least`` to ``most`` logical pixels wide at 100 %."""
+        """Columns are ``least`` to ``most`` logical pixels wide at 100 %."""
         super().__init__(parent)
         self.player = player
         self._theme = DARKROOM
         self._least, self._most = least, most
         self._record: BlockRecord | None = None
-        self._cursor: QRect | None = None  # where it was last painted, in the viewport
+        self._cursor: QRect | None = None  # its last painted rectangle in the viewport
         self.column = px(least)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -58,39 +58,39 @@ class StepsArea(QAbstractScrollArea):
     # ---------------------------------------------------------------- for the subclass
 
     def gutter(self) -> int:
-        """Pixels on the left that stay while the columns scroll."""
+        """Returns the width of the fixed part on the left, in pixels."""
         return px(32)
 
     def tail(self) -> int:
-        """Pixels behind the last column."""
+        """Returns the space after the last column, in pixels."""
         return 0
 
     def content_height(self) -> int:
-        """Pixels of all that scrolls up and down, in a viewport of the present width."""
+        """Returns the height of the content that scrolls vertically, in pixels, at the present width."""
         return 0
 
     def top(self) -> int:
-        """Pixels above that stay while the rows scroll."""
+        """Returns the height of the fixed part at the top, in pixels."""
         return 0
 
     def has_columns(self) -> bool:
-        """Whether there is something to scroll through."""
+        """True if there are columns to scroll."""
         return self._record is not None
 
     def load(self) -> None:
-        """Another block, or more of it; ``record`` has changed."""
+        """Called when ``record`` has changed: another block, or more steps of it."""
 
     def describe(self) -> None:
-        """Say what is shown, after each change."""
+        """Called after each change, to update the accessible description."""
 
     def paint(self, painter: QPainter, clip: QRect) -> None:
-        """Paint the viewport within ``clip``."""
+        """Paints the viewport within ``clip``."""
 
     # ---------------------------------------------------------------- columns
 
     @property
     def record(self) -> BlockRecord | None:
-        """The block on show."""
+        """The current block; None without a run."""
         return self._record
 
     @property
@@ -98,18 +98,18 @@ class StepsArea(QAbstractScrollArea):
         return 0 if self._record is None else self._record.steps
 
     def x_of(self, step: int) -> int:
-        """The left edge of a step's column in the viewport."""
+        """Returns the left edge of a step's column in the viewport."""
         return self.gutter() + step * self.column - self.horizontalScrollBar().value()
 
     def step_at(self, x: float) -> int:
-        """The step under a point of the viewport, -1 for none."""
+        """Returns the step at ``x`` in the viewport, or -1."""
         if x < self.gutter():
             return -1
         step = int((x - self.x_of(0)) // self.column)
         return step if 0 <= step < self.steps else -1
 
     def cursor_rect(self) -> QRect | None:
-        """The column of the frame on show; a thin one before the first at the noise, behind the last at the commit."""
+        """Returns the column of the current frame: a thin one before the first for noise, after the last for commit."""
         frame = self.player.frame
         if frame is None or self._record is None or frame.block != self._record.index:
             return None
@@ -120,7 +120,7 @@ class StepsArea(QAbstractScrollArea):
         return QRect(edge - 1, 0, 3, height)
 
     def paint_cursor(self, painter: QPainter, rect: QRect, edge: QColor) -> None:
-        """The frame on show: two lines under a cap, or one line at the noise and at the commit."""
+        """Paints the cursor: two lines under a cap, or one line at the noise and at the commit."""
         if rect.width() > 3:
             for x in (rect.left() - 1, rect.right()):
                 painter.fillRect(x, rect.top(), 1, rect.height(), edge)
@@ -129,7 +129,7 @@ class StepsArea(QAbstractScrollArea):
         painter.fillRect(rect.left() - 1, rect.top(), rect.width() + 1, px(4), color(self._theme.accent))
 
     def paint_ring(self, painter: QPainter) -> None:
-        """Where the keyboard is."""
+        """Paints the ring of the keyboard focus."""
         if is_ringed(self):
             ring = color(self._theme.focus)
             width, height = self.viewport().width(), self.viewport().height()
@@ -137,7 +137,7 @@ class StepsArea(QAbstractScrollArea):
                 painter.fillRect(*side, ring)
 
     def paint_step_numbers(self, painter: QPainter, y: int, height: int, clip: QRect) -> None:
-        """The number of a step over its column, as many as fit."""
+        """Paints the numbers of steps over their columns, as many as fit."""
         metrics = QFontMetrics(caption_font())
         wide = metrics.horizontalAdvance("000")
         every = next((n for n in (1, 2, 5, 10, 20, 50) if n * self.column >= wide), 100)
@@ -160,7 +160,7 @@ class StepsArea(QAbstractScrollArea):
 
     @Slot()
     def _begin(self) -> None:
-        """Another run is seen from its corner, wherever the one before was looked at."""
+        """Loads another run and scrolls back to its top left corner."""
         self._reload()
         for bar in (self.horizontalScrollBar(), self.verticalScrollBar()):
             bar.setValue(0)
@@ -189,7 +189,7 @@ class StepsArea(QAbstractScrollArea):
         self.describe()
 
     def show_cursor(self) -> None:
-        """Scroll so far that the frame on show is in sight."""
+        """Scrolls until the current frame is visible."""
         rect, bar = self.cursor_rect(), self.horizontalScrollBar()
         if rect is None or not bar.maximum():
             return
@@ -200,7 +200,7 @@ class StepsArea(QAbstractScrollArea):
             bar.setValue(bar.value() + rect.right() - right + self.column)
 
     def relayout(self) -> None:
-        """Fit the columns and the scroll bars to the size."""
+        """Fits the columns and the scroll bars to the size."""
         view = self.viewport().size()
         room = view.width() - self.gutter() - self.tail()
         self.column = max(px(self._least), min(room // max(self.steps, 1), px(self._most)))
@@ -235,7 +235,7 @@ class StepsArea(QAbstractScrollArea):
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self.viewport())
         region = cast("Iterable[QRect]", event.region())  # iterable, though Qt's stubs do not say so
-        for rect in region:  # two columns far apart are not all that is between them
+        for rect in region:  # part by part: their bounding rectangle may be much larger
             painter.setClipRect(rect)
             self.paint(painter, rect)
 
@@ -254,7 +254,7 @@ class StepsArea(QAbstractScrollArea):
             super().mousePressEvent(event)
 
     def go_to_step(self, step: int) -> None:
-        """Show a step of the block on show; nothing happens for -1."""
+        """Shows a step of the current block; -1 does nothing."""
         if self._record is not None and self.player.replay is not None and 0 <= step < self.steps:
             self.player.pause()
             self.player.go(self.player.replay.place(Frame(self._record.index, step)))

@@ -1,4 +1,4 @@
-"""The run as one line: every frame a place on it, block ends, early stops and remelt bursts marked. A slider to Qt."""
+"""The run as one line with a place for every frame, and marks of block ends, early stops and remelt bursts."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from app.player.player import Player
 from app.state.run.replay import Frame
 from app.system.i18n import tr
 
-MARGIN = 12  # at both ends, where the handle stands out
+MARGIN = 12  # pixels at both ends, for the handle
 TRACK = 6
-LEAST_LABEL = 48  # pixels between two blocks' numbers
-LABEL_GAP = 10  # pixels behind a label
+LEAST_LABEL = 48  # least pixels between two blocks' numbers
+LABEL_GAP = 10  # pixels after a label
 
 
 class Timeline(QAbstractSlider):
-    """Click or drag to go; point for a frame's facts. Its keys are the page's."""
+    """A slider over the frames: click or drag to go, hover for a frame's facts. The page handles its keys."""
 
     def __init__(self, player: Player, overview: Overview, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -83,7 +83,7 @@ class Timeline(QAbstractSlider):
 
     @property
     def _reads(self) -> int:
-        """Of a decision; 0 of another run."""
+        """The number of reads of a decision; 0 for other runs."""
         return 0 if self._player.replay is None else self._player.replay.read_count
 
     @Slot()
@@ -117,11 +117,11 @@ class Timeline(QAbstractSlider):
         return 18
 
     def x_of(self, place: int) -> float:
-        """Where a frame stands, in pixels from the left."""
+        """Returns a frame's place, in pixels from the left."""
         return MARGIN + (self.width() - 2 * MARGIN) * (place / max(1, self.maximum()))
 
     def place_at(self, x: float) -> int:
-        """The frame nearest to a point."""
+        """Returns the frame nearest to ``x``."""
         share = (x - MARGIN) / max(1, self.width() - 2 * MARGIN)
         return max(0, min(round(share * self.maximum()), self.maximum()))
 
@@ -149,7 +149,7 @@ class Timeline(QAbstractSlider):
         super().leaveEvent(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        event.ignore()  # to the page, which has these keys everywhere
+        event.ignore()  # the page handles these keys
 
     def _point(self, place: int, where: QPoint) -> None:
         if place == self._pointed:
@@ -164,7 +164,7 @@ class Timeline(QAbstractSlider):
             QToolTip.showText(where, folded(*self.facts(place)), self)
 
     def facts(self, place: int) -> list[str]:
-        """What is known of a frame, a line each; what pointing at it shows."""
+        """Returns the facts of a frame for its tool tip, one in each line."""
         frame = self._frames[place]
         return facts(frame, self._overview.steps[frame.block], self._overview[frame.block], self._reads)
 
@@ -227,14 +227,14 @@ class Timeline(QAbstractSlider):
                 self._diamond(painter, end)
 
     def _write(self, painter: QPainter, x: float, text: str) -> float:
-        """A label under the line, moved in from its end; returns where the next one has room."""
+        """Writes a label under the line, kept inside the widget. Returns where the next label may begin."""
         width = painter.fontMetrics().horizontalAdvance(text)
         painter.setPen(color(self._theme.faint_ink))
         painter.drawText(QPointF(min(x, self.width() - width - 4), self.height() - 5), text)
         return x + width + LABEL_GAP
 
     def _flag(self, painter: QPainter, x: float) -> None:
-        """Where a round begins: a triangle under the line that points at it."""
+        """Marks the beginning of a round: a triangle under the line that points at it."""
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(color(self._theme.given))
         y = self._middle + 4
@@ -248,7 +248,7 @@ class Timeline(QAbstractSlider):
         painter.drawPolygon(QPolygonF([QPointF(*point) for point in points]))
 
     def sliderChange(self, _change: QAbstractSlider.SliderChange) -> None:
-        """Repaints only what a move touches, where Qt would repaint all."""
+        """Does nothing: Qt would repaint all, while ``_on_placed`` repaints only the changed part."""
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         super().focusInEvent(event)
@@ -260,7 +260,7 @@ class Timeline(QAbstractSlider):
 
 
 class TimelineKey(QWidget):
-    """What the timeline's marks mean."""
+    """The key of the timeline's marks."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -270,7 +270,7 @@ class TimelineKey(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
 
     def show_rounds(self, has_rounds: bool) -> None:
-        """Whether the run on show has rounds to be explained."""
+        """Adds or removes the explanation of rounds."""
         if has_rounds != self._has_rounds:
             self._has_rounds = has_rounds
             self.setAccessibleName(", ".join(self._texts()))

@@ -1,4 +1,4 @@
-"""Going through a run: buttons, speed, the timeline and the frame in words. Knows the player and no canvas."""
+"""The controls of the player: buttons, speed, the timeline, and the current frame in words."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from app.system.i18n import tr
 
 
 @dataclass(frozen=True)
-class Deed:
-    """A button of the transport: its name says all that its picture does."""
+class TransportAction:
+    """A button of the transport: its icon, title and keys, and what it runs."""
 
     id: str
     icon: str
     title: str
-    keys: str  # as people read them
+    keys: str  # as shown to the user
     run: Callable[[], object]
 
 
 class Transport(QWidget):
-    """Every key has its button, and every button its name."""
+    """The controls. Each key has a button, and each button a name."""
 
     def __init__(self, player: Player, overview: Overview, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -42,7 +42,7 @@ class Transport(QWidget):
         self._theme = DARKROOM
         self._is_explained = True  # the timeline has marks
         self.buttons: dict[str, QPushButton] = {}
-        self._deeds = {deed.id: deed for deed in self._declare()}
+        self._actions = {action.id: action for action in self._declare()}
         self.timeline = Timeline(player, overview)
         self.key = TimelineKey()
         self.frame = Elided("frame")
@@ -64,43 +64,43 @@ class Transport(QWidget):
         player.loop_changed.connect(self.buttons["loop"].setChecked)
         self._show()
 
-    def _declare(self) -> list[Deed]:
+    def _declare(self) -> list[TransportAction]:
         player = self._player
         last = 1 << 30
         return [
-            Deed("first", "skip-backward", tr("First frame"), tr("Home"), lambda: player.step(-last)),
-            Deed(
+            TransportAction("first", "skip-backward", tr("First frame"), tr("Home"), lambda: player.step(-last)),
+            TransportAction(
                 "change-back",
                 "chevron-double-left",
                 tr("Previous change of the selected cell"),
                 tr("Shift+Left"),
                 lambda: player.next_change(-1),
             ),
-            Deed("back", "step-backward", tr("One frame back"), tr("Left"), lambda: player.step(-1)),
-            Deed("reverse", "rewind", tr("Play backwards"), tr("J"), lambda: player.play(-1)),
-            Deed("play", "play", tr("Play"), tr("Space or L; K pauses"), player.toggle),
-            Deed("on", "step-forward", tr("One frame on"), tr("Right"), lambda: player.step(1)),
-            Deed(
+            TransportAction("back", "step-backward", tr("One frame back"), tr("Left"), lambda: player.step(-1)),
+            TransportAction("reverse", "rewind", tr("Play backwards"), tr("J"), lambda: player.play(-1)),
+            TransportAction("play", "play", tr("Play"), tr("Space or L; K pauses"), player.toggle),
+            TransportAction("on", "step-forward", tr("One frame on"), tr("Right"), lambda: player.step(1)),
+            TransportAction(
                 "change-on",
                 "chevron-double-right",
                 tr("Next change of the selected cell"),
                 tr("Shift+Right"),
                 lambda: player.next_change(1),
             ),
-            Deed("last", "skip-forward", tr("Last frame"), tr("End"), lambda: player.step(last)),
-            Deed("loop", "repeat", tr("Loop"), tr("O"), self._toggle_loop),
+            TransportAction("last", "skip-forward", tr("Last frame"), tr("End"), lambda: player.step(last)),
+            TransportAction("loop", "repeat", tr("Loop"), tr("O"), self._toggle_loop),
         ]
 
     def _lay_out(self) -> None:
         row = QHBoxLayout()
         row.setSpacing(4)
-        for deed in self._deeds.values():
-            made = button("", deed.title, role="plain", tip=f"{deed.title} ({deed.keys})")
+        for action in self._actions.values():
+            made = button("", action.title, role="plain", tip=f"{action.title} ({action.keys})")
             made.setObjectName("transport-button")
-            # A click leaves the keyboard where it is, so that the arrows go on being the page's.
+            # A click does not move the keyboard focus, so that the page still gets the arrow keys.
             made.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-            made.clicked.connect(deed.run)
-            self.buttons[deed.id] = made
+            made.clicked.connect(action.run)
+            self.buttons[action.id] = made
             row.addWidget(made)
         self.buttons["loop"].setCheckable(True)
         row.addSpacing(4)
@@ -115,11 +115,11 @@ class Transport(QWidget):
         column.addLayout(row)
         chain_tabs(self.timeline, [*self.buttons.values(), self.speed])
 
-    # ---------------------------------------------------------------- doing
+    # ---------------------------------------------------------------- actions
 
-    def run(self, deed: str) -> None:
-        """What a button does, by its id."""
-        self._deeds[deed].run()
+    def run(self, action: str) -> None:
+        """Runs an action by its id."""
+        self._actions[action].run()
 
     def _toggle_loop(self) -> None:
         self._player.set_loop(not self._player.loop)
@@ -128,7 +128,7 @@ class Transport(QWidget):
     def _choose_speed(self, index: int) -> None:
         self._player.set_speed(SPEEDS[index])
 
-    # ---------------------------------------------------------------- showing
+    # ---------------------------------------------------------------- display
 
     @Slot()
     def _show(self) -> None:
@@ -140,12 +140,12 @@ class Transport(QWidget):
             return
         reads = 0 if player.replay is None else player.replay.read_count
         self.frame.set_whole(frame_words(frame, self._overview.steps[frame.block], player.snapshot, reads))
-        for deed in ("change-back", "change-on"):
-            self.buttons[deed].setEnabled(player.selection != NOTHING)
+        for action in ("change-back", "change-on"):
+            self.buttons[action].setEnabled(player.selection != NOTHING)
 
     @Slot()
     def _show_key(self) -> None:
-        """A decision has none of what the key explains."""
+        """Shows the key of the timeline's marks. It is hidden for decisions, which have no such marks."""
         header = None if self._player.trace is None else self._player.trace.header
         self.key.show_rounds(header is not None and header.output_format is not None)
         self._is_explained = header is None or header.decision is None
@@ -180,6 +180,6 @@ class Transport(QWidget):
         self._fit_key()
 
     def _set_icons(self) -> None:
-        for deed in self._deeds.values():
-            name = "pause" if deed.id == "play" and self._player.is_playing else deed.icon
-            icons.set_icon(self.buttons[deed.id], name, self._theme.ink)
+        for action in self._actions.values():
+            name = "pause" if action.id == "play" and self._player.is_playing else action.icon
+            icons.set_icon(self.buttons[action.id], name, self._theme.ink)

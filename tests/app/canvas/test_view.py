@@ -140,7 +140,7 @@ def test_cells_glide_to_their_lines_and_stay_there(qtbot, view):
     before = view.grid
     view.set_block(block_at(0, events))  # accepts breaks at 0, 1 and 4 to 9
     assert view.grid.starts == (0, 1, 2, 5, 6, 7, 8, 9, 10)
-    halfway = view.grid.on_the_way(before, 0.5)
+    halfway = view.grid.moving_from(before, 0.5)
     for old, now, final in zip(before.cells, halfway.cells, view.grid.cells, strict=True):
         assert (now.x, now.y) == (old.x + round((final.x - old.x) / 2), old.y + round((final.y - old.y) / 2))
     assert len(running(view)) == 2  # the tint of what was accepted, and the way
@@ -148,7 +148,7 @@ def test_cells_glide_to_their_lines_and_stay_there(qtbot, view):
     for step, starts in ((1, 9), (2, 11), (3, 11)):  # what is doubted stays, what is accepted comes
         view.set_block(block_at(step, events))
         assert len(view.grid.starts) == starts
-    assert view.grid.on_the_way(before, 1.0).cells == view.grid.cells
+    assert view.grid.moving_from(before, 1.0).cells == view.grid.cells
 
 
 @looped("available, count", product(range(20, 1400, 37), [0, 5, 64, 81, 96, 256]))

@@ -151,11 +151,11 @@ def test_every_button_has_a_name_a_key_and_does_it(parts, qtbot):
     for made in buttons.values():
         assert "(" in made.toolTip()  # its key
 
-    def press(deed: str) -> int:
-        qtbot.mouseClick(buttons[deed], Qt.MouseButton.LeftButton)
+    def press(action: str) -> int:
+        qtbot.mouseClick(buttons[action], Qt.MouseButton.LeftButton)
         return player.place
 
-    assert [press(deed) for deed in ("first", "on", "on", "back", "last")] == [0, 1, 2, 1, 11]
+    assert [press(action) for action in ("first", "on", "on", "back", "last")] == [0, 1, 2, 1, 11]
     press("reverse")
     assert (player.is_playing, player.direction) == (True, -1)
     press("play")
