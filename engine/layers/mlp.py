@@ -13,7 +13,6 @@ from engine.layers.norm import RMSNorm
 
 
 def gelu(x: Tensor) -> Tensor:
-    """Tanh-approximated GELU."""
     return F.gelu(x, approximate="tanh")
 
 
@@ -42,7 +41,7 @@ class SelfConditioning(GatedMLP):
         self.post_norm = RMSNorm(config.hidden_size, config.rms_norm_eps, with_scale=False)
 
     def forward(self, embedded: Tensor, soft: Tensor | None = None) -> Tensor:  # type: ignore[override]
-        """embedded and soft (B, C, H); None: the zero signal of a canvas's first step."""
+        """Conditions a canvas: embedded and soft (B, C, H); None: the zero signal of a canvas's first step."""
         if soft is not None:
             embedded = embedded + super().forward(self.pre_norm(soft))
         out: Tensor = self.post_norm(embedded)
