@@ -223,7 +223,7 @@ def verify(model: Path, progress: Report | None = None, cancel: Cancel | None = 
 def _fetch_missing(
     hub: Hub, work: Path, progress: Report | None, flags: tuple[Cancel, ...], check: Check | None
 ) -> None:
-    """Fetch and verify all that is missing, the weights last."""
+    """Fetches and verifies all missing files, the weights last."""
     record = Record.read(work)
     if record is None:
         record = hub.listing(ByteCounter(0, 0, progress, flags))

@@ -36,7 +36,7 @@ class BrokenError(Exception):
 
 def has_route() -> bool:
     """Returns True if this machine has a route to any network: the system is asked, and nothing is sent."""
-    for family, address in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):  # nobody's addresses
+    for family, address in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):  # reserved, unused
         with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
             probe.connect((address, 9))
             return True

@@ -4,15 +4,17 @@ Arrays follow each other without padding. Numbers of four bytes are stored by pl
 ones, as this compresses better. Masks are bits, the first position in the highest. Tokens are i32, reals f64 unless
 they say f32.
 
-  - PREF   prompt_tokens u64, reused_tokens u64, seconds CANV   canvas (C), pinned_mask (C), filler, where the block has
-    one STEP   temperature, seconds, K u16, whether there is a top u16, argmax (C), candidates ^ argmax (C),
-           next_canvas ^ candidates (C), entropy f32 (C), accepted_mask (C), top_tokens (K, C), top_probabilities f32
-           (K, C)
-  - PINS   round u32, pinned u32, written u32, canvas (C) VRFY   rewrite u32, whether it is kept u32, canvas (C),
-    probabilities f32 (C), doubtful (C) SLOT   questions u16, of each its options u16 and whether the argmax is a label
-    u16; log-probabilities f32 (all) COMM   text_length u32, steps u32, reason u32 (0 converged, 1 step cap), tokens (C)
-  - PART   tokens that came with it u32, whether it is thinking u32, text in UTF-8 DONE   reason u32 (0 eos, 1 length, 2
-    cancelled), blocks u32, steps u32, N u32, seconds, tokens (N), why in UTF-8
+    PREF   prompt_tokens u64, reused_tokens u64, seconds.
+    CANV   canvas (C), pinned_mask (C), filler, if the block has one.
+    STEP   temperature, seconds, K u16, whether there is a top u16, argmax (C), candidates ^ argmax (C),
+           next_canvas ^ candidates (C), entropy f32 (C), accepted_mask (C), top_tokens (K, C),
+           top_probabilities f32 (K, C).
+    PINS   round u32, pinned u32, written u32, canvas (C).
+    VRFY   rewrite u32, whether it is kept u32, canvas (C), probabilities f32 (C), doubtful (C).
+    SLOT   questions u16, of each its options u16 and whether the argmax is a label u16; log-probabilities f32 (all).
+    COMM   text_length u32, steps u32, reason u32 (0 converged, 1 step cap), tokens (C).
+    PART   tokens that came with it u32, whether it is thinking u32, text in UTF-8.
+    DONE   reason u32 (0 eos, 1 length, 2 cancelled), blocks u32, steps u32, N u32, seconds, tokens (N), why in UTF-8.
 
 The row of the likeliest tokens is stored ``^ argmax``: all these rows are zero where nothing is in doubt.
 """

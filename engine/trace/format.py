@@ -3,21 +3,31 @@
 All numbers are little-endian. The file begins with 16 bytes: the signature (8), the format's version (u32), the CRC-32
 of those twelve. Then records, each with a head of 28 bytes before its payload:
 
-  - kind     4 letters stored   u32, bytes of the payload in the file size     u32, bytes of the payload unpacked (zlib)
-  - block    i32, -1 if it has none step     i32, -1 if it has none payload  u32, CRC-32 of the stored bytes head u32,
-    CRC-32 of the 24 bytes before
+    kind     4 letters.
+    stored   u32, bytes of the payload in the file.
+    size     u32, bytes of the payload unpacked (zlib).
+    block    i32, -1 if it has none.
+    step     i32, -1 if it has none.
+    payload  u32, CRC-32 of the stored bytes.
+    head     u32, CRC-32 of the 24 bytes before.
 
 A reader needs only the heads to find all records. A file that was cut or damaged is valid up to that place. Kinds, in
 the order of a run (``header``, ``texts`` and ``codec`` say what is in them; C positions, K top candidates):
 
-  - HEAD   model, prompt, settings and seed, JSON; first, once IMAG   the file of a picture that the messages show, as
-    it is; before the first event PIEC   texts of tokens that the next record names and none before did PREF   the
-    prompt was prefilled CANV   a block's noise, or what was written of it before and its filler, and its pinned
-    positions STEP   a denoising step PINS   the canvas was read under the format of the answer, and its beginning
-    pinned VRFY   the argmax canvas was read causally; further steps may rewrite spans of it SLOT   the
-    results of the slots of a decision's canvas TEXT   the answer as it reads with the next record (COMM, DONE or FAIL),
-    JSON COMM   a block's final tokens PART   more of the answer's text, in place of blocks, of a run that reported no
-    steps DONE   the end of the run FAIL   why the run ended early, JSON; instead of DONE
+    HEAD   model, prompt, settings and seed, JSON; first, once.
+    IMAG   the unchanged file of a picture in the messages; before the first event.
+    PIEC   texts of tokens that the next record names and no earlier one named.
+    PREF   the prompt was prefilled.
+    CANV   a block's noise, or its tokens written before and its filler, and its pinned positions.
+    STEP   a denoising step.
+    PINS   the canvas was read under the format of the answer, and its beginning pinned.
+    VRFY   the argmax canvas was read causally; further steps may rewrite spans of it.
+    SLOT   the results of the slots of a decision's canvas.
+    TEXT   the answer as it reads with the next record (COMM, DONE or FAIL), JSON.
+    COMM   a block's final tokens.
+    PART   more of the answer's text, in place of blocks, of a run that reported no steps.
+    DONE   the end of the run.
+    FAIL   why the run ended early, JSON; instead of DONE.
 
 A record of an unknown kind is skipped. What a reader must not skip raises the version.
 
