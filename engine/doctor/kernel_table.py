@@ -70,7 +70,7 @@ def _product(
     kernel: str, scheme: Scheme, pairs: float, capability: int, decoding: float = 0, looping: float = 0
 ) -> Build:
     """Returns gate_up or down, with so many pairs per expert; only a canvas's loop has an instruction budget."""
-    blocks = expert_gemm.ProductBlocks.of(capability // 10, pairs)
+    blocks = expert_gemm.ProductBlocks.for_card(capability // 10, pairs)
     rows = blocks.rows if kernel == "gate_up" else blocks.down_rows(HIDDEN)
     tiles = blocks.turn(HIDDEN if kernel == "gate_up" else WIDTH, scheme)
     constants = {
@@ -121,7 +121,7 @@ def _linears_four_bit(capability: int) -> list[Build]:
     step.
     """
     size, rows, scheme = 4096, 12_288, INT4
-    blocks = linear_w4a16.LinearBlocks.of(16, size)
+    blocks = linear_w4a16.LinearBlocks.for_shape(16, size)
     constants = {
         "K": size, "ROWS": rows, "OUT": rows, "SPLITS": 2, "GROUP": scheme.group_size,
         "CODES": expert_gemm.CODES[scheme], "PTX": True, "N": blocks.tokens, "M": blocks.rows,
@@ -195,7 +195,7 @@ def _attention(capability: int) -> list[Build]:
 
 def _attend(capability: int, kind: str, size: int, kv_heads: int, window: int, text: bool) -> Build:
     """Returns attention of a kind of layer, to a canvas alone or with text before it."""
-    blocks = attention.AttentionBlocks.of(size, large=capability == 90)
+    blocks = attention.AttentionBlocks.for_head(size, large=capability == 90)
     constants = {
         "HEADS": 16, "GROUP": 16 // kv_heads, "D": size, "TEXT": text, "WINDOW": window,
         "SPLITS": 1 if text else 2, "M": blocks.queries, "N": blocks.keys, "COLUMNS": blocks.columns,

@@ -50,7 +50,7 @@ class AttentionBlocks:
     columns: int  # of the values, summed by a program
 
     @staticmethod
-    def of(head_dim: int, large: bool) -> AttentionBlocks:
+    def for_head(head_dim: int, large: bool) -> AttentionBlocks:
         """Returns the sizes for a head size, with ``large`` shared memory or not. With one stage less no load is in
         flight.
         """
@@ -189,7 +189,7 @@ def attention(
     """
     heads, count, size = queries.shape
     queries = queries.contiguous()
-    blocks = blocks or AttentionBlocks.of(size, has_large_shared(queries.device))
+    blocks = blocks or AttentionBlocks.for_head(size, has_large_shared(queries.device))
     grid, cuts = (triton.cdiv(count, blocks.queries), heads), size // blocks.columns
     if splits is None:
         seen = min(keys.shape[1], window + count) if window else keys.shape[1]

@@ -50,7 +50,7 @@ class ProductBlocks:
     tiles: int = 1  # of 64 inputs, per loop iteration, at most
 
     @staticmethod
-    def of(major: int, pairs: float) -> ProductBlocks:
+    def for_card(major: int, pairs: float) -> ProductBlocks:
         """Returns the sizes for a card of compute capability ``major`` and an average number of pairs per expert.
 
         A tile is wide enough for most experts' pairs, since every further tile decodes the weights again.
@@ -268,7 +268,7 @@ def expert_parts(
     """
     number, hidden, width = down.shape
     assert gate_up.matrix_scales is None or gate_up.matrix_scales.shape == (number, 2)
-    blocks = blocks or ProductBlocks.of(_major(x.device), chosen.numel() / number)
+    blocks = blocks or ProductBlocks.for_card(_major(x.device), chosen.numel() / number)
     groups = group(chosen, number, blocks.tokens)
     order = (groups.pairs, groups.offsets, groups.tiles)
     tiles = groups.tiles.shape[0]

@@ -46,7 +46,7 @@ class LinearBlocks:
     stages: int = 4
 
     @staticmethod
-    def of(tokens: int, inputs: int) -> LinearBlocks:
+    def for_shape(tokens: int, inputs: int) -> LinearBlocks:
         """Returns the sizes: with few tokens small blocks of rows, so that many are loading from memory.
 
         With more of them rows must be many, or warps share tokens instead of rows, and each decodes all weights. With
@@ -129,7 +129,7 @@ def linear_w4a16(x: Tensor, weight: Packed, blocks: LinearBlocks | None = None, 
     rows, inputs = weight.shape
     flat = split_pairs(x.reshape(-1, inputs)).contiguous()
     tokens = flat.shape[0]
-    blocks = blocks or LinearBlocks.of(tokens, inputs)
+    blocks = blocks or LinearBlocks.for_shape(tokens, inputs)
     tiles = triton.cdiv(tokens, blocks.tokens) * triton.cdiv(rows, blocks.rows)
     splits = splits or splits_for(tiles, inputs // (64 * blocks.tiles), processors(x.device))
     odd = rows % 2 if weight.scales.itemsize == 2 else 0

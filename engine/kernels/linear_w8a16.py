@@ -154,7 +154,7 @@ class Cut:
     programs: int = 0  # that share the inputs of all tiles evenly, across tile ends; 0: each tile has its own
 
     @staticmethod
-    def of(tiles: int, blocks: int, processors: int) -> Cut:
+    def for_tiles(tiles: int, blocks: int, processors: int) -> Cut:
         """Returns the division with the least estimated time, in blocks processed in sequence on a processor.
 
         A tile more than there are processors costs a whole round of tiles. Split, it costs a shorter one; shared
@@ -213,7 +213,7 @@ def linear_w8a16(x: Tensor, weight: Packed, cut: Cut | None = None, gated: bool 
     tokens = flat.shape[0]
     block = token_block(tokens)
     tiles, blocks = triton.cdiv(tokens, block) * triton.cdiv(rows, BLOCK_ROWS), triton.cdiv(inputs, BLOCK_INPUTS)
-    cut = cut or Cut.of(tiles, blocks, processors(x.device))
+    cut = cut or Cut.for_tiles(tiles, blocks, processors(x.device))
     span, programs = (tiles * blocks, cut.programs) if cut.programs else (blocks, cut.splits)
     count = tiles * blocks // span * programs
     whole = cut == Cut()

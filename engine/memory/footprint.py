@@ -63,7 +63,7 @@ class Mode:
     has_kernels: bool  # Triton kernels: weights are unpacked in registers, and no (C, V) buffer is written
 
     @staticmethod
-    def of(device: torch.device, dtype: torch.dtype, precision: Precision) -> Mode:
+    def on_device(device: torch.device, dtype: torch.dtype, precision: Precision) -> Mode:
         """Returns the mode of a model on a device."""
         by_kernels = precision.is_packed and kernels.run_on(device, dtype)
         return Mode(dtype, precision, device.type == "cpu", by_kernels)

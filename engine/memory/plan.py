@@ -120,7 +120,7 @@ def count(model: Subject, place: Placement, context: int | None, quantization: s
 
     def mode(precision: Precision) -> footprint.Mode:
         number = torch.bfloat16 if dtype == "auto" and (precision.is_packed or by_halves) else place.dtype
-        return footprint.Mode.of(place.device, number, precision)
+        return footprint.Mode.on_device(place.device, number, precision)
 
     def parts(precision: Precision, tokens: int) -> dict[str, int]:
         return footprint.parts(model.build, config, mode(precision), tokens, model.draft)

@@ -65,7 +65,7 @@ class CanvasFrames:
                 self._pinned, self._filler = 0, event.filler
                 if event.filler is not None:
                     self._accepted = event.canvas != event.filler
-                self._read = Draft.of((event,), self._ends)
+                self._read = Draft.from_events((event,), self._ends)
                 return self._frame(event.block_index, 0, "", event.canvas, event.canvas)
             case StepFinished():
                 return self._fold_step(event)

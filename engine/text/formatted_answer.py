@@ -43,7 +43,7 @@ class FormattedAnswer:
         self._closes_now = False
 
     @staticmethod
-    def of(
+    def for_prompt(
         format: OutputFormat,
         tokenizer: Tokenizer,
         size: int,
@@ -65,7 +65,7 @@ class FormattedAnswer:
         )
         in_thought = starts_in_thought(tokenizer.decode(prompt, skip_special=False))
         may_think = not (in_thought or (prompt and int(prompt[-1]) in closes))
-        tokens = GrammarTokens.of(tokenizer, size, ends)
+        tokens = GrammarTokens.from_tokenizer(tokenizer, size, ends)
         state = GrammarState(format, tokens, cancel)
         return FormattedAnswer(state, opens, closes, tokens.ends, in_thought=in_thought, may_think=may_think)
 

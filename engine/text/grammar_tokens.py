@@ -37,7 +37,7 @@ class GrammarTokens:
         self.processes = MatcherPool(self.written.with_bytes, special, self.ends, self.written.encode)
 
     @staticmethod
-    def of(tokenizer: Tokenizer, size: int, ends: Sequence[int]) -> GrammarTokens:
+    def from_tokenizer(tokenizer: Tokenizer, size: int, ends: Sequence[int]) -> GrammarTokens:
         """Returns the one ``GrammarTokens`` of a tokenizer, which lives as long as it does. From any thread."""
         with _LOCK:
             kept = _KEPT.get(tokenizer)

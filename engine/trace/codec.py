@@ -83,7 +83,7 @@ class Codec:
     options: tuple[int, ...] | None = None
 
     @staticmethod
-    def of(header: TraceHeader) -> Codec:
+    def for_header(header: TraceHeader) -> Codec:
         """Returns the codec of the run with a header."""
         decision = header.decision
         options = () if decision is None else tuple(len(question.options) for question in decision.questions)

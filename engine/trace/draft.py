@@ -37,7 +37,7 @@ class Draft:
         self._texts: dict[bool, list[str]] = {False: [], True: []}  # True: thinking; False: answer
 
     @staticmethod
-    def of(events: Iterable[Event], ends: Collection[int] = ()) -> Draft:
+    def from_events(events: Iterable[Event], ends: Collection[int] = ()) -> Draft:
         """Returns the draft after these events, from the run's beginning."""
         draft = Draft(ends)
         for event in events:

@@ -110,7 +110,7 @@ class TraceFile(Recording):
         self._whole: Reply | None = None  # the answer, after the first request
         first = read_beginning(path, file)
         self._header, self._unknown_settings = _read_header(path, file, first, MOST_HEADER)
-        self._codec = Codec.of(self._header)
+        self._codec = Codec.for_header(self._header)
         self._cache: OrderedDict[int, tuple[Event, int]] = OrderedDict()
         self._cached_bytes = 0
         self._texts = TokenTexts()
@@ -264,7 +264,7 @@ class TraceFile(Recording):
         """Adds what the file has no text of: the tokens of a block cut short, or the text that had arrived."""
         draft = Draft(self.config.eos_token_ids)
         if any(entry.kind == "text" for entry in self.entries):
-            draft = Draft.of(self.events)
+            draft = Draft.from_events(self.events)
         else:
             for place in _open_end(self.entries):
                 draft.fold(self.event(place))

@@ -61,7 +61,7 @@ class NewTokens:
     def __init__(self) -> None:
         self._known = np.zeros(1024, dtype=np.bool_)
 
-    def of(self, event: Event) -> list[int]:
+    def named_by(self, event: Event) -> list[int]:
         """Returns the tokens that no earlier event named, ascending; from now on they are known."""
         named = [array.ravel() for array in tokens_of(event)]
         tokens = np.concatenate(named) if named else np.empty(0, dtype=np.int32)

@@ -55,7 +55,7 @@ class TraceWriter:
         self._header = header
         self._piece, self._is_special, self._decode = piece, is_special, decode
         self._pictures = pictures
-        self._codec = Codec.of(header)
+        self._codec = Codec.for_header(header)
         self._is_made = is_made
         self._budget = RecordBudget()
         self._fresh = NewTokens()
@@ -119,7 +119,7 @@ class TraceWriter:
             self._file = None
 
     def _new_pieces(self, event: Event) -> bytes:
-        tokens = self._fresh.of(event)
+        tokens = self._fresh.named_by(event)
         return self._frame(b"PIEC", encode_pieces(tokens, self._piece, self._is_special)) if tokens else b""
 
     def _new_text(self, block: int) -> bytes:

@@ -44,7 +44,7 @@ class Joining:
         self.cores = CoreChoice(min(threads, MOST_CORES) if widest % MOST_CORES == 0 else 1)
 
     @staticmethod
-    def of(network: DiffusionGemma, threads: int = 1) -> Joining:
+    def for_network(network: DiffusionGemma, threads: int = 1) -> Joining:
         """Returns the network's only instance."""
         if network not in _kept:
             _kept[network] = Joining(network, threads)
