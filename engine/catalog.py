@@ -173,7 +173,7 @@ def is_embedded(path_or_id: str) -> bool:
 
 
 def traits(name: str, adapter: str | None = None) -> Traits:
-    """The traits of an embedded model, by its id and that of its adapter; else the defaults."""
+    """Returns the traits of an embedded model, by its id and that of its adapter; else the defaults."""
     known = next((one.traits for one in ADAPTERS if one.id == adapter and one.base == name), None)
     return known or next((model.traits for model in EMBEDDED if model.id == name), Traits())
 
@@ -184,7 +184,7 @@ def is_gguf(path: Path) -> bool:
 
 
 def gguf_parts(path: Path) -> list[Path]:
-    """The files of a GGUF model: as many as the name says (NAME-00001-of-00003.gguf), or this one."""
+    """Returns the files of a GGUF model: as many as the name says (NAME-00001-of-00003.gguf), or this one."""
     found = _PART.fullmatch(path.name)
     if found is None or not 1 <= int(found[2]) <= MOST_PARTS:
         return [path]
@@ -252,7 +252,7 @@ def _folder(path: str | Path) -> Path:
     """Returns a path with "~" expanded.
 
     Raises:
-        SafelightError: the path cannot be opened, whatever is there.
+        SafelightError: the path cannot be opened.
     """
     try:
         folder = windows.reachable(Path(path).expanduser(), windows.BENEATH)

@@ -33,7 +33,7 @@ BLOCK_DIFFUSION = "block_diffusion"  # the decoder whose blocks begin as uniform
 GROWING = frozenset({"autoregressive", "causal_parallel", "self_speculation"})
 """Decoders whose text grows from left to right: a block is a part of the text as recorded, and is never filled in."""
 REMASKING = ("low_confidence_dynamic", "low_confidence_static", "sequential", "entropy_bounded")
-"""Which masks of a block a pass of block-causal decoding writes, by SDAR's names."""
+"""Rules, by SDAR's names, for which masks of a block a pass of block-causal decoding writes."""
 DENSE_EXPERTS = 8  # up to this many experts, computing all of them is faster than sorting tokens
 _MOST = {
     "vocab_size": MOST_TOKENS,
@@ -203,7 +203,7 @@ class ModelConfig:
 
     @property
     def largest_image(self) -> int:
-        """The most tokens that an image takes, which are read at once; 0 where the model sees none."""
+        """The most tokens that an image takes, which are read at once; 0 if the model sees no images."""
         return 0 if self.vision is None else min(IMAGE_TOKENS[-1], self.max_position_embeddings)
 
 
@@ -381,7 +381,7 @@ class GenerationConfig:
         return self.verify and self.verify_rewrites > 0
 
     def temperature(self, step: int) -> float:
-        """The temperature of a denoising step (0 upward): linear in the steps that remain."""
+        """Returns the temperature of a denoising step (0 upward): linear in the steps that remain."""
         remaining = self.max_denoising_steps - step
         return self.t_min + (self.t_max - self.t_min) * (remaining / self.max_denoising_steps)
 

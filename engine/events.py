@@ -100,7 +100,7 @@ class PrefixPinned:
 class CanvasVerified:
     """The argmax canvas of the last step was read causally: how likely each token is by the text before it alone.
 
-    ``probabilities`` is NaN behind the end token. It is also NaN at the first position if the model's state before it
+    ``probabilities`` is NaN after the end token. It is also NaN at the first position if the model's state before it
     is unknown, as it is after a prompt that was in the cache as a whole.
     """
 
@@ -135,7 +135,7 @@ class CanvasCommitted:
 
 @dataclass(frozen=True, eq=False)
 class TextArrived:
-    """More of an answer whose steps and tokens nobody reports."""
+    """More text of an answer whose steps and tokens are not reported."""
 
     text: str
     is_thought: bool = False  # it belongs to the thinking, not to the answer

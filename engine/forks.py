@@ -149,7 +149,7 @@ class Fork:
 
 @dataclass(frozen=True)
 class Mark:
-    """A span of a settled block that is to be written anew: the positions from ``start`` up to, without, ``stop``.
+    """A span of a settled block that is to be rewritten: positions ``start`` (inclusive) to ``stop`` (exclusive).
 
     Raises:
         SafelightError: an empty span, or a value of the wrong sort.
@@ -170,7 +170,7 @@ class Mark:
 def chain(changes: Sequence[Fork], change: Fork) -> tuple[Fork, ...]:
     """Returns the changes of a forked run: those made up to the place of ``change``, then ``change``.
 
-    Changes behind that place are left out, as the run no longer reaches them.
+    Changes after that place are left out, as the run no longer reaches them.
     """
     return (*(earlier for earlier in changes if earlier.place <= change.place), change)
 

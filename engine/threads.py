@@ -22,7 +22,9 @@ with it, and at times thirty times.
 
 
 def work_of(config: ModelConfig) -> int:
-    """The number of multiplications by weights in a pass over a canvas; attention between its tokens is left out."""
+    """Returns the number of multiplications by weights in a pass over a canvas; attention between its tokens is left
+    out.
+    """
     hidden, experts = config.hidden_size, config.num_experts
     used = experts if config.runs_all_experts else config.top_k_experts
     each = 3 * hidden * (config.intermediate_size + used * config.moe_intermediate_size) + hidden * experts

@@ -45,11 +45,11 @@ class Targets:
     canvas_only: str = ""  # beginning of the paths of layers that see only canvases; empty: there are none
 
     def layers(self, network: nn.Module) -> dict[str, nn.Module]:
-        """The linear layers that may have an adapter, packed or not, by their paths."""
+        """Returns the linear layers that may have an adapter, packed or not, by their paths."""
         return {path: module for path, module in network.named_modules() if self.paths.fullmatch(path)}
 
     def modes_of(self, path: str) -> tuple[Mode, ...]:
-        """The modes in which a layer runs."""
+        """Returns the modes in which a layer runs."""
         sees_canvases_alone = self.canvas_only and path.startswith(self.canvas_only)
         return ("denoise",) if sees_canvases_alone else tuple(mode for _, mode in self.prefixes)
 

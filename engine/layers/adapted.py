@@ -32,7 +32,7 @@ def linear(layer: nn.Module, x: Tensor, text_rows: int) -> Tensor:
 
 
 def addition(layer: nn.Module) -> Addition | None:
-    """The addition of a layer, or None."""
+    """Returns the addition of a layer, or None."""
     found: Addition | None = layer.__dict__.get(_ADDITION)
     return found
 

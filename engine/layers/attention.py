@@ -112,7 +112,8 @@ class Attention(nn.Module):
     def forward(
         self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | Reach | None, extend: Extend, text_rows: int
     ) -> Tensor:
-        """x (B, T, H); rope two of (T, D); mask broadcastable to (B, heads, T, S), True where allowed -> (B, T, H).
+        """Attends: x (B, T, H); rope two of (T, D); mask broadcastable to (B, heads, T, S), True where allowed -> (B,
+        T, H).
 
         The first ``text_rows`` of the T are text, the rest a canvas.
         """

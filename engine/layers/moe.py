@@ -50,7 +50,7 @@ class Experts(nn.Module):
         self.down_proj = nn.Parameter(torch.zeros(experts, hidden, width))
 
     def forward(self, x: Tensor, weights: Tensor, chosen: Tensor) -> Tensor:
-        """x (N, H), weights and chosen (N, K) -> (N, H)."""
+        """Runs the experts: x (N, H), weights and chosen (N, K) -> (N, H)."""
         if self.gate_up_proj.shape[0] <= DENSE_EXPERTS:
             return self.dense(x, weights, chosen)
         return self.grouped(x, weights, chosen)

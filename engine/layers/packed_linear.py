@@ -64,7 +64,7 @@ class PackedExperts(nn.Module):
         self.rounds = rounds
 
     def forward(self, x: Tensor, weights: Tensor, chosen: Tensor) -> Tensor:
-        """x (N, H), weights and chosen (N, K) -> (N, H)."""
+        """Runs the experts: x (N, H), weights and chosen (N, K) -> (N, H)."""
         return kernels.experts(x, weights, chosen, self.gate_up_proj.packed, self.down_proj.packed)
 
 
@@ -90,7 +90,7 @@ class PackedTokenTable(nn.Module):
 
 
 def packed_weights(network: nn.Module) -> list[PackedWeight]:
-    """All packed weights of a network."""
+    """Returns all packed weights of a network."""
     return [module for module in network.modules() if isinstance(module, PackedWeight)]
 
 

@@ -62,7 +62,7 @@ class Plan:
         return self.total_bytes <= self.free_bytes
 
     def as_dict(self) -> dict[str, Any]:
-        """The plan as the command line prints it with ``--json``."""
+        """Returns the plan as the command line prints it with ``--json``."""
         return {
             "model": self.model,
             "device": self.device,

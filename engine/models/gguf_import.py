@@ -61,7 +61,8 @@ class GGUFModel(ModelFolder):
 
     @staticmethod
     def open_file(path: Path, tokenizer: Path | None = None) -> GGUFModel:
-        """
+        """Opens a GGUF file.
+
         Args:
             tokenizer: a model folder whose tokenizer and chat template are taken in place of the file's.
 

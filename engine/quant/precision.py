@@ -44,7 +44,7 @@ class Precision:
 
     @staticmethod
     def part(module: str) -> str:
-        """The part that a layer belongs to, by its path in the network; "" where it is never packed."""
+        """Returns the part that a layer belongs to, by its path in the network; "" if it is never packed."""
         name = f".{module}."
         if name.startswith(".vision."):
             return "vision" if ".layers." in name else ""

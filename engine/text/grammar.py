@@ -43,7 +43,8 @@ class GrammarState:
     """An answer under a format. Closing it returns its process to the pool."""
 
     def __init__(self, format: OutputFormat, tokens: GrammarTokens, cancel: Cancel | None = None) -> None:
-        """
+        """Begins an answer.
+
         Args:
             cancel: ends the process at any moment.
 

@@ -15,8 +15,8 @@ Message = Mapping[str, Any]
 
 An assistant's may have "tool_calls", a list as OpenAI writes it with the arguments as an object, and
 "reasoning_content"; a tool's has "name" and "tool_call_id". A user's may have "images", in the order in which they
-stand in the content: ``{"digest", "width", "height", "at"}``, the picture by its content, its size in pixels, and
-before which character it stands.
+stand in the content: ``{"digest", "width", "height", "at"}``, the picture's digest, its size in pixels, and the
+character before which it stands.
 """
 
 MOST_IMAGES = 64  # of a message

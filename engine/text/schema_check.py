@@ -16,8 +16,9 @@ from engine.text.pattern_size import check_pattern
 
 MOST_SCHEMAS, MOST_DEPTH = 2_000, 32  # schemas in a schema, and their nesting
 MOST_COUNT = 100_000  # required characters, items or members; no answer has more
-MOST_DIVISOR = 10_000  # of multipleOf, without its decimal point; a grammar has a state for each remainder,
-"""And for each combination of them, if several apply to one value."""
+MOST_DIVISOR = 10_000
+"""Bound of multipleOf, without its decimal point. A grammar has a state for each remainder, and for each combination of
+remainders if several apply to one value."""
 MOST_NUMBER = 1e15  # of a bound; JSON readers keep whole numbers up to 9e15
 
 _PLAIN = frozenset(("title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly",

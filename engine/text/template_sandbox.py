@@ -44,7 +44,7 @@ _LOOKING = _names(
 """Filters that only iterate over the items of a value."""
 
 _AT_ONCE = _names("attr count d default first last length")
-"""Of these, those whose time does not depend on the value."""
+"""Filters of these whose time does not depend on the value."""
 
 _READING = _names(
     "abs capitalize center dictsort float format indent int join lower max min replace round sort string title trim "

@@ -50,7 +50,9 @@ class TokenBytes:
                 self.tokens[token] = raw.encode("utf-8", "surrogatepass") if is_own else write(raw)
         lacking = {bytes([byte]) for byte in range(256)} - set(self.tokens)
         self.with_bytes: list[bytes] = [*self.tokens, *sorted(lacking)]
-        """What tokens write, and behind them the bytes that none writes alone: a grammar goes byte by byte."""
+        """The bytes of each token, followed by single bytes that no token writes alone: a grammar works byte by
+        byte.
+        """
         self._ids = {
             written: token
             for token, written in reversed(list(enumerate(self.with_bytes)))

@@ -168,7 +168,7 @@ class Recording(ABC):
         return last if isinstance(last, GenerationFinished) else None
 
     def final_tokens(self) -> Tokens | None:
-        """Committed tokens before the end token, (N,)."""
+        """Returns committed tokens before the end token, (N,)."""
         return self.result.tokens if self.result is not None else None
 
     def _all(self, kind: Kind) -> Iterator[Event]:

@@ -51,7 +51,7 @@ VISION = "vision."
 """Beginning of the paths of the tower that reads images, in a network that has one."""
 
 Layout = dict[str, Expected]
-"""Name in the checkpoint -> what is expected there."""
+"""By its name in the checkpoint, each expected tensor."""
 
 
 @dataclass(frozen=True)

@@ -36,5 +36,5 @@ def targets(body: str) -> Targets:
 SEEING_NAMES = names(
     "language_model.model.", "language_model.lm_head.", skipped=("vision_tower.", "multi_modal_projector.")
 )
-"""Names of the text of models that see, as Gemma 3 and Mistral publish them."""
+"""Tensor names of the text part of models that see, as Gemma 3 and Mistral publish them."""
 SEEING_TARGETS = targets("model.language_model.")  # transformers' name of the module that it loads them into
