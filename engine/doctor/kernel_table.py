@@ -242,8 +242,9 @@ def _vocabulary(capability: int) -> list[Build]:
 
 
 def _int8(capability: int) -> list[Build]:
-    """Returns the products with int8 activations. The soft embedding gains nothing on an H100, and stays in bf16
-    there.
+    """Returns the products with int8 activations.
+
+    The soft embedding gains nothing on an H100, and stays in bf16 there.
     """
     # Limits per block of GROUP inputs; no code is converted, nothing is spilled.
     clean = ("I2F", "PRMT", "LDL", "STL")

@@ -183,8 +183,9 @@ class Hub:
         raise errors.RedirectError
 
     def _retrying(self, work: Callable[[], T], received: Callable[[], int], counter: ByteCounter) -> T:
-        """Retries until it works; a try that brought bytes does not count. A hub that was never reached is tried
-        once.
+        """Retries until it works; a try that brought bytes does not count.
+
+        A hub that was never reached is tried once.
         """
         tries = 0
         while True:

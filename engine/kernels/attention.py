@@ -51,8 +51,9 @@ class AttentionBlocks:
 
     @staticmethod
     def for_head(head_dim: int, large: bool) -> AttentionBlocks:
-        """Returns the sizes for a head size, with ``large`` shared memory or not. With one stage less no load is in
-        flight.
+        """Returns the sizes for a head size, with ``large`` shared memory or not.
+
+        With one stage less no load is in flight.
         """
         if large:
             return AttentionBlocks(128, 32, 8, 3 if head_dim <= 256 else 2, min(head_dim, 256))

@@ -65,8 +65,9 @@ class ProductBlocks:
         return self.rows if hidden % (2 * self.rows) == 0 else self.rows // 2
 
     def turn(self, inputs: int, scheme: Scheme) -> int:
-        """Returns the tiles per loop iteration over so many inputs. Two by table would leave registers for only two
-        programs.
+        """Returns the tiles per loop iteration over so many inputs.
+
+        Two by table would leave registers for only two programs.
         """
         return 1 if CODES[scheme] != "int4" or inputs % (64 * self.tiles) else self.tiles
 
@@ -157,8 +158,9 @@ def gate_up_kernel(
     TOP_K: tl.constexpr, H: tl.constexpr, WIDTH: tl.constexpr, GROUP: tl.constexpr, CODES: tl.constexpr,
     PTX: tl.constexpr, N: tl.constexpr, M: tl.constexpr, TILES: tl.constexpr,
 ):  # fmt: skip
-    """Computes GELU(gate) * up of N pairs, M outputs each; tokens and outputs in split pairs. Grid: row blocks,
-    tiles.
+    """Computes GELU(gate) * up of N pairs, M outputs each; tokens and outputs in split pairs.
+
+    Grid: row blocks, tiles.
     """
     expert = tl.load(tiles_ptr + 2 * tl.program_id(1)).to(tl.int64)
     if expert < 0:

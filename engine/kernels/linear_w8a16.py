@@ -110,8 +110,9 @@ def linear_w8a16_kernel(
     K: tl.constexpr, ROWS: tl.constexpr, WHOLE: tl.constexpr, GATED: tl.constexpr,
     M: tl.constexpr, N: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Computes ``share`` of the tiles' input blocks; each ``span`` of blocks is divided among ``programs``. Grid:
-    programs.
+    """Computes ``share`` of the tiles' input blocks; each ``span`` of blocks is divided among ``programs``.
+
+    Grid: programs.
 
     A program's share may end one tile and begin another: it has a place for a part of each. The place for the begun
     tile is ``second`` further on. WHOLE: its share is one tile. GATED: the output is GELU(gate) * up.

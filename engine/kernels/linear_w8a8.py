@@ -58,8 +58,9 @@ def linear_w8a8_kernel(
     K: tl.constexpr, ROWS: tl.constexpr, SPLITS: tl.constexpr, GATED: tl.constexpr,
     M: tl.constexpr, N: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Computes one tile (M tokens, N rows) of the output, or one split of its inputs. Grid: token tiles, row tiles,
-    splits.
+    """Computes one tile (M tokens, N rows) of the output, or one split of its inputs.
+
+    Grid: token tiles, row tiles, splits.
 
     GATED: gate and up rows of N / 2 outputs interleaved; the output is GELU(gate) * up.
     """

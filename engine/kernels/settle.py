@@ -41,8 +41,9 @@ def settle_kernel(
     tokens_ptr, out_entropy_ptr, flags_ptr, canvas_ptr, previous_ptr, unchanged_ptr, step_ptr, draw_ptr,
     C: tl.constexpr, PADDED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Settles all positions. Limits: entropy bound, steps that count as stable, mean entropy that counts as
-    confident.
+    """Settles all positions.
+
+    Limits: entropy bound, steps that count as stable, mean entropy that counts as confident.
     """
     at = tl.arange(0, PADDED)
     inside = at < C

@@ -62,8 +62,9 @@ def score_kernel(
     HAS_SCALES: tl.constexpr, HAS_FORBIDDEN: tl.constexpr, EACH: tl.constexpr,
     M: tl.constexpr, N: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Computes the logits of one tile, M positions x N tokens, and their statistics. Grid: position tiles, tiles of a
-    chunk.
+    """Computes the logits of one tile, M positions x N tokens, and their statistics.
+
+    Grid: position tiles, tiles of a chunk.
 
     Hidden states may be int8, with a scale a position and BLOCK of the hidden size. int8 weights have their unit in
     ``units_ptr``. EACH: every position has its own temperature and draw.
@@ -153,8 +154,9 @@ def embed_kernel(
     V: tl.constexpr, K: tl.constexpr, CHUNK: tl.constexpr, TILE: tl.constexpr, SPLITS: tl.constexpr,
     FIRST: tl.constexpr, M: tl.constexpr, N: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Updates the soft embedding, M positions x N hidden: += a chunk's weights x rows. Grid: position tiles, hidden
-    tiles, splits.
+    """Updates the soft embedding, M positions x N hidden: += a chunk's weights x rows.
+
+    Grid: position tiles, hidden tiles, splits.
 
     Each split of a chunk's ``count`` tiles has its own sum, (SPLITS, positions, K) fp32. int8 weights are taken a tile
     at a time, since each has its unit.
@@ -281,8 +283,9 @@ def vocabulary_stage(
     chunk_tiles: int | None = None,
     splits: int | None = None,
 ) -> VocabularyResult:
-    """Runs the vocabulary stage of a denoising step. Reads nothing back to the host, so that it can be captured in a
-    graph.
+    """Runs the vocabulary stage of a denoising step.
+
+    Reads nothing back to the host, so that it can be captured in a graph.
 
     Args:
         hidden: (C, H) after the final norm, contiguous.

@@ -14,8 +14,9 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 @dataclass(frozen=True)
 class Placement:
-    """A device and a number type, with the reason in words. A ``card`` that this machine lacks has the device
-    "meta".
+    """A device and a number type, with the reason in words.
+
+    A ``card`` that this machine lacks has the device "meta".
     """
 
     device: torch.device

@@ -178,8 +178,9 @@ def image_pass(vision: VisionConfig, itemsize: int, image_tokens: int) -> int:
 
 
 def lent_bytes(vision: VisionConfig, tower: int, itemsize: int) -> int:
-    """Returns the most of a tower's weights that is on a card at once: a layer, or the positions. ``tower``: bytes in
-    all.
+    """Returns the most of a tower's weights that is on a card at once: a layer, or the positions.
+
+    ``tower``: bytes in all.
     """
     positions = 2 * vision.position_embedding_size * vision.hidden_size * itemsize
     return max(tower // vision.num_hidden_layers, positions)

@@ -29,8 +29,9 @@ class RunSettings:
 
 
 def run_settings(path_or_id: str | Path) -> RunSettings:
-    """Reads the settings of a model that is not loaded, from its small files without weights. Slow with a large
-    tokenizer.
+    """Reads the settings of a model that is not loaded, from its small files without weights.
+
+    Slow with a large tokenizer.
 
     Args:
         path_or_id: a folder with config.json and tokenizer.json, or an embedded model's id.

@@ -66,8 +66,9 @@ def is_picture(start: bytes) -> bool:
 
 
 def open_picture(data: bytes, name: str = "") -> Picture:
-    """Returns the picture of these bytes. It is decoded once, so that ``pixels`` of it succeeds. ``name`` is for
-    messages.
+    """Returns the picture of these bytes.
+
+    It is decoded once, so that ``pixels`` of it succeeds. ``name`` is for messages.
 
     Raises:
         SafelightError: it is too large, of a format that is not read, or damaged.

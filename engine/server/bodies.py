@@ -37,8 +37,9 @@ async def read_body(request: Request, context: ServerContext, kind: type[Body]) 
 
 @asynccontextmanager
 async def large_body(request: Request, context: ServerContext, kind: type[Body]) -> AsyncIterator[Body]:
-    """Reads a body that may hold images as text, as ``read_body``. A few large ones are held at a time, until this
-    ends.
+    """Reads a body that may hold images as text, as ``read_body``.
+
+    A few large ones are held at a time, until this ends.
 
     Each takes several times its bytes before its images are pictures.
     """

@@ -188,8 +188,9 @@ def _tool(tool: ResponseTool) -> dict[str, Any]:
 
 
 def _messages(body: ResponsesRequest) -> list[dict[str, Any]]:
-    """Returns messages in order. Everything that the model wrote in one turn, thought, text and calls, is one
-    message.
+    """Returns messages in order.
+
+    Everything that the model wrote in one turn, thought, text and calls, is one message.
     """
     found: list[dict[str, Any]] = []
     if body.instructions:

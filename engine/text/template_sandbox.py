@@ -72,8 +72,9 @@ _BY_PAIRS = _names("rfind rindex rsplit rpartition strip lstrip rstrip trim")
 
 
 def _pay(name: str, value: Any, args: tuple[Any, ...], named: dict[str, Any]) -> None:
-    """Spends steps for a filter or a method before it is called. A whole number may be a width, and is charged as
-    one.
+    """Spends steps for a filter or a method before it is called.
+
+    A whole number may be a width, and is charged as one.
     """
     budget = current.get()
     arguments = (*args, *named.values())

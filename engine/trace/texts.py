@@ -174,8 +174,9 @@ def encode_reply(before: Reply, after: Reply) -> bytes:
 
 
 class AnswerText:
-    """The answer's text, built from TEXT payloads in order. A payload costs its own length, not that of the text
-    before.
+    """The answer's text, built from TEXT payloads in order.
+
+    A payload costs its own length, not that of the text before.
     """
 
     def __init__(self) -> None:

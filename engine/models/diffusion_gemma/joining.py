@@ -102,8 +102,9 @@ class Joining:
         return self._comes_out_the_same(network)
 
     def _comes_out_the_same(self, network: DiffusionGemma) -> bool:
-        """Returns True if all bits of texts and canvases are the same, joined and alone. Takes as long as about ten
-        passes.
+        """Returns True if all bits of texts and canvases are the same, joined and alone.
+
+        Takes as long as about ten passes.
         """
         length = self.fewest_rows + 1
         size = min(network.config.canvas_length, network.config.max_position_embeddings - length)
