@@ -1,10 +1,10 @@
 """RMS norms fused with their neighbouring operations: a layer's work between its matrix products.
 
-- **norm**: alone, before the first layer. - **add_norm**: x + post_norm(y), and any number of following pre-norms,
-  which share its mean square. The
-  last one's rows can be written in ``split_pairs`` order, as the expert kernels take them.
+- **norm**: alone, before the first layer.
+- **add_norm**: x + post_norm(y), and any number of following pre-norms, which share its mean square. The last one's
+  rows can be written in ``split_pairs`` order, as the expert kernels take them.
 - **merge_norm**: a layer's end. The sum of a token's expert outputs, in the order of its choices; the normed dense and
-  expert outputs joined, normed and added, times the scalar that the layer has for text or for a canvas, and the next
+  expert outputs joined, normed and added, times the scalar that the layer has for text or for a canvas; and the next
   layer's pre-norm.
 - **head_norm_rope**: queries, keys and values of all heads: normed, rotated, keys and values written into the cache,
   at a position read on the device.

@@ -3,14 +3,14 @@
 The result depends on the text alone, not on its division into pieces; time and memory grow with its length. No tag is
 output. Deviations from the grammar are handled so:
 
-- A thought that is never closed lasts to the end. ``thought\\n`` at the very beginning opens one, too. -
-  ``<think>`` and ``</think>`` are letters, which people also write about: they count at the beginning of a line, and
+- A thought that is never closed lasts to the end. ``thought\\n`` at the very beginning opens one, too.
+- ``<think>`` and ``</think>`` are letters, which people also write about: they count at the beginning of a line, and
   ``</think>`` anywhere in a thought that ``<think>`` opened.
 - A tag that closes nothing, or opens a thought within a thought, is left out. ``<|"|>`` in a text is a quotation mark.
-  - Text after ``<|tool_call>`` that is no call is content. So is a call after ``MOST_CALLS`` others. -
-    Any tag but ``<|"|>`` ends a call and completes its arguments. What follows the arguments belongs to the call if
-    ``<tool_call|>`` comes soon, and is content otherwise; but a second ``call:NAME{`` there is a second call.
-- A call that the end of the text cuts short, or that is longer or deeper than what is read, stays as it is: its
+- Text after ``<|tool_call>`` that is no call is content. So is a call after ``MOST_CALLS`` others.
+- Any tag but ``<|"|>`` ends a call and completes its arguments. What follows the arguments belongs to the call if
+  ``<tool_call|>`` comes soon, and is content otherwise; but a second ``call:NAME{`` there is a second call.
+- A call that the end of the text cuts short, or that is longer or deeper than what is read, stays unchanged. Its
   arguments are the beginning of a JSON object, so that nobody acts on half of what the model wanted.
 """
 
