@@ -1,4 +1,4 @@
-"""The models we know by name. Knows no tensors."""
+"""The models, adapters and shapes that are known by name. Knows no tensors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Taught = Literal["anything", "skills", "puzzles", "decisions", "drawings"]
 
 @dataclass(frozen=True)
 class Traits:
-    """What a model is asked and how it is shown. The defaults are those of a model that nothing more is known of."""
+    """Traits of a model: what it can be asked, and how the app shows it. The defaults are those of an unknown model."""
 
     prompt_format: PromptFormat = "text"  # "sudoku": a puzzle of 81 cells, and nothing else
     taught: Taught = "anything"  # "skills": the tasks of ``engine.tasks.skills``, in their wording, and nothing else
@@ -53,8 +53,8 @@ class EmbeddedAdapter:
     id: str
     title: str
     purpose: str
-    base: str  # id of the embedded model that it goes on
-    traits: Traits  # of that model with the adapter on it
+    base: str  # id of the embedded model that it adapts
+    traits: Traits  # of that model with this adapter
 
     @property
     def folder(self) -> Path:
@@ -75,14 +75,14 @@ class Shape:
 
 @dataclass(frozen=True)
 class PublishedModel:
-    """A model that a hub has, as it can be downloaded."""
+    """A model that can be downloaded from a hub."""
 
     repo: str
     title: str
     purpose: str
     download_bytes: int  # as listed when this was written; the hub is asked before a download
     shape: str  # id of the shape to plan memory with before the weights are here
-    quantization: str  # to plan with: as what its experts are packed, for a card of 24 GB, or "auto"
+    quantization: str  # to plan with: the packing of its experts, for a card of 24 GB, or "auto"
     is_gated: bool  # its licence has to be accepted, with an account, before it can be downloaded
 
 
@@ -168,23 +168,23 @@ SKILLS, SUDOKU, BASE, DECIDER, WEDLM, MASKED, SIGHT = (model.id for model in EMB
 
 
 def is_embedded(path_or_id: str) -> bool:
-    """Whether a model comes with the app."""
+    """Returns True if a model comes with the app."""
     return any(path_or_id == model.id for model in EMBEDDED)
 
 
 def traits(name: str, adapter: str | None = None) -> Traits:
-    """The traits of the embedded model of that id with an adapter on it or none, else the defaults."""
+    """Returns the traits of an embedded model, by its id and that of its adapter; else the defaults."""
     known = next((one.traits for one in ADAPTERS if one.id == adapter and one.base == name), None)
     return known or next((model.traits for model in EMBEDDED if model.id == name), Traits())
 
 
 def is_gguf(path: Path) -> bool:
-    """Whether a path names a GGUF file, which is imported before it can be loaded."""
-    return path.suffix.lower() == ".gguf" and not os.path.isdir(path)  # which is False where ``Path`` raises
+    """Returns True if a path names a GGUF file, which is imported before it can be loaded."""
+    return path.suffix.lower() == ".gguf" and not os.path.isdir(path)  # False where ``Path.is_dir`` raises
 
 
 def gguf_parts(path: Path) -> list[Path]:
-    """The files of a GGUF model: as many as the name says (NAME-00001-of-00003.gguf), or this one."""
+    """Returns the files of a GGUF model: as many as the name says (NAME-00001-of-00003.gguf), or this one."""
     found = _PART.fullmatch(path.name)
     if found is None or not 1 <= int(found[2]) <= MOST_PARTS:
         return [path]
@@ -192,7 +192,8 @@ def gguf_parts(path: Path) -> list[Path]:
 
 
 def shape(id: str) -> Shape:
-    """
+    """Returns the shape with an id.
+
     Raises:
         SafelightError: no shape is known by that id.
     """
@@ -203,7 +204,7 @@ def shape(id: str) -> Shape:
 
 
 def resolve(path_or_id: str | Path, *, shapes: bool = False) -> Path:
-    """The folder of an embedded model's id or of a path; with ``shapes``, also of a shape's id.
+    """Returns the folder of an embedded model's id, or of a path; with ``shapes``, also of a shape's id.
 
     Raises:
         SafelightError: no such folder, or a folder without a model in it.
@@ -228,7 +229,7 @@ def resolve(path_or_id: str | Path, *, shapes: bool = False) -> Path:
 
 
 def resolve_adapter(path_or_id: str | Path) -> Path:
-    """The folder of an embedded adapter's id or of a path.
+    """Returns the folder of an embedded adapter's id, or of a path.
 
     Raises:
         SafelightError: no such folder, or a folder without an adapter in it.
@@ -248,7 +249,11 @@ def resolve_adapter(path_or_id: str | Path) -> Path:
 
 
 def _folder(path: str | Path) -> Path:
-    """A path with its user's home, if it may be one at all."""
+    """Returns a path with "~" expanded.
+
+    Raises:
+        SafelightError: the path cannot be opened.
+    """
     try:
         folder = windows.reachable(Path(path).expanduser(), windows.BENEATH)
         folder.lstat()

@@ -1,4 +1,4 @@
-"""The moment at which something is stored, within the years that what reads it takes for sound."""
+"""The current time, within the years that readers of stored files accept."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ _YEAR = 360 * 86_400.0
 
 
 def this_moment() -> float:
-    """Returns seconds since 1970. A clock that is set before 1971 or after 9998 counts as one of 1971, and goes on.
+    """Returns seconds since 1970. A clock set before 1971 or after 9998 is taken as one of 1971 that advances.
 
-    Dates beyond cannot be written, and files with them are refused as damaged; a moment that stood still would give
-    two conversations the same beginning.
+    Dates beyond cannot be written, and files with them are refused as damaged. The time still advances, as two
+    conversations must not get the same beginning.
     """
     found = time.time()
     return found if EARLIEST <= found <= LATEST else EARLIEST + found % _YEAR

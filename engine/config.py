@@ -1,8 +1,8 @@
 """The shape of a model and the settings of a run: frozen, flat, validated once. Knows no tensors.
 
-Field names follow the checkpoint's ``config.json`` and ``generation_config.json``. Whatever those hold, the errors are
-one line, and the sizes are such that no product of them leaves 64 bits. How a family writes its ``config.json`` is the
-family's own business, in ``models``; layers, caches and the count of memory take the shape alone.
+Field names follow the checkpoint's ``config.json`` and ``generation_config.json``. Errors are one line, whatever those
+files hold. Sizes are bounded so that no product of them exceeds 64 bits. Each family in ``models`` reads its own form
+of ``config.json``; layers, caches and the memory plan take the shape alone.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ MOST_CANVAS = 65_536
 MOST_HEADS, MOST_HEAD_DIM = 4_096, 16_384
 MOST_TILE = 128  # pixels along a side of a soft token: 1120 of them are 18 megapixels
 MOST_THREADS = 256  # of a processor
-MOST_NAME = 64  # characters of a decoder's
+MOST_NAME = 64  # characters of a decoder's name
 LARGEST_SEED = 2**63 - 1  # of a run; the least is 0
 MOST_PENALTY = 100  # of a repetition; checkpoints have 1.0 to 1.3
 MOST_REWRITES = 16  # of a block's doubtful spans
 IMAGE_TOKENS = (70, 140, 280, 560, 1120)  # budgets of an image that the published model was trained with
-MOST_REAL = 1e30  # what is a float on a graphics card, too
+MOST_REAL = 1e30  # also fits a float on a graphics card
 BLOCK_DIFFUSION = "block_diffusion"  # the decoder whose blocks begin as uniform noise
 GROWING = frozenset({"autoregressive", "causal_parallel", "self_speculation"})
-"""Decoders whose text grows from left to right: a block is a part of its record, and none is to be filled."""
+"""Decoders whose text grows from left to right: a block is a part of the text as recorded, and is never filled in."""
 REMASKING = ("low_confidence_dynamic", "low_confidence_static", "sequential", "entropy_bounded")
-"""Which masks of a block a pass of block-causal decoding writes, by SDAR's names."""
+"""Rules, by SDAR's names, for which masks of a block a pass of block-causal decoding writes."""
 DENSE_EXPERTS = 8  # up to this many experts, computing all of them is faster than sorting tokens
 _MOST = {
     "vocab_size": MOST_TOKENS,
@@ -64,7 +64,7 @@ _OF_EXPERTS = ("num_experts", "top_k_experts", "moe_intermediate_size")  # all 0
 
 @dataclass(frozen=True)
 class LayerConfig:
-    """What differs between sliding and full attention layers."""
+    """The settings in which sliding and full attention layers differ."""
 
     kind: LayerKind
     head_dim: int
@@ -81,8 +81,9 @@ class LayerConfig:
 class VisionConfig:
     """Shape of the tower that reads images, and the tokens of an image in a prompt.
 
-    patch_size: pixels a side. pooling_kernel_size: patches a side of one soft token. position_embedding_size: patches
-    along a side whose places are known. An image is the begin token, as many image tokens as it takes, the end token.
+    patch_size: pixels along a side. pooling_kernel_size: patches along a side of one soft token.
+    position_embedding_size: patches along a side that have position embeddings. An image is the begin token, its image
+    tokens, and the end token.
     """
 
     hidden_size: int
@@ -121,7 +122,7 @@ class VisionConfig:
 
     @property
     def tile_size(self) -> int:
-        """Pixels along a side of what becomes one soft token."""
+        """Pixels along a side of one soft token."""
         return self.patch_size * self.pooling_kernel_size
 
 
@@ -129,14 +130,15 @@ class VisionConfig:
 class ModelConfig:
     """Shape of a model, as its family reads it from the checkpoint's ``config.json``.
 
-    num_experts: 0 where the MLPs are dense, and the other two of experts with it. sliding_window: of sliding layers.
-    canvas_length: positions of a block. vision: None where it reads no images. A family may add fields in a class of
-    its own.
+    num_experts: 0 if the MLPs are dense; top_k_experts and moe_intermediate_size are then 0, too. sliding_window: of
+    sliding layers. canvas_length: positions of a block. vision: None if the model reads no images. A family may add
+    fields in a subclass.
     """
 
     denoises: ClassVar[bool] = True
-    """Whether the network has DiffusionGemma's denoising step, with self-conditioning and full layers whose keys are
-    their values; else it reads and predicts alone, and every layer has values of its own."""
+    """True if the network has DiffusionGemma's denoising step: self-conditioning, and full layers whose keys also serve
+    as values. Else it has prefill and prediction only, and every layer has its own values.
+    """
 
     vocab_size: int
     hidden_size: int
@@ -196,18 +198,18 @@ class ModelConfig:
 
     @property
     def runs_all_experts(self) -> bool:
-        """Whether every expert is computed for every token, where experts are not packed."""
+        """True if every expert is computed for every token, provided that the experts are not packed."""
         return self.num_experts <= DENSE_EXPERTS
 
     @property
     def largest_image(self) -> int:
-        """The most tokens that an image takes, which are read at once; 0 where the model sees none."""
+        """The most tokens that an image takes, which are read at once; 0 if the model sees no images."""
         return 0 if self.vision is None else min(IMAGE_TOKENS[-1], self.max_position_embeddings)
 
 
 @dataclass(frozen=True)
 class GenerationConfig:
-    """The sampler's knobs and the canvas options. Defaults are DiffusionGemma's own.
+    """The settings of the sampler and the canvas. Defaults are DiffusionGemma's own.
 
     Args:
         max_new_tokens: upper bound on generated tokens, rounded up to whole canvases.
@@ -222,35 +224,35 @@ class GenerationConfig:
         pinned: (position, token id) pairs of the first canvas that never change.
         allowed_tokens: token ids that may be sampled and used as noise; None allows all.
         decoder: a name of ``decoding.generate.DECODERS`` that the model's family has; "" takes the family's own.
-        thought_decoder, answer_decoder: those of the blocks that begin in a thought, and of all others; "" takes
+        thought_decoder, answer_decoder: the decoders of blocks that begin in a thought, and of all others; "" takes
             ``decoder``. See ``decoding.mixed``.
-        rescue: whether a block of block diffusion that takes all its steps and has not converged keeps the prefix that
-            is stable and causally likely, and is written autoregressively from there on. Formats, infills and decisions
-            do without; runs with it cannot be forked.
-        rescue_probability: causal probability from which on a stable token is kept by it.
-        verify: whether the finished blocks of block diffusion are read causally, and each token's probability by the
-            text before it is told. Formats, forks, infills and decisions do without. See ``decoding.verifying``.
+        rescue: whether to rescue a block of block diffusion that takes all its steps without converging. Its prefix
+            that is stable and causally likely is kept, and the rest written autoregressively. Not with formats, infills
+            and decisions; runs with it cannot be forked.
+        rescue_probability: causal probability from which a rescue keeps a stable token.
+        verify: whether finished blocks of block diffusion are read causally, which yields each token's probability by
+            the text before it. Not with formats, forks, infills and decisions. See ``decoding.verifying``.
         verify_probability: causal probability under which a token is doubtful.
-        verify_rewrites: how many times doubtful spans of a block may be written anew; 0 only looks. Runs that may do it
+        verify_rewrites: how many times doubtful spans of a block may be rewritten; 0 only reports. Runs with rewrites
             cannot be forked.
-        sampling_temperature, sampling_top_k, sampling_top_p: how a token is drawn where decoding is not by uniform
-            noise. Temperature 0 takes the likeliest; top_k 0 and top_p 1 leave the distribution as it is. The order of
-            the three is the decoder's; see ``decoding.shares``.
-        sampling_min_p: of the likeliest token's probability, what another one must have; 0 leaves all.
-        repetition_penalty: what a logit of a token that stands in the prompt or the text is divided by, where it is
-            above 0, or else multiplied by, before all else; 1 leaves it as it is. Not in blocks of uniform noise.
+        sampling_temperature, sampling_top_k, sampling_top_p: how a token is drawn by decoders other than block
+            diffusion. Temperature 0 takes the likeliest; top_k 0 and top_p 1 leave the distribution as it is. The
+            decoder fixes the order of the three; see ``decoding.shares``.
+        sampling_min_p: least probability of a token, as a share of the likeliest token's; 0 leaves all.
+        repetition_penalty: applied first, to the logit of each token that stands in the prompt or the text: a logit
+            above 0 is divided by it, another multiplied. 1 changes nothing. Not in block diffusion.
         window: masks ahead of the text in causal parallel decoding.
         entropy_threshold: nats under which one of them is written; the lowest always is.
         distance_penalty: nats that each position to its right adds to a mask's entropy.
-        accept_probability: from which on a mask is written in masked block diffusion; the likeliest always is. In
-            block-causal decoding it must be above that.
+        accept_probability: probability from which a mask is written in masked block diffusion; the likeliest always is.
+            In block-causal decoding it must be above that.
         remasking: which masks of a block a pass of block-causal decoding writes, one of ``REMASKING``; see
             ``decoding.block_causal``.
-        banned_tokens: token ids that never appear, though allowed; only a pinned one stays.
-        top_k: how many likeliest tokens a position each step reports; 0 reports none.
+        banned_tokens: token ids that never appear, even if allowed; only a pinned one stays.
+        top_k: how many of the likeliest tokens each step reports for a position; 0 reports none.
         image_tokens: the most tokens that an image of the prompt becomes, one of ``IMAGE_TOKENS``.
-        thinking_tokens: generated tokens behind which the end of a thought is written, if it is still open; None sets
-            no bound. Of the decoders in ``decoding.names.BOUNDING``; see ``decoding.thoughts``.
+        thinking_tokens: number of generated tokens after which the end of a thought is written, if it is still open;
+            None sets no bound. For the decoders in ``decoding.names.BOUNDING``; see ``decoding.thoughts``.
     """
 
     max_new_tokens: int = 256
@@ -348,7 +350,7 @@ class GenerationConfig:
         _check_pinned(self.pinned)
 
     def replace(self, **changes: Any) -> GenerationConfig:
-        """A copy with some fields changed, validated again."""
+        """Returns a copy with some fields changed, validated again."""
         unknown = changes.keys() - {field.name for field in dataclasses.fields(self)}
         if unknown:
             names = ", ".join(sorted(quoted(name).strip("'") for name in unknown))
@@ -357,35 +359,35 @@ class GenerationConfig:
 
     @property
     def is_block_diffusion(self) -> bool:
-        """Whether all blocks begin as uniform noise. So they do in records that name no decoder."""
+        """True if all blocks begin as uniform noise, as they do in records that name no decoder."""
         names = (self.decoder, self.thought_decoder, self.answer_decoder)
         return all(name in ("", BLOCK_DIFFUSION) for name in names)
 
     @property
     def denoises(self) -> bool:
-        """Whether some blocks begin as uniform noise."""
+        """True if some blocks begin as uniform noise."""
         names = (self.thought_decoder, self.answer_decoder)
         return any((name or self.decoder) in ("", BLOCK_DIFFUSION) for name in names)
 
     @property
     def grows(self) -> bool:
-        """Whether some blocks do not begin as uniform noise, and all of those hold text that grows, see ``GROWING``."""
+        """True if some blocks do not begin as uniform noise, and all of these hold growing text, see ``GROWING``."""
         names = {self.thought_decoder or self.decoder, self.answer_decoder or self.decoder} - {"", BLOCK_DIFFUSION}
         return bool(names) and names <= GROWING
 
     @property
     def rewrites(self) -> bool:
-        """Whether doubtful spans may be written anew."""
+        """True if doubtful spans may be rewritten."""
         return self.verify and self.verify_rewrites > 0
 
     def temperature(self, step: int) -> float:
-        """Temperature of a denoising step (0 upward): linear in the steps that remain."""
+        """Returns the temperature of a denoising step (0 upward): linear in the steps that remain."""
         remaining = self.max_denoising_steps - step
         return self.t_min + (self.t_max - self.t_min) * (remaining / self.max_denoising_steps)
 
     @staticmethod
     def from_dict(raw: dict[str, Any], base: GenerationConfig | None = None) -> GenerationConfig:
-        """Read a parsed ``generation_config.json``; fields it leaves out are those of ``base``."""
+        """Reads a parsed ``generation_config.json``; fields it leaves out are those of ``base``."""
         names = "max_new_tokens max_denoising_steps t_max t_min stability_threshold confidence_threshold pad_token_id"
         known: dict[str, Any] = {name: raw[name] for name in names.split() if raw.get(name) is not None}
         sampler = raw.get("sampler_config") or {}
@@ -404,12 +406,13 @@ class GenerationConfig:
 
 
 def is_decoder(name: Any) -> bool:
-    """Whether a decoder may have this name; the empty one is that of the model's own."""
+    """Returns True if a decoder may have this name; the empty name stands for the model's own decoder."""
     return isinstance(name, str) and _DECODER.fullmatch(name) is not None
 
 
 def check_whole(name: str, value: Any, low: int, high: int) -> None:
-    """
+    """Checks a whole number.
+
     Raises:
         SafelightError: it is no whole number from ``low`` to ``high``.
     """
@@ -418,9 +421,10 @@ def check_whole(name: str, value: Any, low: int, high: int) -> None:
 
 
 def check_real(name: str, value: Any, low: float, *, exclusive: bool = False) -> None:
-    """
+    """Checks a real number.
+
     Raises:
-        SafelightError: it is no finite number from ``low``, or, if that is ``exclusive``, above it.
+        SafelightError: it is no finite number of at least ``low``, or, if that is ``exclusive``, above it.
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MOST_REAL:
         raise SafelightError(f"{name} must be a finite number, not {quoted(value)}")
@@ -429,11 +433,11 @@ def check_real(name: str, value: Any, low: float, *, exclusive: bool = False) ->
 
 
 def _drawing(raw: dict[str, Any]) -> dict[str, Any]:
-    """How tokens are drawn, as transformers has it: its ``top_k`` is not that of the candidates that steps report."""
+    """Reads the settings for drawing tokens as transformers has them. Its ``top_k`` is ``sampling_top_k`` here."""
     known = {f"sampling_{name}": raw[name] for name in ("top_k", "top_p", "min_p") if raw.get(name) is not None}
     if raw.get("do_sample") is True:
         known["sampling_temperature"] = 1.0 if raw.get("temperature") is None else raw["temperature"]
-    elif known or not {"do_sample", "temperature"}.isdisjoint(raw):  # transformers samples where it is asked to
+    elif known or not {"do_sample", "temperature"}.isdisjoint(raw):  # transformers samples only if do_sample is set
         known["sampling_temperature"] = 0.0
     penalty = raw.get("repetition_penalty")
     return known if penalty is None else known | {"repetition_penalty": penalty}

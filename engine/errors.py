@@ -1,4 +1,4 @@
-"""The one exception type that people are shown. Its message is a single line that says what to do."""
+"""The exception whose message people read: a single line that says what to do."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 from typing import Any, Self
 
 MOST_CHARACTERS = 700
-"""Longer messages lose their middle: what they quote is somebody's input, and the advice stands at the end."""
+"""Longer messages are cut in the middle: that part quotes somebody's input, and the advice stands at the end."""
 MOST_SPOKEN = 200  # characters of an unexpected exception's own message
 
-_REPR = re.compile(r"<[^<>]{1,200} at 0x[0-9A-Fa-f]{1,16}>")  # Python's, of an object that has none of its own
+_REPR = re.compile(r"<[^<>]{1,200} at 0x[0-9A-Fa-f]{1,16}>")  # Python's repr of an object without its own
 
 
 class Sentence(str):
@@ -26,19 +26,19 @@ class Sentence(str):
         made.pattern, made.values = pattern, values
         return made
 
-    def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, Any]]:  # what a copy or a pickle is made from
+    def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, Any]]:  # what copy and pickle recreate it from
         return (self.pattern,), self.values
 
 
 class SafelightError(Exception):
-    """Something the user can mend: a bad file, a bad setting, a prompt that does not fit."""
+    """An error that the user can mend: a bad file, a bad setting, a prompt that does not fit."""
 
     def __init__(self, message: str) -> None:
         super().__init__(_one_line(message))
 
 
 def quoted(value: object, most: int = 60) -> str:
-    """A value from outside as it may stand in a message: its ``repr``, at most about ``most`` characters long."""
+    """Returns a value from outside as it may stand in a message: its ``repr``, of about ``most`` characters at most."""
     text = value if isinstance(value, str) else None
     if text is not None and len(text) > most:
         return f"{text[:most]!r}…"
@@ -50,10 +50,11 @@ def quoted(value: object, most: int = 60) -> str:
 
 
 def spoken(error: BaseException) -> str:
-    """Returns what an exception says, in one line without a full stop; its kind where that is no sentence for people.
+    """Returns an exception's message in one line without a full stop; its type if the message is not written for
+    people.
 
     Only the operating system's reasons and runtime errors are written for people. A ``KeyError`` says the ``repr`` of
-    its key, and most others speak of the program's own names.
+    its key, and most others use the program's own names.
     """
     if isinstance(error, SafelightError):
         return str(error).rstrip(".")
@@ -69,9 +70,9 @@ def spoken(error: BaseException) -> str:
 
 
 def _one_line(message: str) -> str:
-    """Without line breaks and control characters, which a terminal would obey, and of a length that can be read.
+    """Returns a message of readable length, without line breaks and control characters, which a terminal would obey.
 
-    Nor with an object's ``repr`` and address, which say nothing to anybody.
+    An object's default ``repr`` with its address is removed, as it means nothing to a reader.
     """
     message = _REPR.sub("…", message)
     if len(message) > MOST_CHARACTERS:

@@ -1,24 +1,24 @@
-"""What a generation tells the world: frozen, picklable facts in plain Python and numpy, on the CPU.
+"""The events of a generation: frozen, picklable facts in plain Python and numpy, on the CPU.
 
-Order of a run: PrefillFinished (missing where a long prompt was cancelled while it was read), then for each block
-CanvasStarted, StepFinished ..., CanvasCommitted (missing where the run was cancelled inside a block whose tokens are
-not written one behind the other), and GenerationFinished last, always. C is the canvas length. A backend that reports
-no steps has TextArrived in place of blocks, and PrefillFinished anywhere before the end, if it is told how long the
-prompt was.
+Order of the events: PrefillFinished first. For each block CanvasStarted, StepFinished …, CanvasCommitted. Then
+GenerationFinished, always last. PrefillFinished is missing if a long prompt was cancelled while it was read.
+CanvasCommitted is missing if the run was cancelled inside a block whose tokens are not written in order. C is the
+canvas length. A backend that reports no steps sends TextArrived in place of blocks; it sends PrefillFinished at any
+place before the end, if it knows the length of the prompt.
 
-Blocks of a run may be decoded in different ways; each tells its own, by whether its CanvasStarted has a filler. A
-*rescued* block begins with uniform noise, and goes on behind the steps that its cap allows with further StepFinished
-of the same block, a pass each, which write as in a block with a filler. The first of them is of the pass that read the
-last step's argmax canvas causally: accepted is the prefix that was kept and the token drawn behind it, with the causal
-predictions there; what was accepted behind it no longer is, but for pinned tokens. Each other one has one token more.
-Where nothing is written yet the last step's argmax, entropy and likeliest tokens stand, not accepted. CanvasCommitted
-then has the reason "step_cap", and more ``steps`` than the cap.
+The blocks of a run may be decoded by different methods. A block is written token by token if its CanvasStarted has a
+filler, else denoised. A *rescued* block begins with uniform noise and continues after its step cap with further
+StepFinished events, one a pass, as in a block with a filler. The first of these comes from the pass that read the last
+step's argmax canvas causally. Its accepted positions are the prefix that was kept and the token drawn after it, with
+the causal predictions there. Positions accepted after that are no longer accepted, except pinned tokens. Each further
+event has one token more. Positions not yet written keep the last step's argmax, entropy and likeliest tokens, not
+accepted. CanvasCommitted then has the reason "step_cap", and more ``steps`` than the cap.
 
-A *verified* block has CanvasVerified behind its last step. Where doubtful spans of it are written anew, further
-StepFinished follow, and another CanvasVerified behind each such rewrite.
+A *verified* block has CanvasVerified after its last step. If doubtful spans of it are rewritten, further StepFinished
+events follow, and another CanvasVerified after each rewrite.
 
-In a run whose answer must fit a format PrefixPinned comes between two steps of a block, and before its first. A
-decision has one step a block, and SlotsRead after it; a backend that reports no steps has one SlotsRead alone.
+A run whose answer must fit a format has PrefixPinned between two steps of a block, and before its first. A decision has
+one step a block, followed by SlotsRead; a backend that reports no steps sends a single SlotsRead.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from engine.types import Tokens
 
 
 def step_number(step: int) -> int:
-    """A denoising step as people count it, from 1; events, files and arguments count from 0."""
+    """Returns the number of a denoising step as people count it, from 1; events, files and arguments count from 0."""
     return step + 1
 
 
@@ -42,13 +42,13 @@ class PrefillFinished:
     """The prompt is in the cache."""
 
     prompt_tokens: int
-    reused_tokens: int  # of these, how many were in the cache already
+    reused_tokens: int  # number of these tokens that were already in the cache
     seconds: float
 
 
 @dataclass(frozen=True, eq=False)
 class CanvasStarted:
-    """A new block: what it begins with, and where pinned tokens stand.
+    """A new block: its first canvas, and the positions of pinned tokens.
 
     Uniform noise is replaced as the block is denoised. A block that is written a few tokens at a time has its
     ``filler`` where nothing is written yet; the rest of ``canvas`` was written while the block before it was open.
@@ -64,10 +64,11 @@ class CanvasStarted:
 class StepFinished:
     """One denoising step; ``step`` counts up from 0 in each block.
 
-    In a block with a filler it is one pass that wrote tokens. Then ``accepted_mask`` is where something is written,
-    ``next_canvas`` what is; ``argmax_canvas`` has the likeliest token too where the pass predicted one, ``candidates``
-    what was drawn there. Where it predicted nothing, ``entropy`` is 0 and ``top_tokens`` the one token K times; but a
-    block's first step has those that were predicted where tokens were written while the block before was open.
+    In a block with a filler it is one pass that wrote tokens. ``accepted_mask`` then marks the written positions, and
+    ``next_canvas`` holds their tokens. ``argmax_canvas`` also has the likeliest token where the pass predicted one, and
+    ``candidates`` the token drawn there. Where the pass predicted nothing, ``entropy`` is 0 and ``top_tokens`` repeats
+    the one token K times. A block's first step keeps earlier predictions of tokens that were written while the block
+    before it was open.
     """
 
     block_index: int
@@ -85,40 +86,40 @@ class StepFinished:
 
 @dataclass(frozen=True, eq=False)
 class PrefixPinned:
-    """The argmax canvas was read under the format of the answer; what it allows is pinned, the rest denoised again."""
+    """The argmax canvas was read under the answer's format: what fits is pinned, the rest denoised again."""
 
     block_index: int
-    step: int  # of the block, that comes next
+    step: int  # of the block: the step that comes next
     round: int  # from 0 in each block
-    canvas: Tokens  # (C,) that the next step begins with
+    canvas: Tokens  # (C,) the next step begins with it
     pinned: int  # positions before this one are pinned from here on
-    written: int  # of those newly pinned, how many the model had written; the format forced or chose the others
+    written: int  # of the newly pinned positions, how many the model had written; the format forced or chose the others
 
 
 @dataclass(frozen=True, eq=False)
 class CanvasVerified:
     """The argmax canvas of the last step was read causally: how likely each token is by the text before it alone.
 
-    ``probabilities`` is NaN behind the end token, and at the first position where the model's state before it is not
-    known: behind a prompt that was in the cache as a whole.
+    ``probabilities`` is NaN after the end token. It is also NaN at the first position if the model's state before it
+    is unknown, as it is after a prompt that was in the cache as a whole.
     """
 
     block_index: int
     step: int  # of the block, its last so far
     rewrite: int  # of the block's canvas, from 1; 0: the canvas as it was first finished
     probabilities: NDArray[np.float32]  # (C,)
-    is_kept: bool  # whether this canvas stands; else, or where its text is the same, the one before the rewrite does
-    canvas: Tokens  # (C,) what stands from here on, with noise where it is doubtful
-    doubtful: NDArray[np.bool_]  # (C,) written anew by the next steps, all else pinned; nowhere: no rewrite follows
+    is_kept: bool  # False, or its text is unchanged: the canvas before the rewrite stands
+    canvas: Tokens  # (C,) the current canvas from here on, with noise where it is doubtful
+    doubtful: NDArray[np.bool_]  # (C,) rewritten by the next steps, all else pinned; all False: no rewrite follows
 
 
 @dataclass(frozen=True, eq=False)
 class SlotsRead:
-    """What the slots of a decision's canvas came to, one a question. All log-probabilities are finite, in nats."""
+    """The results of a decision's slots, one a question. All log-probabilities are finite, in nats."""
 
-    block_index: int  # which read, from 0
+    block_index: int  # index of the read, from 0
     logprobs: tuple[NDArray[np.float32], ...]  # of each question's options, over the whole vocabulary
-    argmax_is_label: tuple[bool, ...]  # whether the likeliest token of all is one of the labels
+    argmax_is_label: tuple[bool, ...]  # True if the likeliest token of all is one of the labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,11 +135,11 @@ class CanvasCommitted:
 
 @dataclass(frozen=True, eq=False)
 class TextArrived:
-    """More of an answer whose steps and tokens nobody reports."""
+    """More text of an answer whose steps and tokens are not reported."""
 
     text: str
     is_thought: bool = False  # it belongs to the thinking, not to the answer
-    counted: int = 0  # tokens that came with it, where the backend says
+    counted: int = 0  # tokens that arrived with it, if the backend says so
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,11 +151,11 @@ class GenerationFinished:
     blocks: int  # committed
     steps: int  # of all blocks
     seconds: float  # of the engine, without prefill and without waiting for the consumer
-    why: str = ""  # "length" in a sentence, where it was not the length that ended the run
+    why: str = ""  # the cause in a sentence if the reason is "length" but the length did not end the run
 
     @property
     def tokens_per_forward(self) -> float:
-        """Tokens generated a step."""
+        """Tokens generated per step."""
         return len(self.tokens) / self.steps if self.steps else 0.0
 
 
@@ -173,11 +174,11 @@ Event = (
 
 @dataclass(frozen=True, eq=False)
 class Influence:
-    """What changing one token of a canvas did to the distributions of one step. C positions, K likeliest tokens."""
+    """The effect of changing one token of a canvas on the distributions of one step. C positions, K top tokens."""
 
     position: int  # whose token was changed
     token: int  # what it was changed to
     kl: NDArray[np.float32]  # (C,) KL(before || after) in nats, at least 0; 0 at ``position``
-    measured: NDArray[np.bool_]  # (C,) True but at ``position``
+    measured: NDArray[np.bool_]  # (C,) True except at ``position``
     before_top: tuple[Tokens, NDArray[np.float32]]  # (C, K) likeliest tokens and their probabilities
     after_top: tuple[Tokens, NDArray[np.float32]]

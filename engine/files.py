@@ -1,9 +1,9 @@
-"""Files: those from outside read within bounds, ours written whole or not at all. Knows no format but JSON.
+"""File access: outside files are read within bounds, our own are written whole or not at all. Knows no format but JSON.
 
 Every file that a stranger may have made is read through this module, so that its size, depth, numbers and file type
-are checked before other code sees it. Every file that must be whole is written through ``replacing``. Written
-otherwise, each for a reason given there: the SQLite library, traces and logs, which grow in place, and parts of a
-download, which outlive the process.
+are checked before other code sees it. Every file that must be whole is written through ``replacing``. Exceptions, each
+with a reason at its place: the SQLite library, traces and logs, which grow in place, and parts of a download, which
+outlive the process.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _BARE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
 
 
 def open_regular(path: Path, *, follow_links: bool = True) -> BinaryIO:
-    """Open a file for reading, unbuffered, if it is a regular one; a pipe or a device would keep us waiting for ever.
+    """Opens a file for reading, unbuffered, if it is a regular one; a pipe or a device could block for ever.
 
     Raises:
         SafelightError: it is no regular file, or a link where links are not followed.
-        OSError: it is missing or cannot be read. ValueError's cases (NUL in the path) raise OSError too.
+        OSError: it is missing or cannot be read. A NUL in the path raises OSError, too, not ValueError.
     """
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     place = windows.reachable(path)
@@ -65,7 +65,7 @@ def open_regular(path: Path, *, follow_links: bool = True) -> BinaryIO:
 
 
 def read_bytes(path: Path, most: int, *, follow_links: bool = True) -> bytes:
-    """A whole file of at most ``most`` bytes.
+    """Returns a whole file of at most ``most`` bytes.
 
     Raises:
         SafelightError: it is larger, or no regular file.
@@ -80,7 +80,7 @@ def read_bytes(path: Path, most: int, *, follow_links: bool = True) -> bytes:
 
 
 def read_up_to(file: BinaryIO, most: int) -> bytes:
-    """The next bytes of a file that is read unbuffered: ``most`` of them, or all that there are."""
+    """Returns the next ``most`` bytes of an unbuffered file, or fewer at its end."""
     parts = []
     while most > 0 and (part := file.read(most)):
         parts.append(part)
@@ -89,7 +89,7 @@ def read_up_to(file: BinaryIO, most: int) -> bytes:
 
 
 def read_text(path: Path, most: int = JSON_BYTES) -> str:
-    """A whole UTF-8 file of at most ``most`` bytes; a byte order mark is dropped.
+    """Returns the text of a UTF-8 file of at most ``most`` bytes; a byte order mark is dropped.
 
     Raises:
         SafelightError: it is missing, larger, no regular file, or not UTF-8.
@@ -107,7 +107,7 @@ def read_text(path: Path, most: int = JSON_BYTES) -> str:
 def read_json(
     path: Path, *, most: int = JSON_BYTES, depth: int = JSON_DEPTH, values: int = JSON_VALUES
 ) -> dict[str, Any]:
-    """Parse a JSON object from a file; bounds as in ``parse_json``.
+    """Parses a JSON object from a file; bounds as in ``parse_json``.
 
     Raises:
         SafelightError: the file cannot be read, is out of bounds or does not hold a JSON object.
@@ -121,12 +121,12 @@ def read_json(
 def parse_json(
     text: str, name: str, *, depth: int = JSON_DEPTH, values: int = JSON_VALUES, surrogates: bool = False
 ) -> Any:
-    """Parse JSON from outside; what comes back is safe to walk, compare, store and print.
+    """Parses JSON from outside; the result is safe to walk, compare, store and print.
 
     Args:
-        text: the JSON. Its length is the caller's to bound, before it is read.
-        name: what it is, for messages: a path, as a rule.
-        depth: how many objects and lists may lie in each other.
+        text: the JSON. The caller bounds its length, before it is read.
+        name: what it is, for messages: usually a path.
+        depth: how many objects and lists may be nested.
         values: how many objects, lists and members there may be, counted by their signs in the text, strings included.
         surrogates: half characters are let through; the caller replaces them.
 
@@ -151,7 +151,7 @@ def parse_json(
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Without Python's cycle collector: JSON has no cycles, and to look for them takes longer than the parsing."""
+    """Switches Python's cycle collector off: JSON has no cycles, and searching for them takes longer than parsing."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -162,7 +162,7 @@ def _uncollected() -> Iterator[None]:
 
 
 def count_signs(text: str) -> int:
-    """Commas and opening brackets: no fewer than the values of a JSON text, but for one."""
+    """Counts commas and opening brackets: at least the number of values of a JSON text, minus one."""
     return text.count(",") + text.count("[") + text.count("{")
 
 
@@ -187,7 +187,7 @@ _DECODER = json.JSONDecoder(parse_int=_whole, parse_float=_finite, parse_constan
 
 
 def _check(raw: Any, name: str, depth: int, surrogates: bool) -> None:
-    """See that nothing lies too deep, and that all text can be encoded."""
+    """Checks that nothing is nested too deep, and that all text can be encoded."""
     level: list[Any] = [raw]
     for _ in range(depth + 1):
         inner: list[Any] = []
@@ -209,7 +209,7 @@ def _check(raw: Any, name: str, depth: int, surrogates: bool) -> None:
 
 
 def is_bare_name(name: object) -> TypeGuard[str]:
-    """Whether something from outside may name a file in a folder of ours, on every system.
+    """Returns True if something from outside may name a file in a folder of ours, on every system.
 
     ASCII letters, digits, ``.``, ``_`` and ``-``; no leading dot, no separator, no drive, no device, 200 at most.
     """
@@ -217,13 +217,13 @@ def is_bare_name(name: object) -> TypeGuard[str]:
 
 
 def stem_of(title: str, otherwise: str) -> str:
-    """The name of a file for a title, without suffix: letters, digits, ``-``, ``_`` and spaces, 60 at most."""
+    """Returns a file name without suffix for a title: letters, digits, ``-``, ``_`` and spaces, 60 at most."""
     kept = "".join(ch if ch.isalnum() or ch in " -_" else " " for ch in title).strip()[:60].rstrip()
     return f"_{kept}" if windows.why_refused(kept) else kept or otherwise
 
 
 def is_plain_file(path: Path) -> bool:
-    """Whether there is a regular file under that name itself, and no link to one."""
+    """Returns True if the path is a regular file, and no link to one."""
     try:
         return stat.S_ISREG(path.lstat().st_mode)
     except (OSError, ValueError):
@@ -231,11 +231,11 @@ def is_plain_file(path: Path) -> bool:
 
 
 def clear(folder: Path, is_ours: Callable[[str], bool], last: str) -> None:
-    """Remove the files of a folder that are ours by their names, and the folder, if nothing else is in it.
+    """Removes the files of a folder whose names are ours, and the folder, if nothing else is in it.
 
-    A link goes as a link. A folder inside stays, unless it is ours by its name with a slash, and nothing else is in it;
-    its files are asked for with its name before theirs. ``last`` is the name of the file that says what is ours: it
-    goes after the others, so that an interruption can be made good.
+    A link is removed as a link. A folder inside is removed if its name with a slash is ours and nothing else is in it;
+    the names of its files are checked with the folder's name before theirs. ``last`` is the name of the file that lists
+    our files: it is removed last, so that an interrupted removal can be finished later.
 
     Raises:
         SafelightError: something else is in it and stays, or a file cannot be removed.
@@ -262,7 +262,7 @@ def clear(folder: Path, is_ours: Callable[[str], bool], last: str) -> None:
 
 
 def private_folder(folder: Path) -> Path:
-    """Make a folder and those missing above it, for their owner alone (0700); what is there keeps its rights.
+    """Makes a folder and its missing parents, readable by their owner alone (0700); existing folders keep their rights.
 
     Raises:
         OSError: it cannot be made.
@@ -283,53 +283,54 @@ def private_folder(folder: Path) -> Path:
 
 @contextmanager
 def replacing(path: Path, *, private: bool = False) -> Iterator[Path]:
-    """The name of an empty file beside ``path``, which takes its place at the end; on any failure it is removed.
+    """Yields the name of an empty file in the folder of ``path``, which replaces ``path`` at the end.
 
-    The bytes are synced to the disk (fsync) before the rename: after a crash of the machine the old file or the new
-    one is there, whole. Which of the two is left open, as the folder is not synced.
+    On any failure it is removed. The bytes are synced to the disk (fsync) before the rename: after a crash of the
+    machine either the old file or the new one is there, whole. Which one is not determined, as the folder is not
+    synced.
 
     Args:
         path: where the whole file is to be.
         private: readable by its owner alone (0600); else the rights of any new file.
 
     Raises:
-        SafelightError: the disk is full, the folder is missing or cannot be written to, or ``path`` is there and is
-            not a file.
+        SafelightError: the disk is full, the folder is missing or cannot be written to, or ``path`` is there and is not
+            a file.
     """
     place = windows.reachable(path)
-    beside = place.with_name(f".{path.name[:80]}.{secrets.token_hex(4)}.part")
+    temporary = place.with_name(f".{path.name[:80]}.{secrets.token_hex(4)}.part")
     try:
         if windows.IS_WINDOWS and (why := windows.why_refused(path.name)):
             raise OSError(errno.EINVAL, why)
-        if path.exists() and not path.is_file():  # a folder, or /dev/null, which a rename would put a file in place of
+        if path.exists() and not path.is_file():  # a folder, or /dev/null, which the rename would replace by a file
             raise OSError(errno.EINVAL, "it is not a file")
         try:
-            os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if private else 0o666))
-            yield beside
-            with beside.open("rb+") as file:
+            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if private else 0o666))
+            yield temporary
+            with temporary.open("rb+") as file:
                 os.fsync(file.fileno())
-            windows.retried(os.replace, beside, place)
+            windows.retried(os.replace, temporary, place)
         except BaseException:
             with contextlib.suppress(OSError):
-                beside.unlink()
+                temporary.unlink()
             raise
     except OSError as fault:
         raise explained(fault, path) from fault
 
 
 def write_text(path: Path, text: str, *, private: bool = False) -> None:
-    """Write a UTF-8 file whole or not at all; arguments and errors as ``replacing``."""
-    with replacing(path, private=private) as beside:
-        beside.write_text(text, encoding="utf-8", newline="\n")
+    """Writes a UTF-8 file whole or not at all; arguments and errors as ``replacing``."""
+    with replacing(path, private=private) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a value as indented JSON, whole or not at all; errors as ``replacing``."""
+    """Writes a value as indented JSON, whole or not at all; errors as ``replacing``."""
     write_text(path, json.dumps(value, indent=2) + "\n")
 
 
 def explained(fault: OSError, path: Path) -> SafelightError:
-    """What kept a file from being written, and what to do."""
+    """Returns an error that says why a file was not written, and what to do."""
     if fault.errno in (errno.ENOSPC, errno.EDQUOT):
         return SafelightError(f"the disk is full, so {path} was not written. Free some space, then try again")
     if fault.errno == errno.ENOENT:

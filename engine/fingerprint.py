@@ -1,4 +1,4 @@
-"""Which model this is, told from its files without reading all of them. Needs no torch."""
+"""Identifies a model by its files without reading all of them. Needs no torch."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ SAMPLES, SAMPLE_BYTES = 16, 4096
 
 
 def fingerprint(folder: Path) -> str:
-    """SHA-256 over config.json, tokenizer.json and samples of the weights, in hexadecimal.
+    """Returns the SHA-256 over config.json, tokenizer.json and samples of the weights, in hexadecimal.
 
-    A tuned model has its base's config and tokenizer and files of the same size; sixteen pages of each file tell them
-    apart and take no time even where a file has fifty gigabytes.
+    A tuned model has its base's config and tokenizer, and files of equal size. Sixteen pages of each file distinguish
+    them, and are read quickly even from a file of fifty gigabytes.
 
     Raises:
         SafelightError: a file is no regular one, or the config or the tokenizer is larger than any that is loaded.
@@ -37,7 +37,7 @@ def fingerprint(folder: Path) -> str:
 
 
 def _whole(path: Path, most: int) -> bytes:
-    """The SHA-256 of a file of at most ``most`` bytes, read in pieces."""
+    """Returns the SHA-256 of a file of at most ``most`` bytes, read in pieces."""
     digest = hashlib.sha256()
     with open_regular(path) as file:
         size = 0

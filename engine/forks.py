@@ -1,7 +1,7 @@
-"""Where a run departs from another, and what is changed there: plain data. Knows neither tensors nor models.
+"""Forks: where a run departs from another, and what is changed there. Plain data without tensors or models.
 
-A run is what it began with (model, prompt, settings, seed) and the changes made on its way, in order; nothing else is
-needed to take it again.
+A run is defined by its beginning (model, prompt, settings, seed) and the changes made to it, in order; nothing else is
+needed to repeat it.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ Shares = tuple[tuple[int, int, float], ...]  # (position, token id, probability)
 
 @dataclass(frozen=True)
 class Fork:
-    """What is changed in a run, and from which step on.
+    """The changes to a run, and the step from which they apply.
 
-    A change at step 0 is made before the block's noise is drawn, one at a later step before that step's canvas is
-    looked at. A step behind a block's last one makes the block go on where it would have ended, unless nothing is
-    changed. All changes but ``mixed`` last: pins until the block is committed, everything else until the run ends.
+    A change at step 0 is made before the block's noise is drawn. A change at a later step is made before that step
+    reads its canvas. A step after a block's last one makes the block continue where it would have ended, unless nothing
+    is changed. All changes but ``mixed`` last: pins until the block is committed, everything else until the run ends.
 
     Args:
-        block: of the run, 0 upward; the number of its blocks goes on behind the last one.
+        block: of the run, 0 upward; the block after its last one is allowed.
         step: the first step that is taken with the changes, 0 to the number of steps that the block took.
         pinned: (position, token id) pairs of the block that are held from that step on.
-        edits: pairs that are put on the canvas before that step and are free afterwards. An edited position that was
-            pinned before is released.
+        edits: pairs that are written on the canvas before that step and are free afterwards. An edited position that
+            was pinned before is released.
         banned: token ids that never appear from that step on, in no block. One that is on the canvas is replaced.
         seed: another random stream from that step on.
         settings: (name, value) pairs, of those named in ``SETTINGS``.
-        mixed: (position, token id, share) of the prediction that is fed back into that step, and into no other: there
-            the token has this share, 0 to 1, and all others of the position keep their proportions. Nothing is fed
-            back into a block's step 0.
+        mixed: (position, token id, share) of the prediction that is fed back into that step, and into no other. There
+            the token has this share, 0 to 1, and all others of the position keep their proportions. Nothing is fed back
+            into a block's step 0.
 
     Raises:
         SafelightError: a value of the wrong sort, a position named twice, an unknown setting, a share at step 0.
@@ -94,20 +94,19 @@ class Fork:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Block and step."""
         return self.block, self.step
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is changed."""
+        """True if nothing is changed."""
         return not (self.pinned or self.edits or self.banned or self.settings or self.mixed) and self.seed is None
 
     def config(self, before: GenerationConfig, *, same_block: bool) -> GenerationConfig:
-        """The settings after the change.
+        """Returns the settings after the change.
 
         Args:
             before: the settings so far; their ``pinned`` are those of the block in which they were made.
-            same_block: whether that is the block of this change; else those pins are over.
+            same_block: True if that is the block of this change; else those pins have ended.
 
         Raises:
             SafelightError: settings that do not go together.
@@ -128,7 +127,7 @@ class Fork:
 
     @staticmethod
     def from_dict(raw: Mapping[str, Any]) -> Fork:
-        """Read what ``dataclasses.asdict`` and JSON made of a fork.
+        """Reads a fork that ``dataclasses.asdict`` turned into JSON.
 
         Raises:
             SafelightError: it is not one.
@@ -150,7 +149,7 @@ class Fork:
 
 @dataclass(frozen=True)
 class Mark:
-    """A span of a settled block that is to be written anew: the positions from ``start`` up to, without, ``stop``.
+    """A span of a settled block that is to be rewritten: positions ``start`` (inclusive) to ``stop`` (exclusive).
 
     Raises:
         SafelightError: an empty span, or a value of the wrong sort.
@@ -169,15 +168,15 @@ class Mark:
 
 
 def chain(changes: Sequence[Fork], change: Fork) -> tuple[Fork, ...]:
-    """The changes of a run that is forked: those made up to the place of ``change``, then ``change``.
+    """Returns the changes of a forked run: those made up to the place of ``change``, then ``change``.
 
-    What was changed behind that place is left out; the run no longer comes to it.
+    Changes after that place are left out, as the run no longer reaches them.
     """
     return (*(earlier for earlier in changes if earlier.place <= change.place), change)
 
 
 def check_seed(seed: int) -> None:
-    """See that a seed is in range.
+    """Checks that a seed is in range.
 
     Raises:
         SafelightError: it is not.
@@ -187,5 +186,5 @@ def check_seed(seed: int) -> None:
 
 
 def _number(name: str, value: float) -> float:
-    """As the settings want it; JSON tells 12 and 12.0 apart no more than a spin box does."""
+    """Returns a value in the type that the settings take: JSON and spin boxes do not distinguish 12 from 12.0."""
     return int(value) if name in _WHOLE and isinstance(value, float) and value.is_integer() else value

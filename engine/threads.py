@@ -1,8 +1,8 @@
-"""How many threads a pass takes on a CPU.
+"""The number of threads that a pass takes on a CPU.
 
-Threads of one pass wait for each other at each operation. On a small model they wait more than they compute, and beside
-a busy process, which keeps one of them from its core, a pass takes tens of times as long as on one thread. Measured by
-``python -m tests.bench.threads``.
+The threads of a pass wait for each other at each operation. On a small model they wait more than they compute. If a
+busy process keeps one of them from its core, a pass takes tens of times as long as on one thread. Measured by ``python
+-m tests.bench.threads``.
 """
 
 from __future__ import annotations
@@ -15,17 +15,20 @@ from engine.config import MOST_THREADS, ModelConfig
 from engine.errors import SafelightError
 
 LEAST_WORK = 4 * 10**9
-"""Multiplications of a denoising pass from which more than one thread are taken. On two cores, below 0.4 * 10**9 a
-second thread gains nothing, at 2 * 10**9 a third; beside busy processes a pass takes about twice as long with it up to
-there, and at times thirty times."""
+"""Multiplications of a denoising pass from which several threads are used. On two cores, below 0.4 * 10**9 a second
+thread gains nothing, at 2 * 10**9 a third. While other processes are busy, a pass up to there takes about twice as long
+with it, and at times thirty times.
+"""
 
 
 def work_of(config: ModelConfig) -> int:
-    """Multiplications by weights in a pass over a canvas; attention between its tokens is left out."""
+    """Returns the number of multiplications by weights in a pass over a canvas; attention between its tokens is left
+    out.
+    """
     hidden, experts = config.hidden_size, config.num_experts
     used = experts if config.runs_all_experts else config.top_k_experts
     each = 3 * hidden * (config.intermediate_size + used * config.moe_intermediate_size) + hidden * experts
-    own_values = [layer.is_sliding or not config.denoises for layer in config.layers]  # else keys serve for values
+    own_values = [layer.is_sliding or not config.denoises for layer in config.layers]  # else keys also serve as values
     heads = sum(
         hidden * layer.head_dim * (2 * config.num_attention_heads + layer.num_key_value_heads * (1 + own))
         for layer, own in zip(config.layers, own_values, strict=True)
@@ -37,27 +40,27 @@ def work_of(config: ModelConfig) -> int:
 
 
 def choose_threads(config: ModelConfig, asked: int = 0) -> int:
-    """Threads for a model's passes: as many as asked for, or, for 0, one or all by the work of a pass.
+    """Returns the threads for a model's passes: as many as asked for, or, for 0, one or all by the work of a pass.
 
     Args:
-        asked: 1 to ``MOST_THREADS``; 0 leaves it to the work. All are the machine's cores, or OMP_NUM_THREADS.
+        asked: 1 to ``MOST_THREADS``; 0 decides by the work. "All" means the machine's cores, or OMP_NUM_THREADS.
 
     Raises:
         SafelightError: ``asked`` is out of range.
     """
     if not 0 <= asked <= MOST_THREADS:
         raise SafelightError(f"the number of threads must be from 0 (by the model) to {MOST_THREADS}, not {asked}")
-    every = available_threads()  # also where it is not needed: no pass has changed it yet
+    every = available_threads()  # called even if not needed: before any pass changes torch's own number
     return asked or (every if work_of(config) >= LEAST_WORK else 1)
 
 
 @cache
 def available_threads() -> int:
-    """What torch takes by itself, asked before it is changed for the first time."""
+    """Returns torch's own number of threads, read before it is changed for the first time."""
     return torch.get_num_threads()
 
 
 def use_threads(count: int) -> None:
-    """Let torch take so many from now on, in this thread and in those that have not computed yet."""
+    """Sets torch's number of threads from now on, in this thread and in those that have not computed yet."""
     if torch.get_num_threads() != count:
         torch.set_num_threads(count)

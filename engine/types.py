@@ -1,4 +1,4 @@
-"""What crosses the engine's rooms. Needs no torch at run time."""
+"""Types that all rooms of the engine share. Needs no torch at run time."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ Progress: TypeAlias = Callable[[float], None]
 
 
 class Cancel(Protocol):
-    """A flag looked at between steps; ``threading.Event`` is one."""
+    """A flag that is checked between steps; ``threading.Event`` is one."""
 
     def is_set(self) -> bool: ...

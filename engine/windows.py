@@ -1,4 +1,4 @@
-"""What Windows asks of names, paths and files, beyond what Python does by itself. Elsewhere nothing changes.
+"""Windows' own requirements of names, paths and files. Other systems are unaffected.
 
 The rules are functions of strings, by Windows' own path rules (``ntpath``), so that they are tested on every system.
 """
@@ -22,7 +22,7 @@ _REFUSED = re.compile(r'[<>:"/\\|?*\x00-\x1f]')
 
 
 def why_refused(name: str) -> str:
-    """Why Windows takes a file of this name for something else, or refuses it; empty if it does not."""
+    """Returns why Windows refuses a file of this name or takes it for something else; empty if it does not."""
     if _DEVICE.fullmatch(name):
         return "it is the name of a device"
     if found := _REFUSED.search(name):
@@ -31,7 +31,7 @@ def why_refused(name: str) -> str:
 
 
 def extended(path: str, beneath: int = 0) -> str:
-    r"""A path in the form that has no limit of 260 characters (``\\?\``), if it needs it; else as it is.
+    r"""Returns a path in the form that has no limit of 260 characters (``\\?\``), if it needs it; else unchanged.
 
     Args:
         beneath: how many characters names below this folder may add.
@@ -45,12 +45,12 @@ def extended(path: str, beneath: int = 0) -> str:
 
 
 def reachable(path: Path, beneath: int = 0) -> Path:
-    """The path to open: on Windows ``extended``, elsewhere itself."""
+    """Returns the path to open: on Windows ``extended``, elsewhere unchanged."""
     return Path(extended(str(path), beneath)) if IS_WINDOWS else path
 
 
 def retried(act: Callable[..., object], *paths: Path) -> None:
-    """Rename or remove files. On Windows again for 0.8 s: virus scanners and indexers open what has just been written.
+    """Renames or removes files. On Windows tries again for 0.8 s: virus scanners and indexers open new files.
 
     Raises:
         OSError: as ``act``; on Windows a PermissionError only of the last try.

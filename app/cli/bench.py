@@ -173,7 +173,7 @@ def _run_shape(args: argparse.Namespace) -> int:
     if args.fp4 and not has_units:
         raise SafelightError("--fp4 needs --quantization nvfp4 and a card that multiplies 4-bit floats; leave it out")
     parallel = args.parallel or 1
-    mode = Mode.of(placement.device, placement.dtype, needed.precision)
+    mode = Mode.on_device(placement.device, placement.dtype, needed.precision)
     more = sum(further_run(config, mode, args.context, running) for running in range(1, parallel))
     if needed.total_bytes + more > needed.free_bytes:
         raise SafelightError(f"{parallel} runs at once do not fit beside the weights; ask for fewer, or less --context")

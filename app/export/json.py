@@ -178,7 +178,7 @@ def _run(raw: dict[str, Any]) -> Trace:
     special = frozenset(int(token) for token in raw["special"])
     events = [_read_event(item) for item in raw["events"]]
     _check(events, header)
-    whole = Draft.of(events, header.config.eos_token_ids).tokens()
+    whole = Draft.from_events(events, header.config.eos_token_ids).tokens()
     reply = Reply(str(raw["text"]), str(raw["thinking"]))
 
     def decode(tokens: Iterable[int]) -> Reply:
@@ -204,7 +204,7 @@ def _check(events: Sequence[Event], header: TraceHeader) -> None:
     """Raise ValueError where these are no run: another order, another shape, a token of no vocabulary."""
     first = next((event for event in events if isinstance(event, CanvasStarted)), None)
     length = header.canvas_length or (0 if first is None else len(first.canvas))
-    codec, order, budget = Codec.of(header), Order(header.parent is not None), RecordBudget()
+    codec, order, budget = Codec.for_header(header), Order(header.parent is not None), RecordBudget()
     codec = dataclasses.replace(codec, length=length)
     for event in events:
         kind, payload, block, step = codec.encode(event)

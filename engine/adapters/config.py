@@ -1,4 +1,4 @@
-"""``adapter_config.json`` as PEFT writes it for LoRA, and the names of what lies beside it. Knows no tensors."""
+"""Reads ``adapter_config.json`` as PEFT writes it for LoRA, and names the adapter's files. Knows no tensors."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from engine.files import read_json
 CONFIG, TENSORS = "adapter_config.json", "adapter_model.safetensors"
 BASE_FINGERPRINT = "base_fingerprint"  # our own entry in the tensors' header
 TENSOR = re.compile(r"base_model\.model\.(.+)\.lora_([AB])\.weight")
-MOST_RANK = 65_536  # a matrix of a higher one is larger than the layer it stands beside
-MOST_ALPHA = 1e6  # above it, and below its negative, something is wrong
-STARTS = (True, False, None, "gaussian", "eva", "orthogonal")  # of training, that leave the base as it was
+MOST_RANK = 65_536  # a matrix of a higher one is larger than its layer
+MOST_ALPHA = 1e6  # values beyond it, in either direction, are errors
+STARTS = (True, False, None, "gaussian", "eva", "orthogonal")  # initialisations that leave the base unchanged
 # Options that change what LoRA adds, or add something else; PEFT writes those that are off as null, false or empty.
 OTHERS = {
     "use_dora": "DoRA",
@@ -37,13 +37,13 @@ OTHERS = {
 
 
 def tensor_name(module: str, letter: str) -> str:
-    """The name of a module's matrix in the file; A goes down to the rank, B up from it."""
+    """Returns the name of a module's matrix in the file; A maps down to the rank, B up from it."""
     return f"base_model.model.{module}.lora_{letter}.weight"
 
 
 @dataclass(frozen=True)
 class LoraConfig:
-    """What of the config matters here: ranks, scalings and the base."""
+    """The relevant part of the config: ranks, scalings and the base."""
 
     path: Path
     rank: int
@@ -51,20 +51,21 @@ class LoraConfig:
     is_rank_stabilised: bool = False
     ranks: Patterns[int] = field(default_factory=Patterns)
     alphas: Patterns[float] = field(default_factory=Patterns)
-    base: str = ""  # as training was told it: an id or a folder
+    base: str = ""  # as given to the training: an id or a folder
 
     def rank_of(self, module: str) -> int:
-        """The rank of a module's matrices, by transformers' name."""
+        """Returns the rank of a module's matrices, by transformers' name."""
         return self.ranks.get(module, self.rank)
 
     def scaling_of(self, module: str) -> float:
-        """What a module's product is multiplied by: alpha / rank, or alpha / sqrt(rank) if it is rank-stabilised."""
+        """Returns the factor of a module's product: alpha / rank, or alpha / sqrt(rank) if it is rank-stabilised."""
         alpha, rank = self.alphas.get(module, self.alpha), self.rank_of(module)
         return alpha / (math.sqrt(rank) if self.is_rank_stabilised else rank)
 
     @staticmethod
     def read(folder: Path) -> LoraConfig:
-        """
+        """Reads a folder's config.
+
         Raises:
             SafelightError: it is missing or damaged, or describes something other than plain LoRA.
         """
@@ -77,8 +78,8 @@ class LoraConfig:
             if raw.get(option):
                 raise SafelightError(f"{path}: {title} is not supported; train the adapter without {option}")
         if raw.get("bias", "none") != "none":
-            told = quoted(raw["bias"])
-            raise SafelightError(f"{path}: bias {told} is not supported; train the adapter with bias 'none'")
+            bias = quoted(raw["bias"])
+            raise SafelightError(f"{path}: bias {bias} is not supported; train the adapter with bias 'none'")
         start = raw.get("init_lora_weights", True)
         if start not in STARTS:
             raise SafelightError(
@@ -97,7 +98,7 @@ class LoraConfig:
 
 
 def _pattern(path: Path, raw: dict[str, Any], name: str) -> Iterator[tuple[str, Any]]:
-    """The entries of ``rank_pattern`` or ``alpha_pattern``, their keys found good."""
+    """Yields the entries of ``rank_pattern`` or ``alpha_pattern``, after checking their keys."""
     found = raw.get(name) or {}
     if not isinstance(found, dict):
         raise SafelightError(f"{path}: {name} is no object; save the adapter again")
@@ -108,13 +109,13 @@ def _pattern(path: Path, raw: dict[str, Any], name: str) -> Iterator[tuple[str, 
 
 def _rank(path: Path, name: str, value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_RANK:
-        told = f"must be a whole number from 1 to {MOST_RANK}, not {quoted(value)}"
-        raise SafelightError(f"{path}: the rank {name} {told}")
+        rule = f"must be a whole number from 1 to {MOST_RANK}, not {quoted(value)}"
+        raise SafelightError(f"{path}: the rank {name} {rule}")
     return value
 
 
 def _alpha(path: Path, name: str, value: Any) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= MOST_ALPHA:
-        told = f"must be a number up to {MOST_ALPHA:.0f}, not {quoted(value)}"
-        raise SafelightError(f"{path}: the alpha {name} {told}")
+        rule = f"must be a number up to {MOST_ALPHA:.0f}, not {quoted(value)}"
+        raise SafelightError(f"{path}: the alpha {name} {rule}")
     return value

@@ -1,7 +1,7 @@
-"""The adapter with which a model drafts its own text: on in a drafting pass, off where the draft is verified.
+"""The adapter with which a model drafts its own text: on in a drafting pass, off while the draft is verified.
 
 Nemotron-Labs-Diffusion's checkpoints have it in ``linear_spec_lora`` (arXiv 2607.05722), over the output projections of
-attention, with the scaling 4 where no config says another.
+attention. Its scaling is 4 unless a config gives another.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ TARGETS = Targets(re.compile(r"layers\.[0-9]+\.self_attn\.o_proj"), (("encoder."
 
 
 class DraftAdapter:
-    """Additions to a network's layers that drafting passes alone have, beside what else is on a layer."""
+    """Additions to a network's layers for drafting passes only; other additions of a layer stay."""
 
     def __init__(self, network: nn.Module, adapters: Adapters) -> None:
         self._layers = [(network.get_submodule(path), adapter) for path, adapter in adapters.items()]
 
     @contextmanager
     def on(self) -> Iterator[None]:
-        """Add to the layers' outputs within the context."""
+        """Adds to the layers' outputs within the context."""
         before = [addition(layer) for layer, _ in self._layers]
         try:
             for (layer, adapter), other in zip(self._layers, before, strict=True):
@@ -48,7 +48,7 @@ class DraftAdapter:
 def read_draft(
     checkpoint: Path, network: nn.Module, device: torch.device, dtype: torch.dtype, free_bytes: int
 ) -> DraftAdapter | None:
-    """The draft adapter in a checkpoint's folder; None where it has none, or the model drafts without.
+    """Returns the draft adapter in a checkpoint's folder; None if it has none.
 
     Args:
         device, dtype, free_bytes: as ``AdapterFiles.read`` takes them.
@@ -61,7 +61,7 @@ def read_draft(
 
 
 def draft_numbers(checkpoint: Path) -> int:
-    """How many numbers are in the draft adapter of a checkpoint's folder; 0 where it has none.
+    """Returns how many numbers are in the draft adapter of a checkpoint's folder; 0 if it has none.
 
     Raises:
         SafelightError: as ``AdapterFiles.open``.
@@ -82,7 +82,7 @@ def _opened(folder: Path) -> Iterator[AdapterFiles | None]:
 
 
 def _without_config(folder: Path) -> AdapterFiles:
-    """The rank is the tensors' own, which must be the same in all."""
+    """Opens an adapter without a config; its rank is the tensors', which must be equal in all."""
     files = Checkpoint(folder, [folder / TENSORS])
     shapes = [header.shape for name, header in files.headers.items() if name.endswith(".lora_A.weight")]
     rank = shapes[0][0] if shapes and shapes[0] else 1

@@ -1,4 +1,4 @@
-"""Low-rank adapters beside linear layers: out = base(x) + scaling * up(down(x)). Knows no files.
+"""Low-rank adapters of linear layers: out = base(x) + scaling * up(down(x)). Knows no files.
 
 Source: Hu et al. 2021, arXiv 2106.09685. The two modes share weights, and each may have its own adapter.
 """
@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 
 class LowRank(nn.Module):
-    """x (..., in) -> scaling * up(down(x)), (..., out). ``up`` begins as zeros, so that nothing is changed."""
+    """Maps x (..., in) to scaling * up(down(x)), (..., out). ``up`` begins as zeros, so that nothing is changed."""
 
     def __init__(self, inputs: int, outputs: int, rank: int, scaling: float = 1.0) -> None:
         super().__init__()
@@ -24,14 +24,16 @@ class LowRank(nn.Module):
 
 
 class LayerAdapter(nn.Module):
-    """What is added to one linear layer, in each mode; None adds nothing."""
+    """The addition to one linear layer, in each mode; None adds nothing."""
 
     def __init__(self, causal: LowRank | None, denoise: LowRank | None) -> None:
         super().__init__()
         self.causal, self.denoise = causal, denoise
 
     def forward(self, x: Tensor, out: Tensor, text_rows: int) -> Tensor:
-        """x (..., T, in) of which the first ``text_rows`` are text, and the layer's output (..., T, out) -> the sum."""
+        """Returns ``out`` (..., T, out) plus the addition for x (..., T, in), of which the first ``text_rows`` are
+        text.
+        """
         if text_rows == 0:
             return out if self.denoise is None else out + self.denoise(x)
         if text_rows == x.shape[-2]:

@@ -1,8 +1,8 @@
-r"""The keys of ``rank_pattern`` and ``alpha_pattern``: which modules they mean. They come from strangers.
+r"""The keys of ``rank_pattern`` and ``alpha_pattern``, matched to modules. They come from strangers.
 
-PEFT takes a key for a regular expression over the end of a module's name, ``(.*\.)?(KEY)$``, and asks one after the
-other. A regular expression may work for ever, so a part of them is understood here: names, as nearly all keys are, and
-names with a few gaps, such as ``layers\.(0|1)\..*q_proj``.
+PEFT takes a key as a regular expression over the end of a module's name, ``(.*\.)?(KEY)$``, and tries one after the
+other. A regular expression may run for ever, so only some are accepted here: names, as nearly all keys are, and names
+with a few gaps, such as ``layers\.(0|1)\..*q_proj``.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ Value = TypeVar("Value")
 MOST_KEYS = 5_000  # a network of 30 layers has 423 modules in its two modes
 MOST_GAPPED = 16  # keys that are more than a name
 MOST_CHARACTERS = 300
-MOST_OF = {"gap": 2, "list": 3, "number": 3}  # in one key: so there are few ways to lay it over a name
+MOST_OF = {"gap": 2, "list": 3, "number": 3}  # in one key: so that it matches a name in few arrangements
 
-_NAME = re.compile(r"\^?(?:[A-Za-z0-9_.-]|\\[.-])+\$?")  # dots are dots here, escaped or not
+_NAME = re.compile(r"\^?(?:[A-Za-z0-9_.-]|\\[.-])+\$?")  # a dot matches only a dot here, escaped or not
 _PIECE = re.compile(
     r"(?P<gap>\.[*+])|(?P<number>(?:\\d|\[0-9\])\+)|(?P<list>\((?:\?:)?(?:\w|\\\.)+(?:\|(?:\w|\\\.)+)*\))"
     r"|(?P<sign>[A-Za-z0-9_.-]|\\[.d-]|\[(?:[A-Za-z_]|0-9|[0-9](?!-))+\])",
@@ -30,7 +30,7 @@ _PIECE = re.compile(
 
 
 def what_is_wrong(keys: Collection[str]) -> str | None:
-    """What of the keys is not understood here, in words."""
+    """Returns in words what is not accepted in the keys, or None."""
     if len(keys) > MOST_KEYS:
         return f"more than {MOST_KEYS:,} keys"
     gapped = 0
@@ -53,15 +53,15 @@ def _is_gapped(key: str) -> bool:
 
 
 def _body(key: str) -> str:
-    """Without the signs for the beginning and the end."""
+    """Returns a key without the signs for beginning and end."""
     return re.sub(r"(?<!\\)\$$", "", key.removeprefix("^"))
 
 
 class Patterns(Generic[Value]):
-    """Values by keys with which nothing is wrong. The first key that means a module tells its value."""
+    """Values by accepted keys. The first key that matches a module gives its value."""
 
     def __init__(self, values: Mapping[str, Value] | None = None) -> None:
-        self._named: dict[str, tuple[int, Value]] = {}  # by the name or its end: the key's place among them, its value
+        self._named: dict[str, tuple[int, Value]] = {}  # by the name or its end: the key's position, its value
         self._gapped: list[tuple[int, re.Pattern[str], Value]] = []
         for place, (key, value) in enumerate((values or {}).items()):
             start = "" if key.startswith("^") else r"(?:.*\.)?"
@@ -72,7 +72,7 @@ class Patterns(Generic[Value]):
                 self._gapped.append((place, re.compile(f"{start}(?:{_body(key)})"), value))
 
     def get(self, module: str, default: Value) -> Value:
-        """The value of a module, by transformers' name; ``default`` where no key means it."""
+        """Returns the value of a module, by transformers' name; ``default`` if no key matches it."""
         words = module.split(".")
         ends = [f"^{module}", *(".".join(words[start:]) for start in range(len(words)))]
         found = [self._named[end] for end in ends if end in self._named]

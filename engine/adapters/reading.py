@@ -1,4 +1,6 @@
-"""Reads PEFT's LoRA files for a network: every tensor is accounted for before one is read. No pickle is ever opened."""
+"""Reads PEFT's LoRA files for a network. All tensors are checked by their headers before one is read. Never opens a
+pickle.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from engine.adapters.targets import Mode, Place, Size, Targets, size_of
 from engine.errors import SafelightError
 from engine.weights.safetensors import FLOATING, Checkpoint, Header
 
-# What trainings put adapters on that cannot have one here, by a part of the module's name.
+# Parts of the network that trainings adapt but that cannot have an adapter here, by a part of the module's name.
 ELSEWHERE = {
     ".experts": "experts",
     ".router": "the router",
@@ -27,7 +29,7 @@ ELSEWHERE = {
 
 
 class Matrices(NamedTuple):
-    """A module's two tensors by name, and what they are multiplied by."""
+    """A module's two tensors by name, their rank, and the factor of their product."""
 
     down: str
     up: str
@@ -41,11 +43,12 @@ class AdapterFiles:
 
     config: LoraConfig
     checkpoint: Checkpoint
-    base_fingerprint: str  # empty where it is not told
+    base_fingerprint: str  # empty if it is not stated
 
     @staticmethod
     def open(folder: Path) -> AdapterFiles:
-        """
+        """Opens a folder.
+
         Raises:
             SafelightError: a file is missing or damaged, or describes something other than plain LoRA.
         """
@@ -60,17 +63,17 @@ class AdapterFiles:
 
     @property
     def numbers(self) -> int:
-        """How many there are in its tensors."""
+        """The count of numbers in all tensors."""
         return sum(math.prod(header.shape) for header in self.checkpoint.headers.values())
 
     def read(
         self, network: nn.Module, targets: Targets, device: torch.device, dtype: torch.dtype, free_bytes: int
     ) -> dict[str, LayerAdapter]:
-        """The adapters by our module paths, frozen.
+        """Returns the adapters by our module paths, frozen.
 
         Args:
             device, dtype: of the network's activations.
-            free_bytes: of that device's memory, that they may take.
+            free_bytes: memory of that device that they may take.
 
         Raises:
             SafelightError: a tensor is unknown, missing, of a wrong shape or type, or not finite; or they do not fit
@@ -84,7 +87,7 @@ class AdapterFiles:
         return {path: targets.joined(parts).requires_grad_(False).eval() for path, parts in by_path.items()}
 
     def _check(self, network: nn.Module, targets: Targets) -> dict[Place, Matrices]:
-        """What there is, by the layer it belongs to; told from the headers."""
+        """Returns the matrices by the layer they belong to, checked by the headers."""
         layers, headers, file = targets.layers(network), self.checkpoint.headers, self.checkpoint.folder / TENSORS
         found: dict[Place, Matrices] = {}
         for name, header in headers.items():
@@ -130,13 +133,13 @@ class AdapterFiles:
                     f"{self.checkpoint.folder / TENSORS}: tensor {name} has values that are not finite; train the "
                     "adapter again"
                 )
-            # A copy: the memory of what was read is the mapped file's.
+            # A copy: the tensor just read lies in the mapped file.
             setattr(made, part, torch.nn.Parameter(tensor.to(device, dtype, copy=True)))
         return made
 
 
 def _what_is_wrong(header: Header, letter: str, rank: int, size: Size) -> str | None:
-    """With a matrix's shape or type, and what to do."""
+    """Returns what is wrong with a matrix's shape or type, and what to do; None if nothing is."""
     expected = (rank, size.inputs) if letter == "A" else (size.outputs, rank)
     ranked, wide = (0, 1) if letter == "A" else (1, 0)
     if len(header.shape) != 2 or header.shape[wide] != expected[wide]:
@@ -152,7 +155,7 @@ def _what_is_wrong(header: Header, letter: str, rank: int, size: Size) -> str | 
 
 
 def _why_not(name: str) -> str:
-    """Why a tensor cannot be used, and what to do."""
+    """Says why a tensor cannot be used, and what to do."""
     for part, title in ELSEWHERE.items():
         if part in name:
             return (

@@ -1,4 +1,4 @@
-"""Where a network's adapter is held, and what is told of it."""
+"""Holds a network's adapter, and describes it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.adapters.targets import Adapters, Attached, attach
 
 @dataclass(frozen=True)
 class Adapter:
-    """An adapter that is on a model."""
+    """The description of an adapter that is attached to a model."""
 
     name: str  # an embedded one's id, else its folder's name
     title: str
@@ -23,14 +23,14 @@ class Adapter:
 
 
 class AdapterSlot:
-    """Where a network's adapter is held: none, or one."""
+    """Holds a network's adapter: none, or one."""
 
     def __init__(self) -> None:
         self.adapter: Adapter | None = None
         self._attached: list[Attached] = []
 
     def put(self, network: nn.Module, adapter: Adapter, layers: Adapters) -> None:
-        """In place of the one that is there."""
+        """Attaches an adapter, replacing the current one."""
         self.clear()
         self._attached = attach(network, layers)
         self.adapter = adapter

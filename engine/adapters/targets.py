@@ -1,4 +1,4 @@
-"""Which layers an adapter may stand beside, what PEFT calls them, and adapters for all of them. Knows no files."""
+"""The layers that an adapter may extend, their names in PEFT, and adapters for all of them. Knows no files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engine.layers.adapted import addition, set_addition
 
 Mode = Literal["causal", "denoise"]
 Adapters = Mapping[str, LayerAdapter]
-"""By our own module paths, such as ``layers.0.self_attn.q_proj``."""
+"""Keys are our own module paths, such as ``layers.0.self_attn.q_proj``."""
 
 
 class Place(NamedTuple):
@@ -26,7 +26,7 @@ class Place(NamedTuple):
 
 
 class Size(NamedTuple):
-    """Of a linear layer."""
+    """The size of a linear layer."""
 
     outputs: int
     inputs: int
@@ -34,31 +34,31 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True)
 class Targets:
-    """Which layers of a family may have adapters, and how PEFT names them.
+    """The layers of a family that may have adapters, and their names in PEFT.
 
-    PEFT wraps each module by its own name, so that each mode may have an adapter of its own over one weight. Here the
-    weight is one layer, and its ``LayerAdapter`` has both.
+    PEFT wraps each module by its own name, so that each mode may have its own adapter over one weight. Here the weight
+    is one layer, and its ``LayerAdapter`` has both.
     """
 
     paths: re.Pattern[str]  # of our own modules
-    prefixes: tuple[tuple[str, Mode], ...]  # what transformers' names have before our own, by mode
-    canvas_only: str = ""  # beginning of the paths of layers that see canvases alone; empty: there are none
+    prefixes: tuple[tuple[str, Mode], ...]  # that transformers' names have before our own, by mode
+    canvas_only: str = ""  # beginning of the paths of layers that see only canvases; empty: there are none
 
     def layers(self, network: nn.Module) -> dict[str, nn.Module]:
-        """The linear layers that may have an adapter, packed or not, by their paths."""
+        """Returns the linear layers that may have an adapter, packed or not, by their paths."""
         return {path: module for path, module in network.named_modules() if self.paths.fullmatch(path)}
 
     def modes_of(self, path: str) -> tuple[Mode, ...]:
-        """The modes in which a layer runs."""
+        """Returns the modes in which a layer runs."""
         sees_canvases_alone = self.canvas_only and path.startswith(self.canvas_only)
         return ("denoise",) if sees_canvases_alone else tuple(mode for _, mode in self.prefixes)
 
     def peft_name(self, place: Place) -> str:
-        """transformers' name of the module."""
+        """Returns transformers' name of the module."""
         return next(prefix for prefix, mode in self.prefixes if mode == place.mode) + place.path
 
     def place_named(self, name: str) -> Place | None:
-        """The layer and mode that transformers' name of a module stands for; None where there may be no adapter."""
+        """Returns the layer and mode of transformers' name of a module; None if it may have no adapter."""
         for prefix, mode in self.prefixes:
             path = name.removeprefix(prefix)
             if path != name and self.paths.fullmatch(path) and mode in self.modes_of(path):
@@ -66,7 +66,7 @@ class Targets:
         return None
 
     def joined(self, parts: Mapping[Mode, LowRank]) -> LayerAdapter:
-        """A layer's adapters as one. Where the names know one mode alone, its adapter serves all passes."""
+        """Joins a layer's adapters to one. If all names are of one mode, its adapter serves all passes."""
         if len({mode for _, mode in self.prefixes}) == 1:
             (only,) = parts.values()
             return LayerAdapter(only, only)
@@ -74,7 +74,6 @@ class Targets:
 
 
 def size_of(layer: nn.Module) -> Size:
-    """The size of a linear layer, packed or not."""
     shape: Any = layer.weight.shape
     return Size(*shape)
 
@@ -87,16 +86,16 @@ class Attached:
         set_addition(layer, adapter)
 
     def remove(self) -> None:
-        """Take the adapter off, if it is still the layer's."""
+        """Removes the adapter, if it is still the layer's."""
         if addition(self._layer) is self._adapter:
             set_addition(self._layer, None)
 
 
 def attach(network: nn.Module, adapters: Adapters) -> list[Attached]:
-    """Add adapters to the outputs of their layers from now on, in place of those there, until each is removed.
+    """Adds adapters to the outputs of their layers, replacing those there, until each is removed.
 
     The adapters' number type and device are those of the network's activations. They are not registered in the network:
-    its parameters and its state stay what they were.
+    its parameters and its state do not change.
     """
     return [Attached(network.get_submodule(path), adapter) for path, adapter in adapters.items()]
 
@@ -109,12 +108,12 @@ def new_adapters(
     generator: torch.Generator,
     scaling: float = 1.0,
 ) -> dict[str, LayerAdapter]:
-    """Fresh adapters for all targets, to be trained: they change nothing yet.
+    """Returns new adapters for all targets, to be trained: they change no output yet.
 
     Args:
         rank_denoise, rank_causal: of each mode's matrices; 0 for a mode without an adapter.
         generator: on the CPU; the ``down`` matrices are drawn from it, with variance 1 / inputs.
-        scaling: of what they add; alpha / rank in PEFT's terms.
+        scaling: factor of their products; alpha / rank in PEFT's terms.
 
     Returns:
         Trainable modules in fp32 on the network's device.

@@ -1,4 +1,4 @@
-"""Writes trained adapters as PEFT does, so that they load here and there."""
+"""Writes trained adapters as PEFT does, so that they load in PEFT and here."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def save_adapter(
     base_fingerprint: str,
     dtype: torch.dtype = torch.bfloat16,
 ) -> None:
-    """Write ``adapter_config.json`` and ``adapter_model.safetensors``; each file appears whole.
+    """Writes ``adapter_config.json`` and ``adapter_model.safetensors``; each file appears whole.
 
-    Ranks and alphas are told from the adapters: alpha is a ``LowRank``'s scaling times its rank.
+    Ranks and alphas come from the adapters: alpha is a ``LowRank``'s scaling times its rank.
 
     Args:
         folder: made if it is not there.
         targets: of the model's family; names the layers.
         base_name: id or folder name of the model that they were trained on.
         base_fingerprint: of that model's folder (``engine.fingerprint.fingerprint``). The adapter will load on no
-            other; "" leaves that open, for other packings of the same weights.
+            other; "" allows any, for other packings of the same weights.
         dtype: of the matrices, bf16 or fp32.
 
     Raises:
@@ -84,5 +84,5 @@ def _config(parts: dict[str, LowRank], base_name: str) -> dict[str, object]:
 
 
 def _whole(alpha: float) -> float:
-    """As PEFT writes it where it can: a whole number."""
+    """Returns a whole number if possible, as PEFT writes it."""
     return round(alpha) if abs(alpha - round(alpha)) < 1e-9 else alpha

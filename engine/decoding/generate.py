@@ -382,7 +382,7 @@ def answer_of(
     output_format: OutputFormat,
     cancel: Cancel | None = None,
 ) -> FormattedAnswer:
-    """An answer at its beginning, as ``FormattedAnswer.of``.
+    """An answer at its beginning, as ``FormattedAnswer.for_prompt``.
 
     Raises:
         SafelightError: no text fits the format, or none can be held to it; or ``cancel`` was set meanwhile.
@@ -392,7 +392,7 @@ def answer_of(
     if not isinstance(model, Model):
         raise SafelightError("a bare network has no tokenizer; answers cannot be held to a format")
     size, ends = model.config.vocab_size, config.eos_token_ids
-    return FormattedAnswer.of(output_format, model.tokenizer, size, ends, prompt, cancel)
+    return FormattedAnswer.for_prompt(output_format, model.tokenizer, size, ends, prompt, cancel)
 
 
 def prepared(model: BlockDenoiser, prompt_ids: Sequence[int] | Tensor, cache: KVCache | None) -> tuple[Tensor, KVCache]:

@@ -54,7 +54,7 @@ def _join(model: BlockDenoiser, passes: Sequence[Prefill | Denoise]) -> Sequence
         network, threads = model.network, model.most_threads
     if not isinstance(network, DiffusionGemma):
         return ()
-    joining = Joining.of(network, threads)
+    joining = Joining.for_network(network, threads)
     if not joining.allows(network):
         return ()
     joined = [one for one in passes if _fits(one, takes_texts(network), joining.fewest_rows)]

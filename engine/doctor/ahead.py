@@ -19,7 +19,7 @@ from engine.doctor.machine_code import MachineCode, apart, text_of, used
 
 
 def why_not() -> str | None:
-    """Why nothing can be compiled here, in words; None if it can."""
+    """Returns the reason why nothing can be compiled here, in words; None if it can."""
     if importlib.util.find_spec("triton") is None:
         return "Triton is not installed"
     from triton import knobs  # may be missing
@@ -44,7 +44,7 @@ def compiled(
     warps: int = 4,
     stages: int = 3,
 ) -> MachineCode:
-    """Compile a ``@triton.jit`` kernel, without a disassembly.
+    """Compiles a ``@triton.jit`` kernel, without a disassembly.
 
     Args:
         signature: run-time argument -> Triton type, as in ``{"x_ptr": "*bf16", "count": "i32"}``.
@@ -70,23 +70,23 @@ def compiled(
     with tempfile.TemporaryDirectory() as folder:
         cubin = Path(folder, "kernel.cubin")
         cubin.write_bytes(built.asm["cubin"])
-        registers, spilled = used(_told("cuobjdump", "--dump-resource-usage", str(cubin)))
+        registers, spilled = used(_output_of("cuobjdump", "--dump-resource-usage", str(cubin)))
     text = text_of(built.asm["cubin"], kernel.__name__)
     return MachineCode(registers, spilled, built.metadata.shared, built.asm["ptx"], text)
 
 
 def disassembled(codes: Sequence[MachineCode], capability: int) -> list[MachineCode]:
-    """The same for one capability, all disassembled at once: to start the disassembler takes most of its time."""
+    """Disassembles codes of one capability all at once: most of the time is the disassembler's start."""
     with tempfile.TemporaryDirectory() as folder:
         texts = Path(folder, "kernels.bin")
         texts.write_bytes(b"".join(code.text for code in codes))
-        # The flow of data, which nobody reads, takes a third of its time.
-        sass = _told("nvdisasm", "-b", f"SM{capability}", "-ndf", str(texts))
+        # The flow of data, which is not needed, takes a third of its time.
+        sass = _output_of("nvdisasm", "-b", f"SM{capability}", "-ndf", str(texts))
     parts = apart(sass, [len(code.text) for code in codes])
     return [replace(code, sass=part) for code, part in zip(codes, parts, strict=True)]
 
 
-def _told(tool: str, *options: str) -> str:
+def _output_of(tool: str, *options: str) -> str:
     from triton import knobs  # as in ``compiled``
 
     command = [getattr(knobs.nvidia, tool).path, *options]

@@ -31,11 +31,11 @@ class CodeBudget:
 
     @property
     def reads_loop(self) -> bool:
-        """Whether the budget covers the instructions of the loop."""
+        """True if the budget covers the instructions of the loop."""
         return bool(self.matrix_units or self.instructions or self.decoding or self.loop_without)
 
     def faults(self, code: MachineCode, capability: int, decoded: float) -> list[str]:
-        """The machine code's violations of the budget, in words.
+        """Returns the machine code's violations of the budget, in words.
 
         Args:
             decoded: weights that a thread decodes per loop iteration.
@@ -72,15 +72,15 @@ class CodeBudget:
 
 
 def matrix_opcode(kind: str, capability: int) -> str:
-    """The instruction that multiplies matrices of a kind: HGMMA on H100, HMMA elsewhere."""
+    """Returns the instruction that multiplies matrices of a kind: HGMMA on H100, HMMA elsewhere."""
     return f"{kind}{'GMMA' if capability == 90 else 'MMA'}"
 
 
 def decoding(code: MachineCode, decoded: float) -> float:
-    """A thread's instructions to decode a weight; 0 if it decodes none."""
+    """Returns a thread's instructions to decode a weight; 0 if it decodes none."""
     return sum(code.loop[opcode] for opcode in DECODE) / decoded if decoded else 0.0
 
 
 def looping(code: MachineCode, decoded: float) -> float:
-    """A thread's instructions of the loop per weight; 0 if it decodes none."""
+    """Returns a thread's instructions of the loop per weight; 0 if it decodes none."""
     return code.loop.total() / decoded if decoded else 0.0

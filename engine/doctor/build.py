@@ -45,7 +45,7 @@ class Build:
     budget: CodeBudget
     warps: int = 8
     stages: int = 3
-    types: Mapping[str, str] | None = None  # where they differ from ``TYPES``
+    types: Mapping[str, str] | None = None  # different from ``TYPES``
     decoded: float = 0.0  # weights that a thread decodes per loop iteration
 
     def __str__(self) -> str:
@@ -67,15 +67,15 @@ class Build:
         return {name: pointers.get(name) or ("fp32" if name in FLOATS else "i32") for name in names}
 
     def compile(self) -> MachineCode:
-        """Its machine code, with instructions if its budget covers them."""
+        """Compiles it, with instructions if its budget covers them."""
         return compile_all([self])[0]
 
     def faults(self, code: MachineCode) -> list[str]:
-        """Its machine code's violations of its budget, in words."""
+        """Returns the machine code's violations of the budget, in words."""
         return self.budget.faults(code, self.capability, self.decoded)
 
     def figures(self, code: MachineCode) -> dict[str, Any]:
-        """A row of the printed table."""
+        """Returns a row of the printed table."""
         return {
             "part": self.part,
             "kernel": self.name,
@@ -91,7 +91,7 @@ class Build:
 
 
 def compile_all(builds: Sequence[Build]) -> list[MachineCode]:
-    """The machine code of each, in less time than by itself; see ``Build.compile``."""
+    """Compiles all, in less time than one by one; see ``Build.compile``."""
     codes = [
         compiled(each.kernel, each.signature, each.constants, each.capability, each.warps, each.stages)
         for each in builds

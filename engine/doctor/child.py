@@ -1,4 +1,4 @@
-"""A section in a process of its own: ``child SECTION DEVICE full|quick [SKIPPED CHECK …]``.
+"""A section in a separate process: ``child SECTION DEVICE full|quick [SKIPPED CHECK …]``.
 
 Results go to standard output, one JSON object per line; all other output goes to standard error.
 """
@@ -13,7 +13,7 @@ from engine.doctor.sections import planned
 
 
 def main(arguments: list[str]) -> int:
-    """Run a section; the exit status is 0 if it was completed."""
+    """Runs a section; the exit status is 0 if it was completed."""
     name, device, extent, *skip = arguments
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # libraries print, too

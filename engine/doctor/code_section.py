@@ -1,4 +1,4 @@
-"""The section of machine code: every kernel of the table compiled for three cards, and what a step launches."""
+"""The section of machine code: every kernel of the table compiled for three cards, and the launches of a step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.quant import PRECISIONS
 
 
 def run(reporter: Reporter, _device: str, _quick: bool) -> None:
-    """Count and compile; report a row for each kernel and target."""
+    """Counts and compiles; reports a row for each kernel and target."""
     if why := ahead.why_not():
         reporter.left_out("kernels compiled for three cards", why)
         return

@@ -21,7 +21,7 @@ def decode_all_kernel(
     words_ptr, low_ptr, high_ptr, out_ptr, rows,
     CODES: tl.constexpr, PTX: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    """ROWS rows of 16 words each. Grid: row blocks."""
+    """Decodes ROWS rows of 16 words each. Grid: row blocks."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     at = row[:, None] * 16 + tl.arange(0, 16)[None, :]
     low = tl.broadcast_to(tl.load(low_ptr + row)[:, None], (ROWS, 16))
@@ -32,7 +32,8 @@ def decode_all_kernel(
 
 
 def decode_all(words: Tensor, low: Tensor, high: Tensor, codes: str, dtype: torch.dtype) -> Tensor:
-    """Words (R, 16) int16 and bf16 scales (R,) of low and high codes -> weights (4, R, 16); R in multiples of 256.
+    """Decodes words (R, 16) int16 with bf16 scales (R,) of low and high codes -> weights (4, R, 16); R in multiples of
+    256.
 
     Scales are as ``decode`` takes them for ``codes``.
     """

@@ -19,7 +19,7 @@ FLAGS = ("avx2", "avx512_f", "avx512_bf16", "avx512_vnni", "amx_int8", "amx_bf16
 
 
 def run(reporter: Reporter, _device: str, _quick: bool) -> None:
-    """Report the facts of this machine."""
+    """Reports the facts of this machine."""
     device = torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
     reporter.fact("device", str(device))
     reporter.fact("system", f"{platform.system()} {platform.release()}, {platform.machine()}")
@@ -76,7 +76,7 @@ def _version(package: str) -> str | None:
 
 
 def _nvidia_smi() -> str | None:
-    """Driver, clocks and power limit from nvidia-smi; None without it."""
+    """Returns driver, clocks and power limit from nvidia-smi; None without it."""
     fields = "name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,power.limit,temperature.gpu"
     try:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Runs the sections in sequence, each in a process of its own, and continues after failures. Knows no torch.
+"""Runs the sections in sequence, each in a separate process, and continues after failures. Knows no torch.
 
 If a process crashes, its current check has failed, and a new process continues with the next check.
 """
@@ -26,10 +26,10 @@ Progress = Callable[[str], None]
 
 
 def examine(quick: bool, progress: Progress) -> Report:
-    """Check this machine.
+    """Checks this machine.
 
     Args:
-        quick: leave out what takes long.
+        quick: leave out slow checks.
         progress: called with a line at the start of each check.
     """
     device = "cpu"
@@ -52,7 +52,7 @@ def _numbered(progress: Progress, number: int, count: int) -> Progress:
 
 
 def run_section(plan: SectionPlan, device: str, quick: bool, progress: Progress) -> SectionReport:
-    """Run one section, in as many processes as needed."""
+    """Runs one section, in as many processes as needed."""
     section, started = SectionReport(plan.name), time.monotonic()
     for _ in range(MOST_DEATHS):
         left = plan.seconds - (time.monotonic() - started)
@@ -65,7 +65,7 @@ def run_section(plan: SectionPlan, device: str, quick: bool, progress: Progress)
 def _run_process(
     plan: SectionPlan, section: SectionReport, device: str, quick: bool, seconds: float, progress: Progress
 ) -> bool:
-    """Run the rest of a section; returns whether it crashed in a check, so that others may be left."""
+    """Runs the rest of a section; returns True if it crashed in a check, so that others may be left."""
     extent = "quick" if quick else "full"
     command = [*_program(), plan.name, device, extent, *(check.name for check in section.checks)]
     environment = _environment(plan.interprets and device == "cpu")
@@ -99,7 +99,7 @@ def _run_process(
 
 
 def _listen(stream: IO[bytes], section: SectionReport, title: str, progress: Progress) -> str | None:
-    """Read a process's reports until it ends; returns the check that began and did not end."""
+    """Reads a process's reports until it ends; returns the check that began and did not end."""
     begun: str | None = None
     progress(f"{title} …")
     for line in stream:
@@ -115,7 +115,7 @@ def _listen(stream: IO[bytes], section: SectionReport, title: str, progress: Pro
 
 
 def _program() -> list[str]:
-    """The command of a section's process: Python, or in a bundle the program itself."""
+    """Returns the command of a section's process: Python, or in a bundle the program itself."""
     if getattr(sys, "frozen", False):
         return [sys.executable, "--doctor"]
     # -P: do not import from the current folder
@@ -130,7 +130,7 @@ def _environment(interprets: bool) -> dict[str, str]:
 
 
 def _ending(code: int) -> str:
-    """A process's exit status in words."""
+    """Returns a process's exit status in words."""
     try:
         return signal.Signals(-code).name if code < 0 else f"status {code}"
     except ValueError:

@@ -1,4 +1,4 @@
-"""Whether Triton's interpreter can replace a card here."""
+"""Checks if Triton's interpreter can replace a card here."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 
 def why_not() -> str | None:
-    """Why kernels cannot be interpreted in this environment, in words; None if they can."""
+    """Returns the reason why kernels cannot be interpreted in this environment, in words; None if they can."""
     if importlib.util.find_spec("triton") is None:
         return "Triton is not installed"
     triton, numpy = version("triton"), version("numpy")
@@ -17,6 +17,6 @@ def why_not() -> str | None:
 
 
 def _number(text: str) -> tuple[int, int]:
-    """The first two numbers of a version."""
+    """Returns the first two numbers of a version."""
     major, minor = text.split(".")[:2]
     return int(major), int(minor)

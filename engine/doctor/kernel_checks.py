@@ -47,11 +47,11 @@ from engine.quant import (
 )
 
 Make = Callable[[], OracleCheck]
-Named = tuple[str, Make]  # operands are created when needed: those of the experts take 0.5 GB
+Named = tuple[str, Make]  # operands are created on demand: those of the experts take 0.5 GB
 
 
 def kernel_checks(shape: CheckShape) -> list[Named]:
-    """Names and makers of all checks, in the order of a step."""
+    """Returns names and makers of all checks, in the order of a step."""
     between = (kernel_checks_between.norms_of, kernel_checks_between.ends_of, kernel_checks_between.attention_of)
     parts = (_decode, _sort, _experts, _linears, _linears_four_bit, _linears_int8, *between, _vocabulary)
     return [named for part in parts for named in part(shape)]
@@ -136,7 +136,9 @@ def _linears(shape: CheckShape) -> Iterator[Named]:
 
 
 def _linears_four_bit(shape: CheckShape) -> Iterator[Named]:
-    """As dense models launch them: few tokens, inputs split among programs, and rows that no tile divides."""
+    """Yields checks at a dense model's launches: few tokens, inputs split among programs, and rows that no tile
+    divides.
+    """
     size = shape.config.hidden_size
 
     def make(scheme: Scheme, tokens: int, rows: int) -> OracleCheck:
@@ -167,7 +169,7 @@ def _linears_int8(shape: CheckShape) -> Iterator[Named]:
 
 
 def linear_shapes(config: ModelConfig) -> list[tuple[int, int]]:
-    """Distinct (out, in) of a step's 8-bit linear layers."""
+    """Returns the distinct (out, in) of a step's 8-bit linear layers."""
     hidden = config.hidden_size
     found = []
     for layer in dict.fromkeys(config.layers):

@@ -23,7 +23,7 @@ MOST_ROWS = 32_768  # of the table for row look-ups
 
 
 def norms_of(shape: CheckShape) -> Iterator[Named]:
-    """Checks of norms, and of head norms with rotation."""
+    """Yields checks of norms, and of head norms with rotation."""
     hidden, tokens = shape.config.hidden_size, 2 * shape.canvas
     many = partial(shape.normal, tokens, hidden)
 
@@ -74,7 +74,7 @@ def norms_of(shape: CheckShape) -> Iterator[Named]:
 
 
 def ends_of(shape: CheckShape) -> Iterator[Named]:
-    """Checks of the kernels before and after the layers' products."""
+    """Yields checks of the kernels before and after the layers' products."""
     config, device = shape.config, shape.device
     hidden, tokens = config.hidden_size, 2 * shape.canvas
 
@@ -118,7 +118,7 @@ def ends_of(shape: CheckShape) -> Iterator[Named]:
 
 
 def _settled(found: VocabularyResult, noise: Tensor, limits: Tensor, previous: Tensor) -> tuple[Tensor, ...]:
-    """The results of ``settle``: tokens, canvas, and all flags and counters."""
+    """Returns the results of ``settle``: tokens, canvas, and all flags and counters."""
     count, device = len(noise), noise.device
     tokens = torch.zeros(4, count, dtype=torch.long, device=device)
     canvas, unchanged, step = (torch.zeros(size, dtype=torch.long, device=device) for size in (count, 1, 1))
@@ -132,7 +132,7 @@ def _settled(found: VocabularyResult, noise: Tensor, limits: Tensor, previous: T
 
 
 def attention_of(shape: CheckShape) -> Iterator[Named]:
-    """Checks of attention: a canvas at several contexts, alone and with text before it, and text."""
+    """Yields checks of attention: a canvas at several contexts, alone and with text before it, and text."""
 
     def make(layer: LayerConfig, before: int, text: int) -> OracleCheck:
         return _attention(shape, attention.attention, layer, before, text)
@@ -145,7 +145,7 @@ def attention_of(shape: CheckShape) -> Iterator[Named]:
 
 
 def _attention(shape: CheckShape, run: layer_checks.Attend, layer: LayerConfig, before: int, text: int) -> OracleCheck:
-    """Attention of a canvas and the text before it, or, with two canvases of text, of text alone."""
+    """Checks attention of a canvas and the text before it, or, with two canvases of text, of text alone."""
     alone = text > shape.canvas
     count = text if alone else shape.canvas + text
     window = shape.config.sliding_window if layer.is_sliding else None

@@ -24,7 +24,7 @@ REPEATS = 12  # on a card, where a race may show in one run of many; the interpr
 
 
 def run(reporter: Reporter, device: str, quick: bool) -> None:
-    """Check all kernels; with ``quick`` one shape of each."""
+    """Checks all kernels; with ``quick`` one shape of each."""
     place = torch.device(device)
     if place.type == "cpu":
         torch.set_num_threads(1)  # on tiny shapes a second thread only waits
@@ -58,7 +58,7 @@ def run(reporter: Reporter, device: str, quick: bool) -> None:
 
 
 def _processor(reporter: Reporter, device: torch.device) -> None:
-    """Check the CPU functions for packed weights, in bf16, in the layers of a tiny network."""
+    """Checks the CPU functions for packed weights, in bf16, in the layers of a tiny network."""
     with torch.inference_mode():
         network = random_network(tiny(), PRECISIONS["int4"], Placement(device, torch.bfloat16, "asked for"))
         checks = list(network_checks(network))

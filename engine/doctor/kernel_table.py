@@ -39,7 +39,7 @@ AHEAD = CodeBudget(matrix_units="H", loads_in_flight=1)
 
 
 def step_kernels(capability: int) -> list[Build]:
-    """All kernels of a step for a compute capability of ``TARGETS``."""
+    """Returns all kernels of a step for a compute capability of ``TARGETS``."""
     parts = (_experts, _router, _linears, _linears_four_bit, _norms, _attention, _vocabulary, _ends, _int8, _w4a4)
     return [build for part in parts for build in part(capability)]
 
@@ -69,8 +69,8 @@ def _experts(capability: int) -> list[Build]:
 def _product(
     kernel: str, scheme: Scheme, pairs: float, capability: int, decoding: float = 0, looping: float = 0
 ) -> Build:
-    """gate_up or down, with so many pairs per expert; only a canvas's loop has an instruction budget."""
-    blocks = expert_gemm.ProductBlocks.of(capability // 10, pairs)
+    """Returns gate_up or down, with so many pairs per expert; only a canvas's loop has an instruction budget."""
+    blocks = expert_gemm.ProductBlocks.for_card(capability // 10, pairs)
     rows = blocks.rows if kernel == "gate_up" else blocks.down_rows(HIDDEN)
     tiles = blocks.turn(HIDDEN if kernel == "gate_up" else WIDTH, scheme)
     constants = {
@@ -117,9 +117,11 @@ def _linears(capability: int) -> list[Build]:
 
 
 def _linears_four_bit(capability: int) -> list[Build]:
-    """A dense model's widest product, WeDLM-8B's MLP, for a window of 16 tokens; not part of the real model's step."""
+    """Returns a dense model's widest product, WeDLM-8B's MLP, for a window of 16 tokens; it is not in the real model's
+    step.
+    """
     size, rows, scheme = 4096, 12_288, INT4
-    blocks = linear_w4a16.LinearBlocks.of(16, size)
+    blocks = linear_w4a16.LinearBlocks.for_shape(16, size)
     constants = {
         "K": size, "ROWS": rows, "OUT": rows, "SPLITS": 2, "GROUP": scheme.group_size,
         "CODES": expert_gemm.CODES[scheme], "PTX": True, "N": blocks.tokens, "M": blocks.rows,
@@ -167,7 +169,7 @@ def _norms(capability: int) -> list[Build]:
 
 
 def _ends(capability: int) -> list[Build]:
-    """Kernels before the layers and after the vocabulary stage."""
+    """Returns the kernels before the layers and after the vocabulary stage."""
     few = CodeBudget(registers=96)
     # Positions go up to 262 143 radians, where a fast cosine is wrong in the second digit.
     exact = CodeBudget(ptx_without=("cos.approx", "sin.approx"))
@@ -192,8 +194,8 @@ def _attention(capability: int) -> list[Build]:
 
 
 def _attend(capability: int, kind: str, size: int, kv_heads: int, window: int, text: bool) -> Build:
-    """Attention of a kind of layer, to a canvas alone or with text before it."""
-    blocks = attention.AttentionBlocks.of(size, large=capability == 90)
+    """Returns attention of a kind of layer, to a canvas alone or with text before it."""
+    blocks = attention.AttentionBlocks.for_head(size, large=capability == 90)
     constants = {
         "HEADS": 16, "GROUP": 16 // kv_heads, "D": size, "TEXT": text, "WINDOW": window,
         "SPLITS": 1 if text else 2, "M": blocks.queries, "N": blocks.keys, "COLUMNS": blocks.columns,
@@ -240,8 +242,11 @@ def _vocabulary(capability: int) -> list[Build]:
 
 
 def _int8(capability: int) -> list[Build]:
-    """Products with int8 activations. The soft embedding gains nothing on an H100, and stays in bf16 there."""
-    # Of a block of GROUP inputs; no code is converted, nothing is spilled.
+    """Returns the products with int8 activations.
+
+    The soft embedding gains nothing on an H100, and stays in bf16 there.
+    """
+    # Limits per block of GROUP inputs; no code is converted, nothing is spilled.
     clean = ("I2F", "PRMT", "LDL", "STL")
     loop = CodeBudget(matrix_units="I", instructions=349, loads_in_flight=1, loop_without=clean)
     block = {"M": linear_w8a16.BLOCK_TOKENS, "N": linear_w8a8.BLOCK_ROWS, "BLOCK": GROUP}
@@ -281,10 +286,10 @@ def _int8(capability: int) -> list[Build]:
 
 
 def _w4a4(capability: int) -> list[Build]:
-    """Experts with NVFP4 activations, on cards whose matrix units take them."""
+    """Returns the experts with NVFP4 activations, on cards whose matrix units take them."""
     if capability < 100:
         return []
-    # Reached: 212 and 226 instructions for 32 products, 151 and 144 registers. Nothing is loaded where it is used.
+    # Reached: 212 and 226 instructions for 32 products, 151 and 144 registers. All loads are ahead of their use.
     clean = ("LDG", "STS", "PRMT", "LDL", "STL")
     loop = CodeBudget(168, 0, 3, "O", instructions=240, loads_in_flight=4, loop_without=clean)
     tile = {"PTX": True, "N": expert_w4a4.TOKENS, "M": expert_w4a4.ROWS, "TILES": expert_w4a4.TILES, "TOP_K": TOP_K}

@@ -1,4 +1,4 @@
-"""Facts of a kernel's machine code: registers, spills, shared memory, instructions. Parses text; compiles nothing.
+"""Facts about a kernel's machine code: registers, spills, shared memory, instructions. Parses text; compiles nothing.
 
 The text is the output of NVIDIA's nvdisasm. Later versions add remarks to instructions (``?WAIT15_END_GROUP``,
 ``&req={0,1}``), which are irrelevant here.
@@ -41,8 +41,8 @@ class MachineCode:
     spill_bytes: int  # stack and local memory of a thread
     shared_bytes: int  # of a program, dynamic included
     ptx: str
-    text: bytes  # its instructions as the card reads them
-    sass: str = ""  # and as people do; empty until it is disassembled
+    text: bytes  # its instructions in binary form
+    sass: str = ""  # its disassembly; empty until it is disassembled
 
     @cached_property
     def instructions(self) -> list[Instruction]:
@@ -84,7 +84,7 @@ class MachineCode:
 
     @property
     def overwritten(self) -> list[int]:
-        """sm_90: where in the longest loop a register is written that a product in flight may still read."""
+        """sm_90: places in the longest loop where a register is written that a product in flight may still read."""
         found = []
         groups: list[set[int]] = [set()]  # registers of groups in flight; the last one is still open
         for each in self.loop_body * 2:  # products of an iteration may be in flight in the next
@@ -100,7 +100,7 @@ class MachineCode:
 
 
 def _is_free(result: re.Match[str], groups: list[set[int]]) -> bool:
-    """Whether no group of products reads the registers that an instruction writes."""
+    """Returns True if no group of products reads the registers that an instruction writes."""
     width = 4 if ".128" in result[1] or ".M88.4" in result[1] else 2 if re.search(r"\.(64|WIDE)", result[1]) else 1
     written = range(int(result[2]), int(result[2]) + width)
     return not any(group.intersection(written) for group in groups)
@@ -112,7 +112,7 @@ def _instruction(start: int, at: str, opcode: str, rest: str) -> Instruction:
 
 
 def used(usage: str) -> tuple[int, int]:
-    """Registers and spilled bytes of a thread, from the text of ``--dump-resource-usage``.
+    """Returns the registers and spilled bytes of a thread, from the text of ``--dump-resource-usage``.
 
     Raises:
         ValueError: the text has neither.
@@ -124,7 +124,7 @@ def used(usage: str) -> tuple[int, int]:
 
 
 def text_of(cubin: bytes, kernel: str) -> bytes:
-    """The section of a kernel's instructions in an ELF file of 64 bits.
+    """Returns the section of a kernel's instructions in an ELF file of 64 bits.
 
     Raises:
         ValueError: there is none.
@@ -139,7 +139,7 @@ def text_of(cubin: bytes, kernel: str) -> bytes:
 
 
 def apart(sass: str, sizes: Sequence[int]) -> list[str]:
-    """Of the disassembly of kernels that lie one behind the other, in so many bytes, the lines of each."""
+    """Splits the disassembly of consecutive kernels, whose sizes in bytes are given, into the lines of each."""
     lines: list[list[str]] = [[] for _ in sizes]
     ends = list(accumulate(sizes))
     for line in LINE.finditer(sass):

@@ -1,4 +1,4 @@
-"""The reports of all sections as plain data, to be printed as a table or as JSON."""
+"""The reports of all sections as plain data, for a table or JSON."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SectionReport:
 
     @property
     def status(self) -> str:
-        """One of "wrong", "right", "not checked" (all were left out), or "told" for a section without checks."""
+        """``wrong``, ``right``, ``not checked`` (all were left out), or ``told`` for a section without checks."""
         if self.failed:
             return "wrong"
         if any(check.ok for check in self.checks):
@@ -48,11 +48,11 @@ class SectionReport:
         return "not checked" if self.checks else "told"
 
     def value(self, name: str) -> str | float | bool | None:
-        """A fact's value; None if it was not reported."""
+        """Returns a fact's value; None if it was not reported."""
         return next((fact.value for fact in self.facts if fact.name == name), None)
 
     def take(self, record: dict[str, Any]) -> str | None:
-        """Add a process's record; returns the name of a check that has begun."""
+        """Adds a process's record; returns the name of a check that has begun."""
         match record:
             case {"begin": str(name)}:
                 return name
@@ -75,17 +75,17 @@ class Report:
 
     @property
     def failed(self) -> list[str]:
-        """Names of failed checks with their sections'."""
+        """Names of failed checks, each with its section's."""
         return [f"{section.name}: {check.name}" for section in self.sections for check in section.failed]
 
     @property
     def verdict(self) -> str:
-        """The last line: whether everything is right, and what is not."""
+        """The last line: says that everything is right, or what is not."""
         if not (failed := self.failed):
             return "Everything checked is right."
         return f"{len(failed)} check{'s' * (len(failed) != 1)} failed: {'; '.join(failed)}"
 
     def as_dict(self) -> dict[str, Any]:
-        """The report as the command line prints it with ``--json``."""
+        """Returns the report as the command line prints it with ``--json``."""
         sections = [{"status": section.status, **asdict(section)} for section in self.sections]
         return {"ok": not self.failed, "failed": self.failed, "quick": self.quick, "sections": sections}

@@ -1,4 +1,4 @@
-"""How a section reports while it runs: one JSON object per line, so that reports survive a crash."""
+"""Reports of a running section: one JSON object per line, so that they survive a crash."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Reporter:
         self._out, self._skip = out, skip
 
     def check(self, name: str, work: Callable[[], Found]) -> None:
-        """Run a check and report its result; an exception is a failure."""
+        """Runs a check and reports its result; an exception is a failure."""
         if name in self._skip:
             return
         self._write({"begin": name})
@@ -38,15 +38,15 @@ class Reporter:
         self._write({"check": name, "ok": ok, "said": said})
 
     def left_out(self, name: str, why: str) -> None:
-        """Report that something is not checked here, and why."""
+        """Reports that something is not checked here, and why."""
         self.check(name, lambda: (None, why))
 
     def fact(self, name: str, value: str | float | bool | None, unit: str = "") -> None:
-        """Report a figure of this machine."""
+        """Reports a figure of this machine."""
         self._write({"fact": name, "value": value, "unit": unit})
 
     def row(self, **columns: str | float | None) -> None:
-        """Report a row of the section's table."""
+        """Reports a row of the section's table."""
         self._write({"row": columns})
 
     def _write(self, record: dict[str, object]) -> None:

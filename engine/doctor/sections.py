@@ -1,4 +1,4 @@
-"""The sections in order: what each checks, its time limit, and its kind of process.
+"""The sections in order: the subject of each, its time limit, and its kind of process.
 
 Modules are imported by the process that runs the section: some need torch, some Triton, some neither.
 """
@@ -23,7 +23,7 @@ class SectionPlan:
     interprets: bool = False  # on a CPU, kernels run in Triton's interpreter
 
     def run(self, reporter: Reporter, device: str, quick: bool) -> None:
-        """Run it in this process."""
+        """Runs the section in this process."""
         import_module(self.module).run(reporter, device, quick)
 
 
@@ -37,7 +37,7 @@ SECTIONS = (
 
 
 def planned(name: str) -> SectionPlan:
-    """A section by name.
+    """Returns a section by its name.
 
     Raises:
         KeyError: there is none of this name.

@@ -17,12 +17,12 @@ REAL = "26b-a4b"
 
 
 def real() -> ModelConfig:
-    """DiffusionGemma 26B-A4B."""
+    """Returns the config of DiffusionGemma 26B-A4B."""
     return config_in(catalog.shape(REAL).folder)
 
 
 def tiny() -> ModelConfig:
-    """The same with a sliding and a full layer, small enough for an interpreter; all of it can be packed."""
+    """Returns a small config with a sliding and a full layer, fit for an interpreter; all of it can be packed."""
     model = real()
     sliding, full = (next(layer for layer in model.layers if layer.is_sliding is wanted) for wanted in (True, False))
     return dataclasses.replace(
@@ -46,7 +46,7 @@ def tiny() -> ModelConfig:
 
 @dataclass(frozen=True)
 class CheckShape:
-    """What the kernels are checked at."""
+    """The model shape, device, type and contexts that the kernels are checked with."""
 
     config: ModelConfig
     device: torch.device
@@ -61,10 +61,9 @@ class CheckShape:
         return normal(*shape, device=self.device, dtype=self.dtype, seed=seed, scale=scale)
 
     def kinds(self) -> list[LayerConfig]:
-        """The layers' kinds, each once."""
+        """Returns the layers' kinds, each once."""
         return list(dict.fromkeys(self.config.layers))
 
 
 def kind(layer: LayerConfig) -> str:
-    """The layer's kind in a word."""
     return "sliding" if layer.is_sliding else "full"

@@ -25,7 +25,7 @@ CONTEXT = 1024
 
 
 def run(reporter: Reporter, device: str, quick: bool) -> None:
-    """Measure this device."""
+    """Measures this device."""
     place = torch.device(device)
     reporter.fact("a large copy, read and written", round(copy_bandwidth(place) / 1e9, 1), "GB/s")
     reporter.fact("bf16 matrix product", round(product_rate(place) / 1e9, 1), "GFLOP/s")
@@ -40,7 +40,7 @@ def run(reporter: Reporter, device: str, quick: bool) -> None:
 
 
 def product_rate(device: torch.device) -> float:
-    """Operations per second of a bf16 matrix product as large as a layer's."""
+    """Returns the operations per second of a bf16 matrix product as large as a layer's."""
     x = torch.randn(CANVAS, SIDE, device=device).bfloat16()
     weight = torch.randn(SIDE, SIDE, device=device).bfloat16()
     times = []
@@ -54,7 +54,7 @@ def product_rate(device: torch.device) -> float:
 
 
 def _embedded(reporter: Reporter) -> Found:
-    """The skills model, measured as ``safelight bench`` does."""
+    """Measures the skills model as ``safelight bench`` does."""
     model = load_model(SKILLS, device="cpu")
     result = measure(model, runs=2)
     work, every = work_of(model.config), available_threads()
@@ -67,7 +67,7 @@ def _embedded(reporter: Reporter) -> Found:
 
 
 def _real(reporter: Reporter, device: str, precision: str) -> Found:
-    """Forced steps with random weights, as ``safelight bench --shape`` measures them."""
+    """Measures forced steps with random weights, as ``safelight bench --shape`` does."""
     placement = choose(device)
     phases: dict[str, tuple[float, float]] = {}
 

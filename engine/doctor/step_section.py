@@ -1,4 +1,4 @@
-"""The section of whole steps, computed in two ways that must agree.
+"""The section of whole steps, computed by two paths that must agree.
 
 On a GPU: replayed from a graph and run eagerly, bit for bit, on four layers of the real shape. On a CPU: through the
 fused kernels in the interpreter and on the plain path, on a tiny network.
@@ -41,7 +41,7 @@ APART = 0.05  # nats by which a run's entropies may differ, on average, from tho
 
 
 def run(reporter: Reporter, device: str, quick: bool) -> None:
-    """Run the same canvases both ways."""
+    """Runs the same canvases on both paths."""
     place = torch.device(device)
     if why := kernels.why_plain(place) if place.type == "cuda" else interpreter.why_not():
         reporter.left_out("steps", why)
@@ -50,20 +50,20 @@ def run(reporter: Reporter, device: str, quick: bool) -> None:
         if place.type == "cuda":
             shape = real()
             config = replace(shape, layers=tuple(shape.layers[index] for index in LAYERS), vocab_size=VOCABULARY)
-            ways = _Comparison(_network(config, place, torch.bfloat16), 1500, STEPS, BITS)
+            pairs = _Comparison(_network(config, place, torch.bfloat16), 1500, STEPS, BITS)
         else:
             torch.set_num_threads(1)
-            ways = _Comparison(_network(tiny(), place, torch.float32), 30, TINY_STEPS, ROUNDING)
+            pairs = _Comparison(_network(tiny(), place, torch.float32), 30, TINY_STEPS, ROUNDING)
         how = "graph against eager" if place.type == "cuda" else "fused kernels against the plain path"
-        reporter.check(f"steps, {how}", ways.alike)
-        reporter.check(f"a step that commits, {how}", partial(ways.alike, commits=True))
-        reporter.check(f"a step of two runs, {how}", ways.joint)
+        reporter.check(f"steps, {how}", pairs.alike)
+        reporter.check(f"a step that commits, {how}", partial(pairs.alike, commits=True))
+        reporter.check(f"a step of two runs, {how}", pairs.joint)
         if place.type == "cuda":
-            reporter.check("a step of two runs against each alone", ways.apart)
-            reporter.check("after the cache's buffers moved", partial(ways.alike, canvases=3 * ROOM))
+            reporter.check("a step of two runs against each alone", pairs.apart)
+            reporter.check("after the cache's buffers moved", partial(pairs.alike, canvases=3 * ROOM))
             if not quick:
-                reporter.check(f"the same canvas {AGAIN} times", ways.repeated)
-            reporter.check("a first step against the plain network", ways.plain)
+                reporter.check(f"the same canvas {AGAIN} times", pairs.repeated)
+            reporter.check("a first step against the plain network", pairs.plain)
 
 
 def _network(config: ModelConfig, device: torch.device, dtype: torch.dtype) -> DiffusionGemma:
@@ -77,15 +77,15 @@ def _network(config: ModelConfig, device: torch.device, dtype: torch.dtype) -> D
 
 @dataclass(frozen=True)
 class _Comparison:
-    """A network, and the steps to compute in two ways."""
+    """A network, and the steps to compute on two paths."""
 
     network: DiffusionGemma
     length: int  # of the context
     steps: int  # of a canvas
-    tolerance: float  # nats that entropies may differ by between the two ways
+    tolerance: float  # nats that entropies may differ by between the two paths
 
     def alike(self, commits: bool = False, canvases: int = ROOM) -> Found:
-        """Whether both ways agree, also after the cache was reallocated for more ``canvases``."""
+        """Checks that both paths agree, even after the cache was reallocated for more ``canvases``."""
         plain, fast = (self.run(is_fast, commits, canvases) for is_fast in (False, True))
         if not all(step.finite for step in plain + fast):
             return False, "logits are not finite"
@@ -93,7 +93,9 @@ class _Comparison:
         return differing is None, differing or f"alike in {len(fast)} steps"
 
     def run(self, is_fast: bool, commits: bool, canvases: int) -> list[StepFacts]:
-        """The steps of one canvas after the context, and of another if the cache is to be reallocated in between."""
+        """Runs the steps of one canvas after the context, and of another if the cache is to be reallocated in
+        between.
+        """
         program, cache = self.program(is_fast)
         found = self.steps_of(program, self.canvas(), self.canvas(seed=2) if commits else None)
         if canvases > ROOM:
@@ -102,9 +104,9 @@ class _Comparison:
         return found
 
     def joint(self) -> Found:
-        """Whether both ways agree on steps of two runs in one pass.
+        """Checks that both paths agree on steps of two runs in one pass.
 
-        On a CPU the plain way is each run by itself. On a card both are joint: runs by themselves round differently.
+        On a CPU the plain path is each run by itself. On a card both are joint: runs by themselves round differently.
         """
         on_card = self.network.device.type == "cuda"
         plain, fast = self.steps_of_two(False, together=on_card), self.steps_of_two(True, together=True)
@@ -114,14 +116,16 @@ class _Comparison:
         return differing is None, differing or f"alike in {len(fast)} steps"
 
     def apart(self) -> Found:
-        """Entropies of a first step of two runs in one pass, against those of each by itself."""
-        ways = (self.steps_of_two(False, together) for together in (False, True))
-        gaps = [(one.entropy - other.entropy).abs().mean() for one, other in zip(*ways, strict=True)][:2]
+        """Compares entropies of a first step of two runs in one pass with those of each by itself."""
+        pairs = (self.steps_of_two(False, together) for together in (False, True))
+        gaps = [(one.entropy - other.entropy).abs().mean() for one, other in zip(*pairs, strict=True)][:2]
         gap = float(torch.stack(gaps).max())
         return gap < APART, f"{gap:.3f} nats apart on average"
 
     def steps_of_two(self, is_fast: bool, together: bool) -> list[StepFacts]:
-        """The steps of two runs in turn: the first commits a canvas, the second has another draw and other settings."""
+        """Runs the steps of two runs in turn: the first commits a canvas, the second has another draw and other
+        settings.
+        """
         held = [self.program(is_fast) for _ in range(2)]  # with their caches, which programs do not keep alive
         programs = [program for program, _ in held]
         programs[1].seed(SEED + 1)
@@ -139,7 +143,7 @@ class _Comparison:
         return found
 
     def repeated(self) -> Found:
-        """Whether replays of one canvas give the same bits."""
+        """Checks that replays of one canvas give the same bits."""
         program, _cache = self.program(True)
         first = self.steps_of(program, self.canvas(), None)
         for turn in range(1, AGAIN):
@@ -149,7 +153,7 @@ class _Comparison:
         return True, "the same bits"
 
     def plain(self) -> Found:
-        """Entropies of a first step against the plain network, whose rounding differs."""
+        """Compares entropies of a first step with the plain network's, whose rounding differs."""
         program, cache = self.program(True)
         first = self.steps_of(program, self.canvas(), None)[0]
         logits = self.network.denoise(self.canvas(), cache) / GenerationConfig().temperature(0)
@@ -158,7 +162,7 @@ class _Comparison:
         return gap < 0.1, f"{gap:.3f} nats apart on average"
 
     def program(self, is_fast: bool) -> tuple[StepProgram, KVCache]:
-        """A program on its own cache; if fast, captured, or with fused kernels on a CPU."""
+        """Returns a program on its own cache; if fast, captured, or with fused kernels on a CPU."""
         network, config = self.network, self.network.config
         cache = network.new_cache()
         cache.reserve(self.length + ROOM * config.canvas_length)
@@ -174,7 +178,7 @@ class _Comparison:
         return program, cache
 
     def steps_of(self, program: StepProgram, canvas: Tensor, committed: Tensor | None) -> list[StepFacts]:
-        """The facts of each step of one canvas."""
+        """Returns the facts of each step of one canvas."""
         program.begin(canvas, None, self.settings(), committed)
         found = []
         for step in range(self.steps):
@@ -197,7 +201,7 @@ def _copied(facts: StepFacts) -> StepFacts:
 
 
 def _first_difference(one: list[StepFacts], other: list[StepFacts], tolerance: float) -> str | None:
-    """The first step and field in which two runs differ."""
+    """Returns the first step and field in which two runs differ."""
     for step, (a, b) in enumerate(zip(one, other, strict=True)):
         for name in ("argmax", "candidates", "accepted", "next_canvas"):
             if not torch.equal(getattr(a, name), getattr(b, name)):

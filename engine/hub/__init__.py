@@ -1,1 +1,1 @@
-"""Models from a hub: listed, downloaded, resumed, verified. ``download`` is the entry."""
+"""Models from a hub: listed, downloaded, resumed, verified. Start reading with ``download``."""

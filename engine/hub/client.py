@@ -1,6 +1,6 @@
-"""Asks a hub for the list of a repository's files and for their bytes, with retries. Knows no model.
+"""Gets the list of a repository's files and their bytes from a hub, with retries. Knows no model.
 
-Plain HTTP with range requests; nothing else is sent. The hub is not trusted, nor is a proxy that answers in its place:
+Plain HTTP with range requests; nothing else is sent. Neither the hub nor a proxy that answers in its place is trusted:
 an answer has a deadline and a largest size, and ``RemoteFile`` checks the names, sizes and hashes of a listing.
 """
 
@@ -43,16 +43,16 @@ T = TypeVar("T")
 class Patience:
     """Retries and time limits; times in seconds."""
 
-    tries: int = 6  # without a byte, in a row
-    first_wait: float = 1.0  # between two tries; each next one is twice as long
-    answer: float = 30.0  # for the head of an answer, and for the whole of a listing
+    tries: int = 6  # consecutive tries without a byte
+    first_wait: float = 1.0  # between two tries; doubled each time
+    answer: float = 30.0  # until the head of an answer, and for a whole listing
     stall: float = 10.0  # without a byte
-    soon: float = 0.7  # after which an answer that is not there is reported to be waited for
+    soon: float = 0.7  # until a missing answer is reported as waited for
 
 
 @dataclass(frozen=True)
 class Hub:
-    """One repository of one hub. ``endpoint`` None is the hub that huggingface_hub is set to.
+    """One repository of one hub. ``endpoint`` None uses the hub that huggingface_hub is configured for.
 
     Raises:
         SafelightError: the token is none, or the environment forbids downloads.
@@ -75,7 +75,7 @@ class Hub:
         return (self.endpoint or constants.ENDPOINT).rstrip("/")
 
     def require_network(self) -> None:
-        """See whether there is any network, before anything is asked or waited for.
+        """Checks that there is a network, before anything is requested.
 
         Raises:
             SafelightError: there is none.
@@ -85,7 +85,7 @@ class Hub:
             raise SafelightError("this computer is not connected to a network; connect it, then try again")
 
     def listing(self, counter: ByteCounter) -> Record:
-        """The files that a model needs, with sizes and hashes.
+        """Returns the files that a model needs, with sizes and hashes.
 
         Raises:
             SafelightError: no network, no such repository, one that is closed, or one that holds no model.
@@ -101,7 +101,7 @@ class Hub:
                 large = entry.get("lfs")
                 hashes = {"sha256": large.get("sha256")} if isinstance(large, dict) else {"blob": entry.get("blobId")}
                 files.append(RemoteFile(name, entry.get("size"), **hashes))
-        files.sort(key=lambda file: file.bytes)  # what is small first, so that what is wrong shows early
+        files.sort(key=lambda file: file.bytes)  # small files first, so that errors show early
         return Record(self.repo, revision, listed(files))
 
     def _listing(self, counter: ByteCounter) -> bytes:
@@ -117,17 +117,17 @@ class Hub:
             return b"".join(parts)
 
     def fetch(self, file: RemoteFile, revision: str, part: Path, counter: ByteCounter) -> None:
-        """Bring ``part`` to the file's size, from the byte where it ends; a dropped connection is tried again.
+        """Completes ``part`` to the file's size, from the byte where it ends; a dropped connection is tried again.
 
         Raises:
-            SafelightError: the hub refuses, the network is gone for long, or the disk does not take it.
-            StoppedError: a flag was set; what came in stays.
+            SafelightError: the hub refuses, the network is gone for long, or the file cannot be written.
+            StoppedError: a flag was set; the bytes so far stay.
         """
         url = f"{self.address}/{self.repo}/resolve/{revision}/{file.name}"
         self._retrying(lambda: self._stream(url, part, file.bytes, counter), lambda: size_of(part) or 0, counter)
 
     def _stream(self, url: str, part: Path, size: int, counter: ByteCounter) -> None:
-        """One request's worth of bytes, written as they come."""
+        """Sends one request and writes its bytes as they arrive."""
         start = size_of(part)
         if start == size:
             return
@@ -144,7 +144,7 @@ class Hub:
                 out.seek(start)
                 if answer.status != 416:
                     for piece in answer.pieces():
-                        piece = piece[: size - start]  # what is too much shows in the hash
+                        piece = piece[: size - start]  # surplus bytes make the hash wrong
                         out.write(piece)
                         start += len(piece)
                         counter.add(len(piece))
@@ -156,7 +156,7 @@ class Hub:
 
     @contextmanager
     def _get(self, url: str, headers: dict[str, str], counter: ByteCounter) -> Iterator[Exchange]:
-        """The answer to a GET, after redirects. The token is sent to the hub's own host only."""
+        """Yields the answer to a GET, after redirects. The token is sent to the hub's own host only."""
         for _ in range(HOPS):
             sent = {"User-Agent": AGENT, "Accept-Encoding": "identity"} | headers
             if self.token and _origin(url) == _origin(self.address):
@@ -183,7 +183,10 @@ class Hub:
         raise errors.RedirectError
 
     def _retrying(self, work: Callable[[], T], received: Callable[[], int], counter: ByteCounter) -> T:
-        """Try until it works; a try that brought bytes does not count. A hub that was never reached is tried once."""
+        """Retries until it works; a try that brought bytes does not count.
+
+        A hub that was never reached is tried once.
+        """
         tries = 0
         while True:
             counter.check()
@@ -200,10 +203,10 @@ class Hub:
 
 
 def parse_listing(data: bytes, address: str) -> tuple[Any, Any]:
-    """A list of objects, one a file, and the revision they are of; what is in them is not checked yet.
+    """Returns a list of objects, one a file, and their revision; their content is not checked yet.
 
     Raises:
-        SafelightError: it is something else, such as the page at which a network asks for a password.
+        SafelightError: it is something else, such as a network's login page.
     """
     try:
         raw = parse_json(data.decode("utf-8"), address)
@@ -218,7 +221,7 @@ def parse_listing(data: bytes, address: str) -> tuple[Any, Any]:
 
 
 def opened(part: Path) -> BinaryIO:
-    """Open a part for writing, where it is a file of its own: a link would lead out of the folder.
+    """Opens a part for writing, if it is a plain file: a link would lead out of the folder.
 
     Raises:
         SafelightError: it is something else.
@@ -236,7 +239,7 @@ def opened(part: Path) -> BinaryIO:
 
 
 def _next(url: str, location: str) -> str:
-    """Where a redirect leads.
+    """Returns the target of a redirect.
 
     Raises:
         RedirectError: another protocol, or from HTTPS to HTTP.

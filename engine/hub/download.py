@@ -1,7 +1,7 @@
-"""Downloads a model from a hub so that it is whole or not there: resumable, verified, moved into place at the end.
+"""Downloads a model from a hub, completely or not at all: resumable, verified, moved into place at the end.
 
-A download lies in ``FOLDER/OWNER--NAME.partial`` with a record of its files; a file that is not whole and verified yet
-ends in ``.part``. When every hash is right, the folder is renamed without its ending, and only then is it a model. Only
+A download lies in ``FOLDER/OWNER--NAME.partial`` with a record of its files; an incomplete or unverified file ends in
+``.part``. When every hash is right, the ending is removed from the folder's name, and only then is it a model. Only
 files that the record names are deleted, renamed or written, as the folder may come from a stranger. Files here are
 renamed without ``engine.files.replacing``: a part must outlive the process to be resumed. Its bytes are synced to disk
 before it is verified and renamed. Knows neither torch nor Qt; the hub's client is imported when a download begins.
@@ -45,11 +45,11 @@ class Partial:
     repo: str
     folder: Path
     done_bytes: int
-    total_bytes: int  # 0 where the hub has not been asked yet
+    total_bytes: int  # 0 if the hub has not been asked yet
 
 
 def model_folder(repo: str, folder: Path) -> Path:
-    """Where a repository's model is once it is whole.
+    """Returns the folder of a repository's model once it is complete.
 
     Raises:
         SafelightError: ``repo`` is not ``owner/name``.
@@ -58,13 +58,13 @@ def model_folder(repo: str, folder: Path) -> Path:
 
 
 def partials(folder: Path) -> tuple[Partial, ...]:
-    """The unfinished downloads in a data folder, also those of a session that was killed."""
+    """Returns the unfinished downloads in a data folder, including those of a killed session."""
     found = (partial_of(path) for path in sorted(folder.glob("*" + UNFINISHED)))
     return tuple(part for part in found if part is not None)
 
 
 def partial_of(work: Path) -> Partial | None:
-    """What there is in the folder of an unfinished download; None where its name is not that of one."""
+    """Returns the state of an unfinished download's folder; None if its name is not that of one."""
     repo = repo_of(work.name)
     if repo is None or os.path.islink(work) or not os.path.isdir(work):
         return None
@@ -75,7 +75,7 @@ def partial_of(work: Path) -> Partial | None:
 
 
 def is_verified(model: Path) -> bool:
-    """Whether a folder is a finished download: it has its place, its record, and each file with its full size."""
+    """Returns True if a folder is a finished download: its name, its record, and each file with its full size."""
     record = Record.read(model) if not model.name.endswith(UNFINISHED) else None
     return record is not None and not record.missing(model)
 
@@ -93,22 +93,22 @@ def download(
     patience: Patience | None = None,
     check: Check | None = None,
 ) -> Ended:
-    """Download a model's files, or go on with it, from the byte where it stopped.
+    """Downloads a model's files, or resumes at the byte where it stopped.
 
     Args:
         repo: ``owner/name``.
-        folder: the data folder; the model comes to lie in ``model_folder(repo, folder)``.
+        folder: the data folder; the model is stored in ``model_folder(repo, folder)``.
         endpoint: the hub's address; None takes the usual one.
-        token: an access token for what is gated; no other token on this machine is looked for.
+        token: an access token for gated models; no other token on this machine is used.
         offline: refuse before anything is sent.
         progress: called from this thread, about ten times a second.
-        pause: once set, ends the download and keeps what is here.
-        cancel: once set, ends the download and removes what is here.
-        check: called with the folder when all files but the weights are there, before any weights are asked for; what
-            it raises ends the download.
+        pause: once set, ends the download and keeps its files.
+        cancel: once set, ends the download and removes its files.
+        check: called with the folder when all files but the weights are there, before any weights are requested; an
+            exception from it ends the download.
 
     Raises:
-        SafelightError: what is wrong in one sentence, with the next step. What is here stays.
+        SafelightError: the fault in one sentence, with the next step. Files stay.
     """
     if offline:
         raise SafelightError("the offline switch is on, so nothing is downloaded; turn it off in the settings first")
@@ -122,7 +122,7 @@ def download(
     place = work if begun is None else target
     if os.path.lexists(place):
         _require_ours(place)
-    from engine.hub.client import Hub, Patience  # the HTTP library, which a start without a download does without
+    from engine.hub.client import Hub, Patience  # imports the HTTP library, which is needed only for downloads
 
     flags = tuple(flag for flag in (pause, cancel) if flag is not None)
     try:
@@ -145,7 +145,7 @@ def download(
 
 
 def require_network(endpoint: str | None = None) -> None:
-    """See whether there is any network, before more is done for a download.
+    """Checks that there is a network, before more is done for a download.
 
     Raises:
         SafelightError: there is none, or the environment forbids downloads.
@@ -156,14 +156,14 @@ def require_network(endpoint: str | None = None) -> None:
 
 
 def discard(repo: str, folder: Path) -> None:
-    """Remove what a download has put there before it was finished; what else lies in its folder stays.
+    """Removes the files of an unfinished download; other content of its folder stays.
 
     Raises:
         SafelightError: the folder is not ours, holds more, or a file cannot be removed.
     """
     target = model_folder(repo, folder)
     work = target.with_name(target.name + UNFINISHED)
-    if not os.path.lexists(work):  # or it was finished once, and a file of it was removed
+    if not os.path.lexists(work):  # the download was finished once, and a file was removed since
         work = target
     if not os.path.lexists(work) or is_verified(work):
         return
@@ -172,12 +172,12 @@ def discard(repo: str, folder: Path) -> None:
 
 
 def verify(model: Path, progress: Report | None = None, cancel: Cancel | None = None) -> bool:
-    """Read all of a downloaded model, or of a packed one, and compare its hashes.
+    """Reads a whole downloaded or packed model, and compares its hashes.
 
     A download with damaged files stops being a model: they are removed, and resuming it fetches them again.
 
     Returns:
-        Whether it was read to the end; False after ``cancel``.
+        True if it was read to the end; False after ``cancel``.
 
     Raises:
         SafelightError: files are damaged or missing, or the folder has no hashes to compare with.
@@ -210,7 +210,7 @@ def verify(model: Path, progress: Report | None = None, cancel: Cancel | None = 
     try:
         windows.retried(os.rename, model, work)
         for name in damaged:
-            if size_of(work / name) is not None:  # what is no file is none of ours
+            if size_of(work / name) is not None:  # anything but a file is not ours
                 (work / name).unlink()
     except OSError as error:
         raise SafelightError(f"{model} is damaged ({names}); delete it and download it again") from error
@@ -223,7 +223,7 @@ def verify(model: Path, progress: Report | None = None, cancel: Cancel | None = 
 def _fetch_missing(
     hub: Hub, work: Path, progress: Report | None, flags: tuple[Cancel, ...], check: Check | None
 ) -> None:
-    """Fetch and verify all that is missing, the weights last."""
+    """Fetches and verifies all missing files, the weights last."""
     record = Record.read(work)
     if record is None:
         record = hub.listing(ByteCounter(0, 0, progress, flags))
@@ -246,7 +246,7 @@ def _fetch_missing(
 
 
 def _fetch_file(hub: Hub, file: RemoteFile, revision: str, work: Path, counter: ByteCounter) -> None:
-    """Fetch one file and verify it; a wrong one is fetched once more from the start."""
+    """Fetches one file and verifies it; a wrong one is fetched once more from the start."""
     part = work / (file.name + PART)
     private_folder(part.parent)
     if (size_of(part) or 0) > file.bytes:
@@ -267,7 +267,7 @@ def _fetch_file(hub: Hub, file: RemoteFile, revision: str, work: Path, counter: 
 
 
 def _require_ours(work: Path) -> Record | None:
-    """The record of an unfinished download; None where it was not written yet, and there is nothing else either.
+    """Returns the record of an unfinished download; None if it was not written yet and the folder is empty.
 
     Raises:
         SafelightError: the folder is not ours, or something else has the name of a file of ours.
@@ -296,7 +296,8 @@ def _require_disk(work: Path, record: Record) -> None:
 
 
 def _manifest_files(model: Path) -> tuple[RemoteFile, ...]:
-    """
+    """Reads the files of a packed store's manifest.
+
     Raises:
         SafelightError: the manifest is damaged.
     """

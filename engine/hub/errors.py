@@ -18,7 +18,7 @@ CLOSED_STATUSES = (401, 403)
 
 
 class StatusError(Exception):
-    """The hub refuses: an HTTP status, and the code that hubs add to it."""
+    """An HTTP status with which the hub refuses, and the code that hubs add to it."""
 
     def __init__(self, status: int, code: str) -> None:
         super().__init__(status, code)
@@ -30,12 +30,12 @@ class RedirectError(Exception):
 
 
 ABSENT_ERRORS = (httpx2.ConnectError, httpx2.TimeoutException, httpx2.ProxyError)
-"""What is raised where nobody answers: no such host, no way there, or nothing within the time."""
+"""Raised if nobody answers: no such host, no route to it, or no answer in time."""
 TRANSFER_ERRORS = (httpx2.HTTPError, httpx2.InvalidURL, StatusError, BrokenError, RedirectError)
 
 
 def is_transient(error: Exception) -> bool:
-    """Whether another try may succeed."""
+    """Returns True if another try may succeed."""
     if isinstance(error, StatusError):
         return error.status in TRANSIENT_STATUSES
     if isinstance(error, httpx2.UnsupportedProtocol):
@@ -44,12 +44,12 @@ def is_transient(error: Exception) -> bool:
 
 
 def absent(endpoint: str) -> SafelightError:
-    """The error that is shown where a hub was never reached."""
+    """Returns the error that is shown if a hub was never reached."""
     return SafelightError(f"there is no connection to {endpoint}; check the network, then try again")
 
 
 def explained(error: Exception, repo: str, endpoint: str, *, with_token: bool) -> SafelightError:
-    """The error that is shown for one of ``TRANSFER_ERRORS``."""
+    """Returns the error that is shown for one of ``TRANSFER_ERRORS``."""
     status, code = (error.status, error.code) if isinstance(error, StatusError) else (0, "")
     if code in ("RevisionNotFound", "EntryNotFound"):
         return SafelightError(f"{repo} has changed at {endpoint}; cancel this download and start it again")
@@ -79,13 +79,13 @@ def explained(error: Exception, repo: str, endpoint: str, *, with_token: bool) -
 
 
 def foreign(path: Path) -> SafelightError:
-    """The error that is shown where something else has the name of a file of ours."""
+    """Returns the error that is shown if something else has the name of a file of ours."""
     return SafelightError(f"{path} is no file of this download; move it away, then resume")
 
 
 @contextmanager
 def explaining_disk(part: Path) -> Iterator[None]:
-    """Turn an ``OSError`` of writing into a message for people.
+    """Turns an ``OSError`` of writing into a message for people.
 
     Raises:
         SafelightError: the disk is full, or the file cannot be written.

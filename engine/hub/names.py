@@ -13,7 +13,7 @@ WANTED = (
     "config.json", "hf_quant_config.json", "generation_config.json", "tokenizer*.json", "chat_template.jinja",
     "*.safetensors", "*.safetensors.index.json",
 )  # fmt: skip
-DRAFT = frozenset(f"{DRAFT_FOLDER}/{name}" for name in DRAFT_FILES)  # the one folder that a model may have in its own
+DRAFT = frozenset(f"{DRAFT_FOLDER}/{name}" for name in DRAFT_FILES)  # in the only folder inside a model's folder
 UNFINISHED = ".partial"  # ends the name of a folder that is no model yet
 
 _REPO = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,95}/[A-Za-z0-9_][A-Za-z0-9._-]{0,95}")
@@ -23,34 +23,34 @@ _TOKEN = re.compile(r"[!-~]{1,500}")
 
 
 def is_repo(repo: object) -> bool:
-    """Whether it is ``owner/name`` as hubs allow it, so that ``folder_name`` and ``repo_of`` undo each other."""
+    """Returns True if it is ``owner/name`` as hubs allow it, so that ``folder_name`` and ``repo_of`` are inverse."""
     if not isinstance(repo, str) or not _REPO.fullmatch(repo) or "--" in repo or ".." in repo:
         return False
     return is_bare_name(repo.replace("/", "--")) and not repo.lower().endswith((UNFINISHED, ".git"))
 
 
 def is_wanted(name: object) -> bool:
-    """Whether it is the name of a file that a model needs: a bare one, but for those of its draft adapter."""
+    """Returns True if it is the name of a file that a model needs: a plain name, or one of its draft adapter."""
     return name in DRAFT or (is_bare_name(name) and any(fnmatchcase(str(name), pattern) for pattern in WANTED))
 
 
 def is_revision(revision: object) -> bool:
-    """Whether it is a commit, or the branch that a repository has in any case."""
+    """Returns True if it is a commit, or the main branch, which every repository has."""
     return isinstance(revision, str) and bool(_REVISION.fullmatch(revision))
 
 
 def is_hash(digest: object, digits: int) -> bool:
-    """Whether it is a hash of so many hexadecimal digits."""
+    """Returns True if it is a hash of ``digits`` hexadecimal digits."""
     return isinstance(digest, str) and len(digest) == digits and bool(_HASH.fullmatch(digest))
 
 
 def is_token(token: str) -> bool:
-    """Whether it can be sent as an access token: visible ASCII."""
+    """Returns True if it can be sent as an access token: visible ASCII."""
     return bool(_TOKEN.fullmatch(token))
 
 
 def folder_name(repo: str) -> str:
-    """``owner/name`` as the name of a folder.
+    """Returns ``owner/name`` as the name of a folder.
 
     Raises:
         SafelightError: it is not the name of a repository.
@@ -61,6 +61,6 @@ def folder_name(repo: str) -> str:
 
 
 def repo_of(name: str) -> str | None:
-    """The repository that a folder's name stands for, with or without its ending; None where it stands for none."""
+    """Returns the repository of a folder's name, with or without its ending; None if there is none."""
     repo = name.removesuffix(UNFINISHED).replace("--", "/", 1)
     return repo if is_repo(repo) else None

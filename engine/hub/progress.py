@@ -12,28 +12,28 @@ from engine.types import Cancel
 
 Stage = Literal["waiting", "downloading", "checking"]  # "waiting": the hub has not answered for a while
 REPORT_SECONDS = 0.1  # between two reports
-SPEED_SECONDS = 5.0  # that the speed is measured over
+SPEED_SECONDS = 5.0  # time span over which the speed is measured
 POLL_SECONDS = 0.05  # between two checks of the flags while waiting
 
 
 @dataclass(frozen=True)
 class DownloadProgress:
-    """Where a download, or the check of a model, stands."""
+    """The progress of a download, or of the check of a model."""
 
     stage: Stage
     file: str
     done_bytes: int
     total_bytes: int
-    bytes_per_second: float  # over the last seconds; 0 where it is not known yet
+    bytes_per_second: float  # over the last seconds; 0 if it is not known yet
 
     @property
     def share(self) -> float:
-        """From 0 to 1."""
+        """The finished share, from 0 to 1."""
         return self.done_bytes / self.total_bytes if self.total_bytes else 0.0
 
     @property
     def seconds_left(self) -> float | None:
-        """At the present speed; None where there is none."""
+        """The remaining time at the present speed; None if there is none."""
         return (self.total_bytes - self.done_bytes) / self.bytes_per_second if self.bytes_per_second > 0 else None
 
 
@@ -65,18 +65,17 @@ class ByteCounter:
         self._samples: deque[tuple[float, int]] = deque()
 
     def enter(self, stage: Stage, file: str) -> None:
-        """Begin a stage of a file, and report it."""
         self.stage, self.file = stage, file
         self.report()
 
     def answer_is_late(self, is_late: bool) -> None:
-        """Report that an answer is waited for, or that it has come after all."""
+        """Reports that an answer is late, or that a late one has arrived."""
         if is_late:
             self._stage_before = self.stage
         self.enter("waiting" if is_late else self._stage_before, self.file)
 
     def add(self, count: int) -> None:
-        """Count bytes; a negative number takes back what has to be done again.
+        """Counts bytes; a negative number subtracts bytes that must be fetched again.
 
         Raises:
             StoppedError: the download was paused or cancelled.
@@ -89,7 +88,8 @@ class ByteCounter:
         self.check()
 
     def check(self) -> None:
-        """
+        """Checks the flags.
+
         Raises:
             StoppedError: the download was paused or cancelled.
         """
@@ -97,7 +97,7 @@ class ByteCounter:
             raise StoppedError
 
     def wait(self, seconds: float) -> None:
-        """Wait that long, or until a flag is set.
+        """Waits that long, or until a flag is set.
 
         Raises:
             StoppedError: the download was paused or cancelled.
@@ -110,7 +110,7 @@ class ByteCounter:
         self.check()
 
     def report(self) -> None:
-        """Report at once."""
+        """Reports at once."""
         now = self._reported = time.monotonic()
         self._samples.append((now, self._done))
         while now - self._samples[0][0] > SPEED_SECONDS:

@@ -1,7 +1,7 @@
 """A repository's files with sizes and hashes, kept in the download's folder. Knows no network.
 
-The record also marks a folder as ours, and says which files in it. The folder may come from a stranger: a record that
-no download of ours could have written counts as none.
+The record also marks a folder and its files as ours. The folder may come from a stranger: a record that no download of
+ours could have written is ignored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from engine.hub.names import DRAFT, is_hash, is_repo, is_revision, is_wanted, re
 from engine.store_files import DRAFT_FOLDER
 
 RECORD = "safelight-download.json"
-PART = ".part"  # ends the name of a file that is not whole and verified yet
+PART = ".part"  # ends the name of an incomplete or unverified file
 FORMAT, VERSION = "safelight-download", 1
 FILES = 500  # of a repository; the largest models have under 200
 FILE_BYTES = 2**45
@@ -40,7 +40,7 @@ class RemoteFile:
     """A file as the hub lists it, ``name`` being its path in the repository; it has one of the two hashes.
 
     Raises:
-        SafelightError: it is no file that a model needs, by its name, with a size and a hash.
+        SafelightError: a model does not need a file of that name, or size or hash are missing.
     """
 
     name: str
@@ -58,11 +58,10 @@ class RemoteFile:
 
     @property
     def is_weights(self) -> bool:
-        """Returns whether it holds tensors."""
         return self.name.endswith(".safetensors")
 
     def done_bytes(self, folder: Path) -> int:
-        """How much of it lies in the folder, whole or in part; never more than its size."""
+        """Returns the bytes of it in the folder, complete or partial; never more than its size."""
         for path in (folder / self.name, folder / (self.name + PART)):
             if (size := size_of(path)) is not None:
                 return min(size, self.bytes)
@@ -70,7 +69,7 @@ class RemoteFile:
 
 
 def listed(files: Iterable[RemoteFile]) -> tuple[RemoteFile, ...]:
-    """The files of one folder.
+    """Checks and returns the files of one folder.
 
     Raises:
         SafelightError: they are more than ``FILES``, or two have names that are one on some systems.
@@ -87,7 +86,7 @@ def listed(files: Iterable[RemoteFile]) -> tuple[RemoteFile, ...]:
 
 @dataclass(frozen=True)
 class Record:
-    """A repository at one revision, as far as a model needs it; ``files`` come from ``listed``."""
+    """A repository at one revision, with the files that a model needs; ``files`` come from ``listed``."""
 
     repo: str
     revision: str
@@ -105,15 +104,15 @@ class Record:
         return sum(file.bytes for file in self.files)
 
     def done_bytes(self, folder: Path) -> int:
-        """How much of it lies in the folder."""
+        """Returns the bytes of all files in the folder."""
         return sum(file.done_bytes(folder) for file in self.files)
 
     def missing(self, folder: Path) -> tuple[RemoteFile, ...]:
-        """The files that are not in the folder with their full size; a link to one is none."""
+        """Returns the files that are not in the folder with their full size; a link does not count."""
         return tuple(file for file in self.files if size_of(folder / file.name) != file.bytes)
 
     def owns(self, name: str) -> bool:
-        """Whether a download of this record may have put a file of that name into its folder."""
+        """Returns True if a download of this record may have written a file of that name into its folder."""
         names = {file.name for file in self.files}
         return (
             is_own(name)
@@ -122,14 +121,17 @@ class Record:
         )
 
     def write(self, folder: Path) -> None:
-        """Put the record into the folder, whole or not at all."""
+        """Writes the record into the folder, completely or not at all."""
         raw = {"format": FORMAT, "version": VERSION, "repo": self.repo, "revision": self.revision}
         write_json(folder / RECORD, raw | {"files": [asdict(file) for file in self.files]})
 
     @staticmethod
     def read(folder: Path) -> Record | None:
-        """The record of a folder that is ours; None where a link or another name stands in for it, or where there is
-        no record that a download of ours could have written."""
+        """Reads the record of a folder of ours.
+
+        Returns:
+            None if the folder is a link or has another name, or if no download of ours could have written the record.
+        """
         try:
             if not all(_is_folder(place) for place in (folder, folder / DRAFT_FOLDER) if os.path.lexists(place)):
                 return None
@@ -144,17 +146,17 @@ class Record:
 
 
 def _is_folder(place: Path) -> bool:
-    """Whether it is a folder itself, not a link to one."""
+    """Returns True if it is a folder itself, not a link to one."""
     return stat.S_ISDIR(place.lstat().st_mode)
 
 
 def is_own(name: str) -> bool:
-    """Whether it is the name of a record, or of one that was being written."""
+    """Returns True if it is the name of a record, or of a partly written one."""
     return name == RECORD or bool(_LEFTOVER.fullmatch(name))
 
 
 def is_begun(work: Path) -> bool:
-    """Whether a folder without a record is one that a download has just made: a real folder, with nothing in it yet."""
+    """Returns True if a download has just made this folder, without a record: a real folder, still empty."""
     try:
         with os.scandir(work) as inside:
             return _is_folder(work) and all(_LEFTOVER.fullmatch(entry.name) for entry in inside)
@@ -163,7 +165,7 @@ def is_begun(work: Path) -> bool:
 
 
 def size_of(path: Path) -> int | None:
-    """The size of a regular file; None where there is none under that name itself."""
+    """Returns the size of a regular file; None if it is missing or anything else, such as a link."""
     try:
         found = path.lstat()
     except (OSError, ValueError):
@@ -172,7 +174,7 @@ def size_of(path: Path) -> int | None:
 
 
 def matches(path: Path, file: RemoteFile, counted: Callable[[int], None]) -> bool:
-    """Whether a file has the size and the hash that the hub lists: SHA-256, or git's SHA-1 of a small one.
+    """Returns True if a file has the size and the hash that the hub lists: SHA-256, or git's SHA-1 of a small one.
 
     ``counted`` is called with the bytes of each piece that was read, and may raise to stop.
     """

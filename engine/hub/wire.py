@@ -1,4 +1,4 @@
-"""One request in a thread of its own, which is left behind where it cannot be ended. Knows no hub and no files.
+"""One HTTP request in its own thread, which is abandoned if it cannot be ended. Knows no hub and no files.
 
 A read that blocks, a slow DNS lookup, a header line every few seconds: a thread that waits for these cannot check a
 flag. So another thread reads into a queue, and the caller takes from it for as long as it wants to wait. Nothing is
@@ -24,10 +24,10 @@ from engine.hub.progress import POLL_SECONDS
 if TYPE_CHECKING:
     import ssl
 
-AHEAD = 16  # pieces that are read before they are taken
-JOIN_SECONDS = 0.2  # that a thread has to end once its connection is closed
+AHEAD = 16  # pieces that are read in advance
+JOIN_SECONDS = 0.2  # time for a thread to end once its connection is closed
 
-Received = httpx2.Response | bytes | Exception | None  # the head, then pieces, then None; or what went wrong
+Received = httpx2.Response | bytes | Exception | None  # the head, then pieces, then None; or an error
 
 
 class BrokenError(Exception):
@@ -35,8 +35,8 @@ class BrokenError(Exception):
 
 
 def has_route() -> bool:
-    """Whether this machine has a network that leads anywhere: the system is asked, and nothing is sent."""
-    for family, address in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):  # nobody's addresses
+    """Returns True if this machine has a route to any network: the system is asked, and nothing is sent."""
+    for family, address in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):  # reserved, unused
         with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
             probe.connect((address, 9))
             return True
@@ -44,7 +44,7 @@ def has_route() -> bool:
 
 
 class Exchange:
-    """A request and its answer; entered, it waits for the answer's head, and left, it closes the connection.
+    """A request and its answer: entering waits for the answer's head, and leaving closes the connection.
 
     Args:
         check: called while waiting, at least every ``POLL_SECONDS``; what it raises ends the exchange.
@@ -53,10 +53,10 @@ class Exchange:
         connect: seconds until the connection must stand; None: as ``stall``.
         soon: seconds without the head after which ``is_late`` is called with True, and with False once it is there.
         body: None asks with GET, bytes with POST.
-        uses_proxies: those that the environment names are asked instead of the server.
+        uses_proxies: sends the request through the proxies that the environment names.
 
     Raises:
-        BrokenError, httpx2.HTTPError, httpx2.InvalidURL: what may pass, and what may not.
+        BrokenError, httpx2.HTTPError, httpx2.InvalidURL: temporary and permanent faults.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Exchange:
         self._end()
 
     def _head(self) -> httpx2.Response:
-        """Wait for the answer's head, and report where that takes long."""
+        """Waits for the answer's head, and reports if that takes long."""
         head = self._next(min(self._late, self._ends), or_none=True)
         if head is None:
             self._is_late(True)
@@ -110,14 +110,14 @@ class Exchange:
         return head
 
     def pieces(self, seconds: float = float("inf")) -> Iterator[bytes]:
-        """The body as it was sent, all of which must be there after so many seconds."""
+        """Yields the body as it was sent; all of it must arrive within ``seconds``."""
         ends = time.monotonic() + seconds
         while (piece := self._next(min(ends, time.monotonic() + self._stall))) is not None:
             assert isinstance(piece, bytes)
             yield piece
 
     def _next(self, ends: float, *, or_none: bool = False) -> Received:
-        """Wait for what comes next; where it does not come in time, return None if that will do."""
+        """Waits for the next item; if it is late, returns None with ``or_none``, else raises."""
         while True:
             self._check()
             left = ends - time.monotonic()
@@ -131,7 +131,7 @@ class Exchange:
                 continue
             if isinstance(item, httpx2.HTTPError | httpx2.InvalidURL):
                 raise item
-            if isinstance(item, Exception):  # from the libraries below, of an answer that is not HTTP
+            if isinstance(item, Exception):  # raised by the libraries below if an answer is not HTTP
                 raise BrokenError(type(item).__name__) from item
             return item
 
@@ -168,7 +168,7 @@ class Exchange:
             self._put(error)
 
     def _put(self, item: Received) -> bool:
-        """Hand something to the caller; False once it has left."""
+        """Passes an item to the caller; False once the caller has left."""
         while not self._gone.is_set():
             with contextlib.suppress(queue.Full):
                 self._received.put(item, timeout=POLL_SECONDS)
@@ -176,7 +176,7 @@ class Exchange:
         return False
 
     def _keep_socket(self, event: str, info: Mapping[str, Any]) -> None:
-        """Keep a handle on each connection, by which another thread can close it even through TLS."""
+        """Keeps a handle on each connection, by which another thread can close it even through TLS."""
         if event.endswith("connect_tcp.complete"):
             handle = info["return_value"].get_extra_info("socket").dup()
             with self._lock:

@@ -33,7 +33,7 @@ LEAST_CAPABILITY = AMPERE.version
 
 @functools.cache
 def why_plain(device: torch.device) -> str | None:
-    """Why kernels do not run on a device, in words; None if they do."""
+    """Returns the reason why kernels do not run on a device, in words; None if they do."""
     if device.type not in ("cuda", "meta"):
         return "the kernels need an NVIDIA GPU"
     version = _version(device)
@@ -47,10 +47,12 @@ def why_plain(device: torch.device) -> str | None:
 
 
 def _can_build() -> bool:
-    """Whether Triton can build its launcher: on Linux with a compiler, or in a bundle, which contains the launcher."""
+    """Returns True if Triton can build its launcher: on Linux with a compiler, or in a bundle, which contains the
+    launcher.
+    """
     if sys.platform != "linux":
         return True
-    from triton import knobs  # may be missing; ``why_plain`` has looked
+    from triton import knobs  # may be missing; ``why_plain`` has checked
 
     given = getattr(getattr(knobs, "build", None), "impl", None) is not None
     return given or bool(os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang"))
@@ -58,23 +60,22 @@ def _can_build() -> bool:
 
 @functools.cache
 def _version(device: torch.device) -> tuple[int, int]:
-    """Compute capability of a card; the minimum for a device that only counts as one."""
+    """Returns the compute capability of a card; the minimum for a device that only counts as one."""
     return torch.cuda.get_device_capability(device) if device.type == "cuda" else LEAST_CAPABILITY
 
 
 def rounds_experts(device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether ``experts_w4a4`` has a kernel of its own for numbers of this type on this device."""
+    """Returns True if ``experts_w4a4`` has its own kernel for numbers of this type on this device."""
     run = find("experts_w4a4", NVFP4, capability(torch.empty(0, device=device, dtype=dtype)))
     return run is not reference.experts_w4a4
 
 
 def run_on(device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether kernels compute with numbers of this type on this device."""
+    """Returns True if kernels compute with numbers of this type on this device."""
     return dtype == torch.bfloat16 and why_plain(device) is None
 
 
 def capability(x: Tensor) -> Capability:
-    """The capability of x's device for x's type."""
     if run_on(x.device, x.dtype):
         return Capability("triton", _version(x.device))
     return CPU if x.device.type == "cpu" else PLAIN
@@ -85,20 +86,20 @@ def _wants_gradient(*inputs: Tensor) -> bool:
 
 
 def linear(x: Tensor, weight: Packed) -> Tensor:
-    """x (..., in) and a packed (out, in) -> (..., out)."""
+    """Multiplies x (..., in) by a packed (out, in) -> (..., out)."""
     run = find("linear", weight.scheme, capability(x))
     out: Tensor = gradients.linear(run, x, weight) if _wants_gradient(x) else run(x, weight)
     return out
 
 
 def linear_int8(x: Tensor, weight: Packed) -> Tensor:
-    """x (..., in), quantised to int8, and a packed (out, in) of 8 bits -> (..., out). Without gradients."""
+    """Multiplies x (..., in), quantised to int8, by a packed (out, in) of 8 bits -> (..., out). Without gradients."""
     out: Tensor = find("linear_int8", weight.scheme, capability(x))(x, weight)
     return out
 
 
 def experts(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed) -> Tensor:
-    """Gated experts: x (N, H), routing (N, K), packed (E, 2I, H) and (E, H, I) of one scheme -> (N, H)."""
+    """Runs gated experts: x (N, H), routing (N, K), packed (E, 2I, H) and (E, H, I) of one scheme -> (N, H)."""
     run = find("experts", gate_up.scheme, capability(x))
     if _wants_gradient(x, weights):
         return gradients.experts(run, x, weights, chosen, gate_up, down)
@@ -107,19 +108,19 @@ def experts(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: P
 
 
 def experts_w4a4(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed) -> Tensor:
-    """As ``experts``, with activations rounded to NVFP4. Without gradients."""
+    """Runs gated experts as ``experts``, with activations rounded to NVFP4. Without gradients."""
     out: Tensor = find("experts_w4a4", gate_up.scheme, capability(x))(x, weights, chosen, gate_up, down)
     return out
 
 
 def rows(table: Packed, ids: Tensor, dtype: torch.dtype) -> Tensor:
-    """Rows of a packed (V, H) by ids (...) -> (..., H)."""
+    """Looks up rows of a packed (V, H) by ids (...) -> (..., H)."""
     found: Tensor = find("rows", table.scheme, capability(ids))(table, ids, dtype)
     return found
 
 
 def expectation(probabilities: Tensor, table: Packed) -> Tensor:
-    """Mean row of a packed (V, H) under probabilities (..., V) -> (..., H)."""
+    """Returns the mean row of a packed (V, H) under probabilities (..., V) -> (..., H)."""
     run = find("expectation", table.scheme, capability(probabilities))
     if _wants_gradient(probabilities):
         return gradients.expectation(run, linear, probabilities, table)
@@ -130,10 +131,11 @@ def expectation(probabilities: Tensor, table: Packed) -> Tensor:
 def attend(
     queries: Tensor, keys: Tensor, values: Tensor, span: Tensor, text_rows: int = 0, window: int | None = None
 ) -> Tensor:
-    """Canvas attention to prefix and canvas: queries (heads, T, D), keys, values (kv_heads, S, D) -> (T, heads * D).
+    """Attends from a canvas to prefix and canvas: queries (heads, T, D), keys, values (kv_heads, S, D) -> (T, heads *
+    D).
 
-    span: int32 (2,), the first visible key and the number of valid ones. text_rows: queries before the canvas that
-    are text, and attend to keys up to their own position, at most ``window``.
+    span: int32 (2,), the first visible key and the number of valid ones. text_rows: queries before the canvas that are
+    text, and attend to keys up to their own position, at most ``window``.
     """
     run = find("attend", None, capability(queries))
     out: Tensor = run(queries, keys, values, span, text_rows, window)
@@ -152,7 +154,7 @@ def vocabulary_stage(
     pinned: Tensor | None = None,
     activations: Activations = BF16,
 ) -> VocabularyResult:
-    """Head, soft-cap, temperature, statistics, draw and soft embedding in one; see ``vocabulary.vocabulary_stage``."""
+    """Runs head, soft-cap, temperature, statistics, draw and soft embedding in one: ``vocabulary.vocabulary_stage``."""
     rounding = {"activations": activations} if activations.head or activations.soft else {}
     operation = "vocabulary_stage_a8" if rounding else "vocabulary_stage"
     run = find(operation, table.scheme if isinstance(table, Packed) else None, capability(hidden))

@@ -50,15 +50,19 @@ class AttentionBlocks:
     columns: int  # of the values, summed by a program
 
     @staticmethod
-    def of(head_dim: int, large: bool) -> AttentionBlocks:
-        """For a head size, with ``large`` shared memory or not. With one stage less no load is in flight."""
+    def for_head(head_dim: int, large: bool) -> AttentionBlocks:
+        """Returns the sizes for a head size, with ``large`` shared memory or not.
+
+        With one stage less no load is in flight.
+        """
         if large:
             return AttentionBlocks(128, 32, 8, 3 if head_dim <= 256 else 2, min(head_dim, 256))
         return AttentionBlocks(32, 32 if head_dim <= 256 else 16, 4, 3, head_dim)
 
 
 def splits_of(programs: int, processors: int, turns: int, most: int) -> int:
-    """Number of splits of the keys, at most ``most``, so that the last wave of programs leaves few processors idle.
+    """Returns the number of splits of the keys, at most ``most``, so that the last wave of programs leaves few
+    processors idle.
 
     A processor runs one program at a time. programs: without splits. turns: loop iterations over all keys.
     """
@@ -77,7 +81,7 @@ def attention_kernel(
     HEADS: tl.constexpr, GROUP: tl.constexpr, D: tl.constexpr, TEXT: tl.constexpr, WINDOW: tl.constexpr,
     SPLITS: tl.constexpr, M: tl.constexpr, N: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """M queries of one head on one split of the keys and some columns of the values.
+    """Attends from M queries of one head to one split of the keys and some columns of the values.
 
     Grid: query blocks, heads, splits x blocks of columns.
     """
@@ -137,7 +141,7 @@ def attention_kernel(
 
 @triton.jit
 def join_kernel(parts_ptr, weights_ptr, out_ptr, rows, D: tl.constexpr, SPLITS: tl.constexpr, PADDED: tl.constexpr):
-    """One query of one head: the splits' results, weighted by the logarithms (base 2) of their sums."""
+    """Joins one query of one head: the splits' results, weighted by the logarithms (base 2) of their sums."""
     row = tl.program_id(0)
     split = tl.arange(0, PADDED)
     d = tl.arange(0, D)
@@ -151,7 +155,7 @@ def join_kernel(parts_ptr, weights_ptr, out_ptr, rows, D: tl.constexpr, SPLITS: 
 
 @functools.cache
 def has_large_shared(device: torch.device) -> bool:
-    """Whether a program may use more than the 99 KB of shared memory of consumer cards."""
+    """Returns True if a program may use more than the 99 KB of shared memory of consumer cards."""
     if device.type != "cuda":
         return device.type == "meta"  # the meta device, which counts as an H100
     size: int = torch.cuda.get_device_properties(device).shared_memory_per_block_optin
@@ -169,15 +173,15 @@ def attention(
     splits: int | None = None,
     blocks: AttentionBlocks | None = None,
 ) -> Tensor:
-    """softmax(q k^T) v, unscaled, on the visible keys of a buffer, the last T of which are the queries' own.
+    """Returns softmax(q k^T) v, unscaled, on the visible keys of a buffer, the last T of which are the queries' own.
 
     Args:
         queries: (heads, T, D), D a power of two.
         keys, values: (kv_heads, capacity, D), contiguous; kv_heads divides heads.
         span: int32 (2,) on the device: the first visible key, and the number of valid keys, first + T or more.
-        text_rows: the number of leading queries that are text: each attends to keys up to its own position. The rest
-            is a canvas and attends to all.
-        window: text attends to at most so many keys, its own included, also before the span; None: all of the span.
+        text_rows: the number of leading queries that are text: each attends to keys up to its own position. The rest is
+            a canvas and attends to all.
+        window: text attends to at most so many keys, its own included, even before the span; None: all of the span.
         splits: number of splits of the keys; None: enough to fill the device.
         blocks: block sizes; None: by the card.
 
@@ -186,7 +190,7 @@ def attention(
     """
     heads, count, size = queries.shape
     queries = queries.contiguous()
-    blocks = blocks or AttentionBlocks.of(size, has_large_shared(queries.device))
+    blocks = blocks or AttentionBlocks.for_head(size, has_large_shared(queries.device))
     grid, cuts = (triton.cdiv(count, blocks.queries), heads), size // blocks.columns
     if splits is None:
         seen = min(keys.shape[1], window + count) if window else keys.shape[1]

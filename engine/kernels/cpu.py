@@ -1,7 +1,7 @@
 """Products with packed weights on a CPU: pieces are decoded one at a time into a reused buffer and multiplied there.
 
 Plain torch, any processor. With bf16 units bf16 is multiplied in bf16, otherwise in fp32. Decoding depends on the
-scheme, see ``cpu_decode``. int4 codes in blocks go through torch's own kernel where there are few tokens: measured on a
+scheme, see ``cpu_decode``. int4 codes in blocks go through torch's own kernel if there are few tokens. Measured on a
 core with AVX-512 and AMX, 4096 inputs, it takes 13 billion weights a second for a token, 8 for four and 2 for 16;
 decoding them 0.5, whatever the number of tokens. int8 rows go through its kernel for a few tokens, see ``cpu_int8``.
 """
@@ -28,17 +28,17 @@ KEYS_AT_ONCE = 1 << 20  # numbers of a piece of the keys in fp32: 4 MB, which st
 
 @functools.cache
 def has_bf16_units() -> bool:
-    """Whether the processor multiplies bf16 faster than fp32."""
+    """Returns True if the processor multiplies bf16 faster than fp32."""
     return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
 
 def number(dtype: torch.dtype) -> torch.dtype:
-    """The number type in which activations of a type are multiplied."""
+    """Returns the number type in which activations of a type are multiplied."""
     return torch.bfloat16 if dtype == torch.bfloat16 and has_bf16_units() else torch.float32
 
 
 def linear(x: Tensor, weight: Packed) -> Tensor:
-    """x (..., in) and a packed (out, in) -> (..., out)."""
+    """Multiplies x (..., in) by a packed (out, in) -> (..., out)."""
     kind = number(x.dtype)
     tokens, rows = x[..., 0].numel(), weight.shape[0]
     flat = x.reshape(tokens, -1)
@@ -63,7 +63,7 @@ def linear(x: Tensor, weight: Packed) -> Tensor:
 
 
 def experts(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed) -> Tensor:
-    """Gated experts, each on the tokens that chose it; arguments as ``reference.experts``."""
+    """Runs gated experts, each on the tokens that chose it; arguments as ``reference.experts``."""
     order = chosen.flatten().argsort(stable=True)
     token, gates = order // chosen.shape[1], weights.flatten()[order, None]
     counts = chosen.flatten().bincount().tolist()
@@ -89,7 +89,7 @@ def experts(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: P
 
 
 def _bounds(counts: list[int], parts: int) -> list[range]:
-    """Ranges of experts with about equal numbers of tokens; one range if there is little to do."""
+    """Returns ranges of experts with about equal numbers of tokens; one range if there is little to do."""
     if sum(counts) < LEAST_PAIRS:
         return [range(len(counts))]
     each, start, held = sum(counts) / parts, 0, 0
@@ -111,11 +111,11 @@ class _Experts:
         self.room = cpu_int4.spread(stack[0].scales) if self.in_blocks else _buffer(self.kind, stack[0])
 
     def arranged(self, x: Tensor) -> Tensor:
-        """x (N, in) as ``multiply`` takes it."""
+        """Returns x (N, in) in the form that ``multiply`` takes."""
         return x.to(self.kind) if self.in_blocks else decoder(self.stack).arrange(x.to(self.kind))
 
     def multiply(self, x: Tensor, expert: int) -> Tensor:
-        """Arranged x (N, in) by one of the matrices -> (N, out)."""
+        """Multiplies arranged x (N, in) by one of the matrices -> (N, out)."""
         if self.in_blocks:
             own = self.stack[expert]
             self.room[..., 0] = own.scales
@@ -126,7 +126,7 @@ class _Experts:
 
 
 def expectation(probabilities: Tensor, table: Packed) -> Tensor:
-    """Mean row of an int8 (V, H) under probabilities (..., V) -> (..., H)."""
+    """Returns the mean row of an int8 (V, H) under probabilities (..., V) -> (..., H)."""
     kind = number(probabilities.dtype)
     buffer = _buffer(kind, table)
     total = torch.zeros(*probabilities.shape[:-1], table.shape[1])
@@ -136,10 +136,11 @@ def expectation(probabilities: Tensor, table: Packed) -> Tensor:
 
 
 def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-    """softmax(q k^T) v over (B, heads, T, D), unscaled; keys and values may have fewer heads, which are not copied.
+    """Returns softmax(q k^T) v over (B, heads, T, D), unscaled; keys and values may have fewer heads, which are not
+    copied.
 
     Few queries of 16 bits are multiplied in fp32, written out: torch's kernel reorders all keys and values first, and
-    for one query takes ten times as long. What is rounded is the same in both, the result.
+    for one query takes ten times as long. Both round only the result.
 
     Args:
         mask: True where allowed, broadcastable to (B, heads, T, S); None allows all.
@@ -162,7 +163,9 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -
 def attention(
     queries: Tensor, keys: Tensor, values: Tensor, span: Tensor, text_rows: int = 0, window: int | None = None
 ) -> Tensor:
-    """As ``reference_step.attention``, without a mask for the canvas, and without copying keys shared by heads."""
+    """Attends as ``reference_step.attention``, without a mask for the canvas, and without copying keys shared by
+    heads.
+    """
     first, end = span.tolist()
     begin = end - queries.shape[1]  # position of the first query
 
@@ -180,13 +183,13 @@ def attention(
 
 
 def _buffer(kind: torch.dtype, weight: Packed) -> Tensor:
-    """A buffer for the pieces of a packed (out, in): at least one row, or block of rows."""
+    """Makes a buffer for the pieces of a packed (out, in): at least one row, or block of rows."""
     out, inputs = weight.shape
     return torch.empty(inputs * min(out, max(1, weight.block, AT_ONCE // inputs)), dtype=kind)
 
 
 def _multiply(x: Tensor, weight: Packed, buffer: Tensor, out: Tensor) -> None:
-    """Arranged x (N, in) times a packed (out, in), into ``out`` (N, out) of any type."""
+    """Multiplies arranged x (N, in) by a packed (out, in), into ``out`` (N, out) of any type."""
     decode = decoder(weight)
     scales = decode.product_scales(weight)
     for part, rows in decode.pieces(weight, buffer):

@@ -23,15 +23,17 @@ class RowDecoder(ABC):
     """Decodes rows of a packed weight."""
 
     def arrange(self, x: Tensor) -> Tensor:
-        """x (N, in) in the input order of ``pieces``."""
+        """Returns x (N, in) in the input order of ``pieces``."""
         return x
 
     def product_scales(self, weight: Packed) -> Tensor | None:
-        """What the products with the rows of a packed (R, in) must be multiplied by, fp32 (R,); None: by nothing."""
+        """Returns factors of the products with the rows of a packed (R, in), fp32 (R,); None: there are none."""
         return weight.row_scales
 
     def pieces(self, weight: Packed, buffer: Tensor) -> Iterator[tuple[slice, Tensor]]:
-        """Consecutive rows of a packed (out, in), decoded (rows, in) into the buffer; each overwrites the previous."""
+        """Yields consecutive rows of a packed (out, in), decoded (rows, in) into the buffer; each overwrites the
+        previous.
+        """
         rows = max(1, buffer.numel() // weight.shape[-1])
         for start in range(0, weight.shape[0], rows):
             part = slice(start, min(start + rows, weight.shape[0]))
@@ -40,12 +42,12 @@ class RowDecoder(ABC):
             yield part, into
 
     def place(self, room: Tensor, inputs: int) -> Tensor:
-        """Where in a part of the buffer, flat and of the right size, rows (R, in) lie."""
+        """Returns a flat part of the buffer as rows (R, in), in the decoder's memory order."""
         return room.view(-1, inputs)
 
     @abstractmethod
     def fill(self, weight: Packed, into: Tensor) -> None:
-        """Decode all rows of a packed (R, in) into (R, in)."""
+        """Decodes all rows of a packed (R, in) into (R, in)."""
 
 
 class Int8Rows(RowDecoder):
@@ -69,7 +71,7 @@ class TileRows(RowDecoder):
 
     @abstractmethod
     def decode(self, codes: Tensor, scales: Tensor, into: Tensor) -> None:
-        """Codes (R, in / 2) and scales (R, groups) -> (R, in)."""
+        """Decodes codes (R, in / 2) and scales (R, groups) into (R, in)."""
 
 
 class Int4Rows(TileRows):
@@ -149,18 +151,18 @@ BLOCKS = BlockRows()
 
 
 def decoder(weight: Packed) -> RowDecoder:
-    """The decoder of a weight, by its scheme and the order of its codes."""
+    """Returns the decoder of a weight, by its scheme and the order of its codes."""
     return BLOCKS if weight.block else DECODERS[weight.scheme]
 
 
 def _halves(x: Tensor) -> Tensor:
-    """x (N, in) -> (N, tiles, low and high nibbles, 32)."""
+    """Returns x (N, in) as (N, tiles, low and high nibbles, 32)."""
     return x.view(x.shape[0], -1, 2, TILE // 2)
 
 
 @functools.cache
 def _pairs(book: tuple[float, ...], kind: torch.dtype) -> Tensor:
-    """The values of both nibbles of each of the 256 bytes, low one first, as one number of twice the width."""
+    """Returns the values of both nibbles of each of the 256 bytes, low one first, as one number of twice the width."""
     values = torch.tensor(book).to(kind)
     byte = torch.arange(256)
     both = torch.stack([values[byte & 15], values[byte >> 4]], dim=1)

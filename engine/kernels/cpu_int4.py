@@ -15,13 +15,13 @@ from torch import Tensor
 from engine.quant import INT4, INT4_G64, TILE, Packed, to_blocks, unpack
 
 ROWS = {"AVX512": 64, "AVX2": 32}  # rows of a block, by instruction set
-SCHEMES = (INT4, INT4_G64)  # whose codes it reads
+SCHEMES = (INT4, INT4_G64)  # of the codes that it reads
 FEW = 128  # tokens up to which it is faster than decoding and multiplying by matrix units
 
 
 @functools.cache
 def block() -> int:
-    """Rows per block of this processor's kernel; 0 if there is none, or its layout is different."""
+    """Returns the rows per block of this processor's kernel; 0 if there is none, or its layout is different."""
     rows = ROWS.get(torch.backends.cpu.get_cpu_capability(), 0)
     if not rows or not hasattr(torch.ops.aten, "_weight_int4pack_mm_for_cpu"):
         return 0
@@ -37,20 +37,22 @@ def block() -> int:
 
 
 def block_for(weight: Packed) -> int:
-    """Rows per block for a packed (..., out, in), or 0 if it stays in tiles."""
+    """Returns the rows per block for a packed (..., out, in), or 0 if it stays in tiles."""
     rows = block() if weight.scheme in SCHEMES else 0
     return rows if rows and weight.shape[-2] % rows == 0 else 0
 
 
 def spread(scales: Tensor) -> Tensor:
-    """Scales (groups, out) as the kernel reads them: bf16 pairs (groups, out, 2) with a zero point of 0."""
+    """Returns scales (groups, out) in the kernel's form: bf16 pairs (groups, out, 2) with a zero point of 0."""
     made = scales.new_zeros(*scales.shape, 2)
     made[..., 0] = scales
     return made
 
 
 def pairs(weight: Packed) -> Tensor:
-    """The scales of a packed (out, in) as ``spread`` makes them; not copied where they are a view of that."""
+    """Returns the scales of a packed (out, in) in the form of ``spread``; not copied if they are a view of that
+    form.
+    """
     groups, rows = weight.scales.shape
     if weight.scales.stride() == (2 * rows, 2):
         return weight.scales.as_strided((groups, rows, 2), (2 * rows, 2, 1))
@@ -58,6 +60,6 @@ def pairs(weight: Packed) -> Tensor:
 
 
 def multiply(x: Tensor, weight: Packed, scales: Tensor) -> Tensor:
-    """x (N, in) in bf16 times a packed (out, in) in blocks, with its ``pairs`` of scales -> (N, out)."""
+    """Multiplies x (N, in) in bf16 by a packed (out, in) in blocks, with its ``pairs`` of scales -> (N, out)."""
     out: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(x, weight.codes, weight.scheme.group_size, scales)
     return out

@@ -14,28 +14,28 @@ from torch import Tensor
 from engine.quant import INT8, Packed
 
 FEW = 4  # tokens up to which it is faster
-AT_ONCE = 16  # inputs, a byte each, that one instruction reads: it needs rows of a multiple that begin at a multiple
+AT_ONCE = 16  # inputs, a byte each, that one instruction reads: rows must have and begin at a multiple of it
 
 
 @functools.cache
 def is_fast() -> bool:
-    """Whether this processor's kernel has vector instructions; otherwise it is a scalar loop."""
+    """Returns True if this processor's kernel has vector instructions; otherwise it is a scalar loop."""
     return torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
 
 
 def takes(x: Tensor, weight: Packed) -> bool:
-    """Whether x (N, in) times a packed (out, in) is a product for it."""
+    """Returns True if the kernel is used for x (N, in) times a packed (out, in)."""
     fits = weight.scheme == INT8 and x.dtype == torch.bfloat16 and weight.shape[-1] % AT_ONCE == 0
     return fits and len(x) <= FEW and is_aligned(weight.codes) and is_fast()
 
 
 def is_aligned(codes: Tensor) -> bool:
-    """Whether codes begin where the kernel can read them; in a mapped file they may begin anywhere."""
+    """Returns True if codes begin where the kernel can read them; in a mapped file they may begin anywhere."""
     return codes.data_ptr() % AT_ONCE == 0
 
 
 def multiply(x: Tensor, weight: Packed) -> Tensor:
-    """x (N, in) in bf16 times a packed (out, in) -> (N, out)."""
-    ones = x.new_ones(weight.shape[0])  # the kernel takes scales in bf16, where they would be rounded
+    """Multiplies x (N, in) in bf16 by a packed (out, in) -> (N, out)."""
+    ones = x.new_ones(weight.shape[0])  # the kernel takes scales in bf16, which would round them
     out: Tensor = torch.ops.aten._weight_int8pack_mm(x, weight.codes, ones)
     return out.mul_(weight.scales[0])

@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 
 
 def share(work: Callable[[range], Result], parts: Sequence[range]) -> list[Result]:
-    """The results of ``work`` for each part, in order, without gradients. Each part runs in one thread."""
+    """Returns the results of ``work`` for each part, in order, without gradients. Each part runs in one thread."""
     inference = torch.is_inference_mode_enabled()
 
     def take(part: range) -> Result:
@@ -39,7 +39,7 @@ def share(work: Callable[[range], Result], parts: Sequence[range]) -> list[Resul
 
 
 def even(count: int, unit: int = 1) -> list[range]:
-    """0 to ``count`` as one range per thread, of about equal size, starting at multiples of ``unit``."""
+    """Divides 0 to ``count`` into one range per thread, of about equal size, starting at multiples of ``unit``."""
     units = -(-count // unit)
     threads = min(torch.get_num_threads(), units)
     edges = [min(count, units * index // threads * unit) for index in range(threads + 1)]
@@ -48,12 +48,12 @@ def even(count: int, unit: int = 1) -> list[range]:
 
 @functools.cache
 def _trimming() -> Callable[[int], object] | None:
-    """glibc's ``malloc_trim``; None with another malloc."""
+    """Returns glibc's ``malloc_trim``; None with another malloc."""
     return getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
 
 
 def give_back() -> None:
-    """Return freed memory that malloc retains to the system; 4 ms with a model of gigabytes loaded."""
+    """Returns freed memory that malloc retains to the system; takes 4 ms with a model of gigabytes loaded."""
     trim = _trimming()
     if trim is not None:
         trim(0)

@@ -37,15 +37,15 @@ class _Sums(NamedTuple):
 
     @staticmethod
     def none(hidden: Tensor) -> _Sums:
-        """The results of no tokens."""
+        """Returns the results of no tokens."""
         lowest, zero = torch.full((2, len(hidden)), LOWEST), torch.zeros(2, len(hidden))
         token = torch.zeros((2, len(hidden)), dtype=torch.long)
         return _Sums(lowest[0], zero[0], zero[1], torch.zeros(hidden.shape), token[0], lowest[1], token[1])
 
     def joined(self, later: _Sums) -> _Sums:
-        """The results joined with those of the next part; overwrites ``soft``."""
+        """Joins the results with those of the next part; overwrites ``soft``."""
         top = torch.maximum(self.top, later.top)
-        fall, rise = self.top - top, later.top - top  # 0 or less; of no tokens so low that the power is 0
+        fall, rise = self.top - top, later.top - top  # at most 0; after no tokens so low that the power is 0
         mine, theirs = fall.exp(), rise.exp()
         return _Sums(
             top,
@@ -69,7 +69,7 @@ def vocabulary_stage(
     forbidden: Tensor | None = None,
     pinned: Tensor | None = None,
 ) -> VocabularyResult:
-    """The vocabulary stage of a denoising step with an int8 table (V, H); arguments as the kernel's."""
+    """Runs the vocabulary stage of a denoising step with an int8 table (V, H); arguments as the kernel's."""
     kind = number(hidden.dtype)
     x, stretch = hidden.to(kind), cap / temperature[:, None]
     seed, step, own_place = each_draw(draw)

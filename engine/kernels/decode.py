@@ -1,11 +1,11 @@
 """Decoding 4-bit codes in registers.
 
 A tile of 64 inputs is read as 16 words of 16 bits a row, four codes each, and becomes four quarter tiles of weights:
-the even and the odd ones of inputs 0 .. 31, then of inputs 32 .. 63. So a lane's two neighbouring words are a register
-that no code has to leave, and nothing is interleaved: ``split_pairs`` puts the other operand into that order.
+the even and the odd ones of inputs 0 .. 31, then of inputs 32 .. 63. A lane's two neighbouring words are thus one
+register, and no code leaves it or is interleaved: ``split_pairs`` puts the other operand into that order.
 
-There are two forms. The portable one is plain Triton, runs anywhere, in any number type, and is slow: a compare
-and a select for every value of the codebook. The other is inline PTX for bf16 and takes eight weights at a time:
+There are two forms. The portable one is plain Triton, runs anywhere, in any number type, and is slow: a compare and a
+select for every value of the codebook. The other is inline PTX for bf16 and takes eight weights at a time:
 
 - int4: ``lop3`` puts two codes under the high bytes 0x43, which reads as 128 + code in bf16; one fused multiply-add
   takes 136 off, one multiplies by the scale. 7 integer and 8 floating operations for 8 weights. All but the last
@@ -35,13 +35,13 @@ from engine.quant import E2M1_VALUES, NF4_VALUES
 
 
 def _bf16(value: float) -> int:
-    """Bits of a number rounded to the nearest bf16."""
+    """Returns the bits of a number rounded to the nearest bf16."""
     bits: int = struct.unpack("<I", struct.pack("<f", value))[0]
     return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
 
 
 def _table(values: Sequence[float], byte: int, part: int) -> str:
-    """Four bytes of a table, as a PTX word: byte 0 (low) or 1 (high) of values 4 * part .. + 3."""
+    """Returns four bytes of a table, as a PTX word: byte 0 (low) or 1 (high) of values 4 * part .. + 3."""
     four = values[4 * part :][:4]
     return f"0x{sum((_bf16(value) >> 8 * byte & 255) << 8 * place for place, value in enumerate(four)):08X}"
 
@@ -75,7 +75,7 @@ fma.rn.bf16x2 $3, $3, one, offset;
 
 
 def _lookup(selector: str, positive: str, low: str, high: str) -> str:
-    """The codes in a selector's low half, low, high, low, high, -> two weights in each output.
+    """Looks up the codes in a selector's low half, low, high, low, high, -> two weights in each output.
 
     positive: a word with 0xFF for codes above 7, which take their bytes from the positive half's tables.
     """
@@ -111,7 +111,7 @@ prmt.b32 mask, bytes, shifted, 0xBFAE;
 {_lookup("codes", "mask", "$1", "$3")}
 {_SCALE}}}"""
 
-SCALE_SHIFT = 2.0**120  # what bf16 has for the bits of e4m3 is smaller by this
+SCALE_SHIFT = 2.0**120  # bf16 numbers from the bits of e4m3 are too small by this factor
 _SIZES = {
     f"size{byte}{part}": _table([value * SCALE_SHIFT for value in E2M1_VALUES[:8]], byte, part)
     for byte in (0, 1)
@@ -120,7 +120,7 @@ _SIZES = {
 
 
 def _sizes(low: str, high: str) -> str:
-    """As ``_lookup``, of codes of e2m1 without signs."""
+    """Looks up codes of e2m1 as ``_lookup``, without signs."""
     return f"""prmt.b32 plane0, size00, size01, codes;
 prmt.b32 plane1, size10, size11, codes;
 prmt.b32 {low}, plane0, plane1, 0x6240;
@@ -155,13 +155,13 @@ CONSTRAINTS = tl.constexpr("=&r,=&r,=&r,=&r,r,r,r")
 
 
 def split_pairs(x: Tensor) -> Tensor:
-    """(..., in) -> the same numbers in the order of quarter tiles: of 32 inputs, the even ones before the odd ones."""
+    """Reorders (..., in) into quarter tiles: of 32 inputs, the even ones before the odd ones."""
     return x.reshape(*x.shape[:-1], -1, 16, 2).transpose(-1, -2).reshape(x.shape)
 
 
 @triton.jit
 def decode_value(code, scales, CODES: tl.constexpr, DTYPE: tl.constexpr):
-    """4-bit codes and fp32 scales, both (rows, 16 tiles) -> weights."""
+    """Decodes 4-bit codes with fp32 scales, both (rows, 16 tiles), to weights."""
     if CODES == "int4":
         value = code.to(tl.float32) - 8.0
     else:
@@ -176,10 +176,10 @@ def decode_value(code, scales, CODES: tl.constexpr, DTYPE: tl.constexpr):
 
 @triton.jit
 def decode(words, low_scales, high_scales, CODES: tl.constexpr, PTX: tl.constexpr, DTYPE: tl.constexpr):
-    """Words of codes (rows, 16 tiles) int16 -> four quarters of weights, each of that shape in DTYPE.
+    """Decodes words of codes (rows, 16 tiles) int16 to four quarters of weights, each of that shape in DTYPE.
 
-    low_scales, high_scales: for each word, the bits of bf16 numbers as int16, for the two halves of its tile; with
-    e2m1 they are too small by ``SCALE_SHIFT``. CODES: "int4", "nf4" or "e2m1".
+    low_scales, high_scales: for each word, the bits of bf16 numbers as int16, for the two halves of its tile; with e2m1
+    they are too small by ``SCALE_SHIFT``. CODES: "int4", "nf4" or "e2m1".
     """
     if PTX:
         ASM: tl.constexpr = INT4_ASM if CODES == "int4" else NF4_ASM if CODES == "nf4" else E2M1_ASM

@@ -1,5 +1,6 @@
-"""Gated experts on 4-bit weights: sort, gate · up · GELU, down, combine. Four kernels, no host synchronisation. In a
-step, ``norms.add_norm`` puts tokens in order and ``norms.merge_norm`` combines, so that there are three.
+"""Gated experts on 4-bit weights: sort, gate · up · GELU, down, combine. Four kernels, no host synchronisation.
+
+In a step there are three, as ``norms.add_norm`` orders the tokens and ``norms.merge_norm`` combines.
 
 Weights are the left operand, so that codes go from registers, where they are decoded and scaled, directly into the
 tensor cores; the tokens of a tile, all of one expert, are the right one. Two sets of weight rows share them: gate and
@@ -7,13 +8,13 @@ up, or two blocks of down. Tokens are in ``split_pairs`` order, so that decoded 
 gate and up store their rows in that order, which leaves their outputs so for down. Products of a pair go to the pair's
 own place and are added up in the order of its token's choices, so that results repeat.
 
-Floor, 256 tokens of the real model: 24 GFLOP, twice that in tiles of 32; int4 g32 and nvfp4 428 MB, nf4 404 MB.
-H200 100 µs, RTX 4090 424 µs. Counted in machine code, all of the loop, instructions a weight (gate and up, down): int4
-3.0 and 3.8 on sm_90, 3.7 and 3.6 on sm_89, 3.3 on sm_120; nf4 6.2, 6.0 and 5.7; nvfp4 5.4, 5.2 and 5.0. Issuing them
+Floor, 256 tokens of the real model: 24 GFLOP, twice that in tiles of 32; int4 g32 and nvfp4 428 MB, nf4 404 MB. H200
+100 µs, RTX 4090 424 µs. Instructions a weight (gate and up, down), counted in the machine code of the whole loop. int4:
+3.0 and 3.8 on sm_90, 3.7 and 3.6 on sm_89, 3.3 on sm_120. nf4: 6.2, 6.0 and 5.7. nvfp4: 5.4, 5.2 and 5.0. Issuing them
 takes an H200 85 µs for int4, 160 for nf4 and 140 for nvfp4. The loop never waits for a load just issued: codes, scales
 and tokens are loaded two or three iterations ahead, and on sm_90 an iteration's products run while the next weights are
-decoded. Predicted, not measured, everything included: int4 H200 140 µs, RTX 4090 460 µs; nf4 H200 205 µs, RTX 4090
-440 µs.
+decoded. Predicted, not measured, everything included: int4 H200 140 µs, RTX 4090 460 µs; nf4 H200 205 µs, RTX 4090 440
+µs.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -49,8 +50,8 @@ class ProductBlocks:
     tiles: int = 1  # of 64 inputs, per loop iteration, at most
 
     @staticmethod
-    def of(major: int, pairs: float) -> ProductBlocks:
-        """For a card of compute capability ``major`` and an average number of pairs per expert.
+    def for_card(major: int, pairs: float) -> ProductBlocks:
+        """Returns the sizes for a card of compute capability ``major`` and an average number of pairs per expert.
 
         A tile is wide enough for most experts' pairs, since every further tile decodes the weights again.
         """
@@ -60,17 +61,20 @@ class ProductBlocks:
         return ProductBlocks(tokens, 64, 4, 4, 1 if tokens > 32 else 2)
 
     def down_rows(self, hidden: int) -> int:
-        """Rows of each set of the down projection."""
+        """Returns the rows of each set of the down projection."""
         return self.rows if hidden % (2 * self.rows) == 0 else self.rows // 2
 
     def turn(self, inputs: int, scheme: Scheme) -> int:
-        """Tiles per loop iteration over so many inputs. Two by table would leave registers for only two programs."""
+        """Returns the tiles per loop iteration over so many inputs.
+
+        Two by table would leave registers for only two programs.
+        """
         return 1 if CODES[scheme] != "int4" or inputs % (64 * self.tiles) else self.tiles
 
 
 @triton.jit
 def paired(row):
-    """An index in a tile of weight rows -> its row: of 16, the even ones before the odd.
+    """Maps an index in a tile of weight rows to its row: of 16, the even ones before the odd.
 
     A lane holds rows 8 apart. With this order they are neighbours in the weight, and a word has the scales of both.
     """
@@ -79,7 +83,9 @@ def paired(row):
 
 @triton.jit
 def neighbours_scales(words):
-    """Words of two neighbouring rows' scales (R / 2, G) int32 -> those of rows in ``paired`` order (R, G) int16."""
+    """Splits words of two neighbouring rows' scales (R / 2, G) int32 into those of rows in ``paired`` order (R, G)
+    int16.
+    """
     PAIRS: tl.constexpr = words.shape[0]
     GROUPS: tl.constexpr = words.shape[1]
     both = tl.join(words.to(tl.int16), (words >> 16).to(tl.int16))
@@ -87,8 +93,8 @@ def neighbours_scales(words):
 
 
 @triton.jit
-def of_words(scales):
-    """Scales of tiles (R, T) -> scales of their words (R, 16 T)."""
+def word_scales(scales):
+    """Repeats scales of tiles (R, T) for their words (R, 16 T)."""
     ROWS: tl.constexpr = scales.shape[0]
     TILES: tl.constexpr = scales.shape[1]
     return scales[:, :, None].broadcast_to(ROWS, TILES, 16).reshape(ROWS, 16 * TILES)
@@ -96,7 +102,7 @@ def of_words(scales):
 
 @triton.jit
 def fp8_scales(words):
-    """Words of rows' four e4m3 scales a tile (R, T) int32 -> those of its words of codes as ``decode`` takes them.
+    """Expands words of rows' four e4m3 scales a tile (R, T) int32 to scales of its words of codes, for ``decode``.
 
     Each output, for the tile's two halves, is (R, 16 T) int16. A half's first eight words have its lower group's.
     """
@@ -113,7 +119,7 @@ def product(
     x_ptrs, inside, words_ptrs, scales_ptrs, ROWS: tl.constexpr, K: tl.constexpr, GROUP: tl.constexpr,
     CODES: tl.constexpr, PTX: tl.constexpr, N: tl.constexpr, M: tl.constexpr, TILES: tl.constexpr,
 ):  # fmt: skip
-    """Products of N tokens and M weight rows, K inputs, fp32 (M, N); an iteration takes TILES tiles of 64.
+    """Returns the products of N tokens and M weight rows, K inputs, fp32 (M, N); an iteration takes TILES tiles of 64.
 
     x_ptrs: (N,), the tokens' first inputs. words_ptrs: (M,), those of rows in ``paired`` order. scales_ptrs: (M / 2,),
     words of two neighbouring rows' first scales; with e2m1 (M,), each row's word of four. ROWS: of the whole weight.
@@ -134,9 +140,9 @@ def product(
             low, high = fp8_scales(scales)
         elif GROUP == 32:
             low, high = neighbours_scales(scales).reshape(M, TILES, 2).split()
-            low, high = of_words(low), of_words(high)
+            low, high = word_scales(low), word_scales(high)
         else:
-            low = of_words(neighbours_scales(scales))
+            low = word_scales(neighbours_scales(scales))
             high = low
         quarters = decode(words, low, high, CODES, PTX, x_ptrs.dtype.element_ty)
         weights = tl.join(tl.join(quarters[0], quarters[2]), tl.join(quarters[1], quarters[3]))
@@ -152,7 +158,10 @@ def gate_up_kernel(
     TOP_K: tl.constexpr, H: tl.constexpr, WIDTH: tl.constexpr, GROUP: tl.constexpr, CODES: tl.constexpr,
     PTX: tl.constexpr, N: tl.constexpr, M: tl.constexpr, TILES: tl.constexpr,
 ):  # fmt: skip
-    """GELU(gate) * up of N pairs, M outputs each; tokens and outputs in split pairs. Grid: row blocks, tiles."""
+    """Computes GELU(gate) * up of N pairs, M outputs each; tokens and outputs in split pairs.
+
+    Grid: row blocks, tiles.
+    """
     expert = tl.load(tiles_ptr + 2 * tl.program_id(1)).to(tl.int64)
     if expert < 0:
         return
@@ -188,7 +197,7 @@ def down_kernel(
     H: tl.constexpr, WIDTH: tl.constexpr, GROUP: tl.constexpr, CODES: tl.constexpr, PTX: tl.constexpr,
     N: tl.constexpr, M: tl.constexpr, TILES: tl.constexpr,
 ):  # fmt: skip
-    """Weighted outputs of N pairs, 2 M rows, to the pairs' own places. Grid: row blocks, tiles."""
+    """Writes weighted outputs of N pairs, 2 M rows, to the pairs' own places. Grid: row blocks, tiles."""
     expert = tl.load(tiles_ptr + 2 * tl.program_id(1)).to(tl.int64)
     if expert < 0:
         return
@@ -216,7 +225,7 @@ def down_kernel(
 
 @triton.jit
 def combine_kernel(parts_ptr, out_ptr, TOP_K: tl.constexpr, H: tl.constexpr, BLOCK: tl.constexpr):
-    """A token's sum over its experts, in the order of its choices. Grid: tokens, output blocks."""
+    """Sums a token's experts, in the order of its choices. Grid: tokens, output blocks."""
     token = tl.program_id(0)
     output = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     total = tl.zeros((BLOCK,), tl.float32)
@@ -229,7 +238,7 @@ def combine_kernel(parts_ptr, out_ptr, TOP_K: tl.constexpr, H: tl.constexpr, BLO
 def experts(
     x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed, blocks: ProductBlocks | None = None
 ) -> Tensor:
-    """Gated experts; what ``reference.experts`` computes, with fp32 sums.
+    """Runs gated experts as ``reference.experts``, with fp32 sums.
 
     Args:
         x: (N, H), bf16 on a device. The rest as for ``expert_parts``.
@@ -248,7 +257,7 @@ def experts(
 def expert_parts(
     x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed, blocks: ProductBlocks | None = None
 ) -> Tensor:
-    """Each token's experts, weighted, before they are added up.
+    """Returns each token's expert outputs, weighted, before they are added up.
 
     Args:
         x: (N, H) in ``split_pairs`` order, contiguous, bf16 on a device.
@@ -261,7 +270,7 @@ def expert_parts(
     """
     number, hidden, width = down.shape
     assert gate_up.matrix_scales is None or gate_up.matrix_scales.shape == (number, 2)
-    blocks = blocks or ProductBlocks.of(_major(x.device), chosen.numel() / number)
+    blocks = blocks or ProductBlocks.for_card(_major(x.device), chosen.numel() / number)
     groups = group(chosen, number, blocks.tokens)
     order = (groups.pairs, groups.offsets, groups.tiles)
     tiles = groups.tiles.shape[0]
@@ -290,5 +299,5 @@ def expert_parts(
 
 @functools.cache
 def _major(device: torch.device) -> int:
-    """A card's major compute capability; 0 for a CPU."""
+    """Returns a card's major compute capability; 0 for a CPU."""
     return torch.cuda.get_device_capability(device)[0] if device.type == "cuda" else 0

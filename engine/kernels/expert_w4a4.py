@@ -2,7 +2,7 @@
 
 A token's row is quantised as a matrix of its own: codes, an e4m3 scale for 16 inputs, an fp32 one for the row. Products
 of codes and scales are the units' (``mma.sync … kind::mxf4nvf4`` on sm_120, one of Triton's ``dot_scaled``); the row's
-and the matrix's scale come after. What is inside an expert is quantised in the same way before the down projection.
+and the matrix's scale come after. What is inside an expert is quantised likewise before the down projection.
 
 The units take two neighbouring inputs in a byte, the first in its low bits. A tile of ours (``engine.quant.nibbles``)
 has inputs j and 32 + j there, which are of different groups. Of two neighbouring words of a tile, eight bytes, the low
@@ -57,7 +57,7 @@ TO_WHOLE = tl.constexpr(12582912.0)  # 1.5 * 2^23: adding and taking it off roun
 
 @triton.jit
 def e4m3_bits(x):
-    """fp32 x in 0 .. 448, rounded to e4m3, halves to even -> its bits, int32."""
+    """Returns the bits, int32, of fp32 x in 0 .. 448, rounded to e4m3, halves to even."""
     bits = x.to(tl.int32, bitcast=True)
     normal = ((bits + 0x7FFFF + (bits >> 20 & 1)) >> 20) - (120 << 3)
     return tl.where(x < LEAST_NORMAL, (x * FEWEST + TO_WHOLE - TO_WHOLE).to(tl.int32), normal)
@@ -65,14 +65,14 @@ def e4m3_bits(x):
 
 @triton.jit
 def e4m3_value(bits):
-    """Bits of a positive e4m3 number, int32 -> fp32."""
+    """Returns the fp32 value of a positive e4m3 number's bits, int32."""
     normal = ((bits + (120 << 3)) << 20).to(tl.float32, bitcast=True)
     return tl.where(bits < 8, bits.to(tl.float32) / FEWEST, normal)
 
 
 @triton.jit
 def e2m1_codes(x):
-    """fp32 x -> codes, int32: the nearest, between two the even one."""
+    """Returns the codes, int32, of fp32 x: the nearest, between two the even one."""
     size = tl.abs(x)
     codes = tl.where(x < 0, 8, 0)
     for code in tl.static_range(7):
@@ -84,7 +84,7 @@ def e2m1_codes(x):
 def quantize_rows_kernel(
     x_ptr, codes_ptr, scales_ptr, wholes_ptr, K: tl.constexpr, SPLIT: tl.constexpr, GROUPS: tl.constexpr
 ):  # fmt: skip
-    """One row, in ``split_pairs`` order if SPLIT. With a value that is not finite the row's scale is NaN."""
+    """Quantises one row, in ``split_pairs`` order if SPLIT. With a value that is not finite the row's scale is NaN."""
     group = tl.arange(0, GROUPS)
     byte = tl.arange(0, 8)[None, :]
     row = tl.program_id(0).to(tl.int64)
@@ -110,7 +110,7 @@ def quantize_rows_kernel(
 
 @triton.jit
 def regrouped(codes, PTX: tl.constexpr):
-    """Bytes of tiles (R, 32 T) -> the same codes, two inputs of one group in a byte."""
+    """Reorders bytes of tiles (R, 32 T): the same codes, two inputs of one group in a byte."""
     ROWS: tl.constexpr = codes.shape[0]
     TILES: tl.constexpr = codes.shape[1] // 32
     first, second = codes.reshape(ROWS, TILES, 4, 2, 4).permute(0, 1, 2, 4, 3).split()  # words that are neighbours
@@ -126,7 +126,7 @@ def regrouped(codes, PTX: tl.constexpr):
 
 @triton.jit
 def load_within(ptrs, column, columns, EVEN: tl.constexpr):
-    """Columns of rows (R, C), zeros from ``columns`` on; EVEN: there are none."""
+    """Loads columns of rows (R, C), zeros from ``columns`` on; EVEN: there are none."""
     if EVEN:
         return tl.load(ptrs)
     else:
@@ -139,10 +139,10 @@ def expert_w4a4_kernel(
     tiles_ptr, out_ptr, TOP_K: tl.constexpr, K: tl.constexpr, OUT: tl.constexpr, GATED: tl.constexpr,
     PTX: tl.constexpr, N: tl.constexpr, M: tl.constexpr, TILES: tl.constexpr,
 ):  # fmt: skip
-    """N pairs and M rows of OUT. Grid: row blocks, tiles.
+    """Multiplies N pairs by M rows of OUT. Grid: row blocks, tiles.
 
-    GATED: x is of tokens, and GELU(gate) * up, M / 2 outputs, goes to the pairs' places in their order by expert.
-    Else x lies so, and outputs, weighted, go to the pairs' own places.
+    GATED: x is of tokens, and GELU(gate) * up, M / 2 outputs, goes to the pairs' places in their order by expert. Else
+    x is in that order, and outputs, weighted, go to the pairs' own places.
     """
     expert = tl.load(tiles_ptr + 2 * tl.program_id(1)).to(tl.int64)
     if expert < 0:
@@ -187,7 +187,7 @@ def expert_w4a4_kernel(
 
 
 def experts(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed) -> Tensor:
-    """Gated experts; what ``reference.experts_w4a4`` computes. Arguments and result as of ``expert_gemm.experts``."""
+    """Runs gated experts as ``reference.experts_w4a4``. Arguments and result as of ``expert_gemm.experts``."""
     (count, top_k), hidden = chosen.shape, x.shape[1]
     parts = expert_parts(split_pairs(x), weights.contiguous(), chosen, gate_up, down)
     out = torch.empty_like(x, memory_format=torch.contiguous_format)
@@ -197,7 +197,7 @@ def experts(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: P
 
 
 def expert_parts(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed) -> Tensor:
-    """As ``expert_gemm.expert_parts``, of NVFP4 weights and with rounded activations."""
+    """Does the same as ``expert_gemm.expert_parts`` for NVFP4 weights, with rounded activations."""
     number, hidden, width = down.shape
     assert gate_up.matrix_scales is not None
     assert gate_up.matrix_scales.shape == (number, 2)
@@ -219,7 +219,8 @@ def expert_parts(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, do
 
 
 def quantize_rows(x: Tensor, is_split: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows (N, in), contiguous -> codes uint8 (N, in / 2), e4m3 scales (N, in / 16), and fp32 ones of the rows (N,).
+    """Quantises rows (N, in), contiguous, to codes uint8 (N, in / 2), e4m3 scales (N, in / 16), and fp32 ones of the
+    rows (N,).
 
     is_split: they are in ``split_pairs`` order. Codes are in that of ``regrouped``.
     """

@@ -1,7 +1,7 @@
 """Gradients through packed weights to their inputs. The weights are frozen and get none.
 
-Forward is the given function, as selected for the device. No unpacked weight is kept for
-backward, which unpacks it again a piece at a time.
+Forward is the given function, as selected for the device. No unpacked weight is kept for backward, which unpacks it
+again a piece at a time.
 """
 
 from __future__ import annotations
@@ -75,18 +75,18 @@ class _Experts(torch.autograd.Function):
 
 
 def linear(run: Run, x: Tensor, weight: Packed) -> Tensor:
-    """As ``kernels.linear``, computed by ``run``."""
+    """Computes ``kernels.linear`` by ``run``, with gradients."""
     out: Tensor = _Linear.apply(run, x, weight)
     return out
 
 
 def expectation(run: Run, linear: Linear, probabilities: Tensor, table: Packed) -> Tensor:
-    """As ``kernels.expectation``, computed by ``run``; the backward pass is a product by ``linear``."""
+    """Computes ``kernels.expectation`` by ``run``, with gradients; the backward pass is a product by ``linear``."""
     out: Tensor = _Expectation.apply(run, linear, probabilities, table)
     return out
 
 
 def experts(run: Run, x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed) -> Tensor:
-    """As ``kernels.experts``, computed by ``run``."""
+    """Computes ``kernels.experts`` by ``run``, with gradients."""
     out: Tensor = _Experts.apply(run, x, weights, chosen, gate_up, down)
     return out

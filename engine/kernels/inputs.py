@@ -17,7 +17,7 @@ from torch import Tensor
 from engine.kernels import reference
 from engine.quant import INT8, Packed
 
-SCHEMES = (INT8,)  # whose rows the kernel reads
+SCHEMES = (INT8,)  # of the tables whose rows the kernel reads
 
 
 @triton.jit
@@ -25,7 +25,7 @@ def embed_rows_kernel(
     ids_ptr, table_ptr, scales_ptr, fed_ptr, out_ptr, text_rows, embed_scale, eps,
     H: tl.constexpr, HAS_SCALES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """One row. Rounded where the plain path rounds, except for the sum."""
+    """Computes one row. Rounded where the plain path rounds, except for the sum."""
     row = tl.program_id(0)
     token = tl.load(ids_ptr + row)
     at = tl.arange(0, BLOCK)
@@ -43,7 +43,7 @@ def embed_rows_kernel(
 
 @triton.jit
 def rope_kernel(start_ptr, frequencies_ptr, cos_ptr, sin_ptr, first, HALF: tl.constexpr):
-    """Both tables of one position."""
+    """Computes both tables of one position."""
     pair = tl.arange(0, HALF)
     position = tl.load(start_ptr) + first + tl.program_id(0)
     angle = position.to(tl.float32) * tl.load(frequencies_ptr + pair)
@@ -58,7 +58,7 @@ def rope_kernel(start_ptr, frequencies_ptr, cos_ptr, sin_ptr, first, HALF: tl.co
 def embed_rows(
     ids: Tensor, table: Packed | Tensor, fed: Tensor, text_rows: int, embed_scale: float, eps: float
 ) -> Tensor:
-    """Rows of the table for text, then for a canvas; the latter with ``fed`` added, and normed.
+    """Looks up rows of the table for text, then for a canvas; the latter with ``fed`` added, and normed.
 
     Args:
         ids: int64 (T,), contiguous.
@@ -85,7 +85,7 @@ def embed_rows(
 def rope_tables(
     start: Tensor, first: int, count: int, frequencies: Tensor, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """Cosines and sines (count, D), whose halves are equal.
+    """Returns cosines and sines (count, D), whose halves are equal.
 
     Args:
         start: int64 (1,) on the device; positions are start + first .. start + first + count.

@@ -24,8 +24,6 @@ ALLOCATIONS = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_s
 
 
 class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts torch operations that reach a device."""
-
     def __init__(self, found: Counter[str]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.found = found
@@ -58,8 +56,8 @@ def _launches(func: Any, result: Any) -> bool:
 
 @contextmanager
 def counting() -> Iterator[Counter[str]]:
-    """Launches of the calling thread by name, counted while the context lasts; their sum is ``found.total()``."""
-    from triton.runtime.jit import KernelInterface  # may be missing, and this module is imported all the same
+    """Yields the launches of the calling thread by name, counted within the context; their sum is ``found.total()``."""
+    from triton.runtime.jit import KernelInterface  # may be missing; this module must import without it
 
     found: Counter[str] = Counter()
     operations = _Operations(found)

@@ -1,16 +1,16 @@
 """Linear layers on 4-bit weights, for dense models that read a few tokens at a time: one, a window, a block.
 
-As in ``expert_gemm``, whose loop this is: the weight is the left operand, decoded and scaled in registers on its way to
+The loop is that of ``expert_gemm``: the weight is the left operand, decoded and scaled in registers while it moves to
 the tensor cores; tokens are the right one, in ``split_pairs`` order. A weight has few tiles: the inputs are divided,
 too, and the last program to finish a tile adds up its parts, always in the same order, so that results repeat.
 
 Floor, a forward of WeDLM-8B with 16 tokens: 6.95 billion weights in the layers, 0.5625 bytes each in int4 over 32
 inputs (0.53 in int4 or nf4 over 64), 3.9 GB, and 0.62 GB of the 8-bit head. RTX 4090 (1.01 TB/s) 4.5 ms, RTX 5090
-(1.79) 2.5 ms, H100 (3.0 measured) 1.5 ms. The 0.24 TFLOP would take a 4090 1.5 ms: from about 50 tokens on the floor
-is arithmetic's there. Counted in machine code, all of the loop, instructions a weight for 16 tokens: int4 3.2 on
-sm_89, 3.7 on sm_90, 3.0 on sm_120; nf4 5.6, 6.0 and 5.4; nvfp4 4.8, 5.5 and 4.6. Issuing int4's takes a 4090 0.6 ms
+(1.79) 2.5 ms, H100 (3.0 measured) 1.5 ms. The 0.24 TFLOP would take a 4090 1.5 ms: from about 50 tokens on the floor is
+arithmetic's there. Instructions a weight for 16 tokens, counted in the machine code of the whole loop. int4: 3.2 on
+sm_89, 3.7 on sm_90, 3.0 on sm_120. nf4: 5.6, 6.0 and 5.4. nvfp4: 4.8, 5.5 and 4.6. Issuing int4's takes a 4090 0.6 ms
 and an H100 0.9. Predicted, not measured, for 252 products, the copies that put their tokens in order, and the head: RTX
-4090 6 ms, RTX 5090 3.8, H100 3. That is within a graph: launched one by one from Python they take longer.
+4090 6 ms, RTX 5090 3.8, H100 3. These are times within a graph: launches one by one from Python take longer.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -32,7 +32,7 @@ from engine.kernels.linear_w8a16 import MAX_TILES, arrivals, processors
 from engine.quant import Packed
 
 PROGRAMS = 3  # at once on a multiprocessor, which keeps enough loads in flight for its memory
-MIN_TURNS = 4  # iterations that a split is worth
+MIN_TURNS = 4  # iterations that make a split worthwhile
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class LinearBlocks:
     stages: int = 4
 
     @staticmethod
-    def of(tokens: int, inputs: int) -> LinearBlocks:
-        """With few tokens small blocks of rows, so that many are on their way from memory.
+    def for_shape(tokens: int, inputs: int) -> LinearBlocks:
+        """Returns the sizes: with few tokens small blocks of rows, so that many are loading from memory.
 
         With more of them rows must be many, or warps share tokens instead of rows, and each decodes all weights. With
         64 tokens pairs of warps do so on cards other than sm_90, where arithmetic takes longer all the same.
@@ -58,7 +58,7 @@ class LinearBlocks:
 
 @triton.jit
 def in_order(total):
-    """Rows (M, N) in ``paired`` order -> in their own."""
+    """Reorders rows (M, N) from ``paired`` order to their own."""
     M: tl.constexpr = total.shape[0]
     N: tl.constexpr = total.shape[1]
     return total.reshape(M // 16, 2, 8, N).permute(0, 2, 1, 3).reshape(M, N)
@@ -70,10 +70,10 @@ def linear_w4a16_kernel(
     K: tl.constexpr, ROWS: tl.constexpr, OUT: tl.constexpr, SPLITS: tl.constexpr, GROUP: tl.constexpr,
     CODES: tl.constexpr, PTX: tl.constexpr, N: tl.constexpr, M: tl.constexpr, TILES: tl.constexpr,
 ):  # fmt: skip
-    """A tile of N tokens and M rows, or an equal split of its inputs. Grid: tiles, each with its splits.
+    """Computes a tile of N tokens and M rows, or an equal split of its inputs. Grid: tiles, each with its splits.
 
-    Tiles of the same rows are neighbours. OUT: rows of the weight; ROWS: of its scales, an even number where a word has
-    those of two.
+    Tiles of the same rows are neighbours. OUT: rows of the weight; ROWS: of its scales, an even number if a word has
+    the scales of two rows.
     """
     share: tl.constexpr = K // SPLITS  # known to the compiler: else ptxas waits for each product on sm_90
     tile = tl.program_id(0) // SPLITS
@@ -112,24 +112,24 @@ def linear_w4a16_kernel(
 
 
 def splits_for(tiles: int, turns: int, processors: int) -> int:
-    """Programs that share a tile evenly: as many as fill a card, each with a few iterations."""
+    """Returns the programs that share a tile evenly: as many as fill a card, each with a few iterations."""
     most = min(PROGRAMS * processors // tiles, turns // MIN_TURNS) if tiles <= MAX_TILES else 1
     return max((splits for splits in range(1, most + 1) if turns % splits == 0), default=1)
 
 
 def linear_w4a16(x: Tensor, weight: Packed, blocks: LinearBlocks | None = None, splits: int | None = None) -> Tensor:
-    """x (..., in) and a 4-bit weight (out, in) -> (..., out), in x's type with fp32 sums.
+    """Multiplies x (..., in) by a 4-bit weight (out, in) -> (..., out), in x's type with fp32 sums.
 
     Args:
         x: bf16 on the device.
         weight: codes in tiles. An odd number of rows costs a copy of scales in 16 bits.
-        blocks: None: by the number of tokens. splits: of the iterations, in equal parts, for up to
-            1024 tiles; None: to fill the device.
+        blocks: None: by the number of tokens. splits: of the iterations, in equal parts, for up to 1024 tiles; None: to
+            fill the device.
     """
     rows, inputs = weight.shape
     flat = split_pairs(x.reshape(-1, inputs)).contiguous()
     tokens = flat.shape[0]
-    blocks = blocks or LinearBlocks.of(tokens, inputs)
+    blocks = blocks or LinearBlocks.for_shape(tokens, inputs)
     tiles = triton.cdiv(tokens, blocks.tokens) * triton.cdiv(rows, blocks.rows)
     splits = splits or splits_for(tiles, inputs // (64 * blocks.tiles), processors(x.device))
     odd = rows % 2 if weight.scales.itemsize == 2 else 0

@@ -31,7 +31,7 @@ BLOCK_ROWS = 128  # of the weight
 BLOCK_TOKENS = 128  # at most
 BLOCK_INPUTS = 64
 STAGES = 3  # with two, each block of inputs is waited for as soon as it is requested
-MIN_BLOCKS = 8  # blocks of inputs that a split is worth
+MIN_BLOCKS = 8  # blocks of inputs that make a split worthwhile
 MAX_TILES = 1024  # maximum of tiles that are split: more than any card has processors
 # Cost of splitting, in units of a block of inputs (0.5 µs on an H200): writing a part to the L2 cache, reading a
 # part back, and waiting for the last of them.
@@ -44,7 +44,7 @@ WORTH_EVENLY = 1.1  # minimum gain of sharing evenly
 def dot_rows(
     codes_ptr, x_ptr, row, token, first, last, K: tl.constexpr, M: tl.constexpr, N: tl.constexpr, BLOCK: tl.constexpr
 ):
-    """Products of weight rows ``row`` (M,) and tokens ``token`` (N,) over input blocks first .. last, fp32 (M, N)."""
+    """Returns products of weight rows ``row`` (M,) and tokens ``token`` (N,) over blocks first .. last, fp32 (M, N)."""
     k = tl.arange(0, BLOCK)
     total = tl.zeros((M, N), tl.float32)
     for block in range(first, last):
@@ -65,9 +65,9 @@ def tile_sums(
     x_ptr, codes_ptr, tile, first, last, tokens, K: tl.constexpr, ROWS: tl.constexpr, GATED: tl.constexpr,
     M: tl.constexpr, N: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Products of a tile's N tokens and M rows over input blocks first .. last, fp32 (N, M).
+    """Returns products of a tile's N tokens and M rows over input blocks first .. last, fp32 (N, M).
 
-    Tiles of the same rows are neighbours. GATED: gate and up rows of M / 2 outputs side by side.
+    Tiles of the same rows are neighbours. GATED: gate and up rows of M / 2 outputs interleaved.
     """
     token_tiles = tl.cdiv(tokens, N)
     column = tile // token_tiles * M + tl.arange(0, M)
@@ -80,7 +80,7 @@ def tile_sums(
 
 @triton.jit
 def gelu_times(gate, up):
-    """GELU(gate) * up, fp32, by the approximation with tanh."""
+    """Computes GELU(gate) * up, fp32, by the approximation with tanh."""
     bend = 1.5957691216057308 * (gate + 0.044715 * gate * gate * gate)  # twice the argument of tanh
     return gate / (1.0 + tl.exp(-tl.maximum(bend, -80.0))) * up
 
@@ -89,7 +89,7 @@ def gelu_times(gate, up):
 def store_tile(
     total, scales_ptr, out_ptr, tile, tokens, ROWS: tl.constexpr, GATED: tl.constexpr, M: tl.constexpr, N: tl.constexpr
 ):
-    """Scale finished sums (N, M) and store them."""
+    """Scales finished sums (N, M) and stores them."""
     token_tiles = tl.cdiv(tokens, N)
     token = tile % token_tiles * N + tl.arange(0, N)
     column = tile // token_tiles * M + tl.arange(0, M)
@@ -110,10 +110,12 @@ def linear_w8a16_kernel(
     K: tl.constexpr, ROWS: tl.constexpr, WHOLE: tl.constexpr, GATED: tl.constexpr,
     M: tl.constexpr, N: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """``share`` of the tiles' input blocks; each ``span`` of blocks is divided among ``programs``. Grid: programs.
+    """Computes ``share`` of the tiles' input blocks; each ``span`` of blocks is divided among ``programs``.
 
-    A program's share may end one tile and begin another: it has a place for a part of each, the one it begins
-    ``second`` places on. WHOLE: its share is one tile. GATED: the output is GELU(gate) * up.
+    Grid: programs.
+
+    A program's share may end one tile and begin another: it has a place for a part of each. The place for the begun
+    tile is ``second`` further on. WHOLE: its share is one tile. GATED: the output is GELU(gate) * up.
     """
     blocks: tl.constexpr = (K + BLOCK - 1) // BLOCK
     program = tl.program_id(0)
@@ -147,14 +149,14 @@ def linear_w8a16_kernel(
 
 @dataclass(frozen=True)
 class Cut:
-    """How the tiles of a product are divided among programs."""
+    """The division of a product's tiles among programs."""
 
     splits: int = 1  # programs that share the inputs of a tile
     programs: int = 0  # that share the inputs of all tiles evenly, across tile ends; 0: each tile has its own
 
     @staticmethod
-    def of(tiles: int, blocks: int, processors: int) -> Cut:
-        """The division with the least estimated time, in blocks processed in sequence on a processor.
+    def for_tiles(tiles: int, blocks: int, processors: int) -> Cut:
+        """Returns the division with the least estimated time, in blocks processed in sequence on a processor.
 
         A tile more than there are processors costs a whole round of tiles. Split, it costs a shorter one; shared
         evenly, none, but then most programs leave two parts.
@@ -180,7 +182,7 @@ class Cut:
 
 @functools.cache
 def processors(device: torch.device) -> int:
-    """Multiprocessors of a device; 1 for a CPU, where the interpreter runs one program after another."""
+    """Returns the multiprocessors of a device; 1 for a CPU, where the interpreter runs one program after another."""
     if device.type != "cuda":
         return PROCESSORS if device.type == "meta" else 1
     count: int = torch.cuda.get_device_properties(device).multi_processor_count
@@ -189,22 +191,22 @@ def processors(device: torch.device) -> int:
 
 @functools.cache
 def arrivals(device: torch.device) -> Tensor:
-    """Counters of finished splits per tile, zero between launches."""
+    """Returns counters of finished splits per tile, zero between launches."""
     return torch.zeros(MAX_TILES, dtype=torch.int32, device=device)
 
 
 def token_block(tokens: int) -> int:
-    """Tokens a tile holds: a power of two that the tensor cores take."""
+    """Returns the tokens a tile holds: a power of two that the tensor cores take."""
     return min(BLOCK_TOKENS, max(16, 1 << (tokens - 1).bit_length()))
 
 
 def linear_w8a16(x: Tensor, weight: Packed, cut: Cut | None = None, gated: bool = False) -> Tensor:
-    """x (..., in) and an int8 weight (out, in) -> (..., out), in x's type with fp32 sums.
+    """Multiplies x (..., in) by an int8 weight (out, in) -> (..., out), in x's type with fp32 sums.
 
     Args:
         x: bf16 on the device.
         weight: int8 codes (out, in), fp32 scales (1, out).
-        cut: how the work is divided, for up to 1024 tiles; None: to fill the device.
+        cut: the division of the work, for up to 1024 tiles; None: to fill the device.
         gated: whether the weight's rows are gates, then as many ups: GELU(gate) * up, (..., out / 2).
     """
     rows, inputs = weight.shape
@@ -212,7 +214,7 @@ def linear_w8a16(x: Tensor, weight: Packed, cut: Cut | None = None, gated: bool 
     tokens = flat.shape[0]
     block = token_block(tokens)
     tiles, blocks = triton.cdiv(tokens, block) * triton.cdiv(rows, BLOCK_ROWS), triton.cdiv(inputs, BLOCK_INPUTS)
-    cut = cut or Cut.of(tiles, blocks, processors(x.device))
+    cut = cut or Cut.for_tiles(tiles, blocks, processors(x.device))
     span, programs = (tiles * blocks, cut.programs) if cut.programs else (blocks, cut.splits)
     count = tiles * blocks // span * programs
     whole = cut == Cut()

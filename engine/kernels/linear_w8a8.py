@@ -1,14 +1,13 @@
 """Products of 8-bit weights and activations on 8-bit matrix units: int8 x int8 -> int32.
 
 Activations are rounded 128 inputs of a token at a time: codes -127 to 127 times an fp32 scale. With one scale a token,
-a few large channels would take the precision of all others. No code is converted on its way to the matrix units; a
-group's sum is exact, and is added in fp32 times its scale. Which models use these products says
-``engine.quant.Activations``.
+a few large channels would take the precision of all others. No code is converted for the matrix units; a group's sum is
+exact, and is added in fp32 times its scale. ``engine.quant.Activations`` says which models use these products.
 
 Floor, 256 tokens, 2816 x 4096: 11.5 MB of codes, 5.9 GFLOP. Predicted, not measured: H200 10 µs (compute floor 3.7,
 memory floor 2.7; tiles read 46 MB from the L2 cache), RTX 4090 18 µs (9 and 11); rounding 256 x 2816 3 µs more.
 
-A tile's inputs are split as often as fills the device. Unlike ``linear_w8a16``'s they are never shared across tiles: a
+A tile's inputs are split until the device is full. Unlike in ``linear_w8a16`` they are never shared across tiles: a
 block is a whole group, so that a share would have few.
 """
 
@@ -28,7 +27,7 @@ from engine.kernels.reference import GROUP
 from engine.quant import Packed
 
 BLOCK_ROWS = 128  # of the weight
-MIN_BLOCKS = 4  # groups of inputs that a split is worth
+MIN_BLOCKS = 4  # groups of inputs that make a split worthwhile
 LARGEST = tl.constexpr(127.0)
 LEAST = tl.constexpr(1e-30)  # below which a row's values are zeros
 TO_WHOLE = tl.constexpr(12582912.0)  # 1.5 * 2^23: adding and taking it off rounds an fp32 number, halves to even
@@ -36,13 +35,13 @@ TO_WHOLE = tl.constexpr(12582912.0)  # 1.5 * 2^23: adding and taking it off roun
 
 @triton.jit
 def round_to_int8(x, largest):
-    """fp32 x in -largest .. largest as int8 in -127 .. 127."""
+    """Rounds fp32 x in -largest .. largest to int8 in -127 .. 127."""
     return (x * (LARGEST / tl.maximum(largest, LEAST)) + TO_WHOLE - TO_WHOLE).to(tl.int8)
 
 
 @triton.jit
 def quantize_kernel(x_ptr, codes_ptr, scales_ptr, tokens, K: tl.constexpr, GROUPS: tl.constexpr, SIZE: tl.constexpr):
-    """One token. A value that is not finite makes its group's scale NaN, since codes cannot represent it."""
+    """Quantises one token. A value that is not finite makes its group's scale NaN, since codes cannot represent it."""
     group = tl.arange(0, GROUPS)
     at = group[:, None] * SIZE + tl.arange(0, SIZE)[None, :]
     row = tl.program_id(0).to(tl.int64) * K + at
@@ -59,9 +58,11 @@ def linear_w8a8_kernel(
     K: tl.constexpr, ROWS: tl.constexpr, SPLITS: tl.constexpr, GATED: tl.constexpr,
     M: tl.constexpr, N: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """One tile (M tokens, N rows) of the output, or one split of its inputs. Grid: token tiles, row tiles, splits.
+    """Computes one tile (M tokens, N rows) of the output, or one split of its inputs.
 
-    GATED: gate and up rows of N / 2 outputs side by side; the output is GELU(gate) * up.
+    Grid: token tiles, row tiles, splits.
+
+    GATED: gate and up rows of N / 2 outputs interleaved; the output is GELU(gate) * up.
     """
     split = tl.program_id(2)
     token = tl.program_id(0) * M + tl.arange(0, M)
@@ -100,7 +101,9 @@ def linear_w8a8_kernel(
 
 
 def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
-    """x (T, in), contiguous -> int8 codes (T, in) and fp32 scales (groups, T), as ``reference.quantize_rows``."""
+    """Quantises x (T, in), contiguous, to int8 codes (T, in) and fp32 scales (groups, T), as
+    ``reference.quantize_rows``.
+    """
     tokens, inputs = x.shape
     groups = triton.cdiv(inputs, GROUP)
     codes, scales = torch.empty_like(x, dtype=torch.int8), x.new_empty((groups, tokens), dtype=torch.float32)
@@ -111,7 +114,7 @@ def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def linear_w8a8(x: Tensor, weight: Packed, splits: int | None = None, gated: bool = False) -> Tensor:
-    """x (..., in) rounded to int8 and an int8 weight (out, in) -> (..., out) in x's type.
+    """Multiplies x (..., in), rounded to int8, by an int8 weight (out, in) -> (..., out) in x's type.
 
     Args:
         x: bf16 on the device.

@@ -1,10 +1,10 @@
 """RMS norms fused with their neighbouring operations: a layer's work between its matrix products.
 
 - **norm**: alone, before the first layer.
-- **add_norm**: x + post_norm(y), and any number of following pre-norms, which share its mean square. The
-  last one's rows can be written in ``split_pairs`` order, as the expert kernels take them.
-- **merge_norm**: a layer's end: the sum of a token's expert outputs, in the order of its choices; the normed dense and
-  expert outputs joined, normed and added, times the scalar that the layer has for text or for a canvas, and the next
+- **add_norm**: x + post_norm(y), and any number of following pre-norms, which share its mean square. The last one's
+  rows can be written in ``split_pairs`` order, as the expert kernels take them.
+- **merge_norm**: a layer's end. The sum of a token's expert outputs, in the order of its choices; the normed dense and
+  expert outputs joined, normed and added, times the scalar that the layer has for text or for a canvas; and the next
   layer's pre-norm.
 - **head_norm_rope**: queries, keys and values of all heads: normed, rotated, keys and values written into the cache,
   at a position read on the device.
@@ -30,13 +30,13 @@ from torch import Tensor
 
 @triton.jit
 def _scale(x, size: tl.constexpr, eps):
-    """1 / rms of a row whose padding is 0."""
+    """Returns 1 / rms of a row whose padding is 0."""
     return tl.rsqrt(tl.sum(x * x, axis=0) / size + eps)
 
 
 @triton.jit
 def norm_kernel(x_ptr, weight_ptr, out_ptr, eps, H: tl.constexpr, BLOCK: tl.constexpr):
-    """One token."""
+    """Norms one token."""
     at = tl.arange(0, BLOCK)
     inside = at < H
     row = tl.program_id(0) * H + at
@@ -50,7 +50,7 @@ def add_norm_kernel(
     x_ptr, y_ptr, post_ptr, pre_ptr, out_ptr, normed_ptr, tokens, eps,
     H: tl.constexpr, NORMS: tl.constexpr, SPLIT: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """One token."""
+    """Adds and norms one token."""
     at = tl.arange(0, BLOCK)
     inside = at < H
     row = tl.program_id(0) * H + at
@@ -72,7 +72,7 @@ def merge_norm_kernel(
     x_ptr, dense_ptr, sparse_ptr, weights_ptr, scalars_ptr, out_ptr, normed_ptr, text_rows, eps,
     H: tl.constexpr, TOP_K: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """One token. The weights' rows: dense, sparse, post, next."""
+    """Merges and norms one token. The weights' rows: dense, sparse, post, next."""
     at = tl.arange(0, BLOCK)
     inside = at < H
     row = tl.program_id(0) * H + at
@@ -98,7 +98,7 @@ def head_norm_rope_kernel(
     q_out_ptr, k_out_ptr, v_out_ptr, tokens, q_stride, k_stride, v_stride, capacity, eps,
     HEADS: tl.constexpr, KV_HEADS: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip
-    """One head of one token: a query, a key or a value. Grid: tokens, HEADS + 2 * KV_HEADS."""
+    """Norms and rotates one head of one token: a query, a key or a value. Grid: tokens, HEADS + 2 * KV_HEADS."""
     token, head = tl.program_id(0), tl.program_id(1)
     place = tl.load(end_ptr) - tokens + token  # in the buffers
     half: tl.constexpr = D // 2
@@ -134,7 +134,7 @@ def head_norm_rope_kernel(
 
 
 def norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """The norm of x (N, H), contiguous, times a weight (H,)."""
+    """Returns the norm of x (N, H), contiguous, times a weight (H,)."""
     tokens, size = x.shape
     out = torch.empty_like(x)
     launch: Any = norm_kernel[(tokens,)]
@@ -145,7 +145,7 @@ def norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
 
 
 def add_norm(x: Tensor, y: Tensor, post: Tensor, pre: Tensor, eps: float, split: bool = False) -> tuple[Tensor, Tensor]:
-    """x + norm(y) * post, and the norms of that.
+    """Returns x + norm(y) * post, and the norms of that.
 
     Args:
         x, y: (N, H), contiguous.
@@ -169,7 +169,7 @@ def add_norm(x: Tensor, y: Tensor, post: Tensor, pre: Tensor, eps: float, split:
 def merge_norm(
     x: Tensor, dense: Tensor, sparse: Tensor, weights: Tensor, scalars: Tensor, text_rows: int, eps: float
 ) -> tuple[Tensor, Tensor]:
-    """(x + norm(norm(dense) + norm(sparse))) * a scalar, and the norm of that.
+    """Returns (x + norm(norm(dense) + norm(sparse))) * a scalar, and the norm of that.
 
     Args:
         x, dense: (N, H), contiguous.
@@ -200,7 +200,7 @@ def head_norm_rope(
     end: Tensor,
     eps: float,
 ) -> Tensor:
-    """Norm queries, keys and values per head, rotate queries and keys, write keys and values into a cache's buffers.
+    """Norms queries, keys and values per head, rotates queries and keys, writes keys and values into a cache's buffers.
 
     Args:
         queries: (T, heads * D), keys, values: (T, kv_heads * D); rows may be strided (parts of one projection), and

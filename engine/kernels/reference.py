@@ -1,6 +1,6 @@
 """The oracles of the kernels, in plain torch; also the path without Triton.
 
-Packed weights are unpacked first: correct on any device, and slow. Types follow the input ``x``.
+Packed weights are unpacked first: correct on any device, and slow. Number types follow the input ``x``.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from torch.nn import functional as F
 
 from engine.quant import AT_ONCE, NVFP4, Packed, pack, unpack
 
-GROUP = 128  # inputs of a token that share a scale, where activations are int8; a tile of the vocabulary has as many
+GROUP = 128  # inputs of a token that share a scale of int8 activations; also the size of a vocabulary tile
 
 
 def slices(weight: Packed) -> Iterator[tuple[slice, Tensor]]:
-    """Consecutive rows of a packed (out, in), unpacked to fp32 a piece at a time: the whole may be gigabytes."""
+    """Yields consecutive rows of a packed (out, in), unpacked to fp32 a piece at a time: the whole may be gigabytes."""
     rows = max(1, AT_ONCE // weight.shape[-1])
     if weight.block:
         rows = max(1, rows // weight.block) * weight.block
@@ -27,12 +27,13 @@ def slices(weight: Packed) -> Iterator[tuple[slice, Tensor]]:
 
 
 def linear(x: Tensor, weight: Packed) -> Tensor:
-    """x (..., in) and a packed (out, in) -> (..., out)."""
+    """Multiplies x (..., in) by a packed (out, in) -> (..., out)."""
     return torch.cat([F.linear(x, rows.to(x.dtype)) for _, rows in slices(weight)], dim=-1)
 
 
 def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
-    """x (..., in) -> int8 codes (..., in) and fp32 scales (groups, ...): a group's largest value maps to 127 or -127.
+    """Quantises x (..., in) to int8 codes (..., in) and fp32 scales (groups, ...): a group's largest value maps to 127
+    or -127.
 
     A group with a value that is not finite has the scale NaN.
     """
@@ -44,42 +45,42 @@ def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def round_rows(x: Tensor) -> Tensor:
-    """The values (..., in) that ``quantize_rows`` makes of x, fp32."""
+    """Returns x (..., in) as ``quantize_rows`` rounds it, fp32."""
     codes, scales = quantize_rows(x)
     return codes * scales.movedim(0, -1).repeat_interleave(GROUP, dim=-1)[..., : x.shape[-1]]
 
 
 def linear_int8(x: Tensor, weight: Packed) -> Tensor:
-    """As ``linear``, of x rounded by ``quantize_rows``."""
+    """Multiplies as ``linear``, with x rounded by ``quantize_rows``."""
     return linear(round_rows(x), weight).to(x.dtype)
 
 
 def expectation(probabilities: Tensor, table: Packed) -> Tensor:
-    """Mean row of a packed (V, H) under probabilities (..., V) -> (..., H)."""
+    """Returns the mean row of a packed (V, H) under probabilities (..., V) -> (..., H)."""
     parts = [probabilities[..., part] @ rows.to(probabilities.dtype) for part, rows in slices(table)]
     return torch.stack(parts).sum(dim=0)
 
 
 def rows(table: Packed, ids: Tensor, dtype: torch.dtype) -> Tensor:
-    """Rows of a packed (V, H) by ids (...) -> (..., H)."""
+    """Returns rows of a packed (V, H) by ids (...) -> (..., H)."""
     flat = ids.flatten()
     found = unpack(table.part(flat), dtype)
     return found.view(*ids.shape, -1)
 
 
 def round_rows_nvfp4(x: Tensor) -> Tensor:
-    """The values that NVFP4 makes of x (N, in), each row a matrix of its own, fp32; NaN in a row that is not finite."""
+    """Returns x (N, in) as NVFP4 rounds it, each row a matrix of its own, fp32; NaN in a row that is not finite."""
     values = unpack(pack(x.float().nan_to_num(0.0, 0.0, 0.0), NVFP4, matrices=len(x)))
     return values + (x.float() * 0.0).sum(dim=-1, keepdim=True)
 
 
 def linear_nvfp4(x: Tensor, weight: Packed) -> Tensor:
-    """As ``linear``, of x (N, in) rounded by ``round_rows_nvfp4``."""
+    """Multiplies as ``linear``, with x (N, in) rounded by ``round_rows_nvfp4``."""
     return linear(round_rows_nvfp4(x), weight).to(x.dtype)
 
 
 def experts(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed) -> Tensor:
-    """Gated experts, one after another, each on the tokens that chose it.
+    """Runs gated experts, one after another, each on the tokens that chose it.
 
     Args:
         x: (N, H). weights: (N, K) fp32. chosen: (N, K) expert indices, distinct in a row.
@@ -92,7 +93,7 @@ def experts(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: P
 
 
 def experts_w4a4(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed) -> Tensor:
-    """As ``experts``, with the inputs of both products rounded by ``round_rows_nvfp4``."""
+    """Runs experts as ``experts``, with the inputs of both products rounded by ``round_rows_nvfp4``."""
     return _experts(linear_nvfp4, x, weights, chosen, gate_up, down)
 
 

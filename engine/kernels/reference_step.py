@@ -44,7 +44,7 @@ def vocabulary_stage(
     pinned: Tensor | None = None,
     activations: Activations = BF16,
 ) -> VocabularyResult:
-    """The vocabulary stage of a denoising step; arguments as the kernel's."""
+    """Runs the vocabulary stage of a denoising step; arguments as the kernel's."""
     rows = unpack(table) if isinstance(table, Packed) else table.float()
     states = hidden.float()
     if activations.head and isinstance(table, Packed):
@@ -68,12 +68,14 @@ def vocabulary_stage(
 
 
 def soft_embedding_int8(probabilities: Tensor, table: Packed) -> Tensor:
-    """Mean row under probabilities (C, V), fp32; a tile's, times its tokens' scales, are rounded to int8 together."""
+    """Returns the mean row under probabilities (C, V), fp32; those of a tile, times its scales, are rounded together to
+    int8.
+    """
     return round_rows(probabilities * table.scales) @ table.codes.float()
 
 
 def each_draw(draw: Tensor) -> tuple[int, int, None] | tuple[Tensor, Tensor, Tensor]:
-    """Seed, step and place as ``draw_tokens`` takes them, from a stage's ``draw``."""
+    """Returns seed, step and place as ``draw_tokens`` takes them, from a stage's ``draw``."""
     if draw.dim() == 1:
         return int(draw[0]), int(draw[1]), None
     seed, step, place = draw[:, :, None].unbind(1)
@@ -81,9 +83,10 @@ def each_draw(draw: Tensor) -> tuple[int, int, None] | tuple[Tensor, Tensor, Ten
 
 
 def draw_tokens(logits: Tensor, seed: int | Tensor, step: int | Tensor, place: Tensor | None = None) -> Tensor:
-    """One token per position: Gumbel-max among tiles by mass, inverse CDF in the tile. (C, V) -> (C,).
+    """Draws one token per position: Gumbel-max among tiles by mass, inverse CDF in the tile. (C, V) -> (C,).
 
-    Seed and step of all positions, whose places are 0 .. C; or those of each and its place in its canvas, (C, 1).
+    Seed and step are those of all positions, whose places are 0 .. C; or of each position, with its place in its
+    canvas, (C, 1).
     """
     return draw_among(logits, seed, step, place)[0]
 
@@ -91,7 +94,9 @@ def draw_tokens(logits: Tensor, seed: int | Tensor, step: int | Tensor, place: T
 def draw_among(
     logits: Tensor, seed: int | Tensor, step: int | Tensor, place: Tensor | None = None, first_tile: int = 0
 ) -> tuple[Tensor, Tensor]:
-    """The token drawn from a part of the vocabulary that begins with a tile, and its score: the highest one wins."""
+    """Returns the token drawn from a part of the vocabulary that begins with a tile, and its score: the highest one
+    wins.
+    """
     positions, vocabulary = logits.shape
     tiled = F.pad(logits.float(), (0, -vocabulary % TILE_TOKENS), value=-torch.inf).view(positions, -1, TILE_TOKENS)
     tile = torch.arange(first_tile, first_tile + tiled.shape[1], device=logits.device)[None, :].expand(positions, -1)
@@ -112,7 +117,7 @@ def draw_among(
 
 
 def philox(seed: int | Tensor, *counters: Tensor) -> list[Tensor]:
-    """Philox4x32-10 (source: Salmon et al. 2011): four int64 counters of 32 bits -> four of random bits.
+    """Runs Philox4x32-10 (source: Salmon et al. 2011): four int64 counters of 32 bits -> four of random bits.
 
     A seed for all, or int64 ones that go with the counters' shape.
     """
@@ -120,14 +125,14 @@ def philox(seed: int | Tensor, *counters: Tensor) -> list[Tensor]:
     low = 0xFFFFFFFF
     k0, k1 = seed & low, seed >> 32 & low
     for _ in range(10):
-        a, b = c0 * 0xD2511F53, c2 * 0xCD9E8D57  # wraps in 64 bits, which keeps them all
+        a, b = c0 * 0xD2511F53, c2 * 0xCD9E8D57  # wraps in 64 bits, which keeps all bits
         c0, c1, c2, c3 = (b >> 32 & low) ^ c1 ^ k0, b & low, (a >> 32 & low) ^ c3 ^ k1, a & low
         k0, k1 = k0 + 0x9E3779B9 & low, k1 + 0xBB67AE85 & low
     return [c0, c1, c2, c3]
 
 
 def uniform(bits: Tensor) -> Tensor:
-    """32 random bits -> fp32 in [0, 1), as Triton does."""
+    """Maps 32 random bits to fp32 in [0, 1), as Triton does."""
     signed = torch.where(bits >= 1 << 31, (1 << 32) - 1 - bits, bits)
     return signed.float() * 4.6566127342e-10
 
@@ -135,7 +140,7 @@ def uniform(bits: Tensor) -> Tensor:
 def attention(
     queries: Tensor, keys: Tensor, values: Tensor, span: Tensor, text_rows: int = 0, window: int | None = None
 ) -> Tensor:
-    """Queries at the end of the valid keys, on keys and values in buffers; arguments as the kernel's."""
+    """Attends from queries at the end of the valid keys to keys and values in buffers; arguments as the kernel's."""
     heads, count, size = queries.shape
     first, end = span.tolist()
     place = torch.arange(end - count, end, device=queries.device)[:, None]
@@ -153,13 +158,13 @@ def attention(
 
 
 def norm(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
-    """x / rms(x) over the last dimension, times a weight, in fp32."""
+    """Returns x / rms(x) over the last dimension, times a weight, in fp32."""
     normed = x.float() * (x.float().square().mean(-1, keepdim=True) + eps).rsqrt()
     return normed if weight is None else normed * weight.float()
 
 
 def add_norm(x: Tensor, y: Tensor, post: Tensor, pre: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """x + norm(y) * post, and the norms of that; arguments as the kernel's."""
+    """Returns x + norm(y) * post, and the norms of that; arguments as the kernel's."""
     total = x.float() + norm(y, post, eps)
     return total.to(x.dtype), torch.stack([norm(total, weight, eps) for weight in pre]).to(x.dtype)
 
@@ -167,7 +172,7 @@ def add_norm(x: Tensor, y: Tensor, post: Tensor, pre: Tensor, eps: float) -> tup
 def merge_norm(
     x: Tensor, dense: Tensor, sparse: Tensor, weights: Tensor, scalars: Tensor, text_rows: int, eps: float
 ) -> tuple[Tensor, Tensor]:
-    """A layer's end and the next one's pre-norm; arguments as the kernel's."""
+    """Computes a layer's end and the next one's pre-norm; arguments as the kernel's."""
     summed = sparse.float().view(x.shape[0], -1, x.shape[1]).sum(dim=1)
     both = norm(dense, weights[0], eps) + norm(summed, weights[1], eps)
     is_canvas = (torch.arange(x.shape[0], device=x.device) >= text_rows).long()
@@ -185,7 +190,7 @@ def head_norm_rope(
     end: Tensor,
     eps: float,
 ) -> Tensor:
-    """Queries ready for attention, keys and values in their buffers; arguments as the kernel's."""
+    """Prepares queries for attention, and writes keys and values to their buffers; arguments as the kernel's."""
     count, size = rope[0].shape
     cos, sin = (table.float() for table in rope)
 

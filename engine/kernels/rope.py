@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotate heads (..., T, D) by tables that broadcast to them; pairs are (i, i + D/2)."""
+    """Rotates heads (..., T, D) by tables that broadcast to them; pairs are (i, i + D/2)."""
     half = x.shape[-1] // 2
     turned = torch.cat([-x[..., half:], x[..., :half]], dim=-1)
     return x * cos + turned * sin

@@ -22,7 +22,7 @@ from torch import Tensor
 from engine.kernels.linear_w8a16 import MAX_TILES, arrivals, dot_rows, processors
 
 BLOCK_INPUTS = 64
-MIN_BLOCKS = 4  # blocks of inputs that a split is worth
+MIN_BLOCKS = 4  # blocks of inputs that make a split worthwhile
 BLOCK_TOKENS = 16  # more spill
 WARPS, STAGES = 4, 4
 MOST_EXPERTS = 128  # more spill
@@ -34,7 +34,7 @@ def router_kernel(
     K: tl.constexpr, EXPERTS: tl.constexpr, PADDED: tl.constexpr, TOP_K: tl.constexpr, PADDED_K: tl.constexpr,
     SPLITS: tl.constexpr, N: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Choices of N tokens, or one split of their scores' inputs. Grid: token tiles, splits."""
+    """Chooses experts for N tokens, or computes one split of their scores' inputs. Grid: token tiles, splits."""
     token = tl.program_id(0) * N + tl.arange(0, N)
     expert = tl.arange(0, PADDED)
     split = tl.program_id(1)
@@ -81,7 +81,7 @@ def router_kernel(
 def route(
     x: Tensor, weight: Tensor, expert_scales: Tensor, top_k: int, splits: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """The experts of each token, best first, and the weights of their outputs.
+    """Returns the experts of each token, best first, and the weights of their outputs.
 
     Args:
         x: (N, H) in the model's type, contiguous. weight: (E, H), in x's type; E is ``MOST_EXPERTS`` at most.

@@ -1,7 +1,7 @@
 """A step's end in one launch: accept, re-noise, test for convergence; writes the results and the next step's inputs.
 
-One program for the whole canvas. A position is accepted by the sum of the entropies below its own, which needs no sort:
-each position is compared with all. Predicted, not measured: 5 µs for 256 positions; as torch operations it is 30
+One program for the whole canvas. A position is accepted by the sum of the entropies below its own. This needs no sort,
+as each position is compared with all. Predicted, not measured: 5 µs for 256 positions; as torch operations it is 30
 launches.
 """
 
@@ -41,7 +41,10 @@ def settle_kernel(
     tokens_ptr, out_entropy_ptr, flags_ptr, canvas_ptr, previous_ptr, unchanged_ptr, step_ptr, draw_ptr,
     C: tl.constexpr, PADDED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """All positions. Limits: entropy bound, steps that count as stable, mean entropy that counts as confident."""
+    """Settles all positions.
+
+    Limits: entropy bound, steps that count as stable, mean entropy that counts as confident.
+    """
     at = tl.arange(0, PADDED)
     inside = at < C
     entropy = tl.load(entropy_ptr + at, mask=inside, other=0.0)
@@ -76,7 +79,7 @@ def settle_kernel(
 
 
 def settle(found: VocabularyResult, noise: Tensor, limits: Tensor, left: Buffers) -> None:
-    """Accept, re-noise and test for convergence.
+    """Accepts, re-noises and tests for convergence.
 
     Args:
         noise: (C,) int64, tokens for positions that are not accepted.

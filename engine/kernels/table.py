@@ -1,8 +1,8 @@
-"""Which function computes an operation, by the scheme of its weights and the capability of the device.
+"""The function of each operation, by the scheme of its weights and the capability of the device.
 
-The first matching row is used. Rows of plain torch come last and match everything; they are also the oracles. To add
-a kernel, write its file, give it the signature of the operation's plain function, and add its row above that one's. To
-let a kernel take another scheme, add the scheme to its row, and to its file how the codes are read, as in
+The first matching row is used. Rows of plain torch come last and match everything; they are also the oracles. To add a
+kernel, write its file, give it the signature of the operation's plain function, and add its row above that one's. To
+let a kernel take another scheme, add the scheme to its row, and the decoding of its codes to its file, as in
 ``cpu_decode.DECODERS`` and ``expert_gemm.CODES``.
 """
 
@@ -20,7 +20,7 @@ Kind = Literal["triton", "cpu", "plain"]
 
 
 class Capability(NamedTuple):
-    """What a device offers, or what a kernel requires."""
+    """A device's offer, or a kernel's requirement."""
 
     kind: Kind
     version: tuple[int, int] = (0, 0)  # a card's compute capability
@@ -68,7 +68,7 @@ ROWS = (
 
 
 def find(operation: str, scheme: Scheme | None, capability: Capability) -> Callable[..., Any]:
-    """The function for an operation on weights of a scheme; None: not packed, or no weights."""
+    """Returns the function for an operation on weights of a scheme; None: not packed, or no weights."""
     module, name = _served(operation, scheme, capability)
     found: Callable[..., Any] = getattr(module, name)
     return found
@@ -76,7 +76,7 @@ def find(operation: str, scheme: Scheme | None, capability: Capability) -> Calla
 
 @functools.cache
 def _served(operation: str, scheme: Scheme | None, capability: Capability) -> tuple[ModuleType, str]:
-    """Module and name of that function. Modules are imported when they are first needed: Triton's take a second."""
+    """Returns module and name of that function. Modules are imported on first use: Triton's take a second."""
     for row in ROWS:
         fits_weights = row.schemes is None or scheme in row.schemes
         if row.operation == operation and fits_weights and _fits(capability, row.needs):
@@ -90,6 +90,6 @@ def _fits(capability: Capability, needs: Capability | None) -> bool:
 
 
 def schemes(operation: str, kind: Kind) -> tuple[Scheme, ...]:
-    """The schemes for which an operation has kernels of its own on a kind of device."""
+    """Returns the schemes for which an operation has its own kernels on a kind of device."""
     rows = [row for row in ROWS if row.operation == operation and row.needs is not None and row.needs.kind == kind]
     return tuple(scheme for row in rows for scheme in row.schemes or () if scheme is not None)

@@ -62,10 +62,12 @@ def score_kernel(
     HAS_SCALES: tl.constexpr, HAS_FORBIDDEN: tl.constexpr, EACH: tl.constexpr,
     M: tl.constexpr, N: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Logits of one tile, M positions x N tokens, and their statistics. Grid: position tiles, tiles of a chunk.
+    """Computes the logits of one tile, M positions x N tokens, and their statistics.
 
-    Hidden states may be int8, with a scale a position and BLOCK of the hidden size. Weights that are to be int8 have
-    their unit in ``units_ptr``. EACH: every position has a temperature and a draw of its own.
+    Grid: position tiles, tiles of a chunk.
+
+    Hidden states may be int8, with a scale a position and BLOCK of the hidden size. int8 weights have their unit in
+    ``units_ptr``. EACH: every position has its own temperature and draw.
     """
     WHOLE: tl.constexpr = hidden_ptr.dtype.element_ty == tl.int8
     tile = first_tile + tl.program_id(1)
@@ -152,10 +154,12 @@ def embed_kernel(
     V: tl.constexpr, K: tl.constexpr, CHUNK: tl.constexpr, TILE: tl.constexpr, SPLITS: tl.constexpr,
     FIRST: tl.constexpr, M: tl.constexpr, N: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Soft embedding, M positions x N hidden: += a chunk's weights x rows. Grid: position tiles, hidden tiles, splits.
+    """Updates the soft embedding, M positions x N hidden: += a chunk's weights x rows.
 
-    Each split of a chunk's ``count`` tiles has a sum of its own, (SPLITS, positions, K) fp32. int8 weights are taken a
-    tile at a time, since each has its unit.
+    Grid: position tiles, hidden tiles, splits.
+
+    Each split of a chunk's ``count`` tiles has its own sum, (SPLITS, positions, K) fp32. int8 weights are taken a tile
+    at a time, since each has its unit.
     """
     position = tl.program_id(0) * M + tl.arange(0, M)
     inside = position < positions
@@ -199,7 +203,7 @@ def merge_kernel(
     K: tl.constexpr, SPLITS: tl.constexpr, HAS_SCALES: tl.constexpr, HAS_PINNED: tl.constexpr,
     TILES: tl.constexpr, N: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """All tiles' statistics and the soft embedding's splits -> results of N positions; pinned ones take their token."""
+    """Merges all tiles' statistics and the soft embedding's splits for N positions; pinned ones take their token."""
     position = tl.program_id(0) * N + tl.arange(0, N)
     inside = position < positions
     highest = tl.load(highest_ptr + position, mask=inside, other=BIAS)
@@ -279,19 +283,21 @@ def vocabulary_stage(
     chunk_tiles: int | None = None,
     splits: int | None = None,
 ) -> VocabularyResult:
-    """The vocabulary stage of a denoising step. Reads nothing back, so that it can be captured in a graph.
+    """Runs the vocabulary stage of a denoising step.
+
+    Reads nothing back to the host, so that it can be captured in a graph.
 
     Args:
         hidden: (C, H) after the final norm, contiguous.
         table: int8 codes (V, H) with fp32 scales (1, V), or the table itself (V, H) in hidden's type.
-        temperature: fp32 (1,) on the device; divides the soft-capped logits. (C,) where each position has its own.
-        draw: int64 (2,) on the device: seed, and a step that never repeats under it. (C, 3) where each position has its
+        temperature: fp32 (1,) on the device; divides the soft-capped logits. (C,) if each position has its own.
+        draw: int64 (2,) on the device: seed, and a step that never repeats under it. (C, 3) if each position has its
             own, then with its place in its canvas; contiguous. Either both are of each position, or none is.
         cap: soft cap of the logits.
         embed_scale: factor of the expected table row, sqrt(H).
         forbidden: (V,) bool, True where a token may not be taken; None: all may.
         pinned: (C,) int32, the fixed token of a position, forbidden or not; -1 if it is free.
-        activations: which of the two products take int8 activations, where the table is packed.
+        activations: the products that take int8 activations, if the table is packed.
         chunk_tiles: tiles of 128 tokens in a chunk; None: two rounds of the device's processors.
         splits: parts of a chunk that are summed separately; None: enough to fill the device.
     """

@@ -1,4 +1,4 @@
-"""Linear layers with additions to their outputs, separate for text and canvas. Knows no adapter.
+"""Linear layers with additions to their outputs, separate for text and canvas. Does not know what an addition is.
 
 An addition is attached to a layer but is no submodule: the layer's parameters, state and name do not change.
 """
@@ -9,7 +9,7 @@ from typing import Protocol
 
 from torch import Tensor, nn
 
-_BESIDE = "_addition"
+_ADDITION = "_addition"
 
 
 class Addition(Protocol):
@@ -22,18 +22,21 @@ class Addition(Protocol):
 
 
 def linear(layer: nn.Module, x: Tensor, text_rows: int) -> Tensor:
-    """A linear layer, packed or not, on x (..., T, in), of which the first ``text_rows`` are text -> (..., T, out)."""
+    """Applies a linear layer, packed or not, with its addition: x (..., T, in) -> (..., T, out).
+
+    The first ``text_rows`` of the T are text.
+    """
     out: Tensor = layer(x)
     added = addition(layer)
     return out if added is None else added(x, out, text_rows)
 
 
 def addition(layer: nn.Module) -> Addition | None:
-    """The addition of a layer, or None."""
-    found: Addition | None = layer.__dict__.get(_BESIDE)
+    """Returns the addition of a layer, or None."""
+    found: Addition | None = layer.__dict__.get(_ADDITION)
     return found
 
 
 def set_addition(layer: nn.Module, added: Addition | None) -> None:
-    """Set a layer's addition, replacing the previous one; ``None`` removes it."""
-    layer.__dict__[_BESIDE] = added  # a plain attribute would register a submodule
+    """Sets a layer's addition, replacing the previous one; ``None`` removes it."""
+    layer.__dict__[_ADDITION] = added  # in __dict__: setattr would register a submodule

@@ -1,7 +1,7 @@
 """Grouped-query attention with normed queries, keys and values. Knows neither cache policy nor the meaning of masks.
 
-The caller supplies earlier keys and values: ``extend`` takes this layer's new
-keys and values and returns all that the queries may attend to.
+The caller supplies earlier keys and values: ``extend`` takes this layer's new keys and values and returns all that the
+queries may attend to.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Extend = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 class Reach(Protocol):
-    """Used in place of a mask: what each query attends to."""
+    """Used in place of a mask: attends with each query to its own keys."""
 
     def attend(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        """Queries (B, heads, T, D) -> (B, T, heads * D)."""
+        """Attends with queries (B, heads, T, D) -> (B, T, heads * D)."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Span:
     """Used in place of a mask: for each sequence, the keys from ``bounds[..., 0]`` to ``bounds[..., 1]``.
 
     bounds: (B, 2) int32 on the device, not read back. Queries are the last of these keys. A canvas attends to its
-    prefix and itself, so to all. Text before it, the first ``text_rows`` queries, attends to keys up to its own
-    position, at most ``window``, also those before the first bound.
+    prefix and itself, thus to all keys. Text before it, the first ``text_rows`` queries, attends to keys up to its own
+    position, at most ``window``, including keys before the first bound.
     """
 
     bounds: Tensor
@@ -45,7 +45,9 @@ class Span:
     window: int | None = None
 
     def attend(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        """Queries (B, heads, T, D) on keys and values (B, kv_heads, S, D) in buffers -> (B, T, heads * D)."""
+        """Attends with queries (B, heads, T, D) to keys and values (B, kv_heads, S, D) in buffers -> (B, T, heads *
+        D).
+        """
         each = [
             kernels.attend(*sequence, self.text_rows, self.window)
             for sequence in zip(queries, keys, values, self.bounds, strict=True)
@@ -55,13 +57,13 @@ class Span:
 
 @dataclass(frozen=True)
 class ImageSpan(Span):
-    """Queries of an image in place of a text's: each attends to all of them, and to text before them as text does."""
+    """A span whose queries are an image's: each attends to all of them, and to earlier text as text does."""
 
     end: int = 0  # the second bound, on the host
-    mask: Tensor | None = None  # (T, S) of the S keys up to there, where there is a window
+    mask: Tensor | None = None  # (T, S) over the S keys before ``end``, for layers with a window
 
     def attend(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        """As ``Span.attend``, of one sequence."""
+        """Attends as ``Span.attend``, for one sequence."""
         if self.mask is None:
             return kernels.attend(queries[0], keys[0], values[0], self.bounds[0], 0, None)[None]
         seen = slice(self.end - self.mask.shape[1], self.end)
@@ -70,7 +72,8 @@ class ImageSpan(Span):
 
 
 def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-    """softmax(q k^T) v over (B, heads, T, D), unscaled; keys and values may have fewer heads; mask True where allowed.
+    """Returns softmax(q k^T) v over (B, heads, T, D), unscaled; keys and values may have fewer heads; mask True:
+    allowed.
 
     With gradients the product is written out: on a CPU the fused kernel's backward takes three times as long.
     """
@@ -109,7 +112,8 @@ class Attention(nn.Module):
     def forward(
         self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | Reach | None, extend: Extend, text_rows: int
     ) -> Tensor:
-        """x (B, T, H); rope two of (T, D); mask broadcastable to (B, heads, T, S), True where allowed -> (B, T, H).
+        """Attends: x (B, T, H); rope two of (T, D); mask broadcastable to (B, heads, T, S), True where allowed -> (B,
+        T, H).
 
         The first ``text_rows`` of the T are text, the rest a canvas.
         """

@@ -6,11 +6,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-TOP_PIECE = 65_536  # tokens of the vocabulary whose logits are held at once for a top k
+TOP_PIECE = 65_536  # tokens of the vocabulary whose logits are held at once to find the top k
 
 
 class TokenTable(nn.Embedding):
-    """A weight (V, H), unscaled and uninitialised; ``forward`` looks ids (...) up -> (..., H)."""
+    """A weight (V, H), unscaled and uninitialised; ``forward`` looks up ids (...) -> (..., H)."""
 
     def __init__(self, vocab_size: int, hidden_size: int) -> None:
         # Initialising it on the meta device would import torch's compiler, which takes seconds.
@@ -21,9 +21,9 @@ class TokenTable(nn.Embedding):
         return self.weight
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Hidden states (..., H) -> (..., V)."""
+        """Returns the logits (..., V) of hidden states (..., H)."""
         return F.linear(hidden, self.weight)
 
     def expectation(self, probabilities: Tensor) -> Tensor:
-        """Mean row under probabilities (..., V) -> (..., H)."""
+        """Returns the mean row (..., H) under probabilities (..., V)."""
         return torch.matmul(probabilities.to(self.weight.dtype), self.weight)

@@ -1,4 +1,4 @@
-"""Images in a text: what stands in place of their tokens' embeddings, and what a cache knows those tokens by.
+"""Images in a text: the rows that replace their tokens' embeddings, and the keys that identify their tokens in a cache.
 
 Needs no torch at run time.
 """
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class ImageRows:
     """An image's soft tokens.
 
-    start: of the first one, in the text. rows: (n, H), one a token, as they go into the layers. key: the same for the
-    same image read by the same budget, and for nothing else.
+    start: position of the first one in the text. rows: (n, H), one a token, as they enter the layers. key: equal only
+    for the same image read with the same budget.
     """
 
     start: int
@@ -27,12 +27,12 @@ class ImageRows:
 
     @property
     def end(self) -> int:
-        """Of the token behind the last one."""
+        """Position after the last token."""
         return self.start + len(self.rows)
 
 
 def keyed(ids: Sequence[int], images: Sequence[ImageRows], start: int = 0) -> list[int | str]:
-    """What tokens from ``start`` on are known by: their ids, and those of an image by its key."""
+    """Returns the identities of tokens from ``start`` on: their ids, or for an image's tokens its key."""
     found: list[int | str] = [*ids]
     for image in images:
         first, end = max(0, image.start - start), max(0, min(image.end - start, len(found)))

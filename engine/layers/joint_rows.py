@@ -1,7 +1,7 @@
-"""Where the rows of several runs lie in one pass, and attention of each run to its own keys and values.
+"""The order of several runs' rows in one pass, and attention of each run to its own keys and values.
 
-Everything between two attentions takes a row by itself, so that it is run once on all of them; what does not is taken
-apart by run, and put together again. Knows neither caches nor programs.
+All operations between two attentions take each row by itself, so they run once on all rows. Attention is done per run:
+its rows are taken apart and joined again. Knows neither caches nor programs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from engine.layers.attention import Span
 
 @dataclass(frozen=True)
 class JointRows:
-    """The text of those runs that commit some, then all canvases, both in the order of the runs."""
+    """The rows of a pass: first the text of runs that commit some, then all canvases, both in the order of the runs."""
 
     texts: tuple[int, ...]  # rows of text of each run; 0: it commits none
     canvases: tuple[int, ...]  # rows of each run's canvas
@@ -29,7 +29,7 @@ class JointRows:
         return sum(self.texts)
 
     def apart(self, x: Tensor, dim: int = 0) -> list[Tensor]:
-        """All rows -> those of each run, its text before its canvas; views of runs without text."""
+        """Splits all rows by run, each with its text before its canvas; views for runs without text."""
         parts = torch.split(x, [*self.texts, *self.canvases], dim)
         texts, canvases = parts[: len(self.texts)], parts[len(self.texts) :]
         return [
@@ -38,7 +38,7 @@ class JointRows:
         ]
 
     def together(self, parts: Sequence[Tensor], dim: int = 0) -> Tensor:
-        """The rows of each run, its text before its canvas -> all rows."""
+        """Joins the rows of each run, its text before its canvas, to all rows."""
         both = [
             torch.split(part, [text, canvas], dim)
             for part, text, canvas in zip(parts, self.texts, self.canvases, strict=True)
@@ -55,6 +55,8 @@ class JointSpan:
     buffers: Sequence[tuple[Tensor, Tensor]]  # keys and values of each run, (1, kv_heads, capacity, D)
 
     def attend(self, queries: Tensor, _keys: Tensor, _values: Tensor) -> Tensor:
-        """Queries of all rows (1, heads, T, D) -> (1, T, heads * D); keys and values are in the buffers already."""
+        """Attends with the queries of all rows (1, heads, T, D) -> (1, T, heads * D), to the keys and values in the
+        buffers.
+        """
         own = zip(self.spans, self.rows.apart(queries, 2), self.buffers, strict=True)
         return self.rows.together([span.attend(asked, *buffers) for span, asked, buffers in own], 1)

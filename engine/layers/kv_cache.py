@@ -1,18 +1,19 @@
 """Keys and values of the committed text of one sequence. Does not know how they are computed.
 
-Full-attention layers keep every token. Sliding layers need the last ``sliding_window - 1``; they keep ``SLACK``
-more, so that the text can be truncated a little (an edited turn) without prefilling it all again.
-Buffers have room after the committed text: a denoising canvas writes its keys and values there and
-attends to one contiguous view, without copying the prefix and without being committed.
+Full-attention layers keep every token. Sliding layers need the last ``sliding_window - 1``; they keep ``SLACK`` more,
+so that the text can be truncated a little (an edited turn) without prefilling it all again. Buffers have room after the
+committed text: a denoising canvas writes its keys and values there. It attends to one contiguous view, without copying
+the prefix and without being committed.
 
-Text is appended a piece at a time, and the first row of a piece attends to a full window before it: a sliding layer
-has room for both. With kernels a piece is longer, since its keys are not copied and its masks not written: 1024 tokens
-take 52 MB more of the 26B's sliding layers than the canvas and the slack do, 2048 would take 262 MB. 1024 tokens are
-64 of each expert on average, which fills a tile of its kernel; 2048 would save a sixth of the weights' decoding, and
-cost another 110 MB of activations. An image is a piece by itself, and whole: where a model sees there is room for the
-largest. The cache also stores the ids of its tokens, so that a prompt that begins with them is not prefilled again; an
-image's tokens are known by its key. Text that is read in blocks, each of which attends to all of itself, is kept in
-whole blocks only, and serves a prompt that is read in the same ones.
+Text is appended a piece at a time, and the first row of a piece attends to a full window before it: a sliding layer has
+room for both. With kernels a piece is longer, since its keys are not copied and its masks not written. For 1024 tokens
+the 26B's sliding layers need 52 MB beyond the canvas and the slack, for 2048 they would need 262 MB. 1024 tokens are 64
+of each expert on average, which fills a tile of its kernel. 2048 would save a sixth of the weights' decoding, and cost
+another 110 MB of activations. An image is one whole piece: models that see have room for the largest.
+
+The cache also stores the ids of its tokens, so that a prompt that begins with them is not prefilled again; an image's
+tokens are identified by its key. Text that is read in blocks, each of which attends to all of itself, is kept in whole
+blocks only. It serves only prompts that are read in the same blocks.
 """
 
 from __future__ import annotations
@@ -33,11 +34,13 @@ SLACK = 512  # tokens a sliding layer keeps beyond its window
 GROWTH = 512  # buffer sizes are multiples of this many tokens
 PIECE = 512  # tokens of a causal pass: more would need much memory for scores, and delay Stop
 KERNEL_PIECE = 1024  # with kernels
-UNKNOWN = -1  # a committed token of unknown id; equal to none
+UNKNOWN = -1  # a committed token of unknown id; equal to no token
 
 
 def capacity(config: ModelConfig, layer: LayerConfig, tokens: int, piece: int = PIECE) -> int:
-    """Capacity in tokens of a layer's buffers for a text of ``tokens``, canvas included, prefilled in pieces."""
+    """Returns the capacity in tokens of a layer's buffers for a text of ``tokens``, canvas included, prefilled in
+    pieces.
+    """
     rounded = -(-tokens // GROWTH) * GROWTH
     if not layer.is_sliding:
         return rounded
@@ -46,7 +49,7 @@ def capacity(config: ModelConfig, layer: LayerConfig, tokens: int, piece: int = 
 
 
 def cache_bytes(config: ModelConfig, tokens: int, itemsize: int, piece: int = PIECE) -> int:
-    """Bytes of a cache with room for ``tokens`` (a canvas included), of numbers of ``itemsize`` bytes."""
+    """Returns the bytes of a cache with room for ``tokens`` (a canvas included), of numbers of ``itemsize`` bytes."""
     per_token = (2 * layer.num_key_value_heads * layer.head_dim * itemsize for layer in config.layers)
     rooms = (capacity(config, layer, tokens, piece) for layer in config.layers)
     return sum(size * room for size, room in zip(per_token, rooms, strict=True))
@@ -67,14 +70,16 @@ class _LayerCache:
         self.values = torch.empty(shape, device=device, dtype=dtype)
 
     def first_seen(self, end: int) -> int:
-        """Buffer index of the first token that a canvas attends to, after a text that ends at index ``end``."""
+        """Returns the buffer index of the first token that a canvas attends to, after a text that ends at index
+        ``end``.
+        """
         return 0 if self.visible is None else max(0, end - self.visible)
 
     def reserve(self, tokens: int) -> bool:
-        """Make room for a text of ``tokens`` now; up to that length the buffers are not reallocated.
+        """Makes room for a text of ``tokens`` now; up to that length the buffers are not reallocated.
 
         Returns:
-            Whether smaller buffers were freed.
+            True if smaller buffers were freed.
         """
         before, size = self.keys.shape[2], capacity(self.config, self.layer, tokens, self.piece)
         if size > before:
@@ -82,7 +87,7 @@ class _LayerCache:
         return 0 < before < size
 
     def make_room(self, extra: int) -> None:
-        """Make room for ``extra`` tokens after the stored ones, dropping tokens that left the window."""
+        """Makes room for ``extra`` tokens after the stored ones, dropping tokens that left the window."""
         need = self.stored + extra
         if need <= self.keys.shape[2]:
             return
@@ -91,7 +96,7 @@ class _LayerCache:
         self._move(drop, max(need - drop, size))
 
     def _move(self, drop: int, size: int) -> None:
-        """Drop the first ``drop`` tokens, in buffers of ``size`` tokens; nothing changes if memory runs out."""
+        """Drops the first ``drop`` tokens, in buffers of ``size`` tokens; nothing changes if memory runs out."""
         stored = self.stored - drop
         kept = [buffer[:, :, drop : self.stored] for buffer in (self.keys, self.values)]
         if size == self.keys.shape[2]:
@@ -105,7 +110,7 @@ class _LayerCache:
         self.base, self.stored = self.base + drop, stored
 
     def extend(self, keys: Tensor, values: Tensor, behind: int = 0) -> tuple[Tensor, Tensor]:
-        """Write new tokens after the stored ones; returns the visible prefix with them, (1, heads, S, D).
+        """Writes new tokens after the stored ones; returns the visible prefix with them, (1, heads, S, D).
 
         Args:
             behind: tokens after the stored ones that come before these, written in the same pass; there must be room.
@@ -125,8 +130,8 @@ class KVCache:
     def __init__(self, config: ModelConfig, device: torch.device, dtype: torch.dtype, piece: int = PIECE) -> None:
         self.length = 0  # committed tokens
         self.piece = piece  # maximum tokens of a causal pass, unless it reads an image
-        self.block = 1  # tokens that attend to one another, counted from the first; 1: the text is read causally
-        self.images: tuple[ImageRows, ...] = ()  # of the text, also of what is not read yet; in order
+        self.block = 1  # tokens of a block that attend to one another, counted from the first token; 1: causal
+        self.images: tuple[ImageRows, ...] = ()  # of the text, in order, including those not read yet
         self._config = config
         self._ids: list[int | str] = []  # of the committed tokens
         self._owner: weakref.ref[object] | None = None
@@ -140,17 +145,21 @@ class KVCache:
 
     @property
     def device_bytes(self) -> int:
-        """Those of them that a card has given for good; a processor's memory is given as it is written."""
+        """Bytes of the buffers that occupy a card's memory at once; a processor's memory is allocated as it is
+        written.
+        """
         return self.nbytes if self._device.type == "cuda" else 0
 
     def reserve(self, tokens: int) -> None:
-        """Make room for a text of ``tokens``, canvas included, so that no buffer is reallocated while it is written."""
+        """Makes room for a text of ``tokens``, canvas included, so that no buffer is reallocated while it is
+        written.
+        """
         for layer in self._layers:
             if layer.reserve(tokens):  # on a GPU the freed blocks, too small for reuse, would stay cached
                 torch.cuda.empty_cache()
 
     def writer(self, index: int, behind: int = 0) -> Extend:
-        """``extend`` for a layer; what it writes is committed by ``advance``, and otherwise overwritten.
+        """Returns ``extend`` for a layer; its tokens are committed by ``advance``, and otherwise overwritten.
 
         Args:
             behind: tokens that another writer adds in the same pass, before these; ``spans`` has made room.
@@ -159,12 +168,14 @@ class KVCache:
         return functools.partial(extend, behind=behind) if behind else extend
 
     def buffers(self, index: int) -> tuple[Tensor, Tensor]:
-        """A layer's full buffers of keys and values, (1, heads, capacity, D); not reallocated within ``reserve``."""
+        """Returns a layer's full buffers of keys and values, (1, heads, capacity, D); not reallocated within
+        ``reserve``.
+        """
         layer = self._layers[index]
         return layer.keys, layer.values
 
     def spans(self, count: int, text: int = 0) -> dict[str, tuple[int, int]]:
-        """Make room for a canvas of ``count`` tokens; returns the buffer ranges that it attends to.
+        """Makes room for a canvas of ``count`` tokens, and returns the buffer ranges that it attends to.
 
         Args:
             text: tokens between the committed ones and the canvas, processed in the same pass as text.
@@ -180,14 +191,14 @@ class KVCache:
         return found
 
     def advance(self, count: int) -> None:
-        """Commit the ``count`` tokens that every layer has just written."""
+        """Commits the ``count`` tokens that every layer has just written."""
         self.length += count
         self._ids += [UNKNOWN] * count
         for layer in self._layers:
             layer.stored += count
 
     def truncate(self, length: int) -> None:
-        """Drop the text from token ``length`` on, and with it the block that this token is in.
+        """Drops the text from token ``length`` on, and with it the block that contains this token.
 
         Raises:
             SafelightError: a sliding layer no longer holds the window before that token; start a new cache.
@@ -206,7 +217,7 @@ class KVCache:
         del self._ids[length:]
 
     def _can_cut(self, length: int) -> bool:
-        """Whether every sliding layer holds what a canvas after token ``length`` would attend to."""
+        """Returns True if every sliding layer holds what a canvas after token ``length`` would attend to."""
         return length == 0 or all(
             layer.visible is None or layer.base <= max(0, length - layer.visible) for layer in self._layers
         )
@@ -215,12 +226,13 @@ class KVCache:
 
     @property
     def image(self) -> ImageRows | None:
-        """The image that the text goes on with."""
+        """The image that begins directly after the committed text, if any."""
         return next((image for image in self.images if image.start == self.length), None)
 
     def pieces(self, count: int, most: int = 0) -> list[int]:
-        """The sizes in which the next ``count`` tokens are read: ``most`` or ``piece`` at most, but images and blocks
-        whole."""
+        """Returns the sizes in which the next ``count`` tokens are read: at most ``most`` or ``piece``, but images and
+        blocks whole.
+        """
         found, at, end = list[int](), self.length, self.length + count
         starts = {image.start for image in self.images}
         whole = max(self.block, (most or self.piece) // self.block * self.block)
@@ -234,7 +246,7 @@ class KVCache:
     # --- reuse ---------------------------------------------------------------------------------------------------
 
     def bind(self, model: object, config: ModelConfig) -> None:
-        """Bind the cache to the model that fills it.
+        """Binds the cache to the model that fills it.
 
         Raises:
             SafelightError: it was created for, or filled by, another model.
@@ -245,24 +257,26 @@ class KVCache:
             raise SafelightError("the cache belongs to another model; make one with new_cache() of the model that runs")
 
     def record_ids(self, ids: Sequence[int]) -> None:
-        """Set the ids of the last ``len(ids)`` committed tokens; tokens without ids are never reused."""
+        """Sets the ids of the last ``len(ids)`` committed tokens; tokens without ids are never reused."""
         start = len(self._ids) - len(ids)
         self._ids[start:] = keyed(ids, self.images, start)
 
     def shared(self, ids: Sequence[int | str]) -> int:
-        """Length of the text's common prefix with ``ids``, as ``keyed`` gives them where there are images."""
+        """Returns the length of the text's common prefix with ``ids``, which come from ``keyed`` if there are
+        images.
+        """
         pairs = zip(self._ids, ids, strict=False)
         return next((place for place, (held, new) in enumerate(pairs) if held != new), min(self.length, len(ids)))
 
     def keep_prefix(self, ids: Sequence[int], block: int = 1) -> int:
-        """Truncate the text to its common prefix with ``ids``, between whose tokens ``images`` are.
+        """Truncates the text to its common prefix with ``ids``, between whose tokens ``images`` are.
 
         Args:
-            block: as the attribute; what comes behind the rest is read so.
+            block: as the attribute; the text after the prefix is read in such blocks.
 
         Returns:
-            The length of the rest: 0 if a sliding layer no longer holds the window before the cut, or the text was read
-            in other blocks.
+            The length of the prefix: 0 if a sliding layer no longer holds the window before the cut, or the text was
+                read in other blocks.
         """
         shared = self.shared(keyed(ids, self.images)) if block == self.block else 0
         self.block = block

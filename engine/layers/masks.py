@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def causal_mask(committed: int, count: int, window: int | None, device: torch.device) -> Tensor:
-    """The causal mask of ``count`` tokens appended to ``committed`` ones.
+    """Returns the causal mask of ``count`` tokens appended to ``committed`` ones.
 
     Args:
         window: tokens that each one attends to, itself included; a layer then holds at most ``window`` - 1 committed
@@ -24,15 +24,17 @@ def causal_mask(committed: int, count: int, window: int | None, device: torch.de
 
 
 def block_causal_mask(committed: int, count: int, block: int, device: torch.device) -> Tensor:
-    """As ``causal_mask`` without a window, of text in blocks of ``block`` tokens from its beginning, each of which
-    attends to all of its own; 1 is causal."""
+    """Returns a ``causal_mask`` without a window for text in blocks of ``block`` tokens, counted from its beginning.
+
+    Each token attends to all of its block; 1 is causal.
+    """
     query = torch.arange(committed, committed + count, device=device)[:, None]
     key = torch.arange(committed + count, device=device)[None, :]
     return key < (query // block + 1) * block
 
 
 def image_mask(committed: int, count: int, window: int | None, device: torch.device) -> Tensor | None:
-    """As ``causal_mask``, of an image's tokens, which also attend to one another; None: to everything."""
+    """Returns a ``causal_mask`` for an image's tokens, which also attend to one another; None: to everything."""
     if window is None:
         return None
     mask = causal_mask(committed, count, window, device)

@@ -13,7 +13,6 @@ from engine.layers.norm import RMSNorm
 
 
 def gelu(x: Tensor) -> Tensor:
-    """Tanh-approximated GELU."""
     return F.gelu(x, approximate="tanh")
 
 
@@ -28,7 +27,9 @@ class GatedMLP(nn.Module):
         self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
 
     def forward(self, x: Tensor, text_rows: int = 0) -> Tensor:
-        """x (..., T, H), of which the first ``text_rows`` are text and the rest a canvas -> (..., T, H)."""
+        """Runs the MLP: x (..., T, H), of which the first ``text_rows`` are text and the rest a canvas -> (..., T,
+        H).
+        """
         inner = self.activation(linear(self.gate_proj, x, text_rows)) * linear(self.up_proj, x, text_rows)
         return linear(self.down_proj, inner, text_rows)
 
@@ -42,7 +43,7 @@ class SelfConditioning(GatedMLP):
         self.post_norm = RMSNorm(config.hidden_size, config.rms_norm_eps, with_scale=False)
 
     def forward(self, embedded: Tensor, soft: Tensor | None = None) -> Tensor:  # type: ignore[override]
-        """embedded and soft (B, C, H); None: the zero signal of a canvas's first step."""
+        """Conditions a canvas: embedded and soft (B, C, H); None: the zero signal of a canvas's first step."""
         if soft is not None:
             embedded = embedded + super().forward(self.pre_norm(soft))
         out: Tensor = self.post_norm(embedded)

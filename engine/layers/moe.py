@@ -24,15 +24,15 @@ class Router(nn.Module):
         self.proj = nn.Linear(config.hidden_size, config.num_experts, bias=False)
 
     def forward(self, x: Tensor, apart: Sequence[int] = ()) -> tuple[Tensor, Tensor]:
-        """x (N, H) -> weights (N, K) fp32 and expert indices (N, K).
+        """Returns weights (N, K) fp32 and expert indices (N, K) for x (N, H).
 
-        ``apart``: numbers of rows that are multiplied on their own: on a CPU, a product with few results a row rounds
-        by the number of rows.
+        ``apart``: numbers of rows that are multiplied separately. On a CPU, rounding in a product with few results a
+        row depends on the number of rows.
         """
         return self.choose(self.norm(x) * self.scale * x.shape[-1] ** -0.5, apart)
 
     def choose(self, scaled: Tensor, apart: Sequence[int] = ()) -> tuple[Tensor, Tensor]:
-        """As ``forward``, for inputs already normed and scaled."""
+        """Does the same as ``forward``, for inputs already normed and scaled."""
         parts = torch.split(scaled, list(apart)) if apart else ()
         scores = torch.cat([self.proj(rows) for rows in parts]) if parts else self.proj(scaled)
         weights, chosen = torch.softmax(scores, dim=-1, dtype=torch.float32).topk(self.top_k, dim=-1)
@@ -50,13 +50,13 @@ class Experts(nn.Module):
         self.down_proj = nn.Parameter(torch.zeros(experts, hidden, width))
 
     def forward(self, x: Tensor, weights: Tensor, chosen: Tensor) -> Tensor:
-        """x (N, H), weights and chosen (N, K) -> (N, H)."""
+        """Runs the experts: x (N, H), weights and chosen (N, K) -> (N, H)."""
         if self.gate_up_proj.shape[0] <= DENSE_EXPERTS:
             return self.dense(x, weights, chosen)
         return self.grouped(x, weights, chosen)
 
     def dense(self, x: Tensor, weights: Tensor, chosen: Tensor) -> Tensor:
-        """Every expert on every token; those not chosen have weight 0."""
+        """Runs every expert on every token; experts not chosen have weight 0."""
         experts, double, hidden = self.gate_up_proj.shape
         gates = torch.zeros(x.shape[0], experts, dtype=weights.dtype, device=x.device).scatter(1, chosen, weights)
         both = nn.functional.linear(x, self.gate_up_proj.view(experts * double, hidden)).view(-1, experts, double)
@@ -65,7 +65,7 @@ class Experts(nn.Module):
         return inner.flatten(1) @ self.down_proj.transpose(1, 2).reshape(-1, hidden)
 
     def grouped(self, x: Tensor, weights: Tensor, chosen: Tensor) -> Tensor:
-        """Each expert on the tokens that chose it."""
+        """Runs each expert on the tokens that chose it."""
         out = torch.zeros_like(x)
         for expert in torch.unique(chosen).tolist():
             token, rank = (chosen == expert).nonzero(as_tuple=True)

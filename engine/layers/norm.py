@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 
 class RMSNorm(nn.Module):
-    """x / rms(x) over the last dimension, times a weight unless ``with_scale`` is False.
+    """Computes x / rms(x) over the last dimension, times a weight unless ``with_scale`` is False.
 
-    With ``adds_one`` it is multiplied by one more than the weight, as Gemma 3's checkpoints have it.
+    With ``adds_one`` the factor is one plus the weight, as in Gemma 3's checkpoints.
     """
 
     weight: nn.Parameter | None
@@ -27,7 +27,7 @@ class RMSNorm(nn.Module):
         if weight is not None and self.adds_one:
             weight = 1 + weight.float()
         if x.dtype == torch.float32 and x.device.type == "cpu" and not torch.is_grad_enabled():
-            return torch.rms_norm(x, x.shape[-1:], weight, self.eps)  # the lines below in one call, bit for bit
+            return torch.rms_norm(x, x.shape[-1:], weight, self.eps)  # one call, equal to the lines below bit for bit
         wide = x.float()
         normed = wide * (wide.square().mean(-1, keepdim=True) + self.eps).pow(-0.5)
         if weight is not None:

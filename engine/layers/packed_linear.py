@@ -21,7 +21,7 @@ from engine.quant import BF16, INT8, Activations, Packed, Precision, Scheme, to_
 
 
 class PackedWeight(nn.Module):
-    """The tensors of a packed weight (..., out, in), of ``matrices`` on one another, to be filled by a loader."""
+    """The tensors of a packed weight (..., out, in) that stacks ``matrices`` matrices, to be filled by a loader."""
 
     codes: Tensor
     scales: Tensor
@@ -64,7 +64,7 @@ class PackedExperts(nn.Module):
         self.rounds = rounds
 
     def forward(self, x: Tensor, weights: Tensor, chosen: Tensor) -> Tensor:
-        """x (N, H), weights and chosen (N, K) -> (N, H)."""
+        """Runs the experts: x (N, H), weights and chosen (N, K) -> (N, H)."""
         return kernels.experts(x, weights, chosen, self.gate_up_proj.packed, self.down_proj.packed)
 
 
@@ -90,17 +90,17 @@ class PackedTokenTable(nn.Module):
 
 
 def packed_weights(network: nn.Module) -> list[PackedWeight]:
-    """All packed weights of a network."""
+    """Returns all packed weights of a network."""
     return [module for module in network.modules() if isinstance(module, PackedWeight)]
 
 
 def gather(weights: Sequence[PackedWeight]) -> bool:
-    """Move the buffers of weights of one scheme into one allocation, in this order.
+    """Moves the buffers of weights of one scheme into one allocation, in this order.
 
     Needs a temporary copy of these weights. Names, shapes and values do not change.
 
     Returns:
-        Whether they had to be moved.
+        True if they had to be moved.
     """
     moved = False
     for part in ("codes", "scales"):
@@ -116,26 +116,26 @@ def gather(weights: Sequence[PackedWeight]) -> bool:
 
 
 def _is_behind(one: Tensor, other: Tensor) -> bool:
-    """Whether a buffer begins in memory where another ends."""
+    """Returns True if a buffer begins in memory where another ends."""
     together = one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
     return together and bool(one.storage_offset() + one.numel() == other.storage_offset())
 
 
 def joined(weights: Sequence[PackedWeight]) -> Packed:
-    """Gathered int8 weights (out, in) with the same inputs as one weight: their rows concatenated."""
+    """Returns gathered int8 weights (out, in) with the same inputs as one weight: their rows concatenated."""
     rows, first = sum(weight.shape[0] for weight in weights), weights[0]
     codes = first.codes.as_strided((rows, first.shape[1]), (first.shape[1], 1))
     return Packed(codes, first.scales.as_strided((1, rows), (rows, 1)), first.scheme)
 
 
 def for_processor(part: nn.Module, dtype: torch.dtype) -> None:
-    """Lay loaded weights out as a CPU's kernels read them. Does nothing on other devices, or where there are none.
+    """Arranges loaded weights as a CPU's kernels read them. Does nothing on other devices, or without such kernels.
 
     int4: the codes of experts and linear layers are reordered in place; a token table, whose rows are looked up, stays
-    as it is. The scales of linear layers become a view of what the kernel reads, which takes twice their bytes; those
-    of experts, of which there are many, are put into that form one expert at a time.
+    unchanged. The scales of linear layers become a view of the form that the kernel reads, which takes twice their
+    bytes. The scales of experts, of which there are many, are converted one expert at a time.
 
-    int8: codes that lie in a mapped file are copied where the kernel could not read them there.
+    int8: codes in a mapped file are copied if the kernel could not read them there.
     """
     if dtype != torch.bfloat16:
         return
@@ -156,13 +156,13 @@ def for_processor(part: nn.Module, dtype: torch.dtype) -> None:
 
 
 def precision_in(network: nn.Module, precision: Precision) -> Precision:
-    """What ``precision`` is in a network: without experts, ``Precision.for_dense``."""
+    """Returns the precision that applies in a network: without experts, ``Precision.for_dense``."""
     has_experts = any(isinstance(module, Experts | PackedExperts) for module in network.modules())
     return precision if has_experts else precision.for_dense()
 
 
 def install(network: nn.Module, precision: Precision, dtype: torch.dtype, activations: Activations = BF16) -> None:
-    """Replace the layers that ``precision_in`` packs. The network has no weights yet (meta device).
+    """Replaces the layers that ``precision_in`` packs. The network has no weights yet (meta device).
 
     Layers whose scheme has kernels for quantised activations quantise theirs if ``activations`` says so.
 

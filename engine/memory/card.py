@@ -1,4 +1,4 @@
-"""A graphics card that is not here, to plan for by its memory. Knows no model."""
+"""Graphics cards that this machine lacks, known by their memory, to plan for. Knows no model."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ CARDS = {
     "h100": round(79.11 * GIB),
     "h200": round(139.81 * GIB),
 }
-"""Bytes of each card that CUDA reports in all."""
+"""Total bytes of each card as CUDA reports them."""
 _SIZE = re.compile(r"(\d{1,4}(?:\.\d{1,3})?) ?GB", re.I)
 
 
 @dataclass(frozen=True)
 class AbsentCard:
-    """A card by its name, or by its size where it has none here, and the bytes that CUDA has of it."""
+    """A card by its name, or by its size if the name is unknown, and its bytes for CUDA."""
 
     name: str
     total_bytes: int
 
 
 def card_of(text: str) -> AbsentCard:
-    """Read a card's name among ``CARDS``, or its memory in decimal gigabytes, such as "24GB".
+    """Reads a card's name among ``CARDS``, or its memory in decimal gigabytes, such as "24GB".
 
     Raises:
         SafelightError: it is neither.

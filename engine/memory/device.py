@@ -1,4 +1,4 @@
-"""Chooses where and in which number type a model runs, and says why."""
+"""Chooses the device and the number type of a model, and gives the reason."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 @dataclass(frozen=True)
 class Placement:
-    """A device and a number type, with the reason in words. A ``card`` that is not here has the device "meta"."""
+    """A device and a number type, with the reason in words.
+
+    A ``card`` that this machine lacks has the device "meta".
+    """
 
     device: torch.device
     dtype: torch.dtype
@@ -23,7 +26,7 @@ class Placement:
 
 
 def choose(device: str | AbsentCard = "auto", dtype: str = "auto") -> Placement:
-    """Resolve ``device`` ("auto", "cpu", "cuda", "cuda:N", or a card) and ``dtype`` ("auto", "float32", "bfloat16").
+    """Resolves ``device`` ("auto", "cpu", "cuda", "cuda:N", or a card) and ``dtype`` ("auto", "float32", "bfloat16").
 
     Raises:
         SafelightError: an unknown name, or a device that this machine does not have.
@@ -62,5 +65,5 @@ def choose(device: str | AbsentCard = "auto", dtype: str = "auto") -> Placement:
 
 
 def _has_cuda() -> bool:
-    """Whether this torch could use a card at all; the one that Windows gets without further ado could not."""
+    """Returns True if this torch was built for CUDA; the default build on Windows is not."""
     return torch.version.cuda is not None

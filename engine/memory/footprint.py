@@ -1,13 +1,13 @@
 """Bytes that a model takes, from its shape alone. Knows neither files nor this machine.
 
-Weights and cache are exact: the empty network and the cache's own rule are asked. What a pass needs besides is the peak
-of what the code holds at once; C is the canvas, V the vocabulary, H the hidden size, d the bytes of a number, S the
-tokens looked at, T the tokens of a pass.
+Weights and cache are exact: they are computed from the empty network and the cache's own rule. Memory for a pass is the
+peak of what the code holds at once. C is the canvas, V the vocabulary, H the hidden size, d the bytes of a number, S
+the tokens attended to, T the tokens of a pass.
 
 On CUDA a process takes more than its tensors: a context, and what torch's allocator takes in whole segments and keeps.
-With kernels no tensor of a pass grows with the context, so that what is kept stays what it is. Counted for the
-allocator's ordinary segments. Expandable ones would save 0.4 GB of the 26B by a simulation; they fail on WSL2 with some
-drivers and do not exist on Windows, and there is no need of them.
+With kernels no tensor of a pass grows with the context, so that the kept memory stays constant. Counted for the
+allocator's ordinary segments. Expandable ones would save 0.4 GB of the 26B by a simulation, but they fail on WSL2 with
+some drivers, do not exist on Windows, and are not needed.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from engine.quant import AT_ONCE, Precision, Scheme
 from engine.threads import available_threads
 
 PROJECTIONS = (".q_proj.", ".k_proj.", ".v_proj.", ".o_proj.", ".gate_proj.", ".up_proj.", ".down_proj.")
-DECODING = 6  # bytes a weight between codes and numbers, of the few that ``cpu_decode`` takes at a time
+DECODING = 6  # bytes a weight while codes become numbers, for the few weights that ``cpu_decode`` takes at a time
 SAMPLER = 5  # fp32 (C, V) buffers at once in ``sampling``: logits and four of the entropy
 LIBRARIES = 2 * 32 * 2**20  # bytes of cuBLAS's workspaces on CUDA, in use and in a graph: adapters take it
-HELD_ROWS = 10  # tensors (T, H) in a pass by kernels beside the experts': residual streams, norms, branches' results
+HELD_ROWS = 10  # tensors (T, H) in a pass by kernels, without the experts': residual streams, norms, branches' results
 LOGITS = 6  # fp32 (C, piece of the vocabulary) buffers at once in ``cpu_vocabulary``
 PROCESS = 600_000_000  # Python and torch for CUDA with its libraries, on a CPU
-KEPT_SHARE = 40  # one part in so many of the weights: what malloc and torch's matrix products keep, at the 26B
+KEPT_SHARE = 40  # the share of the weights (1 / 40) that malloc and torch's matrix products keep, measured at the 26B
 
 # Bytes of a process's context on CUDA, with the code of kernels and libraries: 0.5 to 0.6 GB on data-centre cards and
-# 0.3 to 0.45 on consumer ones, as others have told; not yet measured with this program. The least is there as soon as
-# a process asks a card for anything.
+# 0.3 to 0.45 on consumer ones, by other people's reports; not yet measured with this program. The least applies as soon
+# as a process asks a card for anything.
 CUDA_CONTEXT, LEAST_CUDA_CONTEXT = 600_000_000, 300_000_000
-# What weights leave empty in the allocator's segments, by a simulation of its rules that also moves those that come to
-# lie together: one part in so many, or so many bytes a layer, whichever is less.
+# Memory that weights leave empty in the allocator's segments: one part in so many, or so many bytes a layer, whichever
+# is less. By a simulation of the allocator's rules that also joins adjacent blocks.
 SEGMENT_SHARE, SEGMENT_BYTES = 28, 17_500_000
 
 
@@ -55,7 +55,7 @@ Build: TypeAlias = Callable[[ModelConfig], nn.Module]
 
 @dataclass(frozen=True)
 class Mode:
-    """How a model is run; decides what is held besides weights and cache."""
+    """The conditions under which a model runs; they decide what is held besides weights and cache."""
 
     dtype: torch.dtype
     precision: Precision
@@ -63,24 +63,26 @@ class Mode:
     has_kernels: bool  # Triton kernels: weights are unpacked in registers, and no (C, V) buffer is written
 
     @staticmethod
-    def of(device: torch.device, dtype: torch.dtype, precision: Precision) -> Mode:
-        """How a model is run on a device."""
+    def on_device(device: torch.device, dtype: torch.dtype, precision: Precision) -> Mode:
+        """Returns the mode of a model on a device."""
         by_kernels = precision.is_packed and kernels.run_on(device, dtype)
         return Mode(dtype, precision, device.type == "cpu", by_kernels)
 
     @property
     def is_program(self) -> bool:
-        """Whether a step is a ``StepProgram`` on a CPU: the table by pieces, and two canvases in a first step."""
+        """True if a step is a ``StepProgram`` on a CPU: the table is read by pieces, and a first step has two
+        canvases.
+        """
         return self.on_cpu and self.precision.experts is not None and self.dtype == torch.bfloat16
 
 
-@lru_cache(maxsize=512)  # of some dozens of models in each precision
+@lru_cache(maxsize=512)  # some dozens of models in each precision
 def weights(
     build: Build, config: ModelConfig, precision: Precision, dtype: torch.dtype, on_cpu: bool = False
 ) -> dict[str, int]:
-    """Bytes of the weights by part, as they are stored; ``on_cpu`` as this processor's kernels read them.
+    """Returns the bytes of the weights by part, as stored; with ``on_cpu`` as this processor's kernels read them.
 
-    Of layers that are alike the first is built and counted for all: a network of 30 layers takes a second otherwise.
+    Only one of several equal layers is built and counted for all: a network of 30 layers would take a second.
 
     Raises:
         SafelightError: the precision does not suit the shape.
@@ -94,7 +96,7 @@ def weights(
     )
 
     def times(name: str) -> int:
-        """Returns how many times the whole network has what lies under this path."""
+        """Returns how many times the whole network has the modules under this path."""
         if name.startswith("layers."):
             return counts.get(int(name.split(".")[1]), 0)
         return vision.num_hidden_layers if vision is not None and name.startswith("vision.layers.") else 1
@@ -130,14 +132,14 @@ def _part(name: str) -> str:
 
 
 def parts(build: Build, config: ModelConfig, mode: Mode, context: int, draft: int = 0) -> dict[str, int]:
-    """All bytes by part, with ``context`` tokens of committed text and a canvas behind them.
+    """Returns all bytes by part, with ``context`` tokens of committed text and a canvas after them.
 
     draft: numbers of the adapter that a model drafts with, counted among the other weights.
 
-    activations: the peak of a pass through the layers. workspace: what the vocabulary stage needs beyond that, as the
-    two take turns, and what stays from step to step. With kernels a pass is one of prefill, and a step has memory of
-    its own, which its graph keeps; models without denoising steps have neither. reserve: what allocators take besides.
-    On a CPU alone: process, the program itself. On CUDA alone: cuda_context.
+    activations: the peak of a pass through the layers. workspace: memory of the vocabulary stage beyond that, as the
+    two alternate, and memory kept from step to step. With kernels a pass is one of prefill, and a step has its own
+    memory, which its graph keeps; models without denoising steps have neither. reserve: memory that allocators take in
+    addition. On a CPU only: process, the program itself. On CUDA only: cuda_context.
     """
     counted = weights(build, config, mode.precision, mode.dtype, mode.on_cpu)
     counted = counted | {"other": counted["other"] + draft * mode.dtype.itemsize}
@@ -148,7 +150,7 @@ def parts(build: Build, config: ModelConfig, mode: Mode, context: int, draft: in
         layers, stays, stage = kernel_pass(config, mode, tokens), step_memory(config, mode), 0
     else:
         layers, (stays, stage) = layer_pass(config, mode, context), vocabulary_stage(config, mode)
-        if config.vision is not None and mode.on_cpu:  # before the text; elsewhere the tower is there for a moment only
+        if config.vision is not None and mode.on_cpu:  # before the text; elsewhere the tower is loaded only briefly
             layers = max(layers, image_pass(config.vision, mode.dtype.itemsize, config.largest_image))
     piece = PIECE if mode.on_cpu else KERNEL_PIECE
     return counted | {
@@ -162,9 +164,11 @@ def parts(build: Build, config: ModelConfig, mode: Mode, context: int, draft: in
 
 
 def image_pass(vision: VisionConfig, itemsize: int, image_tokens: int) -> int:
-    """The most that reading an image holds beside the tower: of its attention or of its MLP, and the image itself.
+    """Returns the most that reading an image holds besides the tower: for its attention or its MLP, and the image
+    itself.
 
-    Attention takes no scores by PyTorch's kernels; queries, keys and values are there as projected, normed and turned.
+    With PyTorch's kernels attention holds no scores; queries, keys and values are held as projected, normed and
+    rotated.
     """
     patches = image_tokens * vision.pooling_kernel_size**2
     heads = vision.num_attention_heads * vision.head_dim
@@ -174,46 +178,53 @@ def image_pass(vision: VisionConfig, itemsize: int, image_tokens: int) -> int:
 
 
 def lent_bytes(vision: VisionConfig, tower: int, itemsize: int) -> int:
-    """The most of a tower's weights, ``tower`` bytes in all, that is on a card at once: a layer, or the positions."""
+    """Returns the most of a tower's weights that is on a card at once: a layer, or the positions.
+
+    ``tower``: bytes in all.
+    """
     positions = 2 * vision.position_embedding_size * vision.hidden_size * itemsize
     return max(tower // vision.num_hidden_layers, positions)
 
 
 def kernel_pass(config: ModelConfig, mode: Mode, tokens: int, is_joint: bool = False) -> int:
-    """The most that a pass by kernels holds, whatever lies before it: of its experts, or of its attention layers.
+    """Returns the most that a pass by kernels holds, at any context: for its experts, or its attention layers.
 
-    is_joint: of several runs, whose projected rows are copied out and attended ones back.
+    is_joint: for several runs, whose projected rows are copied out and attended ones back.
     """
     hidden = config.hidden_size
     experts = HELD_ROWS * hidden + config.top_k_experts * (config.moe_intermediate_size + hidden)
     heads = config.num_attention_heads * max(layer.head_dim for layer in config.layers)
-    attention = 6 * hidden + (7 if is_joint else 4) * heads  # queries as projected, turned, attended; keys and values
+    attention = 6 * hidden + (7 if is_joint else 4) * heads  # queries as projected, rotated, attended; keys and values
     return tokens * mode.dtype.itemsize * max(experts, attention)
 
 
 def step_memory(config: ModelConfig, mode: Mode) -> int:
-    """What stays for a denoising step by kernels: libraries, the soft embedding, and the memory that its graph keeps.
+    """Returns the memory kept for a denoising step by kernels: libraries, the soft embedding, and its graph's memory.
 
-    That is a pass of two canvases, one to be committed, or the vocabulary stage, or its logits for a top k.
+    The graph's memory is that of a pass of two canvases, one to be committed, or of the vocabulary stage, or of the
+    logits for a top k.
     """
     soft = config.canvas_length * config.hidden_size * mode.dtype.itemsize
     return LIBRARIES + soft + max(kernel_pass(config, mode, 2 * config.canvas_length), kernel_stage(config, mode))
 
 
 def kernel_stage(config: ModelConfig, mode: Mode, canvases: int = 1) -> int:
-    """The most that the vocabulary stage by kernels holds, or the logits of a piece of the vocabulary for a top k."""
+    """Returns the most that the vocabulary stage by kernels holds, or the logits of a piece of the vocabulary for a top
+    k.
+    """
     d, length, hidden = mode.dtype.itemsize, config.canvas_length, config.hidden_size
     statistics = length * config.vocab_size // 128 * 7 * 4  # of each tile of tokens
     stage = statistics + 8 * 4 * length * hidden  # a chunk's weights, sums of the soft embedding
-    top = length * min(TOP_PIECE, config.vocab_size) * 2 * d  # logits, and without forbidden tokens
+    top = length * min(TOP_PIECE, config.vocab_size) * 2 * d  # logits, and a copy with forbidden tokens masked
     return max(canvases * stage, top + 4 * canvases * length * hidden * d)
 
 
 def reserve(config: ModelConfig, mode: Mode, held: int, context: int) -> int:
-    """What allocators take beyond tensors, with weights of ``held`` bytes.
+    """Returns what allocators take beyond tensors, with weights of ``held`` bytes.
 
-    On a CPU what malloc and torch's matrix products keep. On CUDA the rest of segments; steps before a capture, whose
-    memory is not the graph's; keys and values of one layer, which are held twice while their buffers grow.
+    On a CPU: memory that malloc and torch's matrix products keep. On CUDA: the unused rest of segments; steps before a
+    capture, whose memory is not the graph's; keys and values of one layer, which are held twice while their buffers
+    grow.
     """
     if mode.on_cpu:
         return held // KEPT_SHARE
@@ -226,21 +237,21 @@ def reserve(config: ModelConfig, mode: Mode, held: int, context: int) -> int:
 
 
 def segments(config: ModelConfig, held: int) -> int:
-    """What weights of ``held`` bytes leave empty in the allocator's segments."""
+    """Returns the bytes that weights of ``held`` bytes leave empty in the allocator's segments."""
     return min(held // SEGMENT_SHARE, len(config.layers) * SEGMENT_BYTES)
 
 
 def layer_pass(config: ModelConfig, mode: Mode, context: int) -> int:
-    """The most that a plain denoising or causal pass holds: of its attention layers, or of its experts or MLP."""
+    """Returns the most that a plain denoising or causal pass holds: for its attention layers, or its experts or MLP."""
     canvas = config.canvas_length * (2 if mode.is_program and config.denoises else 1)  # one is committed with the next
     tokens = max(canvas, min(max(PIECE, config.largest_image), context))
     return rows_pass(config, mode, context, tokens, tokens)
 
 
 def rows_pass(config: ModelConfig, mode: Mode, context: int, rows: int, tokens: int) -> int:
-    """The most that a plain pass of so many rows holds, of which ``tokens`` look at one text.
+    """Returns the most that a plain pass of ``rows`` rows holds, of which ``tokens`` attend to one text.
 
-    Where they are not all, as in a pass of several runs, those of each are copied out and back.
+    If these are not all rows, as in a pass of several runs, the rows of each run are copied out and back.
     """
     d = mode.dtype.itemsize
     sliding = min(context, config.sliding_window - 1) + tokens
@@ -272,7 +283,7 @@ def rows_pass(config: ModelConfig, mode: Mode, context: int, rows: int, tokens: 
         experts = rows * (inner + 2 * config.hidden_size * d)
         unpacked = _unpacking(mode, mode.precision.experts, 2 * config.moe_intermediate_size * config.hidden_size)
         if mode.on_cpu and mode.precision.is_packed and rows * config.top_k_experts >= cpu.LEAST_PAIRS:
-            experts += available_threads() * (unpacked + 4 * rows * config.hidden_size)  # each has a sum of its own
+            experts += available_threads() * (unpacked + 4 * rows * config.hidden_size)  # each thread has its own sum
         else:
             experts += unpacked
     stream = 3 * rows * config.hidden_size * max(d, 4)  # residual stream, its norm in fp32, a branch's result
@@ -280,16 +291,16 @@ def rows_pass(config: ModelConfig, mode: Mode, context: int, rows: int, tokens: 
 
 
 def vocabulary_stage(config: ModelConfig, mode: Mode, canvases: int = 1) -> tuple[int, int]:
-    """What stays from step to step, and the peak of head, sampler and soft embedding, on the plain path.
+    """Returns bytes kept from step to step, and the peak of head, sampler and soft embedding, on the plain path.
 
     canvases: of programs in one pass.
 
-    The conditioning logits stay (C V d). The soft embedding has them as fp32 probabilities and in the
-    model's type beside an unpacked piece of the table; the sampler has ``SAMPLER`` fp32 buffers.
+    The conditioning logits are kept (C V d). The soft embedding holds them as fp32 probabilities and in the model's
+    type, and an unpacked piece of the table; the sampler has ``SAMPLER`` fp32 buffers.
     """
     positions = canvases * config.canvas_length
     rows = positions * config.hidden_size
-    if not config.denoises:  # a block's logits in the model's type and in fp32, and what sampling makes of them
+    if not config.denoises:  # a block's logits in the model's type and in fp32, and the sampler's buffers
         number = (mode.dtype.itemsize if mode.dtype.itemsize < 4 else 0) + SAMPLER * 4
         head = _unpacking(mode, mode.precision.embedding, config.vocab_size * config.hidden_size)
         return 0 if mode.on_cpu else LIBRARIES, max(positions * config.vocab_size * number, head)
@@ -308,7 +319,7 @@ def vocabulary_stage(config: ModelConfig, mode: Mode, canvases: int = 1) -> tupl
 
 
 def _unpacking(mode: Mode, scheme: Scheme | None, numbers: int) -> int:
-    """Bytes while a piece of a packed matrix is unpacked, on the plain path or on a CPU."""
+    """Returns the bytes used while a piece of a packed matrix is unpacked, on the plain path or on a CPU."""
     if scheme is None or mode.has_kernels:
         return 0
     if mode.on_cpu and scheme in schemes("linear", "cpu"):

@@ -1,6 +1,6 @@
-"""What fits: a model's bytes by part against the memory that is free now, and what to change where it does not.
+"""Memory plans: a model's bytes by part, compared with the free memory, and advice if they do not fit.
 
-Reads no files; ``models.folder`` plans for those. The arithmetic is ``footprint``'s.
+Reads no files; ``models.folder`` plans for those. ``footprint`` does the arithmetic.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from engine.memory import footprint
 from engine.memory.device import Placement
 from engine.quant import DEFAULT, PRECISIONS, Precision
 
-LEAST_IN_BF16 = 2**24  # numbers from which products in bf16 gain more on a CPU than they cost in further operations
+LEAST_IN_BF16 = 2**24  # numbers of a model from which products in bf16 gain more on a CPU than their conversions cost
 DESKTOP = 2_000_000_000  # bytes of a card that Windows' desktop and a browser take sooner or later
-CONTEXT = 32_768  # tokens planned for where nothing else is asked, or fewer where the model has fewer positions
+CONTEXT = 32_768  # tokens planned for by default, or the model's positions if it has fewer
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class Plan:
     precision: Precision
     context: int  # tokens of committed text; a canvas comes on top
     parts: dict[str, int]
-    free_bytes: int  # on CUDA with the least that this process's context takes
+    free_bytes: int  # on CUDA including the least that this process's context takes
     device_bytes: int  # memory of the device in all
     longest: int  # tokens of context that would fit; 0 if none do
-    advice: str  # in sentences: how it fits, or what to change
-    notes: tuple[str, ...]  # what the numbers leave out or take for granted
+    advice: str  # in sentences: that it fits, or what to change
+    notes: tuple[str, ...]  # what the numbers leave out or assume
     copy_bytes: int = 0  # on disk, of the packed copy that an import writes
 
     @property
@@ -49,12 +49,12 @@ class Plan:
 
     @property
     def released_bytes(self) -> int:
-        """What unloading the model gives back; the program itself and its context on a card stay."""
+        """Bytes that unloading the model frees; the program itself and its context on a card stay."""
         return self.total_bytes - self.parts["process"] - self.parts["cuda_context"]
 
     @property
     def bits(self) -> int:
-        """Of a code of most of the weights; 0 where they are not packed."""
+        """Bits of a code of most of the weights; 0 if they are not packed."""
         return 0 if self.precision.bulk is None else self.precision.bulk.bits
 
     @property
@@ -62,7 +62,7 @@ class Plan:
         return self.total_bytes <= self.free_bytes
 
     def as_dict(self) -> dict[str, Any]:
-        """The plan as the command line prints it with ``--json``."""
+        """Returns the plan as the command line prints it with ``--json``."""
         return {
             "model": self.model,
             "device": self.device,
@@ -89,21 +89,21 @@ class Subject:
     name: str
     config: ModelConfig
     build: footprint.Build
-    stored: Precision | None  # how its weights are packed already; None: they are not
-    is_bf16: bool = False  # what is not packed is stored so
-    notes: tuple[str, ...] = ()  # what is to be said of its checkpoint
+    stored: Precision | None  # the packing of its stored weights; None: they are not packed
+    is_bf16: bool = False  # unpacked weights are stored in bf16
+    notes: tuple[str, ...] = ()  # remarks on its checkpoint
     draft: int = 0  # numbers of the adapter that it drafts with
 
 
 def count(model: Subject, place: Placement, context: int | None, quantization: str, dtype: str) -> Plan:
-    """Count what a model would take on a device.
+    """Counts the memory that a model would take on a device.
 
     Args:
         context: tokens of committed text, 1 or more; None takes 32 768, or what the model has.
-        quantization: "auto" keeps packed weights as they are, and others unpacked if they fit and else in the default
-            precision; or a name of ``PRECISIONS``.
-        dtype: as it was asked for; "auto" is bf16 for packed weights, and for large models that are stored so on a CPU
-            that multiplies it fast; else the place's.
+        quantization: "auto" keeps packed weights as they are. Others stay unpacked if they fit, and else take the
+            default precision. Or a name of ``PRECISIONS``.
+        dtype: as requested. "auto" is bf16 for packed weights, and for large bf16 models on a CPU that multiplies bf16
+            fast; else the place's type.
 
     Raises:
         SafelightError: the context is out of range, or the precision does not suit the shape.
@@ -120,7 +120,7 @@ def count(model: Subject, place: Placement, context: int | None, quantization: s
 
     def mode(precision: Precision) -> footprint.Mode:
         number = torch.bfloat16 if dtype == "auto" and (precision.is_packed or by_halves) else place.dtype
-        return footprint.Mode.of(place.device, number, precision)
+        return footprint.Mode.on_device(place.device, number, precision)
 
     def parts(precision: Precision, tokens: int) -> dict[str, int]:
         return footprint.parts(model.build, config, mode(precision), tokens, model.draft)
@@ -139,7 +139,7 @@ def count(model: Subject, place: Placement, context: int | None, quantization: s
     name = quantization if stored is None else "as stored"
     if name == "auto":
         name = "none" if total(choices["none"], context) <= free or DEFAULT not in choices else DEFAULT
-    if name not in choices:  # says which layer cannot be packed so
+    if name not in choices:  # raises, naming the layer that cannot be packed
         footprint.weights(model.build, config, PRECISIONS[name], place.dtype)
     chosen = choices[name]
     if plain and chosen.is_packed and (config.denoises or not is_cpu):
@@ -172,7 +172,7 @@ def count(model: Subject, place: Placement, context: int | None, quantization: s
 
 
 def require_room(plan: Plan) -> None:
-    """Refuse before anything is loaded.
+    """Refuses a model that does not fit, before anything is loaded.
 
     Raises:
         SafelightError: the plan does not fit; says what to do.
@@ -185,7 +185,7 @@ def require_room(plan: Plan) -> None:
 
 
 def free_bytes(device: torch.device) -> int:
-    """Memory that a model could take now: of a CUDA device, or of the machine, with what the process has already."""
+    """Returns memory that a model could take now, including this process's own: of a CUDA device, or of the machine."""
     spare = spare_bytes(device)
     if device.type == "cuda":
         return spare
@@ -194,7 +194,7 @@ def free_bytes(device: torch.device) -> int:
 
 
 def spare_bytes(device: torch.device) -> int:
-    """Memory that this process could take now beside what it has: of a CUDA device, or of the machine."""
+    """Returns memory that this process could take now in addition: of a CUDA device, or of the machine."""
     if device.type == "cuda":
         (free, total), own = torch.cuda.mem_get_info(device), torch.cuda.memory_reserved(device)
         idle = own - torch.cuda.memory_allocated(device)  # torch's own, taken and unused
@@ -204,16 +204,16 @@ def spare_bytes(device: torch.device) -> int:
 
 
 def kept_for_desktop(free: int, total: int, own: int) -> int:
-    """Bytes of a card's free memory that are not planned with: on Windows ``DESKTOP``, less what others have already.
+    """Returns bytes of a card's free memory that plans leave out: on Windows ``DESKTOP``, less what others have taken.
 
-    When a card is full, Windows moves a program's memory to the machine's instead of refusing it, and the program goes
-    on many times slower.
+    When a card is full, Windows moves a program's memory to the machine's instead of refusing it, and the program
+    becomes many times slower.
     """
     return max(0, DESKTOP - (total - free - own)) if windows.IS_WINDOWS else 0
 
 
 def total_bytes(device: torch.device) -> int:
-    """Memory of a CUDA device, or of the machine, in all."""
+    """Returns the total memory of a CUDA device, or of the machine."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[1]
     total: int = psutil.virtual_memory().total  # type: ignore[no-untyped-call, unused-ignore]
@@ -221,7 +221,7 @@ def total_bytes(device: torch.device) -> int:
 
 
 def device_memory(device: torch.device) -> tuple[int, int] | None:
-    """Bytes that all programs together have taken of a device, and its total; None for a CPU."""
+    """Returns the bytes of a device that all programs together have taken, and its total; None for a CPU."""
     if device.type != "cuda":
         return None
     free, total = torch.cuda.mem_get_info(device)
@@ -229,12 +229,11 @@ def device_memory(device: torch.device) -> tuple[int, int] | None:
 
 
 def _numbers(model: Subject) -> int:
-    """Numbers in a model's weights."""
     return sum(footprint.weights(model.build, model.config, Precision(), torch.bfloat16).values()) // 2
 
 
 def _packable(model: Subject, dtype: torch.dtype) -> dict[str, Precision]:
-    """The precisions that a shape can be packed in, by name."""
+    """Returns the precisions that a shape can be packed in, by name."""
     found = {}
     for name, precision in PRECISIONS.items():
         try:
@@ -250,7 +249,10 @@ def _of(precision: Precision, config: ModelConfig) -> Precision:
 
 
 def _of_images(vision: VisionConfig, tower: int, itemsize: int, others: int) -> str:
-    """What images take of a card, where the tower's bytes wait in the computer's memory, beside ``others``."""
+    """Returns a note on what images take of a card while the tower's bytes wait in the computer's memory.
+
+    others: bytes of the card that are taken besides.
+    """
     few, most = GenerationConfig.image_tokens, IMAGE_TOKENS[-1]
     lent = footprint.lent_bytes(vision, tower, itemsize)
     least, all_in = (_gb(others + lent + footprint.image_pass(vision, itemsize, count)) for count in (few, most))
@@ -266,7 +268,7 @@ def _of_images(vision: VisionConfig, tower: int, itemsize: int, others: int) -> 
 
 @dataclass(frozen=True)
 class _Choices:
-    """What one may ask for: precisions by name and contexts from ``least`` to ``most`` tokens."""
+    """The possible choices: precisions by name, and contexts from ``least`` to ``most`` tokens."""
 
     total: Callable[[Precision, int], int]  # bytes
     precisions: dict[str, Precision]
@@ -278,7 +280,7 @@ class _Choices:
         return self.total(self.precisions[name], context) <= self.free
 
     def longest(self, name: str) -> int:
-        """The longest context that fits; 0 if none does. More tokens never need less."""
+        """Returns the longest context that fits; 0 if none does. More tokens never need less."""
         low, high = self.least - 1, self.most + 1
         while high - low > 1:
             middle = (low + high) // 2
@@ -287,7 +289,7 @@ class _Choices:
 
 
 def _advice(choices: _Choices, name: str, context: int, longest: int) -> str:
-    """How it fits, or what to change: the context, the quantization, both, or what else runs."""
+    """Says how it fits, or what to change: the context, the quantization, both, or other programs."""
     spare = choices.free - choices.total(choices.precisions[name], context)
     if spare >= 0:
         return f"It fits, with {_gb(spare)} to spare; a context of up to {longest} tokens would."
@@ -307,5 +309,4 @@ def _advice(choices: _Choices, name: str, context: int, longest: int) -> str:
 
 
 def _gb(count: int) -> str:
-    """Decimal gigabytes; small ones in megabytes."""
     return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"

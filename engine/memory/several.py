@@ -1,8 +1,8 @@
-"""What a further run takes of the device beside those under way.
+"""The memory that a further run takes of a device next to running ones.
 
-It has a cache of its own, and where steps are programs (see ``decoding.step_batch``) one of those. The pass that
-several share has their rows at once: up to a canvas and a canvas to commit of each. By kernels each program keeps a
-graph of its own steps, with memory of its own, and passes of several that repeat are kept as graphs, too.
+A run has its own cache, and its own program if steps are programs (see ``decoding.step_batch``). A pass that several
+runs share holds the rows of all: up to a canvas and a canvas to commit of each. With kernels each program keeps a graph
+of its own steps, with its own memory; repeated passes of several runs are kept as graphs, too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from engine.memory.footprint import Mode
 
 
 def program_bytes(config: ModelConfig, mode: Mode, length: int | None = None, top_k: int = 0) -> int:
-    """Bytes that a step program keeps on the device from step to step; ``length``: of the canvas, None: the model's."""
+    """Returns bytes that a step program keeps on the device from step to step; ``length``: of the canvas, None: the
+    model's.
+    """
     length = config.canvas_length if length is None else length
     # Two rows of ids, their offsets, four of tokens, the argmax before; pins; entropies; likeliest tokens and shares.
     of_position = (2 + 2 + 4 + 1) * 8 + 4 + 4 + min(top_k, config.vocab_size) * (8 + 4)
@@ -27,10 +29,10 @@ def program_bytes(config: ModelConfig, mode: Mode, length: int | None = None, to
 
 
 def joint_workspace(config: ModelConfig, mode: Mode, context: int, runs: int) -> int:
-    """The most that a pass of ``runs`` runs holds beside weights, caches and programs; ``context`` is the longest.
+    """Returns the most that a pass of ``runs`` runs holds besides weights, caches and programs.
 
-    By kernels that is the pass as it is taken at once, all committing a canvas, and what the graph of one keeps in
-    which none does. Where a run is alone nothing is joined: 0.
+    ``context`` is the longest. With kernels this is the first pass, in which all runs commit a canvas, and the memory
+    of a graph of one in which none does. For a single run nothing is joined: 0.
     """
     if runs < 2:
         return 0
@@ -44,23 +46,25 @@ def joint_workspace(config: ModelConfig, mode: Mode, context: int, runs: int) ->
 
 
 def further_run(config: ModelConfig, mode: Mode, context: int, running: int) -> int:
-    """Bytes that one run more takes beside ``running`` others, with ``context`` tokens of text before its last canvas.
+    """Returns the bytes that one run more takes with ``running`` others.
 
-    A plan counts the first run: see ``footprint.parts``. For weights that are packed, or experts that kernels run.
+    A plan counts the first run: see ``footprint.parts``. For packed weights, or experts that kernels run.
+
+    context: tokens of text before the run's last canvas.
     """
     canvas, piece = config.canvas_length, PIECE if mode.on_cpu else KERNEL_PIECE
     cache, graph = cache_bytes(config, context + canvas, mode.dtype.itemsize, piece), 0
     if mode.has_kernels:
         graph = max(footprint.kernel_pass(config, mode, 2 * canvas), footprint.kernel_stage(config, mode))
     before = joint_workspace(config, mode, context, running)
-    if running == 1 and not mode.has_kernels:  # the run alone holds as much in its own passes
+    if running == 1 and not mode.has_kernels:  # a single run holds as much in its own passes
         before = max(footprint.layer_pass(config, mode, context), footprint.vocabulary_stage(config, mode)[1])
     grown = joint_workspace(config, mode, context, running + 1) - before
     return cache + program_bytes(config, mode) + graph + max(0, grown)
 
 
 def plain_run(config: ModelConfig, mode: Mode, context: int) -> int:
-    """Bytes that a run takes on the plain path, alone or with its rows beside others'; ``context`` as above."""
+    """Returns the bytes that a run takes on the plain path, alone or joined with others; ``context`` as above."""
     cache = cache_bytes(
         config, context + config.canvas_length, mode.dtype.itemsize, PIECE if mode.on_cpu else KERNEL_PIECE
     )
@@ -71,7 +75,7 @@ def plain_run(config: ModelConfig, mode: Mode, context: int) -> int:
 def run_bytes(
     config: ModelConfig, mode: Mode, is_program: bool, prompt: int, settings: GenerationConfig, running: int
 ) -> int:
-    """Bytes that a run takes at most, with a prompt of so many tokens, beside ``running`` others."""
+    """Returns the bytes that a run takes at most, with a prompt of ``prompt`` tokens, next to ``running`` others."""
     canvas = settings.canvas_length or config.canvas_length
     blocks = min(-(-settings.max_new_tokens // canvas), (config.max_position_embeddings - prompt) // canvas)
     context = prompt + max(0, blocks - 1) * canvas

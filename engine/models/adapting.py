@@ -1,4 +1,4 @@
-"""Puts an adapter on a loaded model and takes it off again; the base stays where it is."""
+"""Loads an adapter onto a loaded model and removes it; the base model does not change."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from engine.weights import packed_store
 
 
 def load_adapter(model: Model, path_or_id: str | Path) -> Adapter:
-    """Put an adapter on a model, in place of the one that is there; not while the model runs.
+    """Loads an adapter onto a model, replacing the current one; not while the model runs.
 
-    Whatever a ``KVCache`` holds from before is stale: begin with a new one.
+    The content of existing ``KVCache`` objects is stale: begin with a new one.
 
     Args:
         path_or_id: a folder with adapter_config.json and adapter_model.safetensors as PEFT writes them, or an embedded
             adapter's id.
 
     Raises:
-        SafelightError: whatever is wrong with it, or that it is not for this model; what was there stays.
+        SafelightError: it is damaged, or not for this model; the current adapter stays.
     """
     folder = catalog.resolve_adapter(path_or_id)
     try:
@@ -44,7 +44,7 @@ def load_adapter(model: Model, path_or_id: str | Path) -> Adapter:
 
 
 def unload_adapter(model: Model) -> None:
-    """Take the adapter off, if there is one: the model is what it was, to the bit. ``KVCache`` as above."""
+    """Removes the adapter, if there is one, so that the model is unchanged to the bit. ``KVCache`` as above."""
     model.derived.clear()
     model.adapter_slot.clear()
 
@@ -54,22 +54,22 @@ def _describe(folder: Path, layers: Adapters) -> Adapter:
     known = {embedded.folder: embedded for embedded in catalog.ADAPTERS}.get(folder)
     parameters = [parameter for layer in layers.values() for parameter in layer.parameters()]
     parts = [part for layer in layers.values() for part in (layer.causal, layer.denoise) if part is not None]
-    told = "".join(packed_store.digest(folder / name) for name in (CONFIG, TENSORS))
+    digests = "".join(packed_store.digest(folder / name) for name in (CONFIG, TENSORS))
     return Adapter(
         name=name,
         title=name if known is None else known.title,
         folder=folder,
-        fingerprint=hashlib.sha256(told.encode()).hexdigest(),
+        fingerprint=hashlib.sha256(digests.encode()).hexdigest(),
         rank=max(part.down.shape[0] for part in parts),
         parameter_count=sum(parameter.numel() for parameter in parameters),
     )
 
 
 def _check_base(model: Model, folder: Path, files: AdapterFiles) -> None:
-    """Whether the adapter is for this model, as far as its files tell.
+    """Checks that the adapter is for this model, as far as its files show.
 
-    A fingerprint tells for certain. A packed store has one of its own and the name of what it was packed from; PEFT's
-    config has a name alone, which means something where it is that of an embedded model.
+    A fingerprint is certain. A packed store has its own fingerprint, and the name of its source. PEFT's config has only
+    a name, which is conclusive if it is that of an embedded model.
     """
     packed = packed_store.is_store(model.folder)
     loaded = packed_store.Manifest.read(model.folder / store_files.MANIFEST).source if packed else model.name

@@ -1,4 +1,4 @@
-"""What a run of a model takes where nothing else is asked for: settings and end tokens, from the checkpoint's files."""
+"""The defaults of a model's runs: settings and end tokens, from the checkpoint's files."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from engine.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class RunSettings:
-    """What the runs of a model may be asked for.
+    """The settings that runs of a model may have.
 
     Args:
-        decoders: that they may have, the model's own first.
-        defaults: what they take where nothing else is asked for.
-        sees: their prompts may have images.
+        decoders: those that they may have, the model's own first.
+        defaults: their settings by default.
+        sees: True if their prompts may have images.
     """
 
     decoders: tuple[str, ...]
@@ -29,7 +29,9 @@ class RunSettings:
 
 
 def run_settings(path_or_id: str | Path) -> RunSettings:
-    """Those of a model that is not loaded, from its small files: no weights are read. Slow with a large tokenizer.
+    """Reads the settings of a model that is not loaded, from its small files without weights.
+
+    Slow with a large tokenizer.
 
     Args:
         path_or_id: a folder with config.json and tokenizer.json, or an embedded model's id.
@@ -43,11 +45,10 @@ def run_settings(path_or_id: str | Path) -> RunSettings:
 
 
 def generation_defaults(opened: ModelFolder, tokenizer: Tokenizer) -> GenerationConfig:
-    """Settings of ``generation_config.json``, and of the family where that leaves one out.
+    """Returns the settings of ``generation_config.json``, and the family's where that leaves one out.
 
     End tokens are those of ``generation_config.json``, else the family's, else of ``config.json``, else the
-    tokenizer's; with them come those that end a text of the family in any case. What an image may take is what
-    ``config.json`` says.
+    tokenizer's. Tokens that always end a text of the family are added. ``config.json`` sets the budget of an image.
 
     Raises:
         SafelightError: a file is damaged, or a value in it is none.

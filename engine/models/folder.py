@@ -1,4 +1,4 @@
-"""A model's folder, its config and headers read once: what it would take, its weights, and its conversion."""
+"""A model's folder, with config and headers read once: its memory plan, its weights, and its conversion."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from engine.weights.published import Published
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """A folder of a checkpoint in any layout that loads, or with a ``config.json`` alone."""
+    """The folder of a checkpoint in any layout that loads, or with only a ``config.json``."""
 
     path: Path
     raw: dict[str, Any]  # its config.json
@@ -38,7 +38,8 @@ class ModelFolder:
 
     @staticmethod
     def open(path: Path) -> ModelFolder:
-        """
+        """Opens a folder.
+
         Raises:
             SafelightError: its ``config.json`` is missing or damaged, or of no family that is known.
         """
@@ -48,21 +49,21 @@ class ModelFolder:
 
     @cached_property
     def published(self) -> Published | None:
-        """How a published checkpoint says that it is quantised; None: it is not.
+        """The quantization that a published checkpoint declares; None: there is none.
 
         Raises:
-            SafelightError: in a way that cannot be read.
+            SafelightError: it cannot be read.
         """
         return Published.read(self.path, self.raw)
 
     @property
     def drafts(self) -> bool:
-        """Whether its family drafts its own text, by the checkpoint's adapter where there is one."""
+        """True if its family drafts its own text, by the checkpoint's adapter if there is one."""
         return "self_speculation" in self.family.decoders
 
     @cached_property
     def stored(self) -> StoredWeights:
-        """The headers of its weights, read when they are first asked for.
+        """The headers of its weights, read on first use.
 
         Raises:
             SafelightError: there are no weights, or they cannot be read.
@@ -71,7 +72,7 @@ class ModelFolder:
 
     @cached_property
     def stored_config(self) -> ModelConfig:
-        """Its config as far as the weights have it: without the tower that reads images where that was left out.
+        """The config as far as the weights have it: without the vision tower if that was left out.
 
         Raises:
             SafelightError: as ``stored``.
@@ -88,11 +89,11 @@ class ModelFolder:
         unpacked: Precision | None = None,
         keep_vision: bool = False,
     ) -> Weights[Network]:
-        """Its weights, checked against its config and not read yet.
+        """Returns the weights, checked against the config and not read yet.
 
         Args:
             quantization, unpacked: as ``StoredWeights.precision_for`` takes them.
-            dtype: of what is not packed; None keeps the checkpoint's.
+            dtype: of unpacked tensors; None keeps the checkpoint's.
             keep_vision: do not pack the vision tower.
 
         Raises:
@@ -110,7 +111,7 @@ class ModelFolder:
         return self.stored.fit(network, self.family.names, precision, device, dtype)
 
     def companions(self) -> dict[str, bytes]:
-        """Its small files, as a store has them; see ``packed_store.companions_of``."""
+        """Returns the small files that a store also has; see ``packed_store.companions_of``."""
         return packed_store.companions_of(self.path)
 
     def plan(
@@ -120,13 +121,13 @@ class ModelFolder:
         device: str | AbsentCard = "auto",
         dtype: str = "auto",
     ) -> Plan:
-        """Count what it would take; see ``plan``."""
+        """Counts its memory; see ``plan``."""
         check_quantization(quantization)
         place = choose(device, dtype)
         return count(self._subject(quantization), place, context, quantization, dtype)
 
     def _subject(self, quantization: str) -> Subject:
-        """What is planned for, by its headers, or by its config where the weights are not here."""
+        """Returns the subject of a plan, by its headers, or by its config if the weights are missing."""
         build, name, draft = self.family.build, self.path.name, draft_numbers(self.path) if self.drafts else 0
         is_store = packed_store.is_store(self.path) or (self.path / store_files.PARTIAL).exists()
         if is_store or any(self.path.glob("*.safetensors")):
@@ -148,7 +149,7 @@ class ModelFolder:
         return Subject(name, self.config, build, self.published.expected, notes=tuple(notes), draft=draft)
 
     def _notes(self, published: Published | None) -> list[str]:
-        """What the checkpoint asks for and does not get."""
+        """Returns notes on settings of the checkpoint that are not followed."""
         small = "the checkpoint asks for an 8-bit key-value cache; that is ignored, the cache keeps the number type"
         has_small_cache = published is not None and published.has_small_cache
         return [note for note in (small if has_small_cache else "", ignored_settings(self.path)) if note]
@@ -161,15 +162,15 @@ def plan(
     device: str | AbsentCard = "auto",
     dtype: str = "auto",
 ) -> Plan:
-    """Count what a model would take, from its headers and config.json alone.
+    """Counts the memory that a model would take, from its headers and config.json alone.
 
     Args:
         path_or_id: an embedded model's id, a known shape's ("26b-a4b"), or a folder: of a checkpoint in any layout that
-            loads, or with a config.json alone.
+            loads, or with only a config.json.
         context: tokens of committed text, 1 or more; None takes 32 768, or what the model has.
-        quantization: "auto" keeps packed weights as they are, and others unpacked if they fit and else in the default
-            precision; or a name of ``PRECISIONS``.
-        device, dtype: as ``load_model`` takes them. Of an ``AbsentCard`` all memory counts as free.
+        quantization: "auto" keeps packed weights as they are. Others stay unpacked if they fit, and else take the
+            default precision. Or a name of ``PRECISIONS``.
+        device, dtype: as ``load_model`` takes them. For an ``AbsentCard`` all memory counts as free.
 
     Raises:
         SafelightError: there is no such model or device, the checkpoint is damaged, or an argument is out of range.
@@ -187,12 +188,12 @@ def quantize(
     cancel: Cancel | None = None,
     keep_vision: bool = False,
 ) -> packed_store.Manifest:
-    """Convert a checkpoint into a packed store; see ``packed_store.write_store``.
+    """Converts a checkpoint into a packed store; see ``packed_store.write_store``.
 
     Args:
         quantization: a name of ``PRECISIONS`` other than "none"; "auto" keeps what is packed already and takes the
             default otherwise.
-        keep_vision: leave the vision tower as it is; else it goes to 8 bits.
+        keep_vision: leave the vision tower unpacked; else it takes 8 bits.
 
     Raises:
         SafelightError: the source is no model, or is a store already; the destination cannot be used.
@@ -201,9 +202,10 @@ def quantize(
 
 
 def check_packs(quantization: str) -> None:
-    """
+    """Checks that a quantization packs weights.
+
     Raises:
-        SafelightError: it leaves weights as they are, which no packed store has.
+        SafelightError: it leaves weights unpacked, which no packed store does.
     """
     if quantization == "none":
         known = ", ".join(name for name in PRECISIONS if name != "none")
@@ -219,7 +221,7 @@ def convert(
     cancel: Cancel | None = None,
     keep_vision: bool = False,
 ) -> packed_store.Manifest:
-    """As ``quantize``, of a model that is open."""
+    """Converts a model that is open, as ``quantize``."""
     check_packs(quantization)
     if source.stored.manifest is not None:
         raise SafelightError(f"{source.path} is packed already; load it as it is")

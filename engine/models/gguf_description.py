@@ -1,4 +1,4 @@
-"""Description of a GGUF file's model in the words of a model folder. Knows no architecture."""
+"""Description of a GGUF file's model in the form of a model folder. Knows no architecture."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROPE = "rope_freqs.weight"  # divisors of the frequencies of a rotation
 
 @dataclass(frozen=True)
 class GGUFDescription:
-    """A model's small files, and how its tensors are named and stored."""
+    """A model's small files, and the names and storage of its tensors."""
 
     config: dict[str, Any]  # config.json
     generation: dict[str, Any]  # generation_config.json
@@ -30,7 +30,7 @@ Describe: TypeAlias = Callable[[GGUFHeader, Callable[[str], int | None]], GGUFDe
 """Describes a file of an architecture: its header, and the id of a token by its text, or None -> the description.
 
 Raises:
-    SafelightError: what is missing or not implemented; goes behind the file's name.
+    SafelightError: a phrase on what is missing or not implemented, to follow the file's name.
 """
 
 
@@ -42,7 +42,7 @@ class GGUFKeys:
     architecture: str
 
     def find(self, name: str, default: Any = None) -> Any:
-        """A value that is no list, or the default.
+        """Returns a value that is no list, or the default.
 
         Raises:
             SafelightError: it is a list.
@@ -53,7 +53,7 @@ class GGUFKeys:
         return default if found is None else found
 
     def need(self, name: str) -> Any:
-        """As ``find``.
+        """Returns a value, as ``find``.
 
         Raises:
             SafelightError: it is missing.
@@ -64,13 +64,13 @@ class GGUFKeys:
         return found
 
     def token(self, name: str) -> int | None:
-        """The id of a named token of the tokenizer, such as ``eos``."""
+        """Returns the id of a named token of the tokenizer, such as ``eos``."""
         found = self.header.values.get(f"tokenizer.ggml.{name}_token_id")
         return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
 def table_shape(header: GGUFHeader) -> tuple[int, int]:
-    """The shape of the token table: vocabulary, width.
+    """Returns the shape of the token table: vocabulary, width.
 
     Raises:
         SafelightError: there is none, or it is no matrix.

@@ -1,7 +1,7 @@
 """Imports a GGUF file: its model becomes a packed store, dequantised and packed again piece by piece.
 
-The file holds all that a model folder has: shape and sampler in its keys, tokenizer and template beside them. Images
-are not in it: what the model sees with is a file of its own, in a layout of llama.cpp's.
+The file holds all that a model folder has: shape and sampler in its keys, tokenizer and template next to them. It has
+no vision part: that is a separate file, in a layout of llama.cpp's.
 """
 
 from __future__ import annotations
@@ -38,20 +38,22 @@ from engine.weights.packed_store import Manifest, companions_of
 ARCHITECTURES: dict[str, Describe] = {diffusion_gemma.ARCHITECTURE: diffusion_gemma.describe, **DESCRIBE}
 OWN = ("config.json", "generation_config.json")  # made from the file's keys, whatever the tokenizer's folder has
 FOUR_BITS_FROM = 2 * 10**9
-"""Numbers of a model without experts from which on it is packed in four bits where nobody asks for more: they cost a
-small one much (``tests.bench.perplexity``), and eight bits of it are few bytes."""
+"""Numbers of a model without experts from which it is packed in four bits by default. Four bits cost a small model much
+quality (``tests.bench.perplexity``), and its eight bits are few bytes."""
 
 
 @dataclass(frozen=True)
 class GGUFModel(ModelFolder):
-    """A GGUF file of a family that is known, with its header and small files read."""
+    """A GGUF file of a known family, with its header and small files read."""
 
     header: GGUFHeader
     described: GGUFDescription
     tokenizer: dict[str, bytes]  # the files of one
 
     def packing(self, quantization: str) -> str:
-        """Returns the name of the precision that it is packed in; "auto" is four bits, of a small dense model eight."""
+        """Returns the name of the precision that it is packed in; "auto" is four bits, for a small dense model
+        eight.
+        """
         if quantization != "auto":
             return quantization
         numbers = sum(math.prod(header.shape) for header in self.stored.checkpoint.headers.values())
@@ -59,7 +61,8 @@ class GGUFModel(ModelFolder):
 
     @staticmethod
     def open_file(path: Path, tokenizer: Path | None = None) -> GGUFModel:
-        """
+        """Opens a GGUF file.
+
         Args:
             tokenizer: a model folder whose tokenizer and chat template are taken in place of the file's.
 
@@ -106,7 +109,7 @@ def plan_import(
     device: str | AbsentCard = "auto",
     dtype: str = "auto",
 ) -> Plan:
-    """Count what the imported model would take, in memory and on disk, from the header alone.
+    """Counts what the imported model would take, in memory and on disk, from the header alone.
 
     Args:
         context, device, dtype: as ``folder.plan`` takes them.
@@ -132,7 +135,7 @@ def import_gguf(
     cancel: Cancel | None = None,
     tokenizer: Path | None = None,
 ) -> Manifest:
-    """Convert a GGUF file into a packed store, as ``folder.quantize`` does a folder.
+    """Converts a GGUF file into a packed store, as ``folder.quantize`` does a folder.
 
     Args:
         tokenizer: a model folder whose tokenizer and chat template are taken in place of the file's.
@@ -169,7 +172,7 @@ def _tokenizer_in(folder: Path) -> dict[str, bytes]:
 
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
-    """Put the file's name before an error."""
+    """Puts the file's name before an error."""
     try:
         yield
     except SafelightError as error:

@@ -1,4 +1,4 @@
-"""Names what a checkpoint's ``generation_config.json`` asks for and runs do not follow."""
+"""Names the settings of a checkpoint's ``generation_config.json`` that runs do not follow."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from engine.files import read_json
 
-_IGNORED: dict[str, Any] = {  # and the value that leaves text as it is
+_IGNORED: dict[str, Any] = {  # with the value that leaves text unchanged
     "bad_words_ids": [], "begin_suppress_tokens": [], "encoder_no_repeat_ngram_size": 0,
     "encoder_repetition_penalty": 1.0, "epsilon_cutoff": 0.0, "eta_cutoff": 0.0,
     "exponential_decay_length_penalty": None, "forced_bos_token_id": None, "forced_eos_token_id": None,
@@ -15,11 +15,12 @@ _IGNORED: dict[str, Any] = {  # and the value that leaves text as it is
     "no_repeat_ngram_size": 0, "num_beams": 1, "penalty_alpha": 0.0, "presence_penalty": 0.0, "sequence_bias": None,
     "stop_strings": [], "suppress_tokens": [], "top_h": None, "typical_p": 1.0, "watermarking_config": None,
 }  # fmt: skip
-"""Settings of ``generation_config.json`` that change what transformers or vLLM write, and are not followed here."""
+"""Settings of ``generation_config.json`` that change the text in transformers or vLLM, and are not followed here."""
 
 
 def ignored_settings(folder: Path) -> str:
-    """A note that names the settings of a folder's ``generation_config.json`` that are not followed; "" for none.
+    """Returns a note that names the settings of a folder's ``generation_config.json`` that are not followed; "" for
+    none.
 
     Raises:
         SafelightError: the file is damaged.

@@ -1,4 +1,4 @@
-"""Finds the token that stands where nothing is written yet, by the files of a checkpoint's tokenizer."""
+"""Finds the token of positions that are not written yet, in the files of a checkpoint's tokenizer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.text.tokenizer import Tokenizer
 
 
 def mask_token_in(folder: Path) -> int | None:
-    """The id of ``mask_token`` in a folder's ``tokenizer_config.json``; None where its files do not say.
+    """Returns the id of ``mask_token`` in a folder's ``tokenizer_config.json``; None if its files do not say.
 
     The id stands in the same file, or is the tokenizer's, which is slow to read.
 
@@ -30,6 +30,6 @@ def mask_token_in(folder: Path) -> int | None:
 
 
 def _content(token: Any) -> str | None:
-    """A token as it is written, by itself or in an object."""
+    """Returns a token's text, given by itself or in an object."""
     token = token.get("content") if isinstance(token, dict) else token
     return token if isinstance(token, str) else None

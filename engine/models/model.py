@@ -44,7 +44,7 @@ LEAST_CONTEXT = 4096  # tokens that must fit for a model to be loaded
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """What ``load_model`` returns; immutable but for its adapter and ``derived``, used by one thread at a time."""
+    """A loaded model; immutable except for its adapter and ``derived``, used by one thread at a time."""
 
     name: str
     folder: Path
@@ -55,14 +55,14 @@ class Model:
     generation_defaults: GenerationConfig
     placement: Placement
     load_seconds: float
-    skipped_vision_tensors: int  # of a tower that is not of a kind that is known
+    skipped_vision_tensors: int  # of a tower of an unknown kind
     precision: Precision
     threads: int  # of the processor that a pass takes; 0 on a GPU
-    most_threads: int  # that one of several runs may take
-    draft: DraftAdapter | None = None  # on in drafting passes alone
+    most_threads: int  # that several runs in one pass may take
+    draft: DraftAdapter | None = None  # on only in drafting passes
     adapter_slot: AdapterSlot = field(default_factory=AdapterSlot, init=False, repr=False)
     derived: dict[type, Any] = field(default_factory=dict, init=False, repr=False)
-    """What others have made from its layers as they are now, by type; cleared where an adapter comes or goes."""
+    """Objects that others have made from its present layers, by type; cleared when an adapter is loaded or removed."""
 
     @property
     def config(self) -> ModelConfig:
@@ -78,7 +78,7 @@ class Model:
 
     @property
     def adapter(self) -> Adapter | None:
-        """The adapter that is on it; see ``load_adapter``."""
+        """The loaded adapter; see ``load_adapter``."""
         return self.adapter_slot.adapter
 
     @property
@@ -88,25 +88,27 @@ class Model:
         return plain + sum(math.prod(weight.shape) for weight in packed_weights(self.network))
 
     def device_memory(self) -> tuple[int, int] | None:
-        """Bytes taken and there, on the model's device; None for a CPU."""
+        """Returns the taken and the total bytes of the model's device; None for a CPU."""
         return device_memory(self.device)
 
     def spare_bytes(self) -> int:
-        """What a run could take of its device now."""
+        """Returns the bytes of its device that a run could take now."""
         return spare_bytes(self.device)
 
     def run_bytes(self, prompt: int, settings: GenerationConfig, running: int) -> int:
-        """What a run takes of it at most, with a prompt of so many tokens, beside ``running`` others."""
+        """Returns the bytes that a run takes at most, with a prompt of ``prompt`` tokens, next to ``running``
+        others.
+        """
         by_kernels = self.precision.is_packed and kernels.run_on(self.device, self.dtype)
         mode = Mode(self.dtype, self.precision, self.device.type == "cpu", by_kernels)
         return run_bytes(self.config, mode, self.has_step_program, prompt, settings, running)
 
     def new_cache(self) -> KVCache:
-        """An empty cache for one sequence."""
+        """Returns an empty cache for one sequence."""
         return self.network.new_cache()
 
     def prefill(self, ids: Tensor | Sequence[int], cache: KVCache) -> Tensor:
-        """Causal pass: ids (T,) -> hidden states (T, H); appends to the cache."""
+        """Runs a causal pass: ids (T,) -> hidden states (T, H); appends to the cache."""
         self.take_threads()
         hidden: Tensor = self.network.prefill(torch.as_tensor(ids), cache)
         return hidden
@@ -114,7 +116,7 @@ class Model:
     def denoise(
         self, canvas: Tensor | Sequence[int], cache: KVCache, self_conditioning_logits: Tensor | None = None
     ) -> Tensor:
-        """Bidirectional pass: canvas (C,), logits of the step before (C, V) or None -> (C, V) fp32, soft-capped.
+        """Runs a bidirectional pass: canvas (C,), logits of the step before (C, V) or None -> (C, V) fp32, soft-capped.
 
         Raises:
             SafelightError: the family has no such pass.
@@ -126,7 +128,7 @@ class Model:
         return self.network.denoise(torch.as_tensor(canvas), cache, self_conditioning_logits)
 
     def log_probabilities(self, hidden: Tensor, ids: Tensor) -> Tensor:
-        """Hidden states (T, H) of ``prefill`` and the token ids (T,) behind each -> log-probabilities (T,) fp32.
+        """Returns log-probabilities (T,) fp32 of the token ids (T,) that follow hidden states (T, H) of ``prefill``.
 
         Raises:
             SafelightError: the family has no blocks to verify.
@@ -145,21 +147,23 @@ class Model:
         positions: Tensor | None = None,
         is_causal: bool = True,
     ) -> Tensor:
-        """Tokens (T,) behind the cache's text -> logits (T - first_logits, V) fp32; see ``models.network.Network``."""
+        """Reads tokens (T,) after the cache's text -> logits (T - first_logits, V) fp32; see
+        ``models.network.Network``.
+        """
         self.take_threads()
         return self.network.decode(torch.as_tensor(ids), cache, commit, first_logits, positions, is_causal)
 
     def take_threads(self) -> None:
-        """Let torch take the model's threads in this thread's passes."""
+        """Sets torch's threads to the model's for this thread's passes."""
         if self.threads:
             use_threads(self.threads)
 
     @property
     def has_step_program(self) -> bool:
-        """Whether a denoising step runs as one program on the device; else the plain path is as good, or is needed.
+        """True if a denoising step runs as one program on the device; else the plain path is as good, or is needed.
 
-        It is needed where experts ask the host. On a CPU a program serves packed models: it holds no logits over the
-        whole vocabulary. Families without denoising steps have none.
+        It is needed if experts read values back to the host. On a CPU a program serves packed models: it holds no
+        logits over the whole vocabulary. Families without denoising steps have none.
         """
         if not isinstance(self.network, DiffusionGemma):
             return False
@@ -172,7 +176,7 @@ class Model:
 
     @property
     def compute_path(self) -> Sentence:
-        """What computes, in words: kernels, or plain torch and why."""
+        """The computing path in words: kernels, or plain torch and the reason."""
         if kernels.run_on(self.device, self.dtype):
             if self.has_step_program:
                 return Sentence("Triton kernels, CUDA graph")
@@ -189,7 +193,7 @@ class Model:
 
     @cached_property
     def vision(self) -> ImageReader | None:
-        """What reads images; None where the model has none."""
+        """The reader of images; None if the model has none."""
         tower = self.network.vision if isinstance(self.network, DiffusionGemma) else None
         return None if tower is None else ImageReader(tower, self.device)
 
@@ -200,7 +204,8 @@ class Model:
         image_tokens: int = GenerationConfig.image_tokens,
         **options: Any,
     ) -> list[int]:
-        """Token ids of a conversation up to where the model's answer begins; images are in it by their tokens alone.
+        """Returns the token ids of a conversation up to the model's answer; images are represented by their tokens
+        only.
 
         Special tokens that users and tools wrote are ordinary text.
 
@@ -221,7 +226,7 @@ class Model:
         return with_image_tokens(ids, self._vision().config, counts, fewest) if counts else ids
 
     def image_sizes(self, messages: Sequence[Message], image_tokens: int) -> list[int]:
-        """The tokens that each image of a conversation takes, without the two that it stands between.
+        """Returns the tokens of each image of a conversation, without its begin and end token.
 
         Raises:
             SafelightError: there are some, and the model cannot see.
@@ -232,7 +237,7 @@ class Model:
     def with_images(
         self, ids: Sequence[int], messages: Sequence[Message], pictures: Sequence[Picture], image_tokens: int
     ) -> Sequence[int]:
-        """What ``chat_ids`` gives of messages, with the images in them: a ``Prompt`` where there are any.
+        """Adds the images of messages to the ids of ``chat_ids``: a ``Prompt`` if there are any.
 
         Raises:
             SafelightError: a picture is missing, or another one than the ids were made for; the model cannot see.
@@ -242,7 +247,7 @@ class Model:
     def seeing(
         self, ids: Sequence[int], messages: Sequence[Message], pictures: Sequence[Picture], image_tokens: int
     ) -> Generator[None, None, Sequence[int]]:
-        """As ``with_images``, which it comes to; pauses before each layer of the tower."""
+        """Does the same as ``with_images`` as a generator that pauses before each layer of the tower."""
         by_digest = {picture.digest: picture for picture in pictures}
         named = [image["digest"] for message in messages for image in message.get("images") or ()]
         if not named:
@@ -274,21 +279,21 @@ def load_model(
     cancel: Cancel | None = None,
     threads: int = 0,
 ) -> Model:
-    """Load a checkpoint in the Hugging Face layout, of a family in ``models.registry``.
+    """Loads a checkpoint in the Hugging Face layout, of a family in ``models.registry``.
 
     Args:
         path_or_id: a folder with config.json, tokenizer.json and safetensors, or an embedded model's id.
         device: "auto", "cpu", "cuda" or "cuda:N".
-        dtype: "float32", "bfloat16" or "auto": bfloat16 on CUDA, with packed weights, and of a large model that is
-            stored so on a CPU that multiplies it fast; else float32.
+        dtype: "float32", "bfloat16" or "auto": bfloat16 on CUDA, with packed weights, and for a large bf16 model on a
+            CPU that multiplies bf16 fast; else float32.
         quantization: "auto" (packed weights stay as they are, others are packed only if they would not fit), or a name
             of ``engine.quant.PRECISIONS``.
         progress: called with the share loaded, 0 to 1.
-        cancel: looked at between tensors.
-        threads: of the processor that a pass takes; 0 takes one, or all where the model is large enough to gain by it.
+        cancel: checked between tensors.
+        threads: of the processor that a pass takes; 0 takes one, or all if the model is large enough to gain by it.
 
     Raises:
-        SafelightError: whatever is wrong with the folder, or too little memory, in one line and before it starts.
+        SafelightError: the folder's fault, or too little memory, in one line and before loading starts.
     """
     started = time.perf_counter()
     opened, tokenizer, template, defaults = _read(path_or_id)
@@ -319,27 +324,27 @@ def load_model(
 
 
 def check_model(path_or_id: str | Path) -> None:
-    """See whether a model can be loaded, as far as its small files and the headers of its weights tell.
+    """Checks a model's small files and the headers of its weights, as loading does.
 
     Raises:
-        SafelightError: whatever is wrong with the folder, in one line.
+        SafelightError: the folder's fault, in one line.
     """
     opened, *_ = _read(path_or_id)
     opened.weights("auto", torch.device("meta"), None)
 
 
 def check_small_files(folder: Path) -> None:
-    """See whether a model can be loaded, as far as its files but the weights tell, which need not be there.
+    """Checks a model's files except the weights, which need not be there.
 
     Raises:
-        SafelightError: whatever is wrong with its config, its packing, its tokenizer, its template or its settings.
+        SafelightError: a fault of its config, its packing, its tokenizer, its template or its settings.
     """
     opened, *_ = _read(folder)
     _ = opened.published
 
 
 def _read(path_or_id: str | Path) -> tuple[ModelFolder, Tokenizer, ChatTemplate, GenerationConfig]:
-    """All of a model but its weights.
+    """Reads everything of a model except its weights.
 
     Raises:
         SafelightError: a file is missing or damaged, or they do not go together.

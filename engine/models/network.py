@@ -1,4 +1,4 @@
-"""What every network offers, whatever its family. Knows neither sampling nor files."""
+"""The interface of networks of every family. Knows neither sampling nor files."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ class Network(nn.Module, ABC):
 
     @abstractmethod
     def new_cache(self) -> KVCache:
-        """An empty cache for one sequence."""
+        """Returns an empty cache for one sequence."""
 
     @abstractmethod
     def prefill(self, ids: Tensor, cache: KVCache) -> Tensor:
-        """Append token ids (T,), T >= 1, to the cache; returns hidden states after the final norm, (T, H).
+        """Appends token ids (T,), T >= 1, to the cache; returns hidden states after the final norm, (T, H).
 
-        Causally; in a cache of blocks, of which T are whole ones, each token attends to all of its own block, too.
+        This is causal. In a cache of blocks, of which T are whole ones, each token also attends to all of its own
+        block.
 
         Raises:
             SafelightError: the sequence would outgrow ``max_position_embeddings``, or an id is outside the vocabulary.
@@ -54,14 +55,14 @@ class Network(nn.Module, ABC):
         positions: Tensor | None = None,
         is_causal: bool = True,
     ) -> Tensor:
-        """Read tokens behind the cache's text, of which the first ones become part of it, and predict.
+        """Reads tokens after the cache's text, of which the first ones become part of it, and predicts.
 
         Args:
             ids: token ids (T,), T >= 1.
             commit: how many rows, from the first, are appended to the cache, 0 to T.
-            first_logits: the row from which on logits are wanted.
-            positions: (T,) each row's place in the text, for the rotation; None: one behind the other after the
-                cache's text. What is attended to goes by the order of the rows, not by these.
+            first_logits: the first row whose logits are returned.
+            positions: (T,) each row's place in the text, for the rotation; None: consecutive after the cache's text.
+                Attention follows the order of the rows, not the positions.
             is_causal: whether a row sees the cache and the rows up to itself; else it sees all rows.
 
         Returns:
@@ -74,7 +75,7 @@ class Network(nn.Module, ABC):
     # --- what is asked for -----------------------------------------------------------------------------------------
 
     def checked_text(self, ids: Tensor, cache: KVCache) -> Tensor:
-        """Token ids (T,) on the device, which can be appended to a cache.
+        """Returns token ids (T,) on the device, which can be appended to a cache.
 
         Raises:
             SafelightError: as ``prefill``.
@@ -87,7 +88,7 @@ class Network(nn.Module, ABC):
         return ids
 
     def checked(self, ids: Tensor) -> Tensor:
-        """Token ids (T,) on the device.
+        """Returns token ids (T,) on the device.
 
         Raises:
             SafelightError: there are none, or one is outside the vocabulary.

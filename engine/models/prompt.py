@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Prompt(Sequence[int]):
-    """Token ids with images, in order. As a sequence it is the ids alone.
+    """Token ids with images, in order. As a sequence it has only the ids.
 
     Raises:
         SafelightError: an image lies outside the text or in another, or at its very end: a token closes it.
@@ -43,18 +43,18 @@ class Prompt(Sequence[int]):
 
     @property
     def keys(self) -> list[int | str]:
-        """What a cache knows its tokens by."""
+        """The identities of its tokens in a cache."""
         return keyed(self.ids, self.images)
 
 
 def with_image_tokens(ids: Sequence[int], vision: VisionConfig, counts: Sequence[int], fewest: int) -> list[int]:
-    """A rendered prompt, in which each image is one image token, with as many as its images take.
+    """Expands a rendered prompt, in which each image is one image token, to all tokens of its images.
 
     A template may leave out messages, the earliest first: the places are those of the last images.
 
     Args:
-        counts: of the images' tokens, without the two that each stands between.
-        fewest: of the images that the template has to place.
+        counts: of the images' tokens, without begin and end tokens.
+        fewest: least number of images that the template must place.
 
     Raises:
         SafelightError: there are more places for images, or fewer.
@@ -73,13 +73,13 @@ def with_image_tokens(ids: Sequence[int], vision: VisionConfig, counts: Sequence
 
 
 def image_starts(ids: Sequence[int], vision: VisionConfig) -> list[int]:
-    """Where the tokens of each image begin."""
+    """Returns the positions of each image's first token."""
     token = vision.image_token_id
     return [place for place, one in enumerate(ids) if one == token and (place == 0 or ids[place - 1] != token)]
 
 
 def with_rows(ids: Sequence[int], vision: VisionConfig, rows: Sequence[tuple[str, Tensor]]) -> Prompt:
-    """A prompt's ids, in which images have their tokens, with the images.
+    """Returns a prompt of ids, in which images have their tokens, and the images.
 
     Args:
         rows: the key and the rows (n, H) of each image.

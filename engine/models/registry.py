@@ -1,4 +1,4 @@
-"""The families of models that are known, by the ``model_type`` of their ``config.json``: to add one, add a row."""
+"""The known families of models, by the ``model_type`` of their ``config.json``. To add one, add a row."""
 
 from __future__ import annotations
 
@@ -33,13 +33,14 @@ _ANSWER = GenerationConfig(max_new_tokens=1024, eos_token_ids=())
 
 
 LAYOUT_ONLY = "layout and oracle only"
-"""Of a family: its published files were never here. Their layout was opened as files without content, the network held
-to ``transformers`` or its authors' code on small models."""
+"""Marks a family whose published files were never available here. Their layout was tested with files without content,
+the network against ``transformers`` or its authors' code on small models.
+"""
 
 
 @dataclass(frozen=True)
 class Family:
-    """An architecture: how its files are read, what is built from them, and how it can be decoded."""
+    """An architecture: its config reader, its network, and its decoders."""
 
     model_type: str
     read_config: Callable[[dict[str, Any]], ModelConfig]  # of a parsed config.json
@@ -47,26 +48,27 @@ class Family:
     names: Names  # of the tensors in released checkpoints
     targets: Targets  # of adapters
     decoders: tuple[str, ...]  # names of ``decoding.generate.DECODERS`` that ``generate`` may be asked for
-    default_decoder: str  # what it takes by itself
-    defaults: GenerationConfig  # where a checkpoint does not say; without end tokens: those of its other files
+    default_decoder: str  # the one that it uses by default
+    defaults: GenerationConfig  # if a checkpoint does not say; without end tokens: those of its other files
     tried: str = LAYOUT_ONLY  # or the published weights that ``tests/real`` holds to ``transformers``
-    starts_with_bos: bool = False  # a text without a template, too, where its tokenizer's files do not say
-    ends: tuple[str, ...] = ()  # tokens as they are written that end a text in any case, if the tokenizer has them
+    starts_with_bos: bool = False  # of a text without a template as well, if its tokenizer's files do not say
+    ends: tuple[str, ...] = ()  # texts of tokens that always end a text, if the tokenizer has them
 
     @property
     def own_first(self) -> tuple[str, ...]:
-        """The decoders, with what it takes by itself before the others."""
+        """The decoders, the default one first."""
         own = self.default_decoder
         return (own, *(name for name in self.decoders if name != own))
 
     @property
     def has_masks(self) -> bool:
-        """Whether it was trained with a token that stands where nothing is written yet."""
+        """True if it was trained with a token for positions that are not written yet."""
         return not {BLOCK_DIFFUSION, "autoregressive"}.issuperset(self.decoders)
 
     def read_in(self, folder: Path, raw: dict[str, Any]) -> ModelConfig:
-        """The shape of a model in a folder, by its parsed ``config.json``; which token is the mask, if that does not
-        say, by its tokenizer's files.
+        """Returns the shape of a model in a folder, by its parsed ``config.json``.
+
+        If that does not name the mask token, the tokenizer's files do.
 
         Raises:
             SafelightError: a file is damaged.
@@ -83,7 +85,7 @@ def _autoregressive(
     targets: Targets,
     tried: str = LAYOUT_ONLY,
 ) -> Family:
-    """A family of dense causal models that write a token at a time."""
+    """Returns a family of dense causal models that write a token at a time."""
     decoder = "autoregressive"
     return Family(model_type, read_config, build_causal, names, targets, (decoder,), decoder, _ANSWER, tried)
 
@@ -150,7 +152,7 @@ FAMILIES = {
 
 
 def family_of(raw: dict[str, Any]) -> Family:
-    """The family of a parsed ``config.json``.
+    """Returns the family of a parsed ``config.json``.
 
     Raises:
         SafelightError: none that is known.
@@ -164,7 +166,7 @@ def family_of(raw: dict[str, Any]) -> Family:
 
 
 def config_in(folder: Path) -> ModelConfig:
-    """The shape of the model in a folder.
+    """Returns the shape of the model in a folder.
 
     Raises:
         SafelightError: its ``config.json`` is missing or damaged, or of no family that is known.

@@ -1,4 +1,4 @@
-"""Pictures that people put into a prompt: checked, bounded, named by their content. Knows neither torch nor Qt."""
+"""Pictures that people add to a prompt: checked, bounded, named by their content. Knows neither torch nor Qt."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Reads a picture's file as far as its pixels need: size, orientation, and the bytes that a decoder is to be handed.
+"""Reads a picture's file as far as its pixels need: size, orientation, and the bytes that go to the decoder.
 
-Comments, notes, colour profiles, thumbnails and further frames stay out of those, so that what decoding costs follows
-from size, length and ``bytes_per_pixel`` alone: decoders copy, join and unpack such parts in ways that no size bounds.
+Comments, notes, colour profiles, thumbnails and further frames are removed. Decoders copy, join and unpack such parts
+without a bound on size. Without them the cost of decoding follows from size, length and ``bytes_per_pixel`` alone.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 MOST_PARTS = 2**18  # chunks, segments, blocks; 20 MiB of a GIF in blocks of ordinary length are 82 000
 
-_ARRAY_BYTES = 3  # of a pixel in the array that it ends in
-_BAND_BYTES = 4  # of a pixel as Pillow holds it, whatever its mode; some take less
+_ARRAY_BYTES = 3  # per pixel, in the array that is returned
+_BAND_BYTES = 4  # per pixel as Pillow holds it, whatever its mode; some take less
 _WEBP_BYTES = 17  # two canvases, the frame's bytes and Pillow's; and copies of the file
 _COEFFICIENT_BYTES = 2  # of a JPEG in several scans, all of which are held until the last one
 
 _MARKER = re.compile(rb"\xff[\x02-\xcf\xd8-\xfe]")  # not within a scan's data: stuffed bytes, restarts, filling
-_FRAMES = frozenset((0xC0, 0xC1, 0xC2, 0xC9, 0xCA))  # the ways to code one that are in use
+_FRAMES = frozenset((0xC0, 0xC1, 0xC2, 0xC9, 0xCA))  # the frame types that are in use
 _PROGRESSIVE = frozenset((0xC2, 0xCA))
 _TABLES = frozenset((0xC4, 0xCC, 0xDB, 0xDD))  # Huffman, arithmetic, quantization, restart interval
 _SCAN, _END, _EXIF = 0xDA, 0xD9, 0xE1
@@ -35,13 +35,13 @@ _ORIENTATION, _SHORT = 0x0112, 3  # EXIF's tag, and the type of its value
 
 @dataclass(frozen=True)
 class Content:
-    """The image that a picture's file shows, of an animation the first frame.
+    """The image of a picture's file; of an animation the first frame.
 
     data: a file of the same format that decodes to the same pixels.
     width, height: in pixels, as stored: not turned upright.
     orientation: EXIF's, 1 to 8.
-    bytes_per_pixel: what decoding to an array (height, width, 3) takes at most, the array included.
-    scans: how often decoding passes over all pixels.
+    bytes_per_pixel: the most memory that decoding to an array (height, width, 3) takes, the array included.
+    scans: how many times decoding passes over all pixels.
     """
 
     data: bytes
@@ -53,7 +53,7 @@ class Content:
 
 
 def content(data: bytes, format_name: str) -> Content:
-    """The content of a file of ``PNG``, ``JPEG``, ``GIF`` or ``WEBP``.
+    """Returns the content of a file of ``PNG``, ``JPEG``, ``GIF`` or ``WEBP``.
 
     Raises:
         ValueError, LookupError, struct.error: it is damaged, or of more parts than any camera or program writes.
@@ -74,7 +74,7 @@ def _png(data: bytes) -> Content:
         if name == b"IDAT":
             pixels.append(data[at + 8 : at + 8 + length])
         elif name in (b"IHDR", b"PLTE", b"tRNS", b"eXIf"):
-            kept[name] = data[at : at + 12 + length]  # its checksum, too, which the decoder reads
+            kept[name] = data[at : at + 12 + length]  # with its checksum, which the decoder reads
         at += 12 + length
     else:
         raise ValueError("too many chunks")
@@ -91,7 +91,6 @@ def _png(data: bytes) -> Content:
 
 
 def _chunk(name: bytes, data: bytes) -> bytes:
-    """A PNG's chunk."""
     return b"".join((struct.pack(">I", len(data)), name, data, struct.pack(">I", zlib.crc32(data, zlib.crc32(name)))))
 
 
@@ -119,7 +118,7 @@ def _jpeg(data: bytes) -> Content:
             if not scans and (frame[1] in _PROGRESSIVE or data[start + 4] < frame[9]):
                 held = _coefficients(frame)
             scans += 1
-            end = len(data) if found is None else found.start()  # with the pixels behind it
+            end = len(data) if found is None else found.start()  # with the pixels after it
         elif kind not in _TABLES:
             raise ValueError("no segment of a JPEG that is read here")
         kept.append(data[start:end])
@@ -137,7 +136,7 @@ def _jpeg(data: bytes) -> Content:
 
 
 def _coefficients(frame: bytes) -> float:
-    """Bytes a pixel of all components, by the segment that begins a JPEG's frame."""
+    """Returns the bytes per pixel of all components, from the segment that begins a JPEG's frame."""
     sampling = [frame[10 + 3 * place + 1] for place in range(frame[9])]
     areas = [(shape >> 4) * (shape & 15) for shape in sampling]
     whole = max(shape >> 4 for shape in sampling) * max(shape & 15 for shape in sampling)
@@ -152,12 +151,12 @@ def _gif(data: bytes) -> Content:
     in_blocks = False
     for _ in range(MOST_PARTS):
         if in_blocks:
-            size = data[at] if at < len(data) else 0  # one whose end is missing is left to the decoder
+            size = data[at] if at < len(data) else 0  # a block whose end is missing is left to the decoder
             at += 1 + size
             in_blocks = size > 0
             if start and not in_blocks:
                 break
-        elif data[at] == 0x21:  # an extension, of which one counts: which colour is transparent
+        elif data[at] == 0x21:  # an extension; only the one with the transparent colour is kept
             if data[at + 1] == 0xF9 and data[at + 2] >= 4:
                 control = bytes((0x21, 0xF9, 4, data[at + 3] & 1, 0, 0, data[at + 6], 0))
             at += 2
@@ -197,7 +196,7 @@ def _webp(data: bytes) -> Content:
             break
         name, length = struct.unpack_from("<4sI", data, at)
         end = at + 8 + length + (length & 1)
-        if name in _WEBP_CHUNKS and name not in kept:  # of an animation the first frame
+        if name in _WEBP_CHUNKS and name not in kept:  # of an animation only the first frame
             kept[name] = data[at:end]
         at = end
     else:
@@ -208,7 +207,7 @@ def _webp(data: bytes) -> Content:
 
 
 def _orientation(notes: bytes) -> int:
-    """EXIF's, 1 to 8; 1 where the notes have none that can be read, which is no reason to refuse a picture."""
+    """Returns the EXIF orientation, 1 to 8; 1 if the notes have none that can be read."""
     order = {b"II": "<", b"MM": ">"}.get(notes[:2])
     try:
         if order is not None:

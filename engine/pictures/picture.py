@@ -1,7 +1,7 @@
-"""A picture as the bytes of its file, and what they show.
+"""Pictures: the bytes of a file, checked, and decoded to pixels.
 
-PNG, JPEG, WebP and GIF are read, and of an animation its first frame. Everything else is refused by name where it
-is known. A decoder is handed what the pixels need (``container``), once their size is within bounds.
+PNG, JPEG, WebP and GIF are read, and of an animation its first frame. Other formats are refused, by name if known. The
+decoder gets only the bytes that the pixels need (``container``), once their size is within bounds.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BLIND = "this model cannot see images; remove them, or choose a model that can"
 MOST_BYTES = 20 * 2**20
 MOST_MEMORY = 448 * 2**20  # of decoding one: 67 million pixels of most files; ordinary phones have up to 50 million
 MOST_SIDE = 32_767
-MOST_SCANNED = 2**30  # pixels times scans: a progressive JPEG may pass over the whole picture as often as it likes
+MOST_SCANNED = 2**30  # pixels times scans: a progressive JPEG may pass over the whole picture any number of times
 
 _FORMATS = {
     b"\x89PNG\r\n\x1a\n": "PNG",
@@ -45,7 +45,7 @@ _REFUSED = {
     b"\x00\x00\x01\x00": "an icon",
     b"8BPS": "a Photoshop file",
 }
-_BAND = 2**18  # pixels that become an array at once
+_BAND = 2**18  # pixels that are converted to an array at once
 _decoding = threading.Lock()  # one at a time: a decoded picture is large
 
 
@@ -60,13 +60,15 @@ class Picture:
 
 
 def is_picture(start: bytes) -> bool:
-    """Whether a file that begins like this is a picture, of a format that is read here or of another."""
+    """Returns True if a file that begins like this is a picture, in a format that is read here or in another."""
     known = [*_FORMATS, *(sign for sign in _REFUSED if len(sign) > 3)]
     return start.startswith(tuple(known)) or start[8:12] == b"WEBP" or start[4:8] == b"ftyp"
 
 
 def open_picture(data: bytes, name: str = "") -> Picture:
-    """The picture of these bytes; it is decoded once, so that ``pixels`` of it succeeds. ``name`` is for messages.
+    """Returns the picture of these bytes.
+
+    It is decoded once, so that ``pixels`` of it succeeds. ``name`` is for messages.
 
     Raises:
         SafelightError: it is too large, of a format that is not read, or damaged.
@@ -78,7 +80,7 @@ def open_picture(data: bytes, name: str = "") -> Picture:
 
 
 def read_picture(path: Path) -> Picture:
-    """The picture of a file.
+    """Returns the picture of a file.
 
     Raises:
         SafelightError: it cannot be read, or as ``open_picture``.
@@ -90,10 +92,10 @@ def read_picture(path: Path) -> Picture:
 
 
 def pixels(picture: Picture) -> NDArray[np.uint8]:
-    """(height, width, 3), RGB, upright, on white where it is transparent; colour profiles are not applied.
+    """Returns the pixels (height, width, 3): RGB, upright, white where transparent; colour profiles are not applied.
 
     Raises:
-        SafelightError: it is damaged, or of another size than it says, as one from ``open_picture`` cannot be.
+        SafelightError: it is damaged, or not of its declared size; neither can happen with one from ``open_picture``.
     """
     with _opened(picture.data, "") as (image, orientation):
         found = _colours(image, orientation)
@@ -103,27 +105,27 @@ def pixels(picture: Picture) -> NDArray[np.uint8]:
 
 
 def thumbnail(picture: Picture, side: int) -> NDArray[np.uint8]:
-    """As ``pixels``, smaller where it has more than ``side`` pixels a side. To look at: a model reads ``pixels``."""
-    from PIL import Image  # not before there is a picture
+    """Returns the pixels, reduced to at most ``side`` a side. For display only: a model reads ``pixels``."""
+    from PIL import Image  # imported late: most sessions have no picture
 
     with _opened(picture.data, "") as (image, orientation):
         image.draft("RGB", (side, side))  # a JPEG is decoded at a half, a quarter or an eighth
         colours = _colours(image, orientation)
-        image.close()  # its pixels, before they are copied once more
+        image.close()  # frees its pixels before they are copied once more
         small = Image.fromarray(colours)
         small.thumbnail((side, side), reducing_gap=2.0)
         return np.array(small)
 
 
 def data_url(picture: Picture, side: int, *, is_exact: bool = False) -> str:
-    """A ``thumbnail`` as a JPEG in a URL, upright and without what a camera noted of place and time.
+    """Returns a ``thumbnail`` as a JPEG in a URL, upright and without a camera's notes on place and time.
 
     ``is_exact``: as a PNG, unless its file is a JPEG.
 
     Raises:
         SafelightError: it is damaged.
     """
-    from PIL import Image  # not before there is a picture
+    from PIL import Image  # imported late: most sessions have no picture
 
     kind = "PNG" if is_exact and _format_of(picture.data, "the picture") != "JPEG" else "JPEG"
     file = io.BytesIO()
@@ -133,8 +135,8 @@ def data_url(picture: Picture, side: int, *, is_exact: bool = False) -> str:
 
 @contextmanager
 def _opened(data: bytes, name: str) -> Iterator[tuple[Image.Image, int]]:
-    """An image whose size is within bounds, not decoded yet, and its orientation; what fails becomes one error."""
-    from PIL import Image  # not before there is a picture
+    """Yields an image of bounded size, not decoded yet, and its orientation; any failure becomes one error."""
+    from PIL import Image  # imported late: most sessions have no picture
 
     called = f"the picture {quoted(name)}" if name else "the picture"
     if len(data) > MOST_BYTES:
@@ -150,7 +152,7 @@ def _opened(data: bytes, name: str) -> Iterator[tuple[Image.Image, int]]:
                 yield image, found.orientation
         except SafelightError:
             raise
-        except Exception:  # a decoder may fail in any way on what a stranger made
+        except Exception:  # a decoder may raise anything on a stranger's file
             raise SafelightError(f"{called} is damaged and cannot be read; choose another one") from None
 
 
@@ -182,7 +184,7 @@ def _check_cost(found: Content, called: str) -> None:
 
 
 def _colours(image: Image.Image, orientation: int) -> NDArray[np.uint8]:
-    """The pixels (height, width, 3), RGB, turned upright; made in bands, so that they alone take memory."""
+    """Returns the pixels (height, width, 3), RGB, turned upright. Converted in bands, to save memory."""
     image.load()
     width, height = image.size
     upright = np.empty((width, height, 3) if orientation > 4 else (height, width, 3), np.uint8)
@@ -197,10 +199,10 @@ def _colours(image: Image.Image, orientation: int) -> NDArray[np.uint8]:
 
 
 def _on_white(image: Image.Image) -> Image.Image:
-    """An image as RGB."""
-    from PIL import Image  # not before there is a picture
+    """Returns an image as RGB, on white where it is transparent."""
+    from PIL import Image  # imported late: most sessions have no picture
 
-    if image.mode.startswith("I"):  # grey in 16 bits, of which the upper eight count, as they do in colour
+    if image.mode.startswith("I"):  # 16-bit grey: the upper eight bits count, as they do in colour
         deep, clear = np.asarray(image), image.info.get("transparency")
         image = Image.fromarray(np.where(deep == clear, 255, deep >> 8).astype(np.uint8))
     if image.has_transparency_data:

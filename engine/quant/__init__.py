@@ -1,8 +1,8 @@
-"""Packed weights: the schemes by name, and which part of a model takes which.
+"""Packed weights: the schemes by name, and the scheme of each part of a model.
 
 To add a scheme, write a file like ``int8`` and give it a line in ``precision.PRECISIONS``; the line's name also goes to
-``QUANTIZATIONS`` in ``app/cli/options.py``, which does without torch. Its weights can then be packed, stored, planned
-for, loaded and multiplied by the plain path. Kernels for it are rows of ``engine.kernels.table``.
+``QUANTIZATIONS`` in ``app/cli/options.py``, which needs no torch. Its weights can then be packed, stored, planned for,
+loaded and multiplied by the plain path. Kernels for it are rows of ``engine.kernels.table``.
 """
 
 from engine.quant.int4 import INT4, INT4_G64

@@ -22,7 +22,7 @@ class Int4(Scheme):
     unpacking_bytes: ClassVar[int] = 9  # nibbles, then values and products
 
     def scales(self, extreme: Tensor) -> Tensor:
-        """The range is asymmetric: a group's extreme maps to -8, whatever its sign, so that no code is unused."""
+        """Returns scales that map a group's extreme to -8, whatever its sign, so that no code is unused."""
         return extreme / -8.0
 
     def encode(self, scaled: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ A code is a 4-bit float: sign, two bits of exponent, one of mantissa. The scales
 word, the first group's in its low byte: published scales (out, in / 16) are such words already.
 
 A value times its group's scale has six significant bits, so that bf16 and fp16 hold it exactly; only the last factor,
-the matrix's, rounds. Matrices with scales of their own can thus be stacked, gate on up, and stay what they are.
+the matrix's, rounds. Matrices with scales of their own can thus be stacked, gate on up, without loss.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Nvfp4(Scheme):
     has_matrix_scales: ClassVar[bool] = True
 
     def matrix_scale(self, matrix: Tensor) -> Tensor:
-        """The largest value of the matrix takes the largest code and scale."""
+        """Returns the scale that maps the largest value of the matrix to the largest code and scale."""
         largest = matrix.abs().amax().float() / (LARGEST * LARGEST_SCALE)
         return largest.clamp_min(torch.finfo(torch.float32).tiny)
 
@@ -52,7 +52,7 @@ class Nvfp4(Scheme):
         return words.view(torch.float8_e4m3fn).float()
 
     def encode(self, scaled: Tensor) -> Tensor:
-        """To the nearest value; between two to the one with an even code, as the format's hardware rounds."""
+        """Rounds to the nearest value; between two to the one with an even code, as the format's hardware does."""
         size, nibbles = scaled.abs(), torch.signbit(scaled).to(torch.uint8) << 3
         for code in range(7):
             middle = (E2M1_VALUES[code] + E2M1_VALUES[code + 1]) / 2

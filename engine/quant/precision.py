@@ -17,14 +17,14 @@ class Precision:
     """The scheme of each part of a model; ``None`` keeps a part in the model's number type.
 
     Four bits suffice for experts. In attention, dense MLP, self-conditioning and the embedding table they make the
-    sampler take many more steps. A model without experts takes them all the same, see ``for_dense``: most of its
-    weights are in the layers. Norms, biases, router and scalars are never packed.
+    sampler take many more steps. A model without experts still packs its layers in four bits, see ``for_dense``: most
+    of its weights are there. Norms, biases, router and scalars are never packed.
     """
 
     experts: Scheme | None = None
     attention: Scheme | None = None
     dense: Scheme | None = None  # MLP and self-conditioning
-    embedding: Scheme | None = None  # and the head, where that is a weight of its own
+    embedding: Scheme | None = None  # and the head, if it has weights of its own
     vision: Scheme | None = None  # the tower's layers
 
     @property
@@ -33,18 +33,18 @@ class Precision:
 
     @property
     def bulk(self) -> Scheme | None:
-        """The scheme of most of the weights: the experts', or without any the layers'."""
+        """The scheme of most of the weights: the experts', or, without experts, the layers'."""
         return self.experts or self.dense
 
     def for_dense(self) -> Precision:
-        """The same for a model without experts: attention and MLP take the experts' scheme, which no other part has."""
+        """Returns the precision for a model without experts: attention and MLP take the experts' scheme."""
         if self.experts is None:
             return self
         return replace(self, experts=None, attention=self.experts, dense=self.experts)
 
     @staticmethod
     def part(module: str) -> str:
-        """The part that a layer belongs to, by its path in the network; "" where it is never packed."""
+        """Returns the part that a layer belongs to, by its path in the network; "" if it is never packed."""
         name = f".{module}."
         if name.startswith(".vision."):
             return "vision" if ".layers." in name else ""
@@ -57,18 +57,19 @@ class Precision:
         return "embedding" if ".embed_tokens." in name or ".lm_head." in name else ""
 
     def scheme(self, module: str) -> Scheme | None:
-        """The scheme of a layer, by its path in the network."""
+        """Returns the scheme of a layer, by its path in the network."""
         part = self.part(module)
         found: Scheme | None = getattr(self, part) if part else None
         return found
 
     def as_dict(self) -> dict[str, str | None]:
-        """Part -> scheme, by name."""
+        """Returns each part's scheme, by name."""
         return {field.name: str(scheme) if (scheme := getattr(self, field.name)) else None for field in fields(self)}
 
     @staticmethod
     def from_dict(raw: object) -> Precision:
-        """
+        """Reads a stored precision.
+
         Raises:
             SafelightError: an unknown part or scheme.
         """
@@ -79,7 +80,7 @@ class Precision:
             if part not in Precision().as_dict() or not is_known:
                 found = f"{quoted(part)} as {quoted(scheme)}"
                 raise SafelightError(f"the weights are packed in a way this version does not know: {found}")
-        raw = {"vision": raw.get("embedding"), **raw}  # earlier versions packed the tower as the table
+        raw = {"vision": raw.get("embedding"), **raw}  # earlier versions packed the tower in the table's scheme
         return Precision(**{part: SCHEMES[scheme] for part, scheme in raw.items() if scheme is not None})
 
 
@@ -91,17 +92,17 @@ PRECISIONS = {
     "nvfp4": Precision(NVFP4, INT8, INT8, INT8, INT8),
     "int8": Precision(INT8, INT8, INT8, INT8, INT8),
 }
-"""The values of ``quantization``, apart from "auto"."""
+"""The values of ``quantization``, except "auto"."""
 DEFAULT = "int4"  # smaller error than nf4 for a quarter bit more, and half the instructions to decode
 
 
 @dataclass(frozen=True)
 class Activations:
-    """Which products quantise their activations, to run on 8-bit or 4-bit matrix units.
+    """Flags of the products that quantise their activations, to run on 8-bit or 4-bit matrix units.
 
-    The rule: all are off, for every model and card, until measurements on a card have shown that the kernels are right
-    and faster. Those may be on that keep the steps per canvas within 2 % (``tests.bench.activations``). Until
-    then, only benchmarks turn one on.
+    All are off, for every model and card, until measurements on a card have shown that the kernels are right and
+    faster. Only those may then be switched on that keep the steps per canvas within 2 % (``tests.bench.activations``).
+    Until then, only benchmarks switch one on.
     """
 
     # To int8, in groups of 128 of a row:
@@ -109,7 +110,7 @@ class Activations:
     head: bool = False
     soft: bool = False  # the soft embedding, whose activations are probabilities
     # To NVFP4, with weights in it, on cards from compute capability 10.0 on:
-    experts: bool = False  # of text alone: a canvas, whose rows are few, waits for the weights in any case
+    experts: bool = False  # for text only: a canvas has few rows, so that reading the weights takes most of the time
 
     @property
     def int8(self) -> list[str]:

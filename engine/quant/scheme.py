@@ -1,9 +1,10 @@
 """Packed weights: codes with their scales, and the schemes that produce them.
 
-A scheme divides the inputs of a weight (..., out, in) into groups. A group's values are its codes' times its scale;
-with a scheme that has matrix scales, times that of the matrix as well. Of those a weight may have several, equally
-many rows each, one on the other. Scales are stored (..., groups, out), so that neighbouring rows' scales are neighbours
-in memory; a scheme may join those of several groups to a word. Disk, memory and kernels share one order of codes.
+A scheme divides the inputs of a weight (..., out, in) into groups. A value is its code's value times its group's scale;
+with a scheme that has matrix scales, times the matrix's scale as well. A weight may have several matrix scales, each
+for an equal number of consecutive rows. Scales are stored (..., groups, out), so that neighbouring rows' scales are
+neighbours in memory; a scheme may join the scales of several groups into one word. Disk, memory and kernels share one
+order of codes.
 
 A scheme is a file of its own that subclasses ``Scheme`` and registers an instance by name. Knows neither files nor
 modules. Everything here is plain torch and runs on any device.
@@ -33,7 +34,7 @@ class TensorSpec(NamedTuple):
 
 @dataclass(frozen=True)
 class Scheme(ABC):
-    """How a weight is packed.
+    """A method to pack a weight.
 
     A subclass defines the class variables that have no value here, ``scales``, ``encode`` and ``decode``; with
     ``has_matrix_scales`` also ``matrix_scale``.
@@ -48,45 +49,47 @@ class Scheme(ABC):
     spread: ClassVar[float]  # standard deviation of the values of uniformly random codes, before scales
     unit: ClassVar[int] = 1  # the number of inputs must be a multiple of it, and of the group size
     unpacking_bytes: ClassVar[int] = 8  # per weight, during ``unpack``: values and their products in fp32
-    has_matrix_scales: ClassVar[bool] = False  # an fp32 number a matrix
+    has_matrix_scales: ClassVar[bool] = False  # an fp32 number per matrix
 
     def __str__(self) -> str:
         return self.name
 
     @abstractmethod
     def scales(self, extreme: Tensor) -> Tensor:
-        """Scales for groups whose values farthest from zero are ``extreme``, fp32 of any shape, in any float type."""
+        """Returns the scales, in any float type, of groups whose values farthest from zero are ``extreme`` (fp32, any
+        shape).
+        """
 
     @abstractmethod
     def encode(self, scaled: Tensor) -> Tensor:
-        """fp32 rows (R, in), divided by their scales -> codes (R, bytes)."""
+        """Returns the codes (R, bytes) of fp32 rows (R, in) that are divided by their scales."""
 
     @abstractmethod
     def decode(self, packed: Packed) -> Tensor:
-        """The values of the codes before scales, fp32 (..., out, in)."""
+        """Returns the values of the codes before scales, fp32 (..., out, in)."""
 
     def matrix_scale(self, matrix: Tensor) -> Tensor:
-        """The fp32 scale (), not 0, of a matrix (out, in), by which its groups' scales are divided."""
+        """Returns the fp32 scale (), not 0, of a matrix (out, in), by which its groups' scales are divided."""
         raise NotImplementedError
 
     def store_scales(self, scales: Tensor) -> Tensor:
-        """fp32 scales (..., out, groups), rounded, in the form of ``scales_shape``."""
+        """Returns fp32 scales (..., out, groups), rounded, in the form of ``scales_shape``."""
         return scales.to(self.scale_dtype).transpose(-1, -2)
 
     def read_scales(self, stored: Tensor) -> Tensor:
-        """Stored scales -> fp32 (..., out, groups)."""
+        """Returns stored scales as fp32 (..., out, groups)."""
         return stored.transpose(-1, -2).float()
 
     def codes_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Shape of the codes of a weight (..., out, in)."""
+        """Returns the shape of the codes of a weight (..., out, in)."""
         return (*shape[:-1], shape[-1] * self.bits // (8 * self.codes_dtype.itemsize))
 
     def scales_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Shape of the scales of a weight (..., out, in)."""
+        """Returns the shape of the scales of a weight (..., out, in)."""
         return (*shape[:-2], shape[-1] // self.group_size if self.group_size else 1, shape[-2])
 
     def tensors(self, shape: tuple[int, ...], matrices: int = 1) -> dict[str, TensorSpec]:
-        """The tensors of a packed weight (..., out, in), by their names in memory and on disk."""
+        """Returns the tensors of a packed weight (..., out, in), by their names in memory and on disk."""
         found = {
             "codes": TensorSpec(self.codes_shape(shape), self.codes_dtype),
             "scales": TensorSpec(self.scales_shape(shape), self.scale_dtype),
@@ -96,13 +99,13 @@ class Scheme(ABC):
         return found
 
     def packed_bytes(self, shape: tuple[int, ...], matrices: int = 1) -> int:
-        """Bytes of a packed weight (..., out, in)."""
         return sum(prod(spec.shape) * spec.dtype.itemsize for spec in self.tensors(shape, matrices).values())
 
     def check(self, name: str, shape: tuple[int, ...]) -> None:
-        """
+        """Checks that a weight (..., out, in) can be packed.
+
         Raises:
-            SafelightError: a weight (..., out, in) of this shape cannot be packed in this scheme.
+            SafelightError: its shape does not fit this scheme.
         """
         unit = lcm(self.unit, self.group_size or 1)
         if shape[-1] % unit:
@@ -113,13 +116,11 @@ class Scheme(ABC):
 
 
 SCHEMES: dict[str, Scheme] = {}
-"""All schemes by name."""
-
 SomeScheme = TypeVar("SomeScheme", bound=Scheme)
 
 
 def register(scheme: SomeScheme) -> SomeScheme:
-    """Register a scheme by its name; returns it."""
+    """Registers a scheme by its name, and returns it."""
     SCHEMES[scheme.name] = scheme
     return scheme
 
@@ -131,7 +132,7 @@ class Packed:
     codes: Tensor  # (..., out, in / codes an element)
     scales: Tensor  # (..., groups, out), or words of several groups
     scheme: Scheme
-    matrix_scales: Tensor | None = None  # fp32 (..., matrices), each of as many rows; None: the scheme has none
+    matrix_scales: Tensor | None = None  # fp32 (..., matrices), each for an equal share of the rows, or None
     block: int = 0  # rows per block if 4-bit codes are in blocks, see ``nibbles``; 0 if in tiles
 
     @property
@@ -141,7 +142,7 @@ class Packed:
 
     @property
     def tensors(self) -> dict[str, Tensor]:
-        """Its tensors, by the names of ``Scheme.tensors``."""
+        """The tensors, by the names of ``Scheme.tensors``."""
         found = {"codes": self.codes, "scales": self.scales}
         return found if self.matrix_scales is None else found | {"matrix_scales": self.matrix_scales}
 
@@ -153,24 +154,24 @@ class Packed:
         return self.matrix_scales.repeat_interleave(self.codes.shape[-2] // self.matrix_scales.shape[-1], dim=-1)
 
     def part(self, rows: slice | Tensor) -> Packed:
-        """Rows of a packed (out, in): a slice of whole blocks as views, or copies of the rows with ids (N,)."""
+        """Returns rows of a packed (out, in): a slice of whole blocks as views, or copies of the rows with ids (N,)."""
         scales = self.row_scales
         own = None if scales is None else scales[rows]
         return Packed(self.codes[rows], self.scales[:, rows], self.scheme, own, self.block)
 
     def rows(self, first: int, end: int) -> Packed:
-        """Rows first .. end of a packed (out, in), whole blocks only, with contiguous scales."""
+        """Returns rows first .. end of a packed (out, in), whole blocks only, with contiguous scales."""
         part = self.part(slice(first, end))
         return replace(part, scales=part.scales.contiguous())
 
     def __getitem__(self, index: int) -> Packed:
-        """One expert's weight of a stack."""
+        """Returns one expert's weight of a stack."""
         own = None if self.matrix_scales is None else self.matrix_scales[index]
         return Packed(self.codes[index], self.scales[index], self.scheme, own, self.block)
 
 
 def pack(weight: Tensor, scheme: Scheme, name: str = "the weight", matrices: int = 1) -> Packed:
-    """Quantise a weight (..., out, in), of so many matrices, on the device it is on, a slice at a time.
+    """Quantises a weight (..., out, in) of one or several matrices, on its own device, a slice at a time.
 
     Raises:
         SafelightError: the inputs are not a multiple of the group size, or a value is not finite.
@@ -196,7 +197,7 @@ def pack(weight: Tensor, scheme: Scheme, name: str = "the weight", matrices: int
 
 
 def _pack_rows(rows: Tensor, scheme: Scheme, wholes: Tensor | None, name: str) -> tuple[Tensor, Tensor]:
-    """fp32 rows (R, in), with their matrices' scales (R, 1) -> codes (R, bytes) and stored scales."""
+    """Quantises fp32 rows (R, in), with their matrices' scales (R, 1), to codes (R, bytes) and stored scales."""
     grouped = rows.view(rows.shape[0], -1, scheme.group_size or rows.shape[1])  # (R, groups, G)
     low, high = grouped.amin(dim=-1), grouped.amax(dim=-1)
     if not bool(torch.isfinite(high - low).all()):
@@ -211,7 +212,7 @@ def _pack_rows(rows: Tensor, scheme: Scheme, wholes: Tensor | None, name: str) -
 
 
 def unpack(packed: Packed, dtype: torch.dtype = torch.float32) -> Tensor:
-    """The unpacked weight (..., out, in): the oracle of every kernel."""
+    """Returns the unpacked weight (..., out, in): the oracle of every kernel."""
     scales = packed.scheme.read_scales(packed.scales)  # (..., out, groups)
     weight: Tensor = packed.scheme.decode(packed).reshape(*scales.shape, -1) * scales[..., None]
     if packed.row_scales is not None:
@@ -220,7 +221,7 @@ def unpack(packed: Packed, dtype: torch.dtype = torch.float32) -> Tensor:
 
 
 def squared_error(weight: Tensor, packed: Packed) -> tuple[float, float]:
-    """Sums of squares: of what packing changed in a weight (..., out, in), and of the weight; a slice at a time."""
+    """Returns sums of squares: of the error from packing a weight (..., out, in), and of the weight; slice by slice."""
     error = total = 0.0
     stack = [packed] if weight.dim() == 2 else [packed[index] for index in range(weight.shape[0])]
     rows = max(1, AT_ONCE // weight.shape[-1])

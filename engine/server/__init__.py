@@ -2,7 +2,7 @@
 
 To add a route: write a file with ``routes(context) -> list[Route]`` and name it in ``ROUTES`` of ``app``. A route that
 needs no key is named in ``PUBLIC_PATHS`` of ``security``. A route that runs the model makes a ``RunPlan`` and returns a
-``RunResponse`` with an ``AnswerWriter`` of its own.
+``RunResponse`` with its own ``AnswerWriter``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An answer as it grows: a run's events to text, thoughts, tool calls, usage and times. Knows no HTTP."""
+"""An answer as it grows: converts a run's events to text, thoughts, tool calls, usage and times. Knows no HTTP."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ FinishReason = Literal["stop", "length", "tool_calls"]
 
 @dataclass(frozen=True)
 class AnswerSettings:
-    """What was asked for.
+    """The settings of an answer, as requested.
 
     Args:
-        max_tokens: the answer is cut behind so many.
+        max_tokens: the answer is cut after so many.
         stops: strings that end it; they are no part of it.
-        is_raw: text is passed on as it is, and not divided into thoughts and calls.
+        is_raw: text is passed on unchanged, not divided into thoughts and calls.
         starts_in_thought: the prompt ends inside a thought.
         schemas: of each tool's parameters, by its name.
-        one_call: the answer ends behind its first tool call.
-        top_logprobs: alternatives to tell of each token; None tells nothing of tokens.
+        one_call: the answer ends after its first tool call.
+        top_logprobs: alternatives to report of each token; None reports no tokens.
         prediction: tokens that the first canvas was to become.
     """
 
@@ -43,7 +43,7 @@ class AnswerSettings:
 
 
 class ServedAnswer:
-    """Folds a run's events. ``is_complete`` turns true when nothing more is wanted of the run."""
+    """Folds a run's events. ``is_complete`` becomes True when nothing more is needed of the run."""
 
     def __init__(self, model: LoadedModel, settings: AnswerSettings) -> None:
         self._model, self._settings = model, settings
@@ -54,7 +54,7 @@ class ServedAnswer:
         self._in_thought = settings.starts_in_thought
         self._in_call = False
         self._chances: list[TokenChance] = []
-        self._content_length = self._told_length = 0  # characters passed on, and of the tokens told of
+        self._content_length = self._reported_length = 0  # characters passed on, and of reported tokens
         self._calls = 0
         self._reason: FinishReason | None = None
         self.tokens: list[int] = []
@@ -62,25 +62,25 @@ class ServedAnswer:
         self.reasoning_tokens = self.accepted_tokens = 0
         self.steps = self.blocks = self.positions = 0
         self.prompt_seconds = self.seconds = 0.0
-        self.why = ""  # "length" in a sentence, where it was not the length that ended it
+        self.why = ""  # the cause in a sentence if the reason is "length" but the length did not end it
         self.is_complete = False
 
     @property
     def finish_reason(self) -> FinishReason:
-        """Why the answer ended."""
+        """The reason why the answer ended."""
         if self._parser.cut_calls:
-            return "length"  # so that nobody acts on half a call
+            return "length"  # so that nobody executes half a call
         if self._calls and self._reason != "length":
             return "tool_calls"
         return self._reason or "stop"
 
     @property
     def ending(self) -> dict[str, str]:
-        """Returns a choice's fields about its end; ``stop_reason`` is vLLM's."""
+        """A choice's fields about its end; ``stop_reason`` is vLLM's."""
         return {"finish_reason": self.finish_reason} | ({"stop_reason": self.why} if self.why else {})
 
     def fold(self, event: Event) -> list[OutputPart]:
-        """What the event adds to the answer; most add nothing."""
+        """Returns the parts that an event adds to the answer; most add none."""
         match event:
             case PrefillFinished():
                 self.prompt_tokens, self.cached_tokens = event.prompt_tokens, event.reused_tokens
@@ -100,15 +100,15 @@ class ServedAnswer:
         return []
 
     def finish(self) -> list[OutputPart]:
-        """What was held back, at the end of the run."""
+        """Returns the text that was held back, at the end of the run."""
         if self._reason == "stop":
-            return []  # nothing is wanted of what follows
+            return []  # text after a stop is not wanted
         return self._divide(self._text()[len(self._written) :], at_end=True)
 
     def take_chances(self) -> list[TokenChance]:
-        """The tokens of the content that were added since the last call."""
+        """Returns the tokens of the content that were added since the last call."""
         taken, self._chances = self._chances, []
-        self._told_length += sum(len(chance.text) for chance in taken)
+        self._reported_length += sum(len(chance.text) for chance in taken)
         return taken
 
     def _add_block(self, event: CanvasCommitted) -> list[OutputPart]:
@@ -123,14 +123,15 @@ class ServedAnswer:
             self._reason, self.is_complete = "length", True
         self.tokens += tokens
         self._note_tokens(tokens)
-        text = self._text().rstrip("\N{REPLACEMENT CHARACTER}")  # a character's first bytes; the others may come
-        # Shorter than before: bytes that were a character go on with another's first, and for now all are replaced.
+        text = self._text().rstrip("\N{REPLACEMENT CHARACTER}")  # the first bytes of a character; the others may follow
+        # May be shorter than before: bytes that formed a character continue with another's first, and for now are
+        # replaced.
         fresh = text[len(self._written) :]
         self._written += fresh
         return self._divide(fresh, at_end=False)
 
     def _text(self) -> str:
-        """All tokens written out, with what divides the answer and no other marks."""
+        """Returns all tokens written out, with the tags that divide the answer and no other marks."""
         return self._model.write([token for token in self.tokens if self._is_text(token)])
 
     def _is_text(self, token: int) -> bool:
@@ -139,11 +140,11 @@ class ServedAnswer:
         return not self._settings.is_raw and self._model.piece(token) in TAGS
 
     def _note_tokens(self, tokens: Sequence[int]) -> None:
-        """Count thoughts, and keep what is known of the tokens of the content."""
-        told = self._settings.top_logprobs
+        """Counts thoughts, and keeps the predictions of the content's tokens."""
+        most = self._settings.top_logprobs
         known: Sequence[TokenChance | None] = [None] * len(tokens)
-        if told is not None:
-            known = self._predictions.chances(tokens, told, self._model)
+        if most is not None:
+            known = self._predictions.chances(tokens, most, self._model)
         for token, chance in zip(tokens, known, strict=True):
             mark = self._model.piece(token) if self._model.is_special(token) else ""
             if mark in (OPEN, CLOSE):
@@ -185,8 +186,8 @@ class ServedAnswer:
         return ContentPart(text)
 
     def _drop_chances(self) -> None:
-        """Nothing is said of tokens behind the end of the content."""
-        length = self._told_length
+        """Drops tokens after the end of the content."""
+        length = self._reported_length
         for place, chance in enumerate(self._chances):
             if length >= self._content_length:
                 del self._chances[place:]

@@ -1,4 +1,4 @@
-"""Typed answers as ``/v1/decisions`` and ``/v1/systemone`` write them."""
+"""Writes typed answers as ``/v1/decisions`` and ``/v1/systemone`` do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.tasks.decisions.questions import OneOf, Score, YesNo
 
 
 def decisions_body(plan: DecisionPlan, decided: Decided) -> dict[str, Any]:
-    """The answer of ``/v1/decisions``."""
+    """Returns the body of an answer of ``/v1/decisions``."""
     usage = decided.usage
     return {
         "model": plan.name,
@@ -29,7 +29,7 @@ def decisions_body(plan: DecisionPlan, decided: Decided) -> dict[str, Any]:
 
 
 def systemone_body(plan: DecisionPlan, decided: Decided) -> dict[str, Any]:
-    """The answer of ``/v1/systemone``."""
+    """Returns the body of an answer of ``/v1/systemone``."""
     named = [(answer.question.name, answer) for answer in decided.answers]
     canvases = [
         {"questions": [question.name for question in one.questions], "width": one.width, "slots": list(one.slots)}
@@ -50,14 +50,14 @@ def systemone_body(plan: DecisionPlan, decided: Decided) -> dict[str, Any]:
 
 
 def _decisions_answer(answer: TypedAnswer, *, has_repeats: bool) -> dict[str, Any]:
-    """As OpenAI has it; of repeated reads what ``spread`` says is in the order of the probabilities."""
+    """Writes an answer in OpenAI's form; ``spread`` of repeated reads is in the order of the probabilities."""
     question, shares = answer.question, answer.probabilities
     written: dict[str, Any]
     match question:
         case YesNo():
             written = {"type": "predicate", "name": question.name or None, "probability": shares[0]}
         case OneOf(options=options):
-            values = [json.loads(option.name) for option in options]  # as they were sent
+            values = [json.loads(option.name) for option in options]  # in the form in which they were sent
             written = {
                 "type": "choice",
                 "name": question.name or None,

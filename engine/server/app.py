@@ -36,7 +36,7 @@ log = logging.getLogger("safelight.server")
 
 
 def build_app(context: ServerContext) -> Starlette:
-    """All routes of one server."""
+    """Builds the application with all routes of one server."""
     routes = [route for make in ROUTES for route in make(context)]
     known = frozenset(route.path for route in routes)
     return Starlette(
@@ -62,7 +62,7 @@ async def _refuse_by_status(_request: Request, error: Exception) -> Response:
 
 
 class _Caught:
-    """ASGI middleware that makes an error object of a fault of ours."""
+    """ASGI middleware that turns an internal fault into an error object."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -79,7 +79,7 @@ class _Caught:
             await self._app(scope, receive, sending)
         except Exception as error:
             place = traceback.extract_tb(error.__traceback__)[-1]
-            kind = type(error).__name__  # what it says may quote a prompt
+            kind = type(error).__name__  # its message may quote a prompt
             log.error("a request failed: %s in %s:%d", kind, Path(place.filename).name, place.lineno)
             if not is_started:
                 failure = ApiError(500, f"Something went wrong in the server ({kind}).")

@@ -1,4 +1,4 @@
-"""From the body of a decision to questions about a state, as ``engine.tasks.decisions`` has them."""
+"""Converts the body of a decision request to questions about a state, for ``engine.tasks.decisions``."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class AskedQuestions:
     """Questions about a state.
 
     Args:
-        images: that the questions are about, too.
-        state_field, instructions_field: of the request, that they were read from.
-        id: the name that the request gave itself.
+        images: the questions are about these, too.
+        state_field, instructions_field: fields of the request that they were read from.
+        id: the request's own name.
     """
 
     state: str
@@ -49,7 +49,8 @@ class AskedQuestions:
 
 
 def read_decisions(body: DecisionsRequest) -> AskedQuestions:
-    """
+    """Reads the body of ``/v1/decisions``.
+
     Raises:
         ApiError: there are more questions or options than can be read, or something is no text.
     """
@@ -62,7 +63,7 @@ def read_decisions(body: DecisionsRequest) -> AskedQuestions:
 
 
 def read_systemone(body: SystemoneRequest) -> AskedQuestions:
-    """Raises as ``read_decisions``."""
+    """Reads the body of ``/v1/systemone``; raises as ``read_decisions``."""
     _check_number(len(body.questions))
     is_empty = body.state in (None, "", {}, [])
     state = body.state if isinstance(body.state, str) else "" if is_empty else _written(body.state)
@@ -90,7 +91,7 @@ def _question(asked: AskedQuestion, where: str) -> Question:
 
 
 def _written(value: object) -> str:
-    """As JSON, so that the text "true" and the value true are two options."""
+    """Writes a value as JSON, so that the text "true" and the value true are two options."""
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -114,7 +115,7 @@ def _check_state(state: str, images: Sequence[SentImage], where: str) -> None:
 
 
 def _state_of(sent: str | list[StateMessage], images: list[SentImage]) -> tuple[str, str]:
-    """What the questions are about, and the instructions before it. Turns are named where not all are a user's.
+    """Returns the subject of the questions, and the instructions before it. Turns are named if not all are a user's.
 
     A user's images are added to ``images``.
     """
@@ -134,7 +135,7 @@ def _state_of(sent: str | list[StateMessage], images: list[SentImage]) -> tuple[
 
 
 def _text_of(content: Content, where: str, images: list[SentImage] | None = None) -> str:
-    """The text of parts. Images among them are added to ``images``, or refused where there is no such list."""
+    """Returns the text of parts. Images among them are added to ``images``, or refused if there is no such list."""
     if isinstance(content, str):
         return content
     texts = []

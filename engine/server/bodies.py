@@ -1,4 +1,4 @@
-"""A request's body, read within bounds of size and time, to a checked object."""
+"""Reads a request's body, within bounds of size and time, to a checked object."""
 
 from __future__ import annotations
 
@@ -18,25 +18,28 @@ from engine.server.errors import ApiError, too_many
 
 JSON, FILE = "application/json", "application/octet-stream"
 JSON_VALUES = 100_000
-SLOWEST = 2**20  # bytes a second, by which a body has longer than ``body_seconds``
-CLOSE = {"Connection": "close"}  # what is left of the body is not read
-MOST_ERRORS = 50  # of a request that are looked at
-MOST_FIELD = 200  # characters of where it is wrong that are said
+SLOWEST = 2**20  # bytes a second: larger bodies have more time than ``body_seconds``
+CLOSE = {"Connection": "close"}  # the rest of the body is not read
+MOST_ERRORS = 50  # of a request that are examined
+MOST_FIELD = 200  # characters of the reported place
 _PLAIN_FIELD = re.compile(r"[\w.]*")
 Body = TypeVar("Body", bound=BaseModel)
 
 
 async def read_body(request: Request, context: ServerContext, kind: type[Body]) -> Body:
-    """
+    """Reads a body.
+
     Raises:
-        ApiError: it is not JSON, too large, too slow, or not what ``kind`` says; names the field.
+        ApiError: it is not JSON, too large, too slow, or not what ``kind`` requires; names the field.
     """
     return _checked(await read_object(request, context, context.options.body_bytes, JSON_VALUES), kind)
 
 
 @asynccontextmanager
 async def large_body(request: Request, context: ServerContext, kind: type[Body]) -> AsyncIterator[Body]:
-    """As ``read_body``, of a body that may hold images as text. A few large ones are held at a time: until this ends.
+    """Reads a body that may hold images as text, as ``read_body``.
+
+    A few large ones are held at a time, until this ends.
 
     Each takes several times its bytes before its images are pictures.
     """
@@ -52,7 +55,7 @@ async def _read_large(request: Request, context: ServerContext, kind: type[Body]
 
 
 async def read_object(request: Request, context: ServerContext, most: int, values: int) -> dict[str, Any]:
-    """A JSON object of at most so many bytes and values.
+    """Reads a JSON object of at most so many bytes and values.
 
     Raises:
         ApiError: it is none, too large or too slow.
@@ -62,13 +65,13 @@ async def read_object(request: Request, context: ServerContext, most: int, value
 
 @asynccontextmanager
 async def read_file(request: Request, context: ServerContext, most: int) -> AsyncIterator[bytes]:
-    """A body that is a file as it is; held as ``large_body`` has it, and raises as ``read_object``."""
+    """Reads a body that is a file; held as in ``large_body``, and raises as ``read_object``."""
     async with _Room(context) as room:
         yield await _read(request, context, most, kind=FILE, room=room)
 
 
 class _Room:
-    """What one request takes of the room for large bodies: nothing where its body is known to be small."""
+    """The share of one request in the room for large bodies: none if its body is known to be small."""
 
     def __init__(self, context: ServerContext) -> None:
         self._context = context
@@ -82,7 +85,7 @@ class _Room:
             self._context.large_bodies.release()
 
     async def take_for(self, size: int) -> None:
-        """Wait for room for a body of at most so many bytes.
+        """Waits for room for a body of at most so many bytes.
 
         Raises:
             ApiError: others take all of it for too long.
@@ -159,7 +162,7 @@ def _too_large(most: int, *, has_images: bool) -> str:
 
 
 def in_words(error: ValidationError, raw: dict[str, Any]) -> ApiError:
-    """What is wrong, with its field: of several the one that stands deepest, where fields may be of several types."""
+    """Returns an error that names the field: among several the deepest, if fields may be of several types."""
     found = error.errors(include_url=False, include_context=False, include_input=False)[:MOST_ERRORS]
     first = max(found, key=lambda one: len(_place(one["loc"], raw)))
     kind, known = first["type"], _place(first["loc"], raw)
@@ -179,7 +182,7 @@ def in_words(error: ValidationError, raw: dict[str, Any]) -> ApiError:
 
 
 def _place(place: tuple[int | str, ...], raw: Any) -> list[str]:
-    """Where it stands in the request, without the names of the types that were tried there."""
+    """Returns the place in the request, without the names of the types that were tried there."""
     known: list[str] = []
     for part in place:
         with suppress(KeyError, IndexError, TypeError):

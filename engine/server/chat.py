@@ -41,10 +41,10 @@ def routes(context: ServerContext) -> list[Route]:
 
 
 def plan_chat(context: ServerContext, body: ChatRequest) -> RunPlan:
-    """The run of a chat. Slow.
+    """Plans the run of a chat. Slow.
 
     Raises:
-        ApiError: it cannot be run as it is asked for.
+        ApiError: it cannot be run as requested.
     """
     thinks = thinks_in(body)
     tools = () if body.tool_choice == "none" else read_tools(body.tools or ())
@@ -81,10 +81,10 @@ def plan_chat(context: ServerContext, body: ChatRequest) -> RunPlan:
 
 
 def thinks_in(body: ChatRequest) -> bool:
-    """Whether the model is to think first.
+    """Returns True if the model is to think first.
 
     Raises:
-        ApiError: it is asked to and not to.
+        ApiError: the fields contradict each other.
     """
     options, effort = body.chat_template_kwargs, body.reasoning_effort
     enabled = options.enable_thinking if options is not None else None
@@ -97,7 +97,7 @@ def thinks_in(body: ChatRequest) -> bool:
 
 
 def _format_of(body: ChatRequest, tools: Sequence[Mapping[str, Any]]) -> AskedFormat | None:
-    """What the answer must fit: a format, or a call where one is forced.
+    """Returns the format that the answer must fit, or a forced call.
 
     Raises:
         ApiError: it is none, or a call and another format are asked for.
@@ -133,17 +133,17 @@ def _predicted(found: RunPlan, body: ChatRequest) -> RunPlan:
 
 
 class ChatWriter:
-    """An answer as chat completions write it."""
+    """Writes an answer as chat completions."""
 
     def __init__(self, plan: RunPlan, body: ChatRequest) -> None:
         self._plan, self._usage = plan, body.includes_usage
-        self._tells_tokens = bool(body.logprobs)
+        self._has_logprobs = bool(body.logprobs)
         self._base = {
             "id": f"chatcmpl-{plan.request.run_id}",
             "created": int(time.time()),
             "model": plan.name,
             "system_fingerprint": plan.fingerprint,
-            "seed": plan.request.seed,  # our own: repeats the answer
+            "seed": plan.request.seed,  # our own field: repeats the answer
         }
 
     def begin(self) -> Iterator[bytes]:
@@ -188,7 +188,7 @@ class ChatWriter:
             "index": 0,
             "message": message,
             **answer.ending,
-            "logprobs": self._logprobs(answer) or ({"content": [], "refusal": None} if self._tells_tokens else None),
+            "logprobs": self._logprobs(answer) or ({"content": [], "refusal": None} if self._has_logprobs else None),
         }
         times = {"usage": usage_of(answer, self._plan), "timings": timings_of(answer)}
         return {**self._base, "object": "chat.completion", "choices": [choice], **times}

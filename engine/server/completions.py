@@ -1,4 +1,4 @@
-"""``/v1/completions``: text behind a prompt as it is, without a template."""
+"""``/v1/completions``: continues a prompt unchanged, without a template."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def routes(context: ServerContext) -> list[Route]:
 
 
 def plan_completion(context: ServerContext, body: CompletionRequest) -> RunPlan:
-    """The run of a completion. Slow.
+    """Plans the run of a completion. Slow.
 
     Raises:
-        ApiError: it cannot be run as it is asked for.
+        ApiError: it cannot be run as requested.
     """
 
     def make_request(model: LoadedModel, fields: dict[str, Any]) -> RunRequest:
@@ -52,7 +52,6 @@ def plan_completion(context: ServerContext, body: CompletionRequest) -> RunPlan:
 
 
 def _prompt(body: CompletionRequest, model: LoadedModel) -> str:
-    """The prompt as text."""
     prompt = body.prompt
     if isinstance(prompt, str):
         return prompt
@@ -73,7 +72,7 @@ def _prompt(body: CompletionRequest, model: LoadedModel) -> str:
 
 
 class CompletionWriter:
-    """An answer as completions write it."""
+    """Writes an answer as completions."""
 
     def __init__(self, plan: RunPlan, body: CompletionRequest) -> None:
         self._plan, self._usage, self._top = plan, body.includes_usage, body.logprobs

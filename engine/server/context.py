@@ -1,4 +1,4 @@
-"""What every route of one server shares."""
+"""The objects that all routes of one server share."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ServerContext:
         return model
 
     def pick(self, name: str | None) -> tuple[LoadedModel, str | None]:
-        """The loaded model by a name from outside, and the adapter that is named with it; None: whichever is on it.
+        """Returns the loaded model by a name from outside, and the adapter named with it; None: the current one.
 
         Raises:
             ApiError: no model is ready, or it goes by another name.
@@ -68,7 +68,7 @@ class ServerContext:
 
 
 def adapters_of(model: LoadedModel) -> tuple[str, ...]:
-    """The ids of adapters that are known for a model."""
+    """Returns the ids of adapters that are known for a model."""
     if not model.capabilities.adapters:
         return ()
     return tuple(adapter.id for adapter in ADAPTERS if adapter.base == model.name)

@@ -1,4 +1,4 @@
-"""The runs that come to all answers of a request, beside each other, and their end as an HTTP response."""
+"""The runs that answer a decision request together, and their end as an HTTP response."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ from engine.tasks.decisions.questions import Decision, Question
 
 @dataclass(frozen=True, eq=False)
 class DecisionPlan:
-    """Runs that may begin; one flag cancels all of them."""
+    """The runs of a request, ready to begin; one flag cancels all of them."""
 
     requests: tuple[RunRequest, ...]
     model: LoadedModel
-    name: str  # of the model, as the answer has it
+    name: str  # of the model, as shown in the answer
     temperature: float = 1.0
-    has_repeats: bool = False  # they were asked for
+    has_repeats: bool = False  # the request asked for them
     is_joint: bool = False
-    id: str | None = None  # of the request, as it names itself
+    id: str | None = None  # the request's own id
 
 
 @dataclass(frozen=True)
 class ReadCanvas:
-    """A canvas that questions were read from: its tokens, and where in it each question was answered."""
+    """A canvas that questions were read from: its tokens, and the slot of each question."""
 
     questions: tuple[Question, ...]
     width: int
@@ -64,10 +64,10 @@ class Decided:
 
 
 def plan_decision(context: ServerContext, body: AskedRequest, asked: AskedQuestions) -> DecisionPlan:
-    """The runs of a request. Slow: it counts tokens, and decodes images.
+    """Plans the runs of a request. Slow: it counts tokens, and decodes images.
 
     Raises:
-        ApiError: the model is another, or cannot decide, or what is asked does not fit it.
+        ApiError: the model is another, or cannot decide, or the request does not fit it.
     """
     model, adapter = context.pick(body.model)
     if is_remote(model.path_or_id):
@@ -115,7 +115,7 @@ def plan_decision(context: ServerContext, body: AskedRequest, asked: AskedQuesti
 
 
 class DecisionResponse:
-    """An ASGI application that performs a plan; ``write`` makes the body of its answer."""
+    """An ASGI application that runs a plan; ``write`` makes the body of its answer."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class DecisionResponse:
         self._canvases[reply.run_id] = ReadCanvas(questions, header.config.canvas_length or 0, slots)
 
     def _decided(self) -> Decided:
-        """Raises ``ApiError`` where a run ended without a read."""
+        """Returns the answers; raises ``ApiError`` if a run ended without a read."""
         try:
             answers = [answer for reads in self._reads.values() for answer in reads.answers(self._plan.temperature)]
         except SafelightError as error:

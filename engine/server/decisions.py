@@ -15,7 +15,7 @@ from engine.server.deciding import DecisionPlan, DecisionResponse, plan_decision
 from engine.server.decisions_request import AskedRequest, DecisionsRequest, SystemoneRequest
 
 DECISIONS, SYSTEMONE = "/v1/decisions", "/v1/systemone"
-SMALL = 4_096  # bytes of a request whose tokens are counted at once: another thread takes longer to take it over
+SMALL = 4_096  # bytes of a request whose tokens are counted at once: passing it to another thread takes longer
 
 
 def routes(context: ServerContext) -> list[Route]:
@@ -34,6 +34,6 @@ def routes(context: ServerContext) -> list[Route]:
 
 async def _planned(request: Request, context: ServerContext, body: AskedRequest, asked: AskedQuestions) -> DecisionPlan:
     size = request.headers.get("content-length", "")
-    if 0 < len(size) < 5 and int(size) <= SMALL and not asked.images:  # it was read: it is a number
+    if 0 < len(size) < 5 and int(size) <= SMALL and not asked.images:  # it was read, so it is a number
         return plan_decision(context, body, asked)
     return await asyncio.to_thread(plan_decision, context, body, asked)

@@ -16,11 +16,11 @@ Content: TypeAlias = str | list[dict[str, Any]]
 
 
 class AskedRequest(Strict):
-    """What both have in common.
+    """The fields that both have in common.
 
     Args:
-        joint: the questions are read from as few canvases as hold them. vLLM's.
-        repeats: further reads of an answer that is in doubt. Ours.
+        joint: the questions are read from the fewest canvases that hold them. vLLM's.
+        repeats: further reads of a doubtful answer. Ours.
         temperature: the probabilities are made flatter by it, or steeper; 1 leaves them as they are. Ours.
         image_tokens: the most tokens that an image may take. Ours.
     """
@@ -42,7 +42,7 @@ class StateMessage(Strict):
 
 
 class AskedPredicate(Strict):
-    """How likely a statement is."""
+    """A question of how likely a statement is."""
 
     type: Literal["predicate"]
     instructions: Content
@@ -50,14 +50,14 @@ class AskedPredicate(Strict):
 
 
 class AskedOption(Strict):
-    """An option of a choice; the text "true" is another one than the value true."""
+    """An option of a choice; the text "true" differs from the value true."""
 
     value: ChoiceValue
     description: str | None = None
 
 
 class AskedChoice(Strict):
-    """Which option it is."""
+    """A question of which option applies."""
 
     type: Literal["choice"]
     instructions: Content
@@ -73,7 +73,7 @@ class AskedLevel(Strict):
 
 
 class AskedScore(Strict):
-    """Which level it is, the lowest first."""
+    """A question of which level applies, the lowest first."""
 
     type: Literal["score"]
     instructions: Content
@@ -108,7 +108,7 @@ class DecisionsRequest(AskedRequest):
 
 
 class SystemoneRequest(AskedRequest):
-    """Body of ``/v1/systemone``. Its questions are as ``engine.tasks.decisions.forms`` reads them."""
+    """Body of ``/v1/systemone``. ``engine.tasks.decisions.forms`` reads its questions."""
 
     state: Any
     questions: Annotated[dict[str, Any], Field(min_length=1)]

@@ -1,4 +1,6 @@
-"""``/safelight/v1``: what another Safelight asks beyond OpenAI's API. ``engine.service.wire`` says in what words."""
+"""``/safelight/v1``: requests of another Safelight beyond OpenAI's API. ``engine.service.wire`` defines their
+format.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ from engine.trace.recording import Recording
 
 PREFIX = "/safelight/v1"
 BODY_BYTES = 2 * MOST_HEADER  # a long prompt as tokens takes more than other requests may
-MOST_MEASUREMENTS = 4  # that wait
+MOST_MEASUREMENTS = 4  # maximum waiting
 
 
 def routes(context: ServerContext) -> list[Route]:
@@ -91,7 +93,7 @@ def routes(context: ServerContext) -> list[Route]:
 
 
 def _as_served(model: LoadedModel) -> LoadedModel:
-    """The model as others see it: its adapter is this machine's to choose, and where that lies is nobody's business."""
+    """Returns the model as others see it: without the choice of its adapter, and without the adapter's path."""
     adapter = None if model.adapter is None else Path(model.adapter).name
     return dataclasses.replace(
         model, adapter=adapter, capabilities=dataclasses.replace(model.capabilities, adapters=False)
@@ -129,7 +131,7 @@ def _count(context: ServerContext, raw: object) -> int:
 
 
 def _missing(context: ServerContext, raw: object) -> list[str]:
-    """Those of digests whose pictures are not here."""
+    """Returns the digests whose pictures are missing."""
     try:
         digests = digests_from_json(fields(raw, "the body", ("digests",), ("digests",)), "digests")
     except SafelightError as error:
@@ -138,7 +140,7 @@ def _missing(context: ServerContext, raw: object) -> list[str]:
 
 
 def _take(context: ServerContext, data: bytes) -> str:
-    """A picture's digest, once it is here."""
+    """Stores a picture, and returns its digest."""
     if not context.model.capabilities.images:
         raise ApiError(400, f"The model {context.model.name} cannot see images.", code=UNSUPPORTED)
     try:
@@ -165,14 +167,15 @@ def _read_request(context: ServerContext, raw: object) -> RunRequest:
         _check_source(request.source, model)
     adapter = request.adapter
     if adapter and model.adapter and adapter == Path(model.adapter).name:
-        adapter = None  # the one that is on it
+        adapter = None  # it is loaded already
     elif adapter and adapter not in adapters_of(model):
         raise ApiError(400, "That adapter is not on the server; leave it out, or give an empty text.", param="adapter")
     return dataclasses.replace(request, adapter=adapter, keep=False)
 
 
 def _check_source(source: Recording, model: LoadedModel) -> None:
-    """
+    """Checks that a run was made by the loaded model.
+
     Raises:
         ApiError: the run is of another model than the one that is loaded.
     """

@@ -1,4 +1,4 @@
-"""A run's replies as ``engine.service.wire.stream`` writes them, to whoever asked."""
+"""Streams a run's replies in the format of ``engine.service.wire.stream``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ReplyStream:
         async with ServedRun(self._context, (self._request,), self._endpoint, self._context.model.name) as run:
             run.watch(receive)
             parts = self._parts(run)
-            first = await anext(parts)  # what cannot begin is refused with a status of its own
+            first = await anext(parts)  # a run that cannot begin is refused with its own status
             await send_stream(joined(first, parts), send, CONTENT_TYPE)
 
     async def _parts(self, run: ServedRun) -> AsyncIterator[bytes]:
@@ -49,7 +49,7 @@ class ReplyStream:
         yield self._writer.write(RunEnded(self._request.run_id, message))
 
     def _is_wanted(self, event: Event) -> bool:
-        """Of an infill the blocks that were not marked are with whoever asks."""
+        """Returns True if the client needs an event: it has the blocks of an infill that were not marked."""
         block = getattr(event, "block_index", None)
         return not self._marked or block is None or block in self._marked
 

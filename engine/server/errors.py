@@ -1,4 +1,4 @@
-"""What a request is refused with: a status and an error object as OpenAI writes it."""
+"""The refusals of requests: a status and an error object as OpenAI writes it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TYPES = {
     501: "not_supported_error",
     503: "unavailable_error",
 }
-UNSUPPORTED = "unsupported_value"  # the code of what is known and cannot be honoured
+UNSUPPORTED = "unsupported_value"  # the code of known fields that cannot be honoured
 BUSY_SECONDS = 2  # after which a refused client may ask again
 
 
@@ -27,7 +27,7 @@ class ApiError(Exception):
         status: of HTTP.
         message: a sentence that says what to do.
         param: the field of the request that is at fault.
-        code: a word that programs know it by.
+        code: a word by which programs recognise it.
     """
 
     def __init__(
@@ -51,32 +51,32 @@ class ApiError(Exception):
 
     @property
     def response(self) -> JSONResponse:
-        """The whole answer."""
+        """The complete answer."""
         return JSONResponse(self.body, self.status, self.headers)
 
 
 def loading() -> ApiError:
-    """As llama.cpp says that its model is being loaded, but for its code, which is a number there."""
+    """Returns the error while a model is loading, as llama.cpp's except for its code, which is a number there."""
     return ApiError(503, "Loading model", code="loading", headers={"Retry-After": str(BUSY_SECONDS)})
 
 
 def no_model() -> ApiError:
-    """None is loaded, and none is on its way: asking again at once is of no use."""
+    """Returns the error if no model is loaded or loading: asking again at once is of no use."""
     return ApiError(
         503, "No model is loaded. Load one in Safelight, then ask again.", headers={"x-should-retry": "false"}
     )
 
 
 def too_many(message: str) -> ApiError:
-    """More requests wait than may."""
+    """Returns the error if too many requests wait."""
     return ApiError(429, message, code="too_many_requests", headers={"Retry-After": str(BUSY_SECONDS)})
 
 
 def elsewhere() -> ApiError:
-    """What is loaded is itself asked over the network."""
+    """Returns the error if the loaded model is itself remote."""
     return ApiError(501, "The loaded model runs on another server; ask that one.", code=UNSUPPORTED)
 
 
 def other_model() -> ApiError:
-    """The model that the request was checked for is gone."""
+    """Returns the error if the model that the request was checked for is gone."""
     return ApiError(503, "Another model was loaded meanwhile; ask again.", code="other_model")

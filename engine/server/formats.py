@@ -1,4 +1,4 @@
-"""What an answer must fit, as OpenAI's clients and vLLM's ask for it."""
+"""The format that an answer must fit, as OpenAI's and vLLM's clients request it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from engine.server.strict import NeutralFields, Strict
 from engine.service import LoadedModel
 from engine.text.output_format import FormatKind, OutputFormat
 
-# --- how they ask ----------------------------------------------------------------------------------------------------
+# --- requests --------------------------------------------------------------------------------------------------------
 
 
 class NamedSchema(Strict):
-    """The schema of ``response_format``; ``strict`` or not, every answer fits it."""
+    """The schema of ``response_format``; every answer fits it, with or without ``strict``."""
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
     description: str | None = None
@@ -30,7 +30,7 @@ class NamedSchema(Strict):
 
 
 class ResponseFormat(Strict):
-    """OpenAI's, for chats."""
+    """OpenAI's ``response_format``, for chats."""
 
     type: Literal["json_schema", "json_object", "text"]
     json_schema: NamedSchema | None = None
@@ -43,7 +43,7 @@ class ResponseFormat(Strict):
 
 
 class StructuredOutputs(Strict):
-    """vLLM's ``structured_outputs``: one of these."""
+    """vLLM's ``structured_outputs``: one of these fields."""
 
     json_: Annotated[str | dict[str, Any] | None, Field(alias="json")] = None
     regex: str | None = None
@@ -52,7 +52,7 @@ class StructuredOutputs(Strict):
 
 
 class FormattedRequest(NeutralFields):
-    """A request whose answer can be held to a format; at most one is asked for."""
+    """A request whose answer can be held to a format; at most one may be given."""
 
     response_format: ResponseFormat | None = None
     structured_outputs: StructuredOutputs | None = None
@@ -61,7 +61,7 @@ class FormattedRequest(NeutralFields):
     guided_choice: list[str] | None = None
 
 
-# --- what it comes to ------------------------------------------------------------------------------------------------
+# --- formats ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -72,13 +72,13 @@ class AskedFormat:
     field: str
 
     def decoded(self, model: LoadedModel, config: GenerationConfig, *, names_decoder: bool) -> GenerationConfig:
-        """A request's settings with the decoder that holds the answer to the format.
+        """Returns a request's settings with the decoder that holds the answer to the format.
 
         Args:
-            names_decoder: whether the request asks for one.
+            names_decoder: True if the request names one.
 
         Raises:
-            ApiError: the model's answers cannot be held to a format, or what else was asked for says otherwise.
+            ApiError: the model's answers cannot be held to a format, or another field contradicts it.
         """
         if not model.capabilities.structured:
             raise ApiError(
@@ -104,7 +104,7 @@ class AskedFormat:
 
 
 def read_format(body: FormattedRequest) -> AskedFormat | None:
-    """The format that is asked for.
+    """Returns the requested format.
 
     Raises:
         ApiError: it is none, or there are several.
@@ -138,10 +138,10 @@ def read_format(body: FormattedRequest) -> AskedFormat | None:
 
 
 def read_calls(tools: Sequence[Mapping[str, Any]]) -> AskedFormat:
-    """Calls of these tools, given as chat templates take them, and at least one.
+    """Returns the format of at least one call of these tools, given as chat templates take them.
 
     Raises:
-        ApiError: they are larger than is taken.
+        ApiError: they are too large.
     """
     functions = [tool["function"] for tool in tools]
     known = tuple({"name": one["name"], "parameters": one.get("parameters") or {}} for one in functions)
@@ -152,7 +152,7 @@ def read_calls(tools: Sequence[Mapping[str, Any]]) -> AskedFormat:
 
 
 def contradicting(one: str, other: str) -> ApiError:
-    """Two fields that cannot both be honoured."""
+    """Returns the error of two fields that cannot both be honoured."""
     return ApiError(400, f"{one} and {other} contradict each other; give one.", param=other)
 
 

@@ -1,20 +1,20 @@
-"""The canvas as it develops, for clients that ask for ``diffusion_frames``: fields beside a chunk with an empty delta.
+"""The canvas as it develops, for clients that ask for ``diffusion_frames``: fields of a chunk with an empty delta.
 
-    type       "diffusion_frame"
-    block      which canvas, from 1
-    step       which denoising step of it, from 1; 0 is what it begins with
-    total      the most steps that it may take
-    filler     the token that stands where nothing is written yet; null where the canvas begins as noise
-    text       the answer's text in this block as far as it is guessed
-    ids        the canvas after the step (C,), noise included
-    draft      the best guess at every position (C,)
-    entropy    nats (C,)
-    accepted   positions whose token was kept at this step
-    settled    those of them kept with one and the same best guess for two steps or more
-    remelted   positions kept at the step before and re-noised at this one
-    pinned     positions before this one hold, as they fit the format of the answer; 0 without one
-    committed  whether the block is finished: then ``ids`` are its tokens, and those of the text are settled
-    pieces     how tokens are written that no frame of this stream named before, by id; empty for control tokens
+    type       "diffusion_frame".
+    block      number of the canvas, from 1.
+    step       number of its denoising step, from 1; 0 is the first canvas.
+    total      the most steps that it may take.
+    filler     the token of positions that are not written yet; null if the canvas begins as noise.
+    text       the answer's text in this block as far as it is guessed.
+    ids        the canvas after the step (C,), noise included.
+    draft      the best guess at every position (C,).
+    entropy    nats (C,).
+    accepted   positions whose token was kept at this step.
+    settled    accepted positions kept with one and the same best guess for two steps or more.
+    remelted   positions kept at the step before and re-noised at this one.
+    pinned     positions before this one are held, as they fit the format of the answer; 0 without one.
+    committed  whether the block is finished: then ``ids`` are its tokens, and those of the text are settled.
+    pieces     texts of tokens that no earlier frame of this stream named, by id; empty for control tokens.
 
 The first five are those of Unsloth's server, and its clients show them.
 """
@@ -39,7 +39,7 @@ class CanvasFrames:
     """Folds one run's events to frames.
 
     Args:
-        model: which wrote the tokens.
+        model: the model that wrote the tokens.
         total: the most denoising steps of a canvas.
     """
 
@@ -49,13 +49,13 @@ class CanvasFrames:
         self._named: set[int] = set()
         self._accepted: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
         self._agreed: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
-        self._read = Draft(self._ends)  # of the block under way
+        self._read = Draft(self._ends)  # of the running block
         self._draft: Tokens = np.zeros(0, dtype=np.int32)
         self._pinned = 0
         self._filler: int | None = None
 
     def fold(self, event: Event) -> dict[str, Any] | None:
-        """The frame of the run's next event; None where it shows nothing new."""
+        """Returns the frame of the run's next event; None if it shows nothing new."""
         match event:
             case CanvasStarted():
                 length = len(event.canvas)
@@ -65,11 +65,11 @@ class CanvasFrames:
                 self._pinned, self._filler = 0, event.filler
                 if event.filler is not None:
                     self._accepted = event.canvas != event.filler
-                self._read = Draft.of((event,), self._ends)
+                self._read = Draft.from_events((event,), self._ends)
                 return self._frame(event.block_index, 0, "", event.canvas, event.canvas)
             case StepFinished():
                 return self._fold_step(event)
-            case PrefixPinned():  # the rest is noise again, and none of it remelted
+            case PrefixPinned():  # the rest is noise again, and not remelted
                 self._pinned = event.pinned
                 self._accepted = np.arange(len(event.canvas)) < event.pinned
                 self._agreed = np.zeros_like(self._agreed)

@@ -1,4 +1,4 @@
-"""Images that requests hold: ``data:`` URLs to pictures, within bounds. Nothing is fetched, and no file is read."""
+"""Images in requests: ``data:`` URLs to pictures, within bounds. Nothing is fetched, and no file is read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engine.server.pictures import ServedPictures
 from engine.service import LoadedModel
 
 MOST_IMAGES = 32  # of a request
-MOST_PIXELS = 2**27  # of a request's images: decoding takes time by them, and few bytes may hold many
+MOST_PIXELS = 2**27  # of a request's images: decoding time grows with them, and few bytes may hold many
 BUDGETS = {"auto": None, "low": IMAGE_TOKENS[0], "high": IMAGE_TOKENS[-1], "original": IMAGE_TOKENS[-1]}
 """The most tokens of an image by its ``detail``; None: the model's own."""
 
@@ -26,7 +26,7 @@ _MOST_BASE64 = 4 * (MOST_BYTES // 3 + 1)
 
 @dataclass(frozen=True)
 class SentImage:
-    """An image as it came; ``where`` it stands in the request."""
+    """An image as it was sent; ``where`` is its place in the request."""
 
     url: str
     where: str
@@ -37,7 +37,7 @@ OpenImage: TypeAlias = Callable[[SentImage], Picture]
 
 
 def chat_image(part: Mapping[str, Any], where: str) -> SentImage:
-    """Of a part of type ``image_url``, as chats have it.
+    """Returns the image of a part of type ``image_url``, as in chats.
 
     Raises:
         ApiError: it has other fields, or other values.
@@ -53,12 +53,12 @@ def chat_image(part: Mapping[str, Any], where: str) -> SentImage:
 
 
 def input_image(part: Mapping[str, Any], where: str) -> SentImage:
-    """Of a part of type ``input_image``, as responses and decisions have it; raises as ``chat_image``."""
+    """Returns the image of a part of type ``input_image``, as in responses and decisions; raises as ``chat_image``."""
     return _sent({name: value for name, value in part.items() if name != "type"}, "image_url", where)
 
 
 class SentImages:
-    """Opens the images of one request. Slow: each is decoded, unless it was shown lately."""
+    """Opens the images of one request. Slow: each is decoded, unless it was shown recently."""
 
     def __init__(self, model: LoadedModel, pictures: ServedPictures) -> None:
         self._model, self._pictures = model, pictures
@@ -67,7 +67,8 @@ class SentImages:
         self._pixels = 0
 
     def open(self, sent: SentImage) -> Picture:
-        """
+        """Opens an image.
+
         Raises:
             ApiError: the model cannot see, there are too many, or it is no image that is read here, or no room for it.
         """
@@ -91,14 +92,14 @@ class SentImages:
 
     @property
     def pictures(self) -> tuple[Picture, ...]:
-        """Those that were opened, each once."""
+        """The opened pictures, each once."""
         return tuple({picture.digest: picture for picture in self._opened.values()}.values())
 
     def budget(self, asked: int | None, config: GenerationConfig) -> GenerationConfig:
-        """The settings with the most tokens that an image may take: as asked for, else by the images' details.
+        """Returns the settings with an image's budget: as requested, else by the images' details.
 
         Raises:
-            ApiError: it is no such number, or two are asked for; there is one for all images.
+            ApiError: it is no valid budget, or two are requested; there is one for all images.
         """
         if asked is not None:
             try:
@@ -115,7 +116,7 @@ class SentImages:
 
 
 def _sent(fields: Mapping[str, Any], name: str, where: str) -> SentImage:
-    """Of an object with the URL under this name."""
+    """Returns the image of an object with the URL under this name."""
     known = {name: value for name, value in fields.items() if value is not None}
     for other in known.keys() - {name, "detail"}:
         said = f"The field {quoted(other)} of an image is not known here; send the image as {name}, a data: URL."
@@ -129,7 +130,7 @@ def _sent(fields: Mapping[str, Any], name: str, where: str) -> SentImage:
 
 
 def _data_of(sent: SentImage) -> bytes:
-    """The bytes of its file."""
+    """Returns the bytes of its file."""
     head = _HEAD.match(sent.url)
     if head is None:
         raise ApiError(

@@ -1,4 +1,4 @@
-"""Health, models, metrics, and what this server does not do."""
+"""Health, models, metrics, and unsupported endpoints."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def routes(context: ServerContext) -> list[Route]:
 
 
 def _models(context: ServerContext) -> dict[str, dict[str, Any]]:
-    """The loaded model, by itself and with each adapter that is known for it."""
+    """Returns the loaded model, by itself and with each adapter that is known for it."""
     model = context.scheduler.model
     if model is None:
         return {}

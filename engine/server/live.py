@@ -1,4 +1,4 @@
-"""The requests that are being answered, and the last that were: for a window to show. From any thread."""
+"""The requests that are being answered, and the last ones that were, for a window. From any thread."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from engine.trace.recording import Recording
 LiveState = Literal["waiting", "running", "finished", "failed", "cancelled"]
 ENDED: tuple[LiveState, ...] = ("finished", "failed", "cancelled")
 MOST_ENDED = 50  # that stay on the list
-MOST_PICTURE_BYTES = 2**26  # bytes of the pictures of those that ended, as with their events
-MOST_EVENTS = 2_000  # of the traces of those that ended; older traces are let go. A large model's step takes 20 kB
+MOST_PICTURE_BYTES = 2**26  # bytes of the pictures of ended requests, kept with their events
+MOST_EVENTS = 2_000  # in the traces of ended requests; older traces are dropped. A large model's step takes 20 kB
 
 
 @dataclass(frozen=True)
 class LiveRequest:
-    """One request as it stands at a moment."""
+    """The state of one request at a moment."""
 
     id: str
     endpoint: str
@@ -32,11 +32,11 @@ class LiveRequest:
     prompt_tokens: int = 0
     tokens: int = 0  # of the answer so far
     seconds: float = 0.0  # from the request to now, or to its end
-    trace: Recording | None = field(default=None, compare=False, repr=False)  # None too where it was let go
+    trace: Recording | None = field(default=None, compare=False, repr=False)  # None also if it was dropped
     stop: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
 
     def cancel(self) -> None:
-        """End its run within a denoising step."""
+        """Ends its run within a denoising step."""
         self.stop.set()
 
 
@@ -50,7 +50,7 @@ class LiveRequests:
         self._callbacks: list[Callable[[], None]] = []
 
     def open(self, endpoint: str, model: str, stop: threading.Event) -> LiveRequest:
-        """A new request; ``stop`` is the flag that cancels its run."""
+        """Adds a request; ``stop`` is the flag that cancels its run."""
         request = LiveRequest(new_id(), endpoint, model, time.time(), stop=stop)
         with self._lock:
             self._active[request.id] = request
@@ -58,7 +58,7 @@ class LiveRequests:
         return request
 
     def update(self, id: str, **changes: Any) -> None:
-        """Change what is said of a request; with an ended state it joins those that ended."""
+        """Changes fields of a request; with an ended state it moves to the ended ones."""
         with self._lock:
             before = self._active.get(id)
             if before is None:
@@ -83,20 +83,20 @@ class LiveRequests:
                 self._ended[place] = replace(request, trace=None)
 
     def snapshot(self) -> tuple[LiveRequest, ...]:
-        """Newest first; those under way, then those that ended."""
+        """Returns the requests, newest first: running ones, then ended ones."""
         now = time.time()
         with self._lock:
             active = [replace(one, seconds=now - one.started) for one in reversed(self._active.values())]
             return (*active, *self._ended)
 
     def cancel_all(self) -> None:
-        """End all runs within a denoising step."""
+        """Ends all runs within a denoising step."""
         for request in self.snapshot():
             if request.state not in ENDED:
                 request.cancel()
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call back after each change, in whatever thread it happens; what is returned ends that."""
+        """Calls back after each change, in the thread where it happens; the returned function ends that."""
         with self._lock:
             self._callbacks.append(callback)
 

@@ -1,4 +1,4 @@
-"""A conversation as clients send it, to messages for the chat template."""
+"""Converts a conversation from clients to messages for the chat template."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from engine.text.message import Message, image_of
 
 
 def read_messages(sent: Sequence[ChatMessage], open_image: OpenImage) -> tuple[Message, ...]:
-    """
+    """Reads a conversation.
+
     Raises:
         ApiError: a part is no text and no user's image, an image is none, a call's arguments are no object, or a tool's
             answer belongs to no call.
@@ -46,7 +47,7 @@ def read_messages(sent: Sequence[ChatMessage], open_image: OpenImage) -> tuple[M
 
 
 def read_content(content: str | list[dict[str, Any]] | None, where: str) -> str:
-    """The text of a message, its parts joined by line breaks.
+    """Returns the text of a message, its parts joined by line breaks.
 
     Raises:
         ApiError: a part is no text.
@@ -60,7 +61,7 @@ def read_content(content: str | list[dict[str, Any]] | None, where: str) -> str:
 
 
 def read_tools(tools: Sequence[ChatTool]) -> tuple[Mapping[str, Any], ...]:
-    """The functions for the chat template.
+    """Returns the functions for the chat template.
 
     Raises:
         ApiError: two have one name.
@@ -71,7 +72,7 @@ def read_tools(tools: Sequence[ChatTool]) -> tuple[Mapping[str, Any], ...]:
 
 
 def _read_content(message: ChatMessage, where: str, open_image: OpenImage) -> dict[str, Any]:
-    """A message's content, and its images. Two texts have a line break between them, a text and an image nothing."""
+    """Returns a message's content, and its images. A line break joins two texts; nothing joins a text and an image."""
     content = message.content
     if not isinstance(content, list) or not any(part.get("type") == "image_url" for part in content):
         return {"content": read_content(content, where)}

@@ -1,4 +1,4 @@
-"""Counters in Prometheus' text format; of numbers only, never of what was asked."""
+"""Counters in Prometheus' text format; only numbers, never the content of requests."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Metrics:
         self._lock = threading.Lock()
 
     def add(self, name: str, count: float = 1, labels: str = "") -> None:
-        """Count something; ``labels`` as Prometheus writes them, without braces."""
+        """Adds to a counter; ``labels`` as Prometheus writes them, without braces."""
         with self._lock:
             self._counts[name, labels] += count
 
     def text(self, running: int, waiting: int) -> str:
-        """All counters, with the gauges of this moment."""
+        """Returns all counters, with the current gauges."""
         with self._lock:
             counts = {**self._counts, ("runs_running", ""): running, ("runs_waiting", ""): waiting}
         lines = []

@@ -1,4 +1,4 @@
-"""Where the server listens, who may ask, and how much."""
+"""The server's address, its permissions, and its limits."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
 def make_key() -> str:
-    """A new key that nobody can guess."""
+    """Returns a new random key."""
     return secrets.token_urlsafe(24)
 
 
 @dataclass(frozen=True)
 class ServerOptions:
-    """Times are in seconds.
+    """The options of a server. Times are in seconds.
 
     Args:
         port: 0 takes a free one.
-        api_key: what every request must show.
+        api_key: the key that every request must show.
         origins: web pages that may use the server, as ``https://name:port``; those of other origins are refused.
         hosts: names besides localhost by which the server may be called.
         most_connections: open at once.
-        most_waiting: requests that wait for their turn; further ones are refused.
+        most_waiting: waiting requests; further ones are refused.
         body_bytes: the largest body of a request without images.
-        image_body_bytes: the largest body of one that may hold images, which are text in it.
-        most_large_bodies: of more than ``body_bytes`` that are held at once; further ones wait.
-        header_seconds, body_seconds: in which a request must have arrived; a body has a second more for each MiB.
-        send_seconds: in which a client must take what is sent.
-        request_seconds: from a request to the end of its answer.
-        comment_seconds: after so long without news a stream says that it is alive.
-        answer_tokens: the longest answer where ``max_tokens`` is not given.
-        keeps_traces: runs are stored as files, where the backend stores files.
+        image_body_bytes: the largest body of a request that may hold images, as text.
+        most_large_bodies: bodies of more than ``body_bytes`` that are held at once; further ones wait.
+        header_seconds, body_seconds: time within which a request must arrive; a body has a second more for each MiB.
+        send_seconds: time within which a client must accept sent bytes.
+        request_seconds: time from a request to the end of its answer.
+        comment_seconds: time without news after which a stream sends a sign of life.
+        answer_tokens: the longest answer if ``max_tokens`` is not given.
+        keeps_traces: runs are stored as files, if the backend stores files.
     """
 
     host: str = "127.0.0.1"
@@ -70,7 +70,7 @@ class ServerOptions:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only programs on this machine reach the server."""
+        """True if only programs on this machine reach the server."""
         try:
             return ipaddress.ip_address(self.host.strip("[]")).is_loopback
         except ValueError:

@@ -1,4 +1,4 @@
-"""The pictures that requests show, each once however many show it. From any thread."""
+"""The pictures in requests, each stored once for all of them. From any thread."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from engine.pictures import Picture, open_picture
 from engine.server.errors import too_many
 from engine.trace.format import MOST_PICTURED
 
-MOST_KEPT = 4_096  # pictures that were shown last
+MOST_KEPT = 4_096  # recently shown pictures
 
 
 class ServedPictures:
-    """Those of requests under way, and those that were shown last: a conversation's next turn shows them again.
+    """The pictures of running requests, and recently shown ones: a conversation's next turn shows them again.
 
     ``most`` bytes in all.
     """
@@ -27,7 +27,7 @@ class ServedPictures:
         self._alive: WeakValueDictionary[str, Picture] = WeakValueDictionary()
 
     def find(self, digest: str) -> Picture | None:
-        """The picture of a digest; None where it has not been sent, or was let go."""
+        """Returns the picture of a digest; None if it was not sent, or was dropped."""
         with self._lock:
             picture = self._alive.get(digest)
             if picture is not None:
@@ -36,11 +36,11 @@ class ServedPictures:
             return picture
 
     def take(self, data: bytes) -> Picture:
-        """The picture of these bytes. Slow: it is decoded, unless it is here.
+        """Returns the picture of these bytes. Slow: it is decoded, unless it is known.
 
         Raises:
             SafelightError: it is no picture that is read.
-            ApiError: the pictures of the requests under way leave no room for it.
+            ApiError: the pictures of running requests leave no room for it.
         """
         known = self.find(hashlib.sha256(data).hexdigest())
         if known is not None:

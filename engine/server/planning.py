@@ -1,4 +1,4 @@
-"""From a request to a run: its settings, its seed, and whether prompt and answer fit. Slow where it counts tokens."""
+"""Plans a request's run: its settings, its seed, and whether prompt and answer fit. Slow when it counts tokens."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ from engine.server.xargs import apply_xargs, is_read_only
 from engine.service import LoadedModel, RunRequest, is_remote
 from engine.text.tags import end_of_thought, starts_in_thought
 
-MOST_EXACT = 2**53  # JavaScript reads larger whole numbers as others
+MOST_EXACT = 2**53  # JavaScript misreads larger whole numbers
 COLDEST = 0.5
-"""Share of the model's own temperatures that a temperature of 0 stands for; 1 stands for the whole.
+"""The share of the model's own temperatures for a temperature of 0; 1 is all of them.
 
-At a quarter and below, entropies vanish, everything is accepted within two steps, and answers get worse: on held-out
-tasks of sorting letters 93.7 % of the embedded model's are exact instead of 97.3 %, which a half keeps.
+At a quarter and below, entropies vanish, everything is accepted within two steps, and answers get worse. On held-out
+tasks of sorting letters 93.7 % of the embedded model's answers are then exact, not 97.3 % as with a half.
 """
 
 
 @dataclass(frozen=True, eq=False)
 class RunPlan:
-    """A run that may begin."""
+    """A run that is ready to begin."""
 
     request: RunRequest
     settings: AnswerSettings
     model: LoadedModel
-    name: str  # of the model, as the answer has it
+    name: str  # of the model, as shown in the answer
     has_frames: bool = False
-    format_field: str | None = None  # of the request, that asks for the format of the answer
+    format_field: str | None = None  # the request's field that asks for the answer's format
 
     @property
     def fingerprint(self) -> str:
-        """What OpenAI calls the system's fingerprint: of the model's files."""
+        """OpenAI's fingerprint of the system: that of the model's files."""
         return f"safelight-{self.model.fingerprint[:12]}"
 
     def with_prediction(self, tokens: list[int]) -> Self:
-        """The first canvas begins as these tokens and padding behind them, instead of noise."""
+        """Begins the first canvas as these tokens and padding after them, instead of noise."""
         config = self.request.config
         length = config.canvas_length or self.model.canvas_length
         ends = config.eos_token_ids[:1]
@@ -61,7 +61,7 @@ class RunPlan:
 
 
 def config_of(body: SampledRequest, model: LoadedModel, top_logprobs: int | None) -> GenerationConfig:
-    """The model's settings with what was asked for; without the length.
+    """Returns the model's settings with the requested changes, without the length.
 
     Raises:
         ApiError: a value does not fit the model.
@@ -80,7 +80,7 @@ def config_of(body: SampledRequest, model: LoadedModel, top_logprobs: int | None
 
 
 def _decoders(body: SampledRequest, model: LoadedModel) -> dict[str, str]:
-    """Those that were asked for, by the fields; else the model's own, by its name, "" where that is block diffusion."""
+    """Returns the requested decoders by field; else the model's own by name, "" for block diffusion."""
     fields = ("decoder", "thought_decoder", "answer_decoder")
     asked = {field: name for field in fields if (name := getattr(body, field)) is not None}
     for field, name in asked.items():
@@ -96,7 +96,7 @@ def _decoders(body: SampledRequest, model: LoadedModel) -> dict[str, str]:
 
 
 def _warmed(body: SampledRequest, config: GenerationConfig) -> GenerationConfig:
-    """The settings of block diffusion at a temperature."""
+    """Returns the settings of block diffusion at a temperature."""
     if body.temperature is None or body.temperature == 1:
         return config
     share = body.temperature if body.temperature > 1 else COLDEST + (1 - COLDEST) * body.temperature
@@ -104,7 +104,7 @@ def _warmed(body: SampledRequest, config: GenerationConfig) -> GenerationConfig:
 
 
 def _sampled(body: SampledRequest, config: GenerationConfig) -> GenerationConfig:
-    """The settings of a decoder that draws tokens as OpenAI's fields have it."""
+    """Returns the settings of a decoder that draws tokens, from OpenAI's fields."""
     fields = {
         "sampling_temperature": body.temperature,
         "sampling_top_p": body.top_p,
@@ -132,14 +132,14 @@ def plan(
     settings: AnswerSettings,
     asked_format: AskedFormat | None = None,
 ) -> RunPlan:
-    """The run of a request. Slow.
+    """Plans the run of a request. Slow.
 
     Args:
-        longest: of the answer in tokens, as asked for.
+        longest: requested length of the answer in tokens.
         make_request: makes the run's request from these of its fields, which it may change: config, seed, adapter,
             keep, output_format.
-        settings: of the answer, but for its length and its start.
-        asked_format: what the answer must fit.
+        settings: of the answer, except its length and its start.
+        asked_format: the format that the answer must fit.
 
     Raises:
         ApiError: the model is another, prompt and answer do not fit, or a value does not fit the model.
@@ -170,7 +170,7 @@ def plan(
     if config.thinking_tokens is not None:
         _check_thinking(model, config, thinks=request.think or is_open)
     settings = dataclasses.replace(settings, max_tokens=length, starts_in_thought=is_open)
-    if asked_format is not None:  # all of the answer is what it must fit, but for a thought and calls
+    if asked_format is not None:  # the whole answer must fit it, except a thought and calls
         is_text = asked_format.format.kind != "tool_calls" and request.kind == "chat" and not request.think
         settings = dataclasses.replace(settings, is_raw=is_text)
     field = None if asked_format is None else asked_format.field
@@ -178,9 +178,10 @@ def plan(
 
 
 def _check_thinking(model: LoadedModel, config: GenerationConfig, *, thinks: bool) -> None:
-    """
+    """Checks a bound of thinking.
+
     Raises:
-        ApiError: thinking is bounded where there is none, or where the run cannot do it.
+        ApiError: thinking is bounded without thinking, or the run cannot bound it.
     """
     own, has_end = next(iter(model.decoders), ""), end_of_thought(model.encode, model.piece) is not None
     try:
@@ -190,14 +191,14 @@ def _check_thinking(model: LoadedModel, config: GenerationConfig, *, thinks: boo
 
 
 def _seed(body: SampledRequest) -> int:
-    """The one that was asked for, else a new one; at a temperature of 0 the same each time, as callers expect."""
+    """Returns the requested seed, else a new one; at a temperature of 0 always the same, as callers expect."""
     if body.seed is not None:
         return body.seed
     return 0 if body.temperature == 0 else secrets.randbelow(MOST_EXACT)
 
 
 def prompt_of(model: LoadedModel, request: RunRequest) -> list[int]:
-    """A request's prompt as tokens.
+    """Returns a request's prompt as tokens.
 
     Raises:
         ApiError: the model's template rejects it.
@@ -209,7 +210,7 @@ def prompt_of(model: LoadedModel, request: RunRequest) -> list[int]:
 
 
 def _answer_length(asked: int | None, model: LoadedModel, config: GenerationConfig, prompt: int, most: int) -> int:
-    """How long the answer may become, in tokens."""
+    """Returns the greatest length of the answer, in tokens."""
     room = model.context - prompt
     canvas = config.canvas_length or model.canvas_length
     if room < max(canvas, asked or 0):
@@ -222,6 +223,6 @@ def _answer_length(asked: int | None, model: LoadedModel, config: GenerationConf
         )
     if asked is not None:
         return asked
-    if model.traits.taught != "anything":  # it was never taught to write more
+    if model.traits.taught != "anything":  # it was not trained to write more
         most = config.max_new_tokens
     return min(room, max(most, config.max_new_tokens))

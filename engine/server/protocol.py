@@ -1,4 +1,4 @@
-"""uvicorn's HTTP protocol with bounds on connections, and on the time that heads and answers may take."""
+"""uvicorn's HTTP protocol with bounds on connections, and on the time for heads and answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from engine.server.transport import ClosingTransport
 
 
 class BoundedProtocol(H11Protocol):
-    """One connection. uvicorn itself waits for ever for the rest of a head."""
+    """One connection. uvicorn itself would wait for ever for the rest of a head."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class BoundedProtocol(H11Protocol):
         self._watch_head()
 
     def _make_room(self) -> None:
-        """Close the connection that has been silent for longest without ever showing the key, or else this one."""
+        """Closes the connection that has been silent for longest without ever showing the key, or else this one."""
         silent = [one for one in self.connections if isinstance(one, BoundedProtocol) and one._is_silent_stranger]
         oldest = min(silent, key=lambda one: one._since, default=self)
         oldest._refuse(ApiError(503, "Too many connections are open; try again later."))
@@ -80,7 +80,7 @@ class BoundedProtocol(H11Protocol):
         return self.cycle is None or self.cycle.response_complete
 
     def _is_being_sent_to(self) -> bool:
-        """Whether the client has not sent its whole request, or has sent what is none."""
+        """Returns True if the client has not sent its whole request, or has sent an invalid one."""
         return self.conn.their_state in (h11.SEND_BODY, h11.ERROR)
 
     def _unwatch_reading(self) -> None:
@@ -105,7 +105,7 @@ class BoundedProtocol(H11Protocol):
             self._refuse(ApiError(408, "The request did not arrive in time."))
 
     def _refuse(self, error: ApiError) -> None:
-        """Answer without a request, and close."""
+        """Answers without a request, and closes."""
         body = json.dumps(error.body).encode()
         head = f"HTTP/1.1 {error.status} Refused\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
         self.transport.write(head.encode() + b"connection: close\r\n\r\n" + body)

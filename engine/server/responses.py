@@ -1,4 +1,4 @@
-"""``/v1/responses``, without a memory: a chat in other words, and its answer as items."""
+"""``/v1/responses``, stateless: a chat in another format, with its answer as items."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from engine.server.chat import plan_chat
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError
 from engine.server.planning import RunPlan
-from engine.server.responses_items import GrowingItem, ItemKind, Told
+from engine.server.responses_items import GrowingItem, ItemEvent, ItemKind
 from engine.server.responses_request import ResponsesRequest, chat_of, renamed
 from engine.server.serving import RunResponse
 from engine.server.sse import event
@@ -47,7 +47,7 @@ def _plan(context: ServerContext, body: ResponsesRequest) -> RunPlan:
 
 
 class ResponsesWriter:
-    """An answer as responses write it."""
+    """Writes an answer as responses."""
 
     def __init__(self, plan: RunPlan, body: ResponsesRequest) -> None:
         self._plan, self._body = plan, body.model_copy(update={"input": ""})  # images as text are large
@@ -56,14 +56,14 @@ class ResponsesWriter:
         self._sequence = 0
 
     def begin(self) -> Iterator[bytes]:
-        yield self._told("created", {"response": self._response("in_progress")})
-        yield self._told("in_progress", {"response": self._response("in_progress")})
+        yield self._event("created", {"response": self._response("in_progress")})
+        yield self._event("in_progress", {"response": self._response("in_progress")})
 
     def add(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> Iterator[bytes]:  # noqa: ARG002 - as all writers
         yield from self._all(self._grow(parts))
 
     def add_frame(self, frame: dict[str, Any]) -> Iterator[bytes]:  # noqa: ARG002 - as all writers
-        """Nothing: a response has no place for them."""
+        """Yields nothing: a response has no place for frames."""
         yield from ()
 
     def end(self, answer: ServedAnswer) -> Iterator[bytes]:
@@ -71,11 +71,11 @@ class ResponsesWriter:
         if not self._items:
             yield from self._all(self._open("message"))
         yield from self._all(self._items[-1].end(status))
-        yield self._told(status, {"response": self._response(status, answer)})
+        yield self._event(status, {"response": self._response(status, answer)})
 
     def fail(self, error: ApiError) -> Iterator[bytes]:
         failed = self._response("failed") | {"error": {"code": "server_error", "message": error.message}}
-        yield self._told("failed", {"response": failed})
+        yield self._event("failed", {"response": failed})
 
     def whole(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> dict[str, Any]:
         for _ in self._grow(parts):
@@ -88,7 +88,7 @@ class ResponsesWriter:
     def _status(answer: ServedAnswer) -> str:
         return "incomplete" if answer.finish_reason == "length" else "completed"
 
-    def _grow(self, parts: Iterable[OutputPart]) -> Iterator[Told]:
+    def _grow(self, parts: Iterable[OutputPart]) -> Iterator[ItemEvent]:
         for part in parts:
             match part:
                 case ThoughtPart(text):
@@ -100,22 +100,22 @@ class ResponsesWriter:
                 case ToolCallArguments(_, fragment):
                     yield from self._items[-1].add(fragment)
 
-    def _continue(self, kind: ItemKind, text: str) -> Iterator[Told]:
+    def _continue(self, kind: ItemKind, text: str) -> Iterator[ItemEvent]:
         if not self._items or self._items[-1].kind != kind:
             yield from self._open(kind)
         yield from self._items[-1].add(text)
 
-    def _open(self, kind: ItemKind, name: str = "") -> Iterator[Told]:
+    def _open(self, kind: ItemKind, name: str = "") -> Iterator[ItemEvent]:
         if self._items:
             yield from self._items[-1].end()
         self._items.append(GrowingItem(kind, len(self._items), name))
         yield from self._items[-1].begin()
 
-    def _all(self, told: Iterable[Told]) -> Iterator[bytes]:
-        for kind, fields in told:
-            yield self._told(kind, fields)
+    def _all(self, events: Iterable[ItemEvent]) -> Iterator[bytes]:
+        for kind, fields in events:
+            yield self._event(kind, fields)
 
-    def _told(self, kind: str, fields: dict[str, Any]) -> bytes:
+    def _event(self, kind: str, fields: dict[str, Any]) -> bytes:
         name = f"response.{kind}"
         data = {"type": name, "sequence_number": self._sequence, **fields}
         self._sequence += 1
@@ -149,7 +149,7 @@ class ResponsesWriter:
             "top_p": 1.0 if body.top_p is None else body.top_p,
             "truncation": "disabled",
             "metadata": body.metadata or {},
-            "seed": self._plan.request.seed,  # our own: repeats the answer
+            "seed": self._plan.request.seed,  # our own field: repeats the answer
             "usage": None if answer is None else self._usage(answer),
         }
 
@@ -166,12 +166,12 @@ class ResponsesWriter:
 
 
 def _why_incomplete(answer: ServedAnswer) -> dict[str, str]:
-    """OpenAI's word for it, and ours where that is not why."""
+    """Returns OpenAI's reason, and our message if the length is not the cause."""
     return {"reason": "max_output_tokens"} | ({"message": answer.why} if answer.why else {})
 
 
 def _format(body: ResponsesRequest) -> dict[str, Any]:
-    """What the text was to fit, as it was asked for."""
+    """Returns the requested format of the text."""
     if body.text is None or body.text.format is None:
         return {"type": "text"}
     return body.text.format.model_dump(by_alias=True, exclude_none=True)

@@ -1,4 +1,4 @@
-"""The items of a response as they grow, each as OpenAI's events tell of it: a thought, a text, a call of a function."""
+"""The items of a growing response, each as OpenAI's events report it: a thought, a text, a call of a function."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 ItemKind = Literal["reasoning", "message", "function_call"]
-Told = tuple[str, dict[str, Any]]
-"""An event's type without ``response.``, and its fields but for the sequence number."""
+ItemEvent = tuple[str, dict[str, Any]]
+"""An event's type without ``response.``, and its fields except the sequence number."""
 
 _PREFIXES: dict[ItemKind, str] = {"reasoning": "rs", "message": "msg", "function_call": "fc"}
 _PARTS: dict[ItemKind, str] = {"reasoning": "reasoning_text", "message": "output_text"}
 
 
 class GrowingItem:
-    """One item of the output, from its first piece to its end; ``text`` is a call's arguments, too."""
+    """One item of the output, from its first piece to its end; ``text`` also holds a call's arguments."""
 
     def __init__(self, kind: ItemKind, index: int, name: str = "") -> None:
         self.kind, self.index, self._name = kind, index, name
@@ -28,7 +28,7 @@ class GrowingItem:
         return "".join(self._texts)
 
     def json(self, status: str) -> dict[str, Any]:
-        """The item as it is by now; while it is in progress, without what it holds."""
+        """Returns the current item; while it is in progress, without its content."""
         base = {"id": self._id, "type": self.kind, "status": status}
         is_begun = status != "in_progress"
         match self.kind:
@@ -39,20 +39,20 @@ class GrowingItem:
         arguments = (self.text or "{}") if is_begun else ""
         return {**base, "call_id": self._call_id, "name": self._name, "arguments": arguments}
 
-    def begin(self) -> Iterator[Told]:
+    def begin(self) -> Iterator[ItemEvent]:
         yield "output_item.added", {"output_index": self.index, "item": self.json("in_progress")}
         if self.kind != "function_call":
             yield "content_part.added", {**self._place(), "part": self._part("")}
 
-    def add(self, text: str) -> Iterator[Told]:
-        """More of its text."""
+    def add(self, text: str) -> Iterator[ItemEvent]:
+        """Adds text."""
         self._texts.append(text)
         if self.kind == "function_call":
             yield "function_call_arguments.delta", {**self._spot(), "delta": text}
         else:
             yield f"{_PARTS[self.kind]}.delta", {**self._place(), "delta": text, **self._logprobs()}
 
-    def end(self, status: str = "completed") -> Iterator[Told]:
+    def end(self, status: str = "completed") -> Iterator[ItemEvent]:
         if self.kind == "function_call":
             arguments = self.text or "{}"
             yield "function_call_arguments.done", {**self._spot(), "name": self._name, "arguments": arguments}

@@ -1,4 +1,4 @@
-"""The body of ``/v1/responses``, and the chat that it comes to. Nothing is kept: the input is the whole of it."""
+"""The body of ``/v1/responses``, and its conversion to a chat. It is stateless: the input is the whole conversation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ResponseTool(Strict):
 
 
 class ReasoningOptions(Strict):
-    """Whether the model thinks first; a thought is sent whole, so a summary of it is not made."""
+    """The options of thinking; a thought is sent whole, so no summary of it is made."""
 
     effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
     summary: None = None
@@ -44,19 +44,19 @@ class NamedFormat(NamedSchema):
 
 
 class PlainFormat(Strict):
-    """Any JSON object, or text as the model likes."""
+    """Any JSON object, or free text."""
 
     type: Literal["json_object", "text"]
 
 
 class TextOptions(Strict):
-    """What the text must fit."""
+    """The format that the text must fit."""
 
     format: Annotated[NamedFormat | PlainFormat, Field(discriminator="type")] | None = None
 
 
 class ResponsesRequest(NeutralFields):
-    """What may be asked for."""
+    """The fields of a request."""
 
     input: str | Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MOST_MESSAGES)]
     model: ModelName | None = None
@@ -92,7 +92,7 @@ class ResponsesRequest(NeutralFields):
     max_tool_calls: int | None = None
     prompt: Any = None
 
-    NEUTRAL = {  # noqa: RUF012 - the base class says that it is the class's
+    NEUTRAL = {  # noqa: RUF012 - declared a ClassVar in the base class
         "store": ((False,), _STATELESS),
         "previous_response_id": ((), _STATELESS),
         "conversation": ((), _STATELESS),
@@ -107,7 +107,7 @@ class ResponsesRequest(NeutralFields):
 
 
 def chat_of(body: ResponsesRequest) -> ChatRequest:
-    """The same request as a chat.
+    """Converts a request to a chat.
 
     Raises:
         ApiError: an item of the input is not one that the model can be shown.
@@ -137,7 +137,7 @@ def chat_of(body: ResponsesRequest) -> ChatRequest:
 
 
 def renamed(error: ApiError, body: ResponsesRequest | None = None, chat: ChatRequest | None = None) -> ApiError:
-    """A refusal of the chat, with the field as it is called here; with both, parts of the input by their places."""
+    """Renames the field of a chat's refusal to the one used here; with both, parts of the input by their places."""
     if error.param is not None:
         head, dot, rest = error.param.partition(".")
         names = {
@@ -150,7 +150,7 @@ def renamed(error: ApiError, body: ResponsesRequest | None = None, chat: ChatReq
         for chats, ours in (("max_tokens", "max_output_tokens"), ("response_format", "text.format")):
             error.message = error.message.replace(chats, ours)
         name = names.get(head, head)
-        if name == "input":  # the messages are not numbered as the items
+        if name == "input":  # messages and items are numbered differently
             error.param = _part_field(rest, body, chat) if body and chat and ".content." in rest else name
         else:
             error.param = f"{name}{dot}{rest}"
@@ -158,7 +158,7 @@ def renamed(error: ApiError, body: ResponsesRequest | None = None, chat: ChatReq
 
 
 def _part_field(rest: str, body: ResponsesRequest, chat: ChatRequest) -> str:
-    """Where a part of a user's message stands in the input; each of those is one item there."""
+    """Returns the place of a part of a user's message in the input; each of those is one item there."""
     number, _, part = rest.partition(".")
     roles = [message.role for message in chat.messages[: int(number) + 1]]
     items = [place for place, item in enumerate(body.input) if isinstance(item, dict) and item.get("role") == "user"]
@@ -166,7 +166,7 @@ def _part_field(rest: str, body: ResponsesRequest, chat: ChatRequest) -> str:
 
 
 def _format(text: TextOptions | None) -> dict[str, Any] | None:
-    """As a chat has it."""
+    """Returns the format in the form of a chat."""
     match text:
         case TextOptions(format=NamedFormat() as named):
             return {"type": "json_schema", "json_schema": named.model_dump(by_alias=True, exclude={"type"})}
@@ -176,7 +176,7 @@ def _format(text: TextOptions | None) -> dict[str, Any] | None:
 
 
 def _tool_choice(choice: Any) -> Any:
-    """As a chat has it, which names a function one object deeper."""
+    """Returns the choice in the form of a chat, which names a function one object deeper."""
     if isinstance(choice, dict) and choice.keys() == {"type", "name"}:
         return {"type": choice["type"], "function": {"name": choice["name"]}}
     return choice
@@ -188,7 +188,10 @@ def _tool(tool: ResponseTool) -> dict[str, Any]:
 
 
 def _messages(body: ResponsesRequest) -> list[dict[str, Any]]:
-    """Messages in order. What the model wrote in one turn, thought, text and calls, is one message."""
+    """Returns messages in order.
+
+    Everything that the model wrote in one turn, thought, text and calls, is one message.
+    """
     found: list[dict[str, Any]] = []
     if body.instructions:
         found.append({"role": "system", "content": body.instructions})
@@ -218,7 +221,7 @@ def _messages(body: ResponsesRequest) -> list[dict[str, Any]]:
 
 
 def _goes_on(last: dict[str, Any], message: dict[str, Any]) -> bool:
-    """Whether the model wrote both in one turn."""
+    """Returns True if the model wrote both in one turn."""
     if last["role"] != "assistant":
         return False
     if "tool_calls" in message:
@@ -235,7 +238,7 @@ def _message(item: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def _shown(content: Any, where: str) -> str | list[dict[str, Any]]:
-    """A message's content as a chat has it: in parts where there are images."""
+    """Returns a message's content in the form of a chat: in parts if there are images."""
     parts = content if isinstance(content, list) else ()
     if not any(_is_image(part) for part in parts):
         return _content(content, where)
@@ -268,7 +271,7 @@ def _text(item: dict[str, Any], name: str, where: str) -> str:
 
 
 def _content(content: Any, where: str, other: str = "input_text") -> str:
-    """The text of a content that is one, or a list of parts."""
+    """Returns the text of a content that is one, or a list of parts."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):

@@ -1,4 +1,4 @@
-"""A server in a thread of its own."""
+"""A server in its own thread."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from engine.server.options import ServerOptions
 from engine.server.protocol import BoundedProtocol
 from engine.service import Scheduler
 
-GRACE_SECONDS = 3  # for answers under way, once their runs are cancelled
+GRACE_SECONDS = 3  # for running answers, after their runs are cancelled
 JOIN_SECONDS = 10.0
 THREADS = 2  # that count tokens; further requests wait
-IDLE_SECONDS = 5  # that a connection stays open without a request
-BACKLOG = 128  # connections that the system holds until they are taken
+IDLE_SECONDS = 5  # until a connection without a request is closed
+BACKLOG = 128  # connections that the system holds until they are accepted
 HEADERS = [
     ("X-Content-Type-Options", "nosniff"),
     ("X-Frame-Options", "DENY"),
@@ -36,7 +36,7 @@ HEADERS = [
 
 
 class _Uvicorn(uvicorn.Server):
-    """Says when it listens."""
+    """A server that signals when it listens."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -49,7 +49,7 @@ class _Uvicorn(uvicorn.Server):
 
 
 def _started(pool: ThreadPoolExecutor) -> ThreadPoolExecutor:
-    """The pool with all of its threads, which it would start one by one, while requests wait."""
+    """Starts all threads of a pool, which would start them one by one, while requests wait."""
     together = threading.Barrier(THREADS)
     for _ in range(THREADS):
         pool.submit(together.wait)
@@ -57,7 +57,7 @@ def _started(pool: ThreadPoolExecutor) -> ThreadPoolExecutor:
 
 
 class RunningServer:
-    """Serves a scheduler's model from ``start`` to ``stop``; both from any thread, the scheduler is left alone."""
+    """Serves a scheduler's model from ``start`` to ``stop``; both from any thread. The scheduler is not stopped."""
 
     def __init__(self, scheduler: Scheduler, options: ServerOptions) -> None:
         self._context = ServerContext(scheduler, options)
@@ -67,12 +67,12 @@ class RunningServer:
 
     @property
     def url(self) -> str:
-        """Where it listens, ``http://127.0.0.1:port``; empty before the start."""
+        """The address, ``http://127.0.0.1:port``; empty before the start."""
         return self._url
 
     @property
     def live(self) -> LiveRequests:
-        """What is being answered."""
+        """The requests being answered."""
         return self._context.live
 
     @property
@@ -80,7 +80,7 @@ class RunningServer:
         return self._thread is not None and self._thread.is_alive()
 
     def start(self) -> None:
-        """Listen; returns once requests are taken.
+        """Listens; returns once requests are accepted.
 
         Raises:
             SafelightError: the port is taken or not allowed, or there is no such address.
@@ -99,7 +99,7 @@ class RunningServer:
             loop="asyncio",
             lifespan="off",
             log_config=None,
-            log_level="critical",  # others' lines may quote a request
+            log_level="critical",  # log lines of libraries may quote a request
             access_log=False,
             server_header=False,
             headers=HEADERS,
@@ -117,7 +117,7 @@ class RunningServer:
             raise SafelightError("the server could not be started; try again")
 
     def stop(self) -> None:
-        """Cancel the runs, end the streams and the thread; may be called again."""
+        """Cancels the runs, ends the streams and the thread; may be called again."""
         if self._uvicorn is None or self._thread is None:
             return
         self._context.is_stopping = True
@@ -131,7 +131,7 @@ class RunningServer:
             server.run([listener])
         finally:
             listener.close()
-            server.listens.set()  # whoever waits for it is not left waiting
+            server.listens.set()  # releases any thread that waits for it
 
 
 def _listen(host: str, port: int) -> socket.socket:

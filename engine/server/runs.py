@@ -1,5 +1,6 @@
-"""One request's runs, as a rule one: from the scheduler's thread to the server's, paused while the client reads slowly,
-and ended when the client leaves, the time is up, or the server stops."""
+"""The runs of one request, usually a single one: passed from the scheduler's thread to the server's. They pause while
+the client reads slowly, and end when the client leaves, the time is up, or the server stops.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +20,15 @@ from engine.server.errors import ApiError, no_model, too_many
 from engine.server.live import LiveRequest, LiveState
 from engine.service import BusyError, RunAdvanced, RunEnded, RunRequest, RunStarted, ServiceReply
 
-MOST_REPLIES = 32  # that a run may be ahead of its client
+MOST_REPLIES = 32  # by which a run may be ahead of its client
 
 
 class RunChannel:
-    """An ``Outlet`` whose replies are awaited in an event loop.
+    """An ``Outlet`` whose replies an event loop awaits.
 
     Args:
         most: replies that it holds before it is full.
-        is_patient: who waits is woken by a run's start and end, and not by its events.
+        is_patient: the waiting task is woken by a run's start and end, not by its events.
     """
 
     def __init__(self, wake: Callable[[], None], most: int = MOST_REPLIES, *, is_patient: bool = False) -> None:
@@ -38,7 +39,7 @@ class RunChannel:
         self._is_closed = False
 
     def put(self, reply: ServiceReply) -> None:
-        """From the scheduler's thread."""
+        """Adds a reply, from the scheduler's thread."""
         if not self._is_closed:
             self._replies.append(reply)
             if self._is_patient and isinstance(reply, RunAdvanced) and not self.is_full:
@@ -51,13 +52,13 @@ class RunChannel:
         return len(self._replies) >= self._most
 
     def close(self) -> None:
-        """Nothing more is wanted."""
+        """Drops all replies: none is needed any more."""
         self._is_closed = True
         self._replies.clear()
         self._wake()
 
     async def get(self) -> ServiceReply:
-        """The next reply."""
+        """Returns the next reply."""
         while not self._replies:
             self._arrived.clear()
             if not self._replies:
@@ -72,12 +73,12 @@ class RunChannel:
 class ServedRun:
     """The runs of one request, as an asynchronous context; leaving it ends them.
 
-    ``failure`` says afterwards why there is no whole answer, None where there is one.
+    ``failure`` is afterwards the reason why the answer is incomplete; None if it is complete.
 
     Args:
-        requests: all with the same flag to cancel them by.
-        field: of the HTTP request, that is at fault where a run is refused.
-        is_patient: nothing is done with an event before a run is over.
+        requests: all with the same cancel flag.
+        field: field of the HTTP request that is at fault if a run is refused.
+        is_patient: events are not read before a run is over.
     """
 
     def __init__(
@@ -134,7 +135,7 @@ class ServedRun:
         self._context.metrics.add("request_seconds_sum", asyncio.get_running_loop().time() - self._started)
 
     def watch(self, receive: Receive) -> None:
-        """End the run when the client leaves."""
+        """Ends the run when the client leaves."""
         self._watcher = asyncio.create_task(self._watch(receive))
 
     async def _watch(self, receive: Receive) -> None:
@@ -147,11 +148,11 @@ class ServedRun:
         self._cancel.set()
 
     def succeed(self) -> None:
-        """What was wanted is there; the rest of the run is not."""
+        """Records that the needed part is there; the rest of the run is not needed."""
         self._state = "finished"
 
     def note_tokens(self, count: int) -> None:
-        """How long the answer is by now."""
+        """Reports the current length of the answer."""
         self._note(tokens=count)
 
     def _note(self, **changes: object) -> None:
@@ -159,7 +160,9 @@ class ServedRun:
             self._context.live.update(self._live.id, **changes)
 
     async def replies(self, patience: float | None = None) -> AsyncIterator[RunStarted | RunAdvanced | None]:
-        """The runs' replies up to the end of all, or of one that failed; None after ``patience`` seconds without."""
+        """Yields the runs' replies up to the end of all, or of one that failed; None after ``patience`` seconds
+        without.
+        """
         left = len(self._requests)
         while left:
             try:
@@ -182,7 +185,7 @@ class ServedRun:
         self._state = "finished"
 
     def _note_start(self, reply: RunStarted) -> None:
-        trace: dict[str, object] = {} if self._begun else {"trace": reply.trace}  # of several the first is shown
+        trace: dict[str, object] = {} if self._begun else {"trace": reply.trace}  # only the first of several is shown
         self._begun.add(reply.run_id)
         self._prompt_tokens += len(reply.trace.header.prompt_ids)
         self._note(state="running", prompt_tokens=self._prompt_tokens, **trace)
@@ -190,10 +193,10 @@ class ServedRun:
     def _end(self, reply: RunEnded) -> None:
         if reply.message:
             self._state = "failed"
-            # One that never began is the request's own fault, not the engine's.
+            # A run that never began is the request's own fault, not the engine's.
             is_refused = reply.run_id not in self._begun and not reply.details
-            told = _in_words(reply.message, 400 if is_refused else 500, self._field if is_refused else None)
-            self.failure = told if self._context.scheduler.model is not None else no_model()
+            error = _in_words(reply.message, 400 if is_refused else 500, self._field if is_refused else None)
+            self.failure = error if self._context.scheduler.model is not None else no_model()
         elif self._cancel.is_set():
             self.failure = self._interruption()
 

@@ -1,7 +1,7 @@
-"""What requests may hold. A field that is not named here is refused; so is a value that cannot be honoured.
+"""The fields of requests. Unknown fields are refused, and so are values that cannot be honoured.
 
-Fields of OpenAI's API that this engine does not have are named with the one value that changes nothing, so that
-clients which always send them are served.
+Fields of OpenAI's API that this engine lacks are listed with the one value that changes nothing, so that clients which
+always send them are served.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MOST_MESSAGES = 2_000
 MOST_TOOLS = 128
 MOST_STOPS = 4
 MOST_TOP_LOGPROBS = 20
-UNNAMED = ("", "dummy")  # the model, from clients that were told none; the second is huggingface_hub's
+UNNAMED = ("", "dummy")  # model names from clients that have none; the second is huggingface_hub's
 TokenId = Annotated[int, Field(ge=0, le=MOST_TOKENS)]
 Stop = Annotated[str, Field(min_length=1, max_length=256)]
 Count = Annotated[int, Field(ge=1, le=MOST_POSITIONS)]
@@ -34,7 +34,7 @@ ModelName = Annotated[str, Field(max_length=1_000), AfterValidator(_unless_unnam
 
 _SAMPLING = "the entropy bound chooses what is kept; leave it out, or use temperature"
 _ONE = "one answer a request is written; ask again with another seed"
-OF_SAMPLING: dict[str, tuple[tuple[Any, ...], str]] = {  # left at these by block diffusion; other decoders take them
+OF_SAMPLING: dict[str, tuple[tuple[Any, ...], str]] = {  # neutral for block diffusion; other decoders use them
     "top_p": ((1, 1.0), _SAMPLING),
     "top_k": ((0, -1), _SAMPLING),
     "min_p": ((0, 0.0), _SAMPLING),
@@ -53,7 +53,7 @@ NEUTRAL_SAMPLING: dict[str, tuple[tuple[Any, ...], str]] = {
 
 
 class StreamOptions(Strict):
-    """Of a streamed answer."""
+    """The options of a streamed answer."""
 
     include_usage: bool | None = None
     include_obfuscation: Literal[False] | None = None
@@ -61,7 +61,7 @@ class StreamOptions(Strict):
 
 
 class SampledRequest(FormattedRequest):
-    """What chats and completions have in common."""
+    """The fields that chats and completions have in common."""
 
     model: ModelName | None = None
     stream: bool | None = None
@@ -110,7 +110,7 @@ class SampledRequest(FormattedRequest):
 
     @property
     def includes_usage(self) -> bool:
-        """Whether a stream is to end with its usage."""
+        """True if a stream is to end with its usage."""
         return bool(self.stream_options and self.stream_options.include_usage)
 
 
@@ -122,7 +122,7 @@ class TextPart(Strict):
 
 
 class FunctionCall(Strict):
-    """A call that the model made, as it is sent back to it."""
+    """A call that the model made, as it is sent back to the model."""
 
     name: str = Field(min_length=1, max_length=200)
     arguments: str
@@ -138,7 +138,7 @@ class ToolCallSent(Strict):
 
 
 class ChatMessage(Strict):
-    """One message of the conversation. What a client sends back of an answer is taken, too."""
+    """One message of the conversation. Fields of an answer that clients send back are accepted, too."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: str | list[dict[str, Any]] | None = None
@@ -151,7 +151,7 @@ class ChatMessage(Strict):
     annotations: list[Any] | None = None
     audio: None = None
     function_call: None = None
-    provider_specific_fields: dict[str, Any] | None = None  # litellm's notes on an answer; the model is not shown them
+    provider_specific_fields: dict[str, Any] | None = None  # litellm's notes on an answer; not shown to the model
 
 
 class FunctionTool(Strict):
@@ -171,13 +171,13 @@ class ChatTool(Strict):
 
 
 class TemplateOptions(Strict):
-    """For the chat template."""
+    """The options for the chat template."""
 
     enable_thinking: bool | None = None
 
 
 class Prediction(Strict):
-    """What the answer is expected to be."""
+    """The expected answer."""
 
     type: Literal["content"]
     content: str | list[TextPart]

@@ -1,7 +1,7 @@
-"""Who may ask: the Host and Origin of a request, its key, and what a web page is told. Before any route.
+"""Access control before any route: the Host and Origin of a request, its key, and the headers for web pages.
 
-A web page that some name of its own leads to this machine (DNS rebinding) is stopped by its Host; a page that asks by
-our address, by its Origin; a program without the key, by that.
+A web page whose own name leads to this machine (DNS rebinding) is stopped by its Host; a page that uses our address, by
+its Origin; a program without the key, by that.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from engine.server import page
 from engine.server.errors import ApiError
 from engine.server.options import LOOPBACK_NAMES, ServerOptions
 
-PUBLIC_PATHS = frozenset({*page.FILES, "/health", "/v1/health"})  # which say nothing of anybody
+PUBLIC_PATHS = frozenset({*page.FILES, "/health", "/v1/health"})  # they reveal nothing private
 PREFLIGHT_SECONDS = "600"
 CALLER = "caller"  # of a request's state
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
 
 
 class Caller:
-    """Who is on a connection, as far as that is known."""
+    """Facts known about a connection's client."""
 
-    has_key = False  # was shown with a request
+    has_key = False  # a request has shown it
 
 
 class Gate:
-    """ASGI middleware that lets through what is allowed."""
+    """ASGI middleware that passes on only allowed requests."""
 
     def __init__(self, app: ASGIApp, options: ServerOptions) -> None:
         self._app = app
@@ -50,10 +50,10 @@ class Gate:
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start" and listed is not None:
-                told = MutableHeaders(scope=message)
-                told["Access-Control-Allow-Origin"] = listed
-                told["Access-Control-Expose-Headers"] = "x-request-id, retry-after"
-                told.add_vary_header("Origin")
+                response = MutableHeaders(scope=message)
+                response["Access-Control-Allow-Origin"] = listed
+                response["Access-Control-Expose-Headers"] = "x-request-id, retry-after"
+                response.add_vary_header("Origin")
             await send(message)
 
         try:
@@ -101,7 +101,7 @@ class Gate:
 
 
 def _is_address(name: str) -> bool:
-    """A number needs no name service, so nobody can lead it elsewhere."""
+    """Returns True for a numeric address: it needs no name service, so nobody can redirect it."""
     try:
         ipaddress.ip_address(name.strip("[]"))
     except ValueError:

@@ -1,4 +1,4 @@
-"""A run as an HTTP response, at once or as a stream. How it is written is a writer's business."""
+"""A run as an HTTP response, at once or as a stream. A writer defines its format."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from engine.text.output_parts import joined as joined_parts
 
 
 class AnswerWriter(Protocol):
-    """How an endpoint writes an answer; each method returns the next bytes of a stream, but for ``whole``."""
+    """Writes an endpoint's answers; each method returns the next bytes of a stream, except ``whole``."""
 
     def begin(self) -> Iterable[bytes]: ...
     def add(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> Iterable[bytes]: ...
@@ -31,7 +31,7 @@ class AnswerWriter(Protocol):
     def fail(self, error: ApiError) -> Iterable[bytes]: ...
 
     def whole(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> dict[str, Any]:
-        """The body of an answer that is not streamed."""
+        """Returns the body of an answer that is not streamed."""
 
 
 class RunResponse:
@@ -61,7 +61,9 @@ class RunResponse:
     async def _advance(
         self, run: ServedRun, patience: float | None
     ) -> AsyncIterator[tuple[Event | None, list[OutputPart]]]:
-        """A run's events, each with what it adds to the answer; None when it starts and while nothing is new."""
+        """Yields a run's events, each with the parts that it adds to the answer; None when it starts and while nothing
+        is new.
+        """
         async for reply in run.replies(patience):
             if not isinstance(reply, RunAdvanced):
                 if reply is not None and reply.trace.header.model.fingerprint != self._plan.model.fingerprint:
@@ -81,7 +83,7 @@ class RunResponse:
 
     async def _send_stream(self, run: ServedRun, send: Send) -> None:
         growth = self._stream(run)
-        first = await anext(growth)  # what is refused before it begins is refused with a status of its own
+        first = await anext(growth)  # a run refused before it begins is refused with its own status
         await send_stream(joined(first, growth), send)
 
     async def _stream(self, run: ServedRun) -> AsyncIterator[bytes]:

@@ -15,14 +15,14 @@ ALIVE = b": developing\n\n"
 
 
 def event(data: dict[str, Any] | str, name: str | None = None) -> bytes:
-    """One event, named where a name is given."""
+    """Returns one event, with an optional name."""
     text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     head = "" if name is None else f"event: {name}\n"
     return f"{head}data: {text}\n\n".encode("utf-8", "replace")
 
 
 async def send_stream(parts: AsyncIterator[bytes], send: Send, kind: str = EVENTS) -> None:
-    """Send the parts of a stream as they come; to a client that has left, nothing is sent."""
+    """Sends the parts of a stream as they arrive; to a client that has left, nothing is sent."""
     headers = [
         (b"content-type", kind.encode()),
         (b"x-accel-buffering", b"no"),
@@ -35,7 +35,7 @@ async def send_stream(parts: AsyncIterator[bytes], send: Send, kind: str = EVENT
 
 
 async def joined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """A stream whose first part was taken already."""
+    """Yields a stream whose first part was taken already."""
     yield first
     async for part in rest:
         yield part

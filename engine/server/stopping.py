@@ -1,4 +1,4 @@
-"""Stop strings in a text that comes in pieces."""
+"""Stop strings in a text that arrives in pieces."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 class StopFinder:
-    """Passes text on up to the first stop string; what may be the beginning of one is held back.
+    """Passes text on up to the first stop string; a possible beginning of one is held back.
 
     The first is the one that is complete first, however the text is cut. ``found`` is the string that ended the text.
     """
@@ -17,7 +17,7 @@ class StopFinder:
         self.found: str | None = None
 
     def feed(self, text: str) -> str:
-        """The next text as far as it is certain."""
+        """Returns the next text as far as it is certain."""
         if self.found is not None:
             return ""
         whole = self._held + text
@@ -31,11 +31,11 @@ class StopFinder:
         return whole[: len(whole) - held]
 
     def finish(self) -> str:
-        """What was held back, now that no more comes."""
+        """Returns the text that was held back, at the end."""
         rest, self._held = self._held, ""
         return rest
 
 
 def _overlap(text: str, stop: str) -> int:
-    """How many characters at the end of a text begin the stop string."""
+    """Returns how many characters at the end of a text begin the stop string."""
     return next((n for n in range(min(len(stop) - 1, len(text)), 0, -1) if text.endswith(stop[:n])), 0)

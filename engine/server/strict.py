@@ -1,4 +1,4 @@
-"""What all bodies of requests have in common."""
+"""The common base of all bodies of requests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.server.errors import UNSUPPORTED, ApiError
 
 
 class Strict(BaseModel):
-    """Nothing is converted and nothing unknown is taken, but null, by which clients say that a field is not set."""
+    """A strict body: no conversion, no unknown fields. Null counts as not set, as clients use it."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -24,9 +24,9 @@ class Strict(BaseModel):
 
 
 class NeutralFields(Strict):
-    """A request with fields that are taken at the values that change nothing.
+    """A request with fields that are accepted only at values that change nothing.
 
-    ``NEUTRAL`` names them with those values, and what a client may do instead.
+    ``NEUTRAL`` lists them with those values, and a hint for clients.
     """
 
     NEUTRAL: ClassVar[dict[str, tuple[tuple[Any, ...], str]]] = {}
@@ -38,10 +38,10 @@ class NeutralFields(Strict):
 
 
 def check_neutral(body: Strict, fields: Mapping[str, tuple[tuple[Any, ...], str]]) -> None:
-    """See that fields are left at a value that changes nothing.
+    """Checks that fields are left at a value that changes nothing.
 
     Args:
-        fields: names with those values, and what a client may do instead.
+        fields: names with those values, and a hint for clients.
 
     Raises:
         ApiError: one is not.

@@ -1,7 +1,7 @@
-"""A connection's transport that closes as RFC 9112 §9.6 has it, and not for ever.
+"""A connection's transport that closes as RFC 9112 §9.6 requires, and within a time limit.
 
-asyncio's own drops what arrives after closing, so that a client still sending the body of a refused request is told
-"connection reset" in place of why; and one with something left to send waits for ever for a client that reads nothing.
+asyncio's own drops data that arrives after closing. A client that is still sending the body of a refused request would
+then see "connection reset" in place of the reason. It also waits for ever for a client that does not read pending data.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-LINGER_SECONDS = 1.0  # in which a client may take in why it is refused
+LINGER_SECONDS = 1.0  # time for a client to read why it is refused
 
 
 class ClosingTransport(asyncio.Transport):
-    """Stands in for another.
+    """Wraps another transport.
 
     Args:
-        lingers: asked at closing: whether the client may still be sending.
-        seconds: in which the client must take what is left to send.
+        lingers: called at closing; True if the client may still be sending.
+        seconds: time within which the client must accept the remaining data.
     """
 
     def __init__(self, inner: asyncio.Transport, lingers: Callable[[], bool], seconds: float) -> None:
@@ -28,7 +28,7 @@ class ClosingTransport(asyncio.Transport):
         self._is_closing = False
 
     def close(self) -> None:
-        """Send what is left, read on for a moment where the client is still sending, then close."""
+        """Sends pending data, reads on for a moment if the client is still sending, then closes."""
         if self.is_closing():
             return
         self._is_closing = True
@@ -48,7 +48,7 @@ class ClosingTransport(asyncio.Transport):
         self._inner.abort()
 
     def forget(self) -> None:
-        """The connection is lost; nothing is left to close."""
+        """Cancels all timers: the connection is lost."""
         while self._timers:
             self._timers.pop().cancel()
 

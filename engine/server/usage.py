@@ -1,4 +1,4 @@
-"""What an answer took, as OpenAI and llama-server write it."""
+"""The cost of an answer, in OpenAI's and llama-server's format."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from engine.server.planning import RunPlan
 
 
 def usage_of(answer: ServedAnswer, plan: RunPlan) -> dict[str, Any]:
-    """OpenAI's ``usage``, of tokens."""
+    """Returns OpenAI's ``usage``, in tokens."""
     written = len(answer.tokens)
     return {
         "prompt_tokens": answer.prompt_tokens,
@@ -25,7 +25,9 @@ def usage_of(answer: ServedAnswer, plan: RunPlan) -> dict[str, Any]:
 
 
 def timings_of(answer: ServedAnswer) -> dict[str, Any]:
-    """llama-server's ``timings``, with what Unsloth's server adds; times are of the engine, in milliseconds."""
+    """Returns llama-server's ``timings``, with the additions of Unsloth's server; the engine's times, in
+    milliseconds.
+    """
     fresh, written = answer.prompt_tokens - answer.cached_tokens, len(answer.tokens)
     return {
         "cache_n": answer.cached_tokens,

@@ -1,7 +1,7 @@
-"""What only diffusion models take, in ``vllm_xargs``: by vLLM's names (vllm/utils/diffusion.py of vLLM 0.33), and ours.
+"""Options of diffusion models in ``vllm_xargs``: by vLLM's names (vllm/utils/diffusion.py of vLLM 0.33), and ours.
 
-Ours are ``diffusion_rescue``, ``diffusion_verify`` and their settings, as ``GenerationConfig`` has them. Where vLLM
-draws noise from the whole vocabulary although the tokens are constrained, this engine draws it from the allowed ones.
+Ours are ``diffusion_rescue``, ``diffusion_verify`` and their settings, as in ``GenerationConfig``. With constrained
+tokens vLLM still draws noise from the whole vocabulary; this engine draws it from the allowed tokens.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PREFIX = "diffusion_"
 def apply_xargs(
     config: GenerationConfig, xargs: Mapping[str, Any], allowed: Sequence[int] | None, model: LoadedModel
 ) -> GenerationConfig:
-    """The settings with what ``vllm_xargs`` and ``logprob_token_ids`` ask for.
+    """Returns the settings with the changes of ``vllm_xargs`` and ``logprob_token_ids``.
 
     Raises:
         ApiError: an unknown name, or a value that does not fit the model.
@@ -82,12 +82,12 @@ def apply_xargs(
 
 
 def is_read_only(xargs: Mapping[str, Any]) -> bool:
-    """Whether one canvas is read, whatever it holds."""
+    """Returns True if a single canvas is read, whatever it holds."""
     return _flag({name.removeprefix(PREFIX): value for name, value in xargs.items()}, "read_only")
 
 
 def _finishing(values: Mapping[str, Any]) -> dict[str, Any]:
-    """How a block that was denoised is finished."""
+    """Returns the settings that finish a denoised block."""
     found: dict[str, Any] = {name: _flag(values, name) for name in ("rescue", "verify")}
     for name in values.keys() & set(FINISHING) - found.keys():
         needed, _, kind = name.partition("_")
@@ -127,7 +127,7 @@ def _flag(values: Mapping[str, Any], name: str) -> bool:
 
 
 def _tokens(values: Mapping[str, Any], name: str, below: int) -> tuple[int, ...]:
-    """A list of whole numbers, or its JSON."""
+    """Returns a list of whole numbers, given as such or as JSON."""
     value = values[name]
     if isinstance(value, str):
         try:

@@ -1,4 +1,4 @@
-"""Messages to the prompt text, by the checkpoint's own Jinja template in a sandbox."""
+"""Renders messages to the prompt text, with the checkpoint's own Jinja template in a sandbox."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from engine.text.template_compiling import MOST_SOURCE, compile_template, render
 from engine.text.template_values import TemplateValues
 
 STEPS, STEPS_PER_MESSAGE, STEPS_PER_VALUE, STEPS_PER_CHARACTER = 500_000, 3_000, 100, 4
-"""What a rendering may take. Published templates take about 150 a message, 60 a value of a tool, and a third of one a
-character."""
+"""The budget of a rendering. Published templates take about 150 steps a message, 60 a value of a tool, and a third of
+one a character.
+"""
 
 MOST_VALUES, MOST_CHARACTERS = 500_000, 2**28
-"""Of all messages; far more than any context has."""
+"""Bounds of all messages; far more than any context has."""
 MOST_TOOL_VALUES, MOST_TOOL_CHARACTERS = 20_000, 2**20
-"""Of all tools; those of a hundred tools have a tenth of it."""
+"""Bounds of all tools; a hundred usual tools have a tenth of it."""
 
 LARGEST, LARGEST_PER_CHARACTER = 2**20, 8
 """Items and characters of the largest value that a rendering may make."""
@@ -34,7 +35,7 @@ class ChatTemplate:
     """A compiled chat template with the special tokens it may name.
 
     Args:
-        source: None is that of a base model, which has none and refuses all messages.
+        source: the Jinja text; None for a base model, which refuses all messages.
     """
 
     def __init__(self, source: str | None, tokens: Mapping[str, str]) -> None:
@@ -43,7 +44,7 @@ class ChatTemplate:
 
     @staticmethod
     def from_folder(folder: Path) -> ChatTemplate:
-        """Read ``chat_template.jinja``, or the template inside ``tokenizer_config.json``; a base model has neither.
+        """Reads ``chat_template.jinja``, or the template inside ``tokenizer_config.json``; a base model has neither.
 
         Raises:
             SafelightError: it is not valid Jinja, or there are several and none is the default.
@@ -75,14 +76,14 @@ class ChatTemplate:
         inert: Callable[[str], str] | None = None,
         **options: Any,
     ) -> str:
-        """The prompt text up to where the model's turn begins.
+        """Returns the prompt text up to the beginning of the model's turn.
 
-        The budget grows with what is handed over; a template that needs more is refused.
+        The budget grows with the input; a template that needs more is refused.
 
         Args:
             messages: oldest first; the template places their images.
             tools: functions that the model may call, as OpenAI describes them.
-            inert: what is done to the texts of users and tools before the template has them.
+            inert: function that is applied to the texts of users and tools before rendering.
             options: passed to the template, ``enable_thinking`` for instance.
 
         Raises:
@@ -114,7 +115,7 @@ class ChatTemplate:
 
 
 def _with_texts(message: Message, change: Callable[[str], str]) -> Message:
-    """A message as ``in_parts`` gives it, with its texts changed."""
+    """Returns a message in the form of ``in_parts``, with its texts changed."""
     content = message["content"]
     if isinstance(content, str):
         return {**message, "content": change(content)}

@@ -1,4 +1,6 @@
-"""What a value without quotation marks is: by a tool's JSON schema where it says so, else by how it is written."""
+"""Finds the type of a value without quotation marks: from a tool's JSON schema if it says so, else from its
+spelling.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +10,22 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-MOST_DIGITS = 300  # of a number; what is longer is a string
+MOST_DIGITS = 300  # of a number; longer ones are strings
 _SCALARS = frozenset(("string", "integer", "number", "boolean", "null"))
-_MOST_SCHEMAS = 64  # that are looked at for one value
+_MOST_SCHEMAS = 64  # that are examined for one value
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _EXACT = 2**53  # whole numbers that a double holds
 
 
 class ToolSchema:
-    """The JSON schema of a tool's parameters, or of a part of them; of what it does not say anything may be there."""
+    """The JSON schema of a tool's parameters, or of a part of them; it allows everything that it does not mention."""
 
     def __init__(self, schema: object, root: object = None) -> None:
         self._root = schema if root is None else root
         self._schema = schema
 
     def member(self, key: str) -> ToolSchema:
-        """Of an object's member."""
+        """Returns the schema of an object's member."""
         more: object = None
         for schema in self._all():
             properties = schema.get("properties")
@@ -33,12 +35,12 @@ class ToolSchema:
         return ToolSchema(more, self._root)
 
     def item(self) -> ToolSchema:
-        """Of a list's items."""
+        """Returns the schema of a list's items."""
         found = (schema["items"] for schema in self._all() if isinstance(schema.get("items"), Mapping))
         return ToolSchema(next(found, None), self._root)
 
     def types(self) -> frozenset[str]:
-        """The names of the types that a value may have; empty where nothing is said."""
+        """Returns the names of the types that a value may have; empty if the schema names none."""
         names: set[str] = set()
         for schema in self._all():
             said = schema.get("type")
@@ -50,12 +52,12 @@ class ToolSchema:
         return frozenset(names)
 
     def takes_strings(self) -> bool:
-        """Whether a string may be there, or no other scalar value that could be meant by one."""
+        """Returns True if a string is allowed, or no other scalar value that a string could stand for."""
         types = self.types()
         return not types or "string" in types or not types & _SCALARS
 
     def _all(self) -> Iterator[Mapping[str, Any]]:
-        """The schema and those that it is made of."""
+        """Yields the schema and those that it is composed of."""
         waiting, looked = [self._schema], 0
         while waiting and looked < _MOST_SCHEMAS:
             schema = waiting.pop(0)
@@ -88,10 +90,10 @@ def _type_of(value: object) -> str:
 
 
 def coerced(text: str, types: frozenset[str]) -> str:
-    """The JSON of a value that is written without quotation marks.
+    """Returns the JSON of a value that is written without quotation marks.
 
-    ``null`` is null whatever the schema says, since strings have marks. What does not fit the types stays what it
-    looks like, so that whoever checks the call sees it.
+    ``null`` is null whatever the schema says, since strings have marks. A value that does not fit the types keeps its
+    apparent type, so that the recipient of the call sees it.
     """
     if text == "null" or (text in ("None", "nil") and types and "string" not in types):
         return "null"
@@ -106,7 +108,7 @@ def coerced(text: str, types: frozenset[str]) -> str:
 
 
 def _number(text: str, *, whole: bool) -> str:
-    """A number as JSON writes it; empty if it is none."""
+    """Returns a number as JSON writes it; empty if it is none."""
     if len(text) > MOST_DIGITS or not _NUMBER.fullmatch(text):
         return ""
     if text.lstrip("+-").isdecimal():

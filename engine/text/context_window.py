@@ -1,4 +1,4 @@
-"""Which part of a conversation fits into a model's context. Knows no tokenizer: the caller passes a count function."""
+"""Selects the part of a conversation that fits into a model's context. Needs a function that counts tokens."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Fit:
 
 
 def fit(messages: Sequence[Message], count: Count, limit: int, reserve: int) -> Fit:
-    """Leave out the oldest turns until the rest and the answer fit.
+    """Leaves out the oldest turns until the rest and the answer fit.
 
     System messages at the front and everything from the last user's message on always stay, so that a tool's result
-    keeps its call. A turn is a user's message with its answers.
-    ``count`` is called once when everything fits, and about log2(turns) + 2 times when it does not.
+    keeps its call. A turn is a user's message with its answers. ``count`` is called once if everything fits, and about
+    log2(turns) + 2 times if it does not.
     """
     if not messages:
         return Fit((), 0, 0, limit, reserve)
@@ -62,7 +62,7 @@ def fit(messages: Sequence[Message], count: Count, limit: int, reserve: int) -> 
 
 
 def _split(messages: Sequence[Message]) -> tuple[list[Message], list[list[Message]], Sequence[Message]]:
-    """System messages at the front, the turns in between, the last turn."""
+    """Returns the system messages at the front, the turns in between, and the last turn."""
     users = [place for place, message in enumerate(messages) if message["role"] == "user"]
     end = users[-1] if users else len(messages) - 1
     earlier = list(messages[:end])

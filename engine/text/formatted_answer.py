@@ -1,4 +1,4 @@
-"""Reading a run's tokens under the format of its answer: a thought before it is free."""
+"""Reads a run's tokens under the format of its answer; a thought before the answer is free."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from engine.types import Cancel
 
 
 class FormattedAnswer:
-    """The progress of a run under its format. ``close`` frees what it holds.
+    """The progress of a run under its format. ``close`` frees its resources.
 
-    A thought is opened and closed by tags that are one token each. It is free but for its end: an end token in it
-    closes the thought and not the text. The format begins behind it, or at once where there is none.
+    A thought is opened and closed by tags that are one token each. It is free except for its end: an end token in it
+    closes the thought and not the text. The format begins after it, or at once if there is none.
 
     Args:
         opens, closes: the tags' tokens.
@@ -43,7 +43,7 @@ class FormattedAnswer:
         self._closes_now = False
 
     @staticmethod
-    def of(
+    def for_prompt(
         format: OutputFormat,
         tokenizer: Tokenizer,
         size: int,
@@ -51,10 +51,10 @@ class FormattedAnswer:
         prompt: Sequence[int],
         cancel: Cancel | None = None,
     ) -> FormattedAnswer:
-        """At the beginning of the answer to a prompt. Takes seconds where the format is large; from any thread.
+        """Begins the answer to a prompt. Takes seconds if the format is large; from any thread.
 
         Args:
-            size: of the model's vocabulary. ends: tokens that end a text. cancel: gives up at any moment.
+            size: of the model's vocabulary. ends: tokens that end a text. cancel: stops it at any moment.
 
         Raises:
             SafelightError: see ``GrammarState``.
@@ -65,16 +65,16 @@ class FormattedAnswer:
         )
         in_thought = starts_in_thought(tokenizer.decode(prompt, skip_special=False))
         may_think = not (in_thought or (prompt and int(prompt[-1]) in closes))
-        tokens = GrammarTokens.of(tokenizer, size, ends)
+        tokens = GrammarTokens.from_tokenizer(tokenizer, size, ends)
         state = GrammarState(format, tokens, cancel)
         return FormattedAnswer(state, opens, closes, tokens.ends, in_thought=in_thought, may_think=may_think)
 
     def close(self) -> None:
-        """Free what it holds; see ``GrammarState.close``."""
+        """Frees its resources; see ``GrammarState.close``."""
         self._state.close()
 
     def take(self, ids: Sequence[int]) -> int:
-        """Take tokens as far as they may stand there; returns how many, with an end token that was taken."""
+        """Takes tokens as far as they are allowed; returns how many, including an end token."""
         taken = 0
         if ids and self._may_think:
             self._may_think, self._in_thought = False, ids[0] in self._opens
@@ -89,38 +89,38 @@ class FormattedAnswer:
         return taken + self._state.take(ids[taken:])
 
     def forced(self) -> list[int]:
-        """The tokens that must come next; not taken yet. Empty where there is a choice."""
+        """Returns the tokens that must come next, not taken yet; empty if there is a choice."""
         if self._in_thought:
             return [self._closes[0]] if self._closes_now else []
         return [] if self._may_think else self._state.forced()
 
     def allowed(self) -> NDArray[np.bool_]:
-        """Which tokens may come next, where there is a choice: (V,)."""
+        """Returns the mask (V,) of tokens that may come next, if there is a choice."""
         found = self._state.allowed()
         if self._may_think:
             found[list(self._opens)] = True
         return found
 
     def closing(self, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Of the tokens (V,) that are allowed next, those that bring the answer to its end; all, if none is known."""
+        """Returns those of the allowed tokens (V,) that bring the answer to its end; all, if none is known."""
         return self._state.closing(allowed)
 
     @property
     def is_free(self) -> bool:
-        """Whether any token may come next: inside a thought."""
+        """True if any token may come next: inside a thought."""
         return self._in_thought and not self._closes_now
 
     @property
     def failure(self) -> str:
-        """Why the answer can no longer be held to its format; empty as long as it can."""
+        """The reason why the answer can no longer be held to its format; empty as long as it can."""
         return self._state.failure
 
     @property
     def has_ended(self) -> bool:
-        """Whether the end token was taken."""
+        """True if the end token was taken."""
         return self._state.has_ended
 
     @property
     def must_end(self) -> bool:
-        """Whether the answer is whole, and nothing can follow."""
+        """True if the answer is complete, and nothing can follow."""
         return not self._in_thought and self._state.must_end

@@ -1,9 +1,9 @@
-"""The tokenizer that a GGUF file holds, as the files that a model folder has for it.
+"""Converts the tokenizer in a GGUF file to the tokenizer files of a model folder.
 
-Two kinds are known. One is on characters, as Gemma's and Llama 2's: tokens, their types, and merges; where the file has
-SentencePiece's scores in place of merges, the merges are made from those. The other is on bytes, as GPT-2's: the file
-names the rules that split a text, and what was published under that name is taken from ``published_patterns``. A name
-that is not known is refused.
+Two kinds are known. One works on characters, as Gemma's and Llama 2's: tokens, their types, and merges; if the file has
+SentencePiece's scores in place of merges, the merges are made from those. The other works on bytes, as GPT-2's: the
+file names the rules that split a text, and the published rules are taken from ``published_patterns``. An unknown name
+is refused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_CHARACTERS = 2**23  # of all tokens; Gemma has two million
 PREFIX = "tokenizer.ggml."
 ON_CHARACTERS, ON_BYTES = ("gemma4", "llama"), "gpt2"  # values of ``tokenizer.ggml.model``
 UNKNOWN, CONTROL, USER_DEFINED, BYTE = 2, 3, 4, 6  # values of ``tokenizer.ggml.token_type``
-SPACE = "\u2581"  # what a space is written as in a vocabulary that has it
+SPACE = "\u2581"  # stands for a space in a vocabulary that has it
 MARKS = ("<|channel>", "<channel|>", "<|tool_call>", "<tool_call|>", "<|tool_response>", "<tool_response|>", '<|"|>')
 """Control tokens that Gemma 4's files call user-defined, so that llama.cpp shows them."""
 NAMED = {"bos": "bos_token", "eos": "eos_token", "unknown": "unk_token", "padding": "pad_token"}
@@ -32,7 +32,7 @@ _SPACE_FIRST = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "fi
 _PLAIN_BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
 _GPT2 = [_PLAIN_BYTES | {"use_regex": True}]
 _COMPOSED = {"normalizer": {"type": "NFC"}}
-_WHOLE_WORDS = {"ignore_merges": True}  # a word that is a token is that token, whatever the merges make of it
+_WHOLE_WORDS = {"ignore_merges": True}  # a word that is a token is that token, whatever its merges yield
 PRE: dict[str, tuple[list[dict[str, Any]], dict[str, Any], dict[str, Any]]] = {
     "gpt-2": (_GPT2, {}, {}),
     "smollm": ([{"type": "Digits", "individual_digits": True}, *_GPT2], {}, {}),
@@ -43,18 +43,19 @@ PRE: dict[str, tuple[list[dict[str, Any]], dict[str, Any], dict[str, Any]]] = {
     "tekken": ([TEKKEN.split, _PLAIN_BYTES], {}, _WHOLE_WORDS),
     "gpt-4o": ([O200K.split, _PLAIN_BYTES], {}, {}),
 }
-"""What published ``tokenizer.json`` have, by ``tokenizer.ggml.pre``: the steps that split a text, other parts, and
-fields of the model."""
+"""Parts of published ``tokenizer.json`` files, by ``tokenizer.ggml.pre``: the steps that split a text, other parts, and
+fields of the model.
+"""
 
 
 def tokenizer_files(values: Mapping[str, Any]) -> dict[str, bytes]:
-    """``tokenizer.json``, ``tokenizer_config.json`` and, but for a base model, ``chat_template.jinja``.
+    """Returns ``tokenizer.json``, ``tokenizer_config.json`` and, except for a base model, ``chat_template.jinja``.
 
     Args:
         values: of the file's header.
 
     Raises:
-        SafelightError: what is missing or cannot be used; goes behind the file's name.
+        SafelightError: a phrase on what is missing or unusable, to follow the file's name.
     """
     model = values.get(PREFIX + "model")
     if model != ON_BYTES and model not in ON_CHARACTERS:
@@ -77,7 +78,9 @@ def tokenizer_files(values: Mapping[str, Any]) -> dict[str, bytes]:
 
 
 def _post_processor(values: Mapping[str, Any], known: Mapping[str, str]) -> dict[str, Any] | None:
-    """Makes what puts BOS and EOS around a text, where the file says so; BOS of SentencePiece's unless it denies it."""
+    """Returns the part that puts BOS and EOS around a text if the file asks for it; SentencePiece adds BOS by
+    default.
+    """
     text: dict[str, Any] = {"Sequence": {"id": "A", "type_id": 0}}
     single, special = [text], dict[str, Any]()
     for name, is_added in (("bos", values.get(PREFIX + "model") == "llama"), ("eos", False)):
@@ -89,7 +92,7 @@ def _post_processor(values: Mapping[str, Any], known: Mapping[str, str]) -> dict
 
 
 def _on_bytes(values: Mapping[str, Any], tokens: list[str], _unknown: str | None) -> dict[str, Any]:
-    """A tokenizer whose tokens are written in GPT-2's letters for bytes."""
+    """Returns a tokenizer whose tokens are written in GPT-2's letters for bytes."""
     pre = values.get(PREFIX + "pre")
     if not isinstance(pre, str) or pre not in PRE:
         names = ", ".join(PRE)
@@ -109,7 +112,7 @@ def _on_bytes(values: Mapping[str, Any], tokens: list[str], _unknown: str | None
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": steps},
         "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
         **more,
-        # One that is written in other letters is wrongly called so: it is no token of the vocabulary by that name.
+        # A token in other letters is wrongly marked as added: the vocabulary has no token of that name.
         "added_tokens": [added for added in _added_tokens(values, tokens) if added["content"] in vocabulary],
         "model": {
             "type": "BPE",
@@ -121,10 +124,10 @@ def _on_bytes(values: Mapping[str, Any], tokens: list[str], _unknown: str | None
 
 
 def _on_characters(values: Mapping[str, Any], tokens: list[str], unknown: str | None) -> dict[str, Any]:
-    """A tokenizer as SentencePiece has it: spaces are written as ``SPACE``, and unknown characters as their bytes."""
+    """Returns a tokenizer in SentencePiece's form: ``SPACE`` stands for spaces, bytes for unknown characters."""
     scores = values.get(PREFIX + "scores")
     is_gemma = values.get("general.architecture") in ("gemma", "gemma2", "gemma3")
-    if is_gemma and PREFIX + "merges" not in values:  # runs of spaces stand as such; tokens are in the order of merges
+    if is_gemma and PREFIX + "merges" not in values:  # spaces are written as spaces; tokens are in the order of merges
         tokens = [SPACE * len(token) if token and not token.strip(" ") else token for token in tokens]
         scores = [-index for index in range(len(tokens))]
     vocabulary = _vocabulary(tokens)
@@ -184,7 +187,7 @@ def _merges(
         return [_pair(merge, vocabulary) for merge in _strings(values, "merges", MOST_MERGES)]
     if not isinstance(scores, list) or len(scores) != len(vocabulary):
         if all(len(token) == 1 or token in added for token in vocabulary):
-            return []  # the writer leaves out lists without items; such a vocabulary has nothing to merge
+            return []  # the writer leaves out empty lists; such a vocabulary has nothing to merge
         raise SafelightError("has a tokenizer with neither merges nor scores")
     return merges_from(vocabulary, scores, added)
 
@@ -197,7 +200,9 @@ def _pair(merge: str, vocabulary: dict[str, int]) -> tuple[str, str]:
 
 
 def merges_from(vocabulary: dict[str, int], scores: list[float], without: set[str]) -> list[tuple[str, str]]:
-    """The merges of a SentencePiece vocabulary: every way to make a token of two, tokens of higher score first."""
+    """Returns the merges of a SentencePiece vocabulary: every split of a token into two, tokens of higher score
+    first.
+    """
     found = []
     for token, index in vocabulary.items():
         if token in without:

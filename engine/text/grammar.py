@@ -1,6 +1,6 @@
 """The progress of an answer under its format: the tokens that the format takes, forces and allows next.
 
-Where an answer can no longer be held to its format, ``failure`` says why, and nothing more is taken, forced or allowed.
+If an answer can no longer be held to its format, ``failure`` says why, and nothing more is taken, forced or allowed.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from engine.types import Cancel
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a text of JSON ends."""
+    """The state at the end of a JSON text."""
 
     is_in_string: bool = False
-    is_escaped: bool = False  # the next sign of the string is
+    is_escaped: bool = False  # the next character of the string is escaped
 
     def behind(self, written: bytes) -> _Place:
         inside, escaped = self.is_in_string, self.is_escaped
@@ -40,12 +40,13 @@ class _Place:
 
 
 class GrammarState:
-    """An answer under a format. Closing it gives its process to the next one."""
+    """An answer under a format. Closing it returns its process to the pool."""
 
     def __init__(self, format: OutputFormat, tokens: GrammarTokens, cancel: Cancel | None = None) -> None:
-        """
+        """Begins an answer.
+
         Args:
-            cancel: ends the process in the middle of what it does.
+            cancel: ends the process at any moment.
 
         Raises:
             SafelightError: no text of the model fits, or none can be held to it; names the place.
@@ -66,12 +67,12 @@ class GrammarState:
             raise
 
     def close(self) -> None:
-        """Free what it holds. May be called twice; the garbage collector calls it at the latest."""
+        """Frees its resources. May be called twice; the garbage collector calls it at the latest."""
         self._matchers = []
         self._give_back()
 
     def take(self, ids: Sequence[int]) -> int:
-        """Take tokens as far as the format allows them; returns how many, with an end token that was taken."""
+        """Takes tokens as far as the format allows them; returns how many, including an end token."""
         if self.has_ended or self.failure:
             return 0
         ends = self._tokens.ends
@@ -92,16 +93,16 @@ class GrammarState:
 
     @property
     def may_end(self) -> bool:
-        """Whether the answer is whole as it is."""
+        """True if the answer is complete as it is."""
         return any(matcher.is_accepting for matcher in self._matchers)
 
     @property
     def must_end(self) -> bool:
-        """Whether it is whole, and nothing can follow."""
+        """True if the answer is complete, and nothing can follow."""
         return bool(self._matchers) and all(one.is_accepting and one.is_stopped for one in self._matchers)
 
     def forced(self) -> list[int]:
-        """The tokens that must come next, as far as nothing else is possible; not taken yet."""
+        """Returns the tokens that must come next, as far as there is no choice; not taken yet."""
         found = list[int]()
         if not self.has_ended:
             try:
@@ -112,7 +113,7 @@ class GrammarState:
         return found[: next((place for place, token in enumerate(found) if token >= self._tokens.size), len(found))]
 
     def allowed(self) -> NDArray[np.bool_]:
-        """Which tokens may come next, but white space that JSON does not need: (V,)."""
+        """Returns the mask (V,) of tokens that may come next, without white space that JSON does not need."""
         found = np.zeros(self._tokens.size, dtype=np.bool_)
         while self._matchers and not found.any():
             try:
@@ -123,11 +124,11 @@ class GrammarState:
                 break
             self._keep(self._matchers)
         if self._json is not None and not self._place.is_in_string and (found & ~self._json.blank).any():
-            found &= ~self._json.blank  # it is never needed, and there is no end to it
+            found &= ~self._json.blank  # it is never needed, and could go on for ever
         return found
 
     def closing(self, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Of the tokens (V,) that are allowed next, those that bring the answer to its end; all, if none is known."""
+        """Returns those of the allowed tokens (V,) that bring the answer to its end; all, if none is known."""
         if self._json is not None:
             for mask in self._json.ends_string if self._place.is_in_string else self._json.ends_value:
                 if (allowed & mask).any():
@@ -135,7 +136,9 @@ class GrammarState:
         return allowed
 
     def _count(self, matcher: Matcher, ids: Sequence[int]) -> int:
-        """How many tokens fit, without white space at their end that JSON does not need: nothing may follow it."""
+        """Returns how many tokens fit, without white space at their end that JSON does not need: nothing may follow
+        it.
+        """
         count = matcher.count(ids)
         if self._json is not None and count < len(ids) and not self._place_behind(ids[:count]).is_in_string:
             while count and self._json.blank[ids[count - 1]]:
@@ -148,7 +151,7 @@ class GrammarState:
         return self._place.behind(b"".join(self._tokens.written.tokens[token] for token in ids))
 
     def _keep(self, matchers: Sequence[Matcher]) -> bool:
-        """Go on with those that have not failed; False where none is left."""
+        """Keeps the matchers that have not failed; False if none is left."""
         found = [matcher for matcher in matchers if not matcher.error]
         if not found and self._matchers:
             self._fail(next((reason(one.error) for one in self._matchers if one.error), "nothing may follow"))

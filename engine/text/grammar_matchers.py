@@ -1,7 +1,7 @@
 """Matchers of an answer's format, at the beginning of the answer: the first one forces the most.
 
-JSON is written with ``", "`` and ``": "`` and no further white space, so that as much as can be is forced; what a model
-has written with other white space is taken, too, up to ``MOST_BLANKS`` in one place.
+JSON is written with ``", "`` and ``": "`` and no further white space, so that as many tokens as possible are forced.
+Other white space that a model has written is accepted, too, up to ``MOST_BLANKS`` in one place.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _LOOSE = {"whitespace_pattern": rf"[\x20\x0A\x0D\x09]{{1,{MOST_BLANKS}}}"}
 
 
 def matchers_of(format: OutputFormat, tokens: GrammarTokens, process: MatcherProcess) -> list[Matcher]:
-    """
+    """Returns the matchers of a format.
+
     Raises:
         SafelightError: no text of the model fits, or none can be held to it; names the place.
         MatchingEndedError: see ``MatcherProcess.ask``.
@@ -73,7 +74,7 @@ def _of_schema(schema: Mapping[str, Any], tokens: GrammarTokens, process: Matche
 
 
 def _named(schema: Mapping[str, Any], tokens: GrammarTokens, process: MatcherProcess, problem: str) -> str:
-    """A problem with the innermost schema that has one by itself, as far as looking for it does not take too long."""
+    """Describes a problem with the innermost schema that has one by itself, if the search does not take too long."""
     shared = {name: schema[name] for name in ("$defs", "definitions") if name in schema}
     place, here, is_inner = "", schema, True
     with contextlib.suppress(MatchingEndedError):
@@ -89,7 +90,7 @@ def _named(schema: Mapping[str, Any], tokens: GrammarTokens, process: MatcherPro
 
 
 def _inner(schema: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """The schemas in a schema, but its definitions, with their places."""
+    """Returns the schemas in a schema, without its definitions, with their places."""
     found: list[tuple[str, Any]] = []
     for name in ("properties", "patternProperties"):
         found += [(f"{name}/{key}", inner) for key, inner in schema.get(name, {}).items()]
@@ -116,7 +117,7 @@ def _choices_source(choices: Sequence[str], tokens: GrammarTokens) -> str:
 
 
 def _in_lark(pattern: str) -> str:
-    """A pattern as it may stand between slashes, in one line."""
+    """Returns a pattern that may stand between slashes, in one line."""
     escaped = re.sub(r"\\.|/", lambda found: found[0] if len(found[0]) > 1 else "\\/", pattern, flags=re.DOTALL)
     return escaped.replace("\n", "\\n").replace("\r", "\\r")
 
@@ -135,7 +136,7 @@ def allowed_by(matcher: Matcher, tokens: GrammarTokens) -> NDArray[np.bool_]:
 
 
 def reason(error: str) -> str:
-    """The library's words in one line."""
+    """Returns the library's message in one line."""
     if "NoExtension" in error:
         return NO_TEXT
     if any(sign in error for sign in ("TooComplex", "fuel", "too large", "too many", "Unable to determine")):
@@ -143,12 +144,12 @@ def reason(error: str) -> str:
     if "coerce_one_of" in error:
         return "more than one of its parts may hold at once; write anyOf in place of oneOf"
     first = error.removeprefix("Unsatisfiable schema: ").split("<state>")[0]
-    found = re.search(r"error: (.+)", first)  # of a regular expression, behind a drawing of it
+    found = re.search(r"error: (.+)", first)  # in a regular expression's message, after a drawing of it
     return " ".join((found[1] if found else first).split())[:200] or "it cannot be read"
 
 
 def _problem(matcher: Matcher, tokens: GrammarTokens) -> str:
-    """Why no answer can be held to a grammar; empty if one can."""
+    """Returns why no answer can be held to a grammar; empty if one can."""
     if not matcher.error and not allowed_by(matcher, tokens).any() and not matcher.error:
         return NO_TEXT
     return reason(matcher.error) if matcher.error else ""

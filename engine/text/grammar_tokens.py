@@ -1,4 +1,4 @@
-"""A model's tokens as grammars know them: what each writes, and the processes that match them."""
+"""A model's tokens in the form that grammars need: the bytes of each, and the processes that match them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from engine.text.tokenizer import Tokenizer
 
 
 class GrammarTokens:
-    """A model's tokens as grammars know them.
+    """A model's tokens in the form that grammars need.
 
     Args:
         size: of the model's vocabulary. ends: tokens that end a text.
 
     Raises:
-        SafelightError: its tokenizer writes tokens in a way that is not known here.
+        SafelightError: its tokenizer writes tokens in a form that is not known here.
     """
 
     def __init__(self, tokenizer: Tokenizer, size: int, ends: Sequence[int]) -> None:
@@ -37,8 +37,8 @@ class GrammarTokens:
         self.processes = MatcherPool(self.written.with_bytes, special, self.ends, self.written.encode)
 
     @staticmethod
-    def of(tokenizer: Tokenizer, size: int, ends: Sequence[int]) -> GrammarTokens:
-        """A tokenizer's own, kept as long as it is; one a tokenizer. From any thread."""
+    def from_tokenizer(tokenizer: Tokenizer, size: int, ends: Sequence[int]) -> GrammarTokens:
+        """Returns the one ``GrammarTokens`` of a tokenizer, which lives as long as it does. From any thread."""
         with _LOCK:
             kept = _KEPT.get(tokenizer)
             if kept is None or (kept.size, kept.ends) != (size, tuple(sorted({end for end in ends if end < size}))):
@@ -46,13 +46,13 @@ class GrammarTokens:
             return kept
 
     def token_id(self, tag: str) -> int | None:
-        """A tag of tool calls as one token."""
+        """Returns the token of a tag of tool calls, if it is one token."""
         token = self._tags[tag]
         return token if token is not None and token < self.size else None
 
     @cached_property
     def json_signs(self) -> JsonSigns:
-        """Returns the masks of what tokens write in JSON."""
+        """The masks of what tokens write in JSON."""
         return JsonSigns(self.written.tokens)
 
     @property
@@ -74,8 +74,8 @@ class JsonSigns:
             return np.array([text[:1] != b"" and text[:1] in signs for text in written], dtype=np.bool_)
 
         self.blank = np.array([text != b"" and not text.strip() for text in written], dtype=np.bool_)
-        self.ends_string = (begin_with(b'"'),)  # what brings it to its end soonest, in a string
-        self.ends_value = begin_with(b"}]"), begin_with(b",")  # and outside of one
+        self.ends_string = (begin_with(b'"'),)  # end a string soonest, inside a string
+        self.ends_value = begin_with(b"}]"), begin_with(b",")  # end a value soonest, outside a string
 
 
 def _in_class(sign: str) -> str:

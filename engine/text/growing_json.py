@@ -1,4 +1,4 @@
-"""A JSON object that is written from left to right; every piece goes on with the last."""
+"""A JSON object that is written from left to right, so that it can be read piece by piece."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class _Open:
 
 
 class GrowingJson:
-    """Values are begun, written and, where they are objects or lists, closed.
+    """Writes values in three steps: begin, write, and close if they are objects or lists.
 
-    The second value of one key in an object is left out with everything in it, since a JSON object has none.
+    A second value of one key in an object is left out with everything in it, since a JSON object must not have one.
     """
 
     def __init__(self) -> None:
@@ -30,13 +30,13 @@ class GrowingJson:
         self._is_left_out = False  # the value being written
 
     def take(self) -> str:
-        """What was written since the last call."""
+        """Returns the text written since the last call."""
         taken = "".join(self._pieces)
         self._pieces.clear()
         return taken
 
     def begin(self, key: str = "") -> None:
-        """A value begins: in an object that of a key, in a list the next."""
+        """Begins a value: in an object that of a key, in a list the next item."""
         level = self._open[-1]
         self._is_left_out = level.is_left_out or key in level.keys
         if self._is_left_out:
@@ -49,22 +49,22 @@ class GrowingJson:
         self._pieces.append(comma)
 
     def write(self, text: str) -> None:
-        """A piece of the value that was begun, as JSON."""
+        """Writes a piece of the current value, as JSON."""
         if not self._is_left_out:
             self._pieces.append(text)
 
     def write_string(self, text: str) -> None:
-        """A piece of a string's inside."""
+        """Writes a piece of a string's content."""
         if not self._is_left_out:
             self._pieces.append(_string(text)[1:-1])
 
     def open(self, opener: str) -> None:
-        """The value that was begun is an object or a list."""
+        """Opens the current value as an object or a list."""
         self.write(opener)
         self._open.append(_Open(opener, self._is_left_out))
 
     def close(self) -> None:
-        """The innermost object or list ends."""
+        """Closes the innermost object or list."""
         level = self._open.pop()
         self._is_left_out = level.is_left_out
         self.write(_BRACKETS[level.opener])

@@ -1,7 +1,7 @@
 """Special tokens that people write in a message, broken so that a tokenizer reads them as ordinary text.
 
 A person may ask what ``<|im_end|>`` is, and a page that a tool fetched may hold one: it must not end the turn. A
-template places messages as texts, so a sign is put into each such token before, and taken out behind it, by
+template inserts messages as texts. Therefore a character is put into each such token before, and removed afterwards by
 ``Tokenizer.encode_rendered``.
 """
 
@@ -12,14 +12,14 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 BREAK = "\ufdd0"
-"""Stands within a broken token. Unicode keeps it out of texts: it is no character, and never will be."""
+"""The character within a broken token. Unicode guarantees that it never is a character of a text."""
 
 
 class Inert:
-    """Breaks special tokens in a text, each behind its first character. Takes time linear in the text.
+    """Breaks special tokens in a text, each after its first character. Takes time linear in the text.
 
     Args:
-        tokens: as they are written.
+        tokens: in their written form.
     """
 
     def __init__(self, tokens: Iterable[str]) -> None:
@@ -31,7 +31,7 @@ class Inert:
         self._first = re.compile("[" + "".join(map(re.escape, lengths)) + "]") if lengths else None
 
     def __call__(self, text: str) -> str:
-        """The text with its special tokens broken, those that overlap too."""
+        """Returns the text with its special tokens broken, including overlapping ones."""
         text = text.replace(BREAK, "\N{REPLACEMENT CHARACTER}")
         return text if self._first is None else self._first.sub(self._broken, text)
 

@@ -1,8 +1,9 @@
-"""Holds texts to grammars in a process of its own, which can be ended: native code may take any time and memory.
+"""Holds texts to grammars in a separate process, which can be ended: native code may take any time and memory.
 
-Run as a file, so that it starts with the library alone; imports nothing of ours. Jobs come as lines of JSON on standard
-input, ``[name, …]``, each answered by a line, in order. The first line is the vocabulary. In the middle of a job it may
-ask for a text's tokens by a line that is a string, of a character for each byte. It ends when its input does.
+Run as a file, so that it loads only the library; imports nothing of ours. Jobs arrive as lines of JSON on standard
+input, ``[name, …]``, each answered by a line, in order. The first line is the vocabulary. In the middle of a job the
+process may ask for a text's tokens by a line that is a string, with a character for each byte. It ends when its input
+ends.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from typing import IO, Any
 
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 
-MEMORY = 2**31  # bytes of address space, where the system can hold a process to it
-PATIENCE = 120  # seconds on the clock for a job, after which the process ends even where nobody watches it any more
-_LIMITS = LLParserLimits(  # what a useful grammar stays far below; what they do not bound, whoever watches does
+MEMORY = 2**31  # bytes of address space, on systems that can limit it
+PATIENCE = 120  # seconds of wall time for a job, after which the process ends even if its parent is gone
+_LIMITS = LLParserLimits(  # a useful grammar stays far below these limits; the parent process bounds everything else
     max_items_in_row=20_000,
     initial_lexer_fuel=5_000_000,
     step_lexer_fuel=10_000_000,
@@ -34,7 +35,7 @@ _LIMITS = LLParserLimits(  # what a useful grammar stays far below; what they do
 
 
 class _Vocabulary:
-    """A model's tokens, as the library asks for them."""
+    """A model's tokens, with the interface that the library expects."""
 
     bos_token_id = None
 
@@ -59,7 +60,7 @@ class _Matchers:
         self._all: list[LLMatcher] = []
 
     def perform(self, name: str, rest: Sequence[Any]) -> tuple[Any, LLMatcher | None]:
-        """Do a job; returns what came of it, and the matcher that it was about."""
+        """Runs a job; returns its result, and its matcher."""
         if name == "forget":
             self._all.clear()
             return None, None
@@ -90,7 +91,7 @@ def _say(answers: IO[bytes], said: Any) -> None:
 
 
 def _state(value: Any, matcher: LLMatcher | None) -> dict[str, Any]:
-    """An answer: a job's value, how far the matcher has come, and the seconds of the processor since the start."""
+    """Returns an answer: a job's value, the matcher's state, and the processor's seconds since the start."""
     found = {"value": value, "seconds": time.process_time()}
     if matcher is None:
         return found
@@ -105,7 +106,7 @@ def _serve(jobs: IO[bytes], answers: IO[bytes], silence: IO[str]) -> None:
     wrapped = TokenizerWrapper(vocabulary)
     library = LLTokenizer(wrapped, eos_token=said["ends"])
     del said
-    wrapped.tokens = vocabulary.tokens = []  # which the library has by now
+    wrapped.tokens = vocabulary.tokens = []  # the library has copied them
     matchers = _Matchers(library)
     _say(answers, _state(None, None))
     for line in jobs:
@@ -120,30 +121,30 @@ def _serve(jobs: IO[bytes], answers: IO[bytes], silence: IO[str]) -> None:
 
 @contextlib.contextmanager
 def _ending(silence: IO[str]) -> Iterator[None]:
-    """Ends the process, also in native code, where a job takes too long."""
+    """Ends the process, even in native code, if a job takes too long."""
     if sys.platform != "win32":
         signal.alarm(PATIENCE)
         yield
         signal.alarm(0)
-    else:  # which has no such timer; this one costs a thread each time
+    else:  # Windows has no such timer; this one costs a thread each time
         faulthandler.dump_traceback_later(PATIENCE, exit=True, file=silence)
         yield
         faulthandler.cancel_dump_traceback_later()
 
 
 def main() -> None:
-    """Serve until the input ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C in a terminal is for whoever started this
-    with contextlib.suppress(ImportError, OSError, ValueError):  # a lower limit may stand already
+    """Serves until the input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C in a terminal is for the parent process
+    with contextlib.suppress(ImportError, OSError, ValueError):  # a lower limit may be set already
         import resource  # not on Windows
 
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # A bundle's program without a console has no ``sys.stdin``; what a library prints must not come between answers.
+    # A bundled program without a console has no ``sys.stdin``; library output must not mix with answers.
     jobs, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     silence = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
     os.dup2(silence.fileno(), 1)
-    answers.write(b"\n")  # it reads now
+    answers.write(b"\n")  # it is ready
     answers.flush()
     _serve(jobs, answers, silence)
 

@@ -1,7 +1,7 @@
-"""Matchers of grammars, in processes that are ended where one takes too long or too much. See ``matcher_process``.
+"""Matchers of grammars, in processes that are ended if they take too much time or memory. See ``matcher_process``.
 
-A process serves one answer at a time, so that what is asked of one ends with that one, and is kept for the next:
-reading a vocabulary of 262 144 tokens takes it more than a second.
+A process serves one answer at a time, so that ending it affects only that answer. It is kept for the next one: reading
+a vocabulary of 262 144 tokens takes more than a second.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from engine.errors import SafelightError
 from engine.types import Cancel
 
 START_SECONDS = 60.0
-"""The longest on the clock that a process may take until it knows its vocabulary."""
+"""Seconds of wall time within which a process must have read its vocabulary."""
 ANSWER_SECONDS = 5.0
-"""Of the processor, that an answer may take of its process at once,"""
-TOKEN_SECONDS = 0.02  # and more with each token, up to that again
-JOB_SECONDS = 60.0  # on the clock for a job, where the process gets nothing of the processor
+"""Seconds of the processor that an answer may take of its process at once."""
+TOKEN_SECONDS = 0.02  # added with each token, up to ANSWER_SECONDS
+JOB_SECONDS = 60.0  # of wall time for a job, in case the process gets no processor time
 MEMORY = 2**30  # bytes
-MOST_KEPT, KEPT_MEMORY = 1, 100 * 2**20  # processes that wait for an answer; bytes above those that one started with
+MOST_KEPT, KEPT_MEMORY = 1, 100 * 2**20  # idle processes kept; bytes above a process's size at its start
 POLL_SECONDS = 0.05
 OPTION = "--match"
-"""Makes the bundled program this process."""
+"""The argument with which the bundled program becomes this process."""
 TOO_COMPLEX = "it is too complex; make it simpler"
 NOT_READY = "the process that holds answers to formats does not start; try again, or start Safelight again"
 
@@ -58,17 +58,16 @@ class Matcher:
         self.is_stopped: bool = state.get("is_stopped", True)
 
     def count(self, ids: Sequence[int]) -> int:
-        """Returns how many of the tokens fit."""
         return int(self._ask("count", 0, list(ids)))
 
     def take(self, ids: Sequence[int]) -> int:
-        """Go on behind tokens that fit; returns how many were taken."""
+        """Moves on by tokens that fit; returns how many were taken."""
         taken = int(self._ask("take", 0, list(ids)))
         self._process.allow(taken)
         return taken
 
     def forced(self) -> list[int]:
-        """The tokens that must come next."""
+        """Returns the tokens that must come next."""
         return list(self._ask("forced", ()))
 
     def mask(self) -> bytes:
@@ -82,10 +81,10 @@ class Matcher:
 
 
 class MatcherProcess:
-    """A process, and what the present answer may still take of it.
+    """A process, and the budget that the present answer has left.
 
     Args:
-        vocabulary: the first line for it. encode: bytes to tokens.
+        vocabulary: its first line of input. encode: bytes to tokens.
 
     Raises:
         SafelightError: it cannot be started.
@@ -94,7 +93,7 @@ class MatcherProcess:
     def __init__(self, vocabulary: bytes, encode: Encode, cancel: Cancel | None) -> None:
         self._encode, self._cancel = encode, cancel
         self._read = b""
-        self._seconds = 0.0  # of the processor, that it had taken when it last answered
+        self._seconds = 0.0  # of the processor, used up to its last answer
         self._left = START_SECONDS
         self._owner = os.getpid()
         try:
@@ -122,15 +121,15 @@ class MatcherProcess:
     # ---------------------------------------------------------------- answers
 
     def begin(self, cancel: Cancel | None) -> None:
-        """Serve a new answer, until ``cancel`` is set."""
+        """Starts to serve a new answer, until ``cancel`` is set."""
         self._cancel, self._left = cancel, ANSWER_SECONDS
 
     def allow(self, tokens: int) -> None:
-        """The answer has become longer, and may take more."""
+        """Extends the budget after the answer has become longer."""
         self._left = min(ANSWER_SECONDS, self._left + tokens * TOKEN_SECONDS)
 
     def make(self, kind: str, source: str, style: Mapping[str, Any] | None = None) -> Matcher:
-        """A matcher at the beginning of a text.
+        """Makes a matcher at the beginning of a text.
 
         Args:
             kind: of the source: "lark", or "json" for a schema. style: of the JSON.
@@ -139,7 +138,7 @@ class MatcherProcess:
         return Matcher(self, state["value"], state)
 
     def ask(self, *job: Any) -> dict[str, Any]:
-        """Send a job and return its answer.
+        """Sends a job and returns its answer.
 
         Raises:
             MatchingEndedError: it takes too long or too much, or the answer is cancelled; the process is ended.
@@ -151,7 +150,7 @@ class MatcherProcess:
             return self._answer()
 
     def forget(self) -> bool:
-        """Let go of the answer's matchers; whether the process can serve another one."""
+        """Drops the answer's matchers; returns True if the process can serve another one."""
         try:
             self.begin(None)
             self.ask("forget")
@@ -161,11 +160,10 @@ class MatcherProcess:
 
     @property
     def is_usable(self) -> bool:
-        """Returns whether it runs and belongs to this process: one that was forked off has none of its own."""
+        """True if it runs and belongs to this process: a forked child has none of its own."""
         return self._owner == os.getpid() and self._process.poll() is None
 
     def close(self) -> None:
-        """End the process."""
         if self._owner == os.getpid():
             self._process.kill()
             self._process.wait()
@@ -177,7 +175,7 @@ class MatcherProcess:
 
     @contextlib.contextmanager
     def _whole(self) -> Iterator[None]:
-        """Ends the process where something interrupts us: what it still answers would be taken for another answer."""
+        """Ends the process on any exception: its pending output would be taken for another answer."""
         try:
             yield
         except BaseException:
@@ -203,7 +201,7 @@ class MatcherProcess:
             self._end()
 
     def _line(self) -> bytes:
-        """The next line; waits for it, and watches the process meanwhile."""
+        """Returns the next line; waits for it, and watches the process meanwhile."""
         ends = time.monotonic() + (JOB_SECONDS if self._is_ready else START_SECONDS)
         while b"\n" not in self._read:
             if not self._wait(ends):
@@ -219,7 +217,7 @@ class MatcherProcess:
         return line
 
     def _wait(self, ends: float) -> bool:
-        """Wait for something to read; False where the process must be ended."""
+        """Waits for something to read; False if the process must be ended."""
         while not _has_come(self._answers, POLL_SECONDS):
             if (self._cancel is not None and self._cancel.is_set()) or time.monotonic() > ends:
                 return False
@@ -227,11 +225,11 @@ class MatcherProcess:
                 if self._memory() > MEMORY or self._taken() - self._seconds > self._left:
                     return False
             except psutil.Error:
-                return True  # it has ended, which reading tells
+                return True  # it has ended, which the next read reports
         return True
 
     def _memory(self) -> int:
-        """The bytes that it takes; 0 where it has ended."""
+        """Returns the bytes of its memory; 0 if it has ended."""
         try:
             return int(psutil.Process(self._process.pid).memory_info().rss)
         except psutil.Error:
@@ -255,7 +253,7 @@ class MatcherPool:
         weakref.finalize(self, _close, self._kept)
 
     def lend(self, cancel: Cancel | None) -> MatcherProcess:
-        """A process for an answer; from any thread.
+        """Lends a process for an answer; from any thread.
 
         Raises:
             SafelightError: none can be started. MatchingEndedError: the answer was cancelled.
@@ -273,7 +271,7 @@ class MatcherPool:
         return process
 
     def give_back(self, process: MatcherProcess) -> None:
-        """An answer is over."""
+        """Takes back a process after its answer."""
         if len(self._kept) < MOST_KEPT and process.is_usable and process.forget():
             self._kept.append(process)
         else:
@@ -294,7 +292,7 @@ def _close(kept: Sequence[MatcherProcess]) -> None:
 
 
 def _program() -> list[str]:
-    """The command of a process: Python, or in a bundle the program itself."""
+    """Returns the command of a process: Python, or in a bundle the program itself."""
     if getattr(sys, "frozen", False):
         return [sys.executable, OPTION]
     # -P: nothing is imported from this folder
@@ -302,10 +300,10 @@ def _program() -> list[str]:
 
 
 def _has_come(stream: IO[bytes], seconds: float) -> bool:
-    """Wait for something to read, or the end; returns whether it came."""
+    """Waits for something to read, or the end; returns True if it came."""
     if sys.platform != "win32":
         return bool(connection.wait([stream.fileno()], seconds))
-    import _winapi  # a pipe between processes cannot be waited for there
+    import _winapi  # Windows cannot wait for a pipe between processes
     import msvcrt
 
     ends = time.monotonic() + seconds

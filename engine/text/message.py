@@ -1,4 +1,4 @@
-"""One message of a conversation, as chat templates take it, and the images in it."""
+"""One message of a conversation, in the form that chat templates take, and its images."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Message = Mapping[str, Any]
 
 An assistant's may have "tool_calls", a list as OpenAI writes it with the arguments as an object, and
 "reasoning_content"; a tool's has "name" and "tool_call_id". A user's may have "images", in the order in which they
-stand in the content: ``{"digest", "width", "height", "at"}``, the picture by its content, its size in pixels, and
-before which character it stands.
+stand in the content: ``{"digest", "width", "height", "at"}``, the picture's digest, its size in pixels, and the
+character before which it stands.
 """
 
 MOST_IMAGES = 64  # of a message
@@ -25,23 +25,23 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 def image_of(picture: Picture, at: int = 0) -> dict[str, Any]:
-    """An entry of a message's "images"."""
+    """Returns an entry of a message's "images"."""
     return {"digest": picture.digest, "width": picture.width, "height": picture.height, "at": at}
 
 
 def message_of(content: str, pictures: Sequence[Picture] = ()) -> Message:
-    """A user's, with pictures before its text."""
+    """Returns a user's message, with pictures before its text."""
     message: Message = {"role": "user", "content": content}
     return {**message, "images": tuple(map(image_of, pictures))} if pictures else message
 
 
 def image_digests(messages: Iterable[Message]) -> tuple[str, ...]:
-    """Which pictures messages show, each once, in their order."""
+    """Returns the digests of the pictures in messages, each once, in order."""
     return tuple(dict.fromkeys(image["digest"] for message in messages for image in message.get("images", ())))
 
 
 def with_images(message: Message, digests: Container[str]) -> Message:
-    """The message without the images of other pictures."""
+    """Returns the message with only those images whose digests are given."""
     if "images" not in message:
         return message
     images = tuple(image for image in message["images"] if image["digest"] in digests)
@@ -50,7 +50,7 @@ def with_images(message: Message, digests: Container[str]) -> Message:
 
 
 def in_parts(message: Message) -> Message:
-    """A message as chat templates take it: where there are images its content is a list of texts and images."""
+    """Returns a message as chat templates take it: with images, its content is a list of texts and images."""
     images, content = message.get("images") or (), message["content"]
     if not images:
         return message
@@ -64,7 +64,7 @@ def in_parts(message: Message) -> Message:
 
 
 def read_images(raw: Any, content: str) -> tuple[dict[str, Any], ...]:
-    """A message's "images" as they may be shown, from outside.
+    """Reads a message's "images" from outside, checked.
 
     Raises:
         SafelightError: they are none, or out of bounds.

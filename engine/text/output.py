@@ -1,16 +1,16 @@
-"""A model's output, as text with its tags, to content, thought and tool calls, while it comes.
+"""Parses a model's output, as text with its tags, to content, thought and tool calls, as it arrives.
 
-The result depends on the text alone, not on the pieces it comes in; time and memory grow with its length. No tag is
-given out. Where the grammar is not kept:
+The result depends on the text alone, not on its division into pieces; time and memory grow with its length. No tag is
+output. Deviations from the grammar are handled so:
 
-- A thought that is never closed is thought to the end. ``thought\\n`` at the very beginning opens one, too.
+- A thought that is never closed lasts to the end. ``thought\\n`` at the very beginning opens one, too.
 - ``<think>`` and ``</think>`` are letters, which people also write about: they count at the beginning of a line, and
   ``</think>`` anywhere in a thought that ``<think>`` opened.
-- What closes nothing, and what opens a thought within a thought, is left out. ``<|"|>`` in a text is a quotation mark.
-- What stands behind ``<|tool_call>`` and is no call is content. So is a call when ``MOST_CALLS`` came before it.
+- A tag that closes nothing, or opens a thought within a thought, is left out. ``<|"|>`` in a text is a quotation mark.
+- Text after ``<|tool_call>`` that is no call is content. So is a call after ``MOST_CALLS`` others.
 - Any tag but ``<|"|>`` ends a call and completes its arguments. What follows the arguments belongs to the call if
   ``<tool_call|>`` comes soon, and is content otherwise; but a second ``call:NAME{`` there is a second call.
-- A call that the end of the text cuts short, or that is longer or deeper than what is read, stays as it is: its
+- A call that the end of the text cuts short, or that is longer or deeper than what is read, stays unchanged. Its
   arguments are the beginning of a JSON object, so that nobody acts on half of what the model wanted.
 """
 
@@ -40,7 +40,7 @@ __all__ = [
 ]  # fmt: skip
 
 Schemas = Mapping[str, Mapping[str, Any]]
-"""The JSON schema of each tool's parameters, by its name; says what values without marks are."""
+"""The JSON schema of each tool's parameters, by its name; it decides the type of values without marks."""
 
 _NONE: Schemas = MappingProxyType({})
 _BEGINS_THOUGHT = f"{THOUGHT}\n"
@@ -71,7 +71,7 @@ class OutputParser:
         return frozenset(self._call.cut)
 
     def feed(self, text: str) -> list[OutputPart]:
-        """Take in a piece of the text."""
+        """Reads a piece of the text, and returns the finished parts."""
         for part, is_tag in self._splitter.feed(text):
             if is_tag:
                 self._take_tag(part)
@@ -80,7 +80,7 @@ class OutputParser:
         return self._taken()
 
     def finish(self) -> list[OutputPart]:
-        """The text has ended: what still waits."""
+        """Ends the text, and returns the remaining parts."""
         self._take(self._splitter.finish())
         if self._state == "call":
             self._back_to_content(self._call.finish())
@@ -93,7 +93,7 @@ class OutputParser:
     # ---------------------------------------------------------------- text
 
     def _take(self, text: str) -> None:
-        """Text without tags."""
+        """Reads text without tags."""
         if self._state == "start":
             text = self._take_start(text)
         if self._state == "call":
@@ -107,7 +107,7 @@ class OutputParser:
             self._give(ThoughtPart(self._thought.add(text)))
 
     def _take_start(self, text: str) -> str:
-        """The beginning, which may open a thought without a tag; returns what does not wait."""
+        """Reads the beginning, which may open a thought without a tag; returns the text that need not wait."""
         text, self._start = self._start + text, ""
         body = text.lstrip()
         if len(text) - len(body) <= _MOST_START:
@@ -141,7 +141,7 @@ class OutputParser:
                 self._state = "ended"
 
     def _counts(self, tag: str) -> bool:
-        """Whether ``<think>`` or ``</think>`` is more than letters here."""
+        """Returns True if ``<think>`` or ``</think>`` is a tag here, not text."""
         match self._state:
             case "start":
                 return not self._start.strip()
@@ -173,7 +173,7 @@ class OutputParser:
         self._state, self._takes_think_end = "thought", takes_think_end
 
     def _leave(self, tag: str) -> None:
-        """A tag ends what is open, or the end of the text; content comes next."""
+        """Ends the open state at a tag, or at the end of the text; content comes next."""
         if self._state == "start":
             start = "" if tag == CLOSE and self._start.strip() == THOUGHT else self._start
             self._start = ""
@@ -186,7 +186,7 @@ class OutputParser:
             self._state = "content"
 
     def _back_to_content(self, text: str) -> None:
-        """A call is over; content follows it."""
+        """Ends a call; content follows it."""
         self._given += self._call.take()
         self._state = "content"
         self._content.cut()
@@ -204,7 +204,7 @@ class OutputParser:
 
 
 def parse_output(text: str, *, starts_in_thought: bool = False, schemas: Schemas = _NONE) -> Output:
-    """Read an output that is there as a whole."""
+    """Parses a complete output."""
     parser = OutputParser(starts_in_thought=starts_in_thought, schemas=schemas)
     parts = [*parser.feed(text), *parser.finish()]
     names = {part.index: part.name for part in parts if isinstance(part, ToolCallStarted)}

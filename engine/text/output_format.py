@@ -1,4 +1,4 @@
-"""What an answer must fit: a JSON schema, any JSON object, a regular expression, one of some texts, calls of tools."""
+"""The format that an answer must fit: a JSON schema, any JSON object, a regular expression, choices, calls of tools."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ MOST_CHOICES, MOST_CHOICE = 1_000, 1_000  # texts, and characters of one
 
 @dataclass(frozen=True)
 class OutputFormat:
-    """The format of an answer, as plain data. Whether a grammar can be made of it is not looked at here.
+    """The format of an answer, as plain data. It is not checked here that a grammar can be made of it.
 
     Args:
         schema: of json_schema. pattern: of regex, which the whole answer matches. choices: the texts to choose from.
         tools: of tool_calls, each with ``name`` and ``parameters``, a JSON schema; at least one is called.
 
     Raises:
-        SafelightError: what its kind needs is missing, or larger than is taken.
+        SafelightError: a part that its kind needs is missing or too large.
     """
 
     kind: FormatKind
@@ -57,11 +57,11 @@ class OutputFormat:
 
     @property
     def is_json(self) -> bool:
-        """Returns whether the answer is JSON."""
+        """True if the answer is JSON."""
         return self.kind in ("json_schema", "json_object")
 
     def to_json(self) -> dict[str, Any]:
-        """What ``from_json`` reads."""
+        """Returns the JSON that ``from_json`` reads."""
         found: dict[str, Any] = {"kind": self.kind}
         if self.schema is not None:
             found["schema"] = dict(self.schema)
@@ -75,7 +75,8 @@ class OutputFormat:
 
     @staticmethod
     def from_json(raw: Any) -> OutputFormat:
-        """
+        """Reads a format.
+
         Raises:
             SafelightError: it is none.
         """
@@ -95,7 +96,8 @@ class OutputFormat:
 
 
 def check_unicode(what: str, text: str) -> None:
-    """
+    """Checks that a text has no lone surrogates.
+
     Raises:
         SafelightError: a text has half a character, which no model can write.
     """

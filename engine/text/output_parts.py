@@ -1,4 +1,4 @@
-"""What a model's output comes to: content, thought, tool calls, in pieces and as a whole."""
+"""The parts of a model's output: content, thought, tool calls, in pieces and as a whole."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from itertools import groupby
 
 @dataclass(frozen=True)
 class ContentPart:
-    """A piece of what the user reads."""
+    """A piece of the content, which the user reads."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class ThoughtPart:
-    """A piece of what the model thinks."""
+    """A piece of the model's thought."""
 
     text: str
 
@@ -42,7 +42,7 @@ OutputPart = ContentPart | ThoughtPart | ToolCallStarted | ToolCallArguments
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A call of a tool. Where ``is_cut``, the arguments are the beginning of a JSON object only."""
+    """A call of a tool. If ``is_cut``, the arguments are only the beginning of a JSON object."""
 
     name: str
     arguments_json: str
@@ -59,7 +59,7 @@ class Output:
 
 
 def joined(parts: Iterable[OutputPart]) -> list[OutputPart]:
-    """The same with neighbours of a kind, and of a call, as one."""
+    """Returns the parts with neighbours of a kind, and of a call, joined."""
     return [_as_one(list(same)) for _, same in groupby(parts, key=_kind)]
 
 

@@ -1,4 +1,4 @@
-"""How large a regular expression is, before any library looks at it: repeats in repeats multiply."""
+"""Bounds the size of a regular expression before any library reads it: nested repeats multiply."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import re
 
 from engine.errors import SafelightError, quoted
 
-MOST_PATTERN_SIZE = 20_000  # signs, with each as often as the repeats around it ask for at least or at most
-MOST_GROUPS = 64  # in each other
+MOST_PATTERN_SIZE = 20_000  # characters, each counted as often as the repeats around it require or allow
+MOST_GROUPS = 64  # nested
 
 _REPEAT = re.compile(r"\{(\d{0,9})(?:(,)(\d{0,9}))?\}")
 _CLASS = re.compile(r"\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]", re.DOTALL)
 
 
 def check_pattern(pattern: str, where: str) -> None:
-    """
+    """Checks the size of a pattern.
+
     Raises:
         SafelightError: its repeats ask for too much. ``where`` names it.
     """
-    sizes, last, place = [0], 0, 0  # of each group that is open; of what came last
+    sizes, last, place = [0], 0, 0  # of each open group; of the last element
     while place < len(pattern):
         sign = pattern[place]
         found = _REPEAT.match(pattern, place) if sign == "{" else _CLASS.match(pattern, place) if sign == "[" else None

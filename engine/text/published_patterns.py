@@ -1,4 +1,4 @@
-"""The regular expressions by which published tokenizers split a text: the only ones that are run.
+"""The regular expressions with which published tokenizers split a text; no others are run.
 
 A tokenizer's file may hold any expression, and one that backtracks takes hours. Each of these takes time that is linear
 in the text, which ``tests/engine/text/test_published_patterns.py`` measures. They are written as they were published,
@@ -16,7 +16,7 @@ from engine.errors import SafelightError, quoted
 
 @dataclass(frozen=True)
 class PublishedPattern:
-    """One expression, by the pieces of text that it matches."""
+    """A regular expression that matches the pieces of a text."""
 
     name: str
     pattern: str
@@ -73,10 +73,10 @@ _STEPS = tuple(known.split for known in PUBLISHED)
 
 
 def require_published(step: Mapping[str, Any]) -> None:
-    """See whether a step of a ``tokenizer.json`` that has a regular expression is one that was published.
+    """Checks that a step with a regular expression in a ``tokenizer.json`` is a published one.
 
     Raises:
-        SafelightError: its expression is another one, or used in another way; goes behind the file's name.
+        SafelightError: its expression is another one, or used differently; the message follows the file's name.
     """
     if step in _STEPS:
         return

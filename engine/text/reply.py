@@ -1,4 +1,4 @@
-"""An answer's tokens to what is shown of it: text and thinking. Knows no network."""
+"""Converts an answer's tokens to the displayed text and thinking. Knows no network."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.text.tags import CALL, CALL_END, CLOSE, MARK, OPEN, THINK, THINK_END
 if TYPE_CHECKING:
     from engine.text.tokenizer import Tokenizer
 
-_IN_LETTERS = re.compile(r"\A\s*thought\n|</?think>")  # a thought without a token of its own
+_IN_LETTERS = re.compile(r"\A\s*thought\n|</?think>")  # a thought written in letters, not by special tokens
 
 
 class Reply(NamedTuple):
@@ -24,16 +24,16 @@ class Reply(NamedTuple):
 
 
 def read_reply(tokenizer: Tokenizer, ids: Iterable[int]) -> Reply:
-    """Split an answer's tokens. The content of a thought that is still open is thinking.
+    """Splits an answer's tokens. The content of a thought that is still open is thinking.
 
     Only the tokens of thoughts and calls count among special tokens: an answer's end is known before. A thought that
-    the prompt opened is known by the token that ends it, and is text until then.
+    the prompt opened is recognised by the token that ends it, and is text until then.
     """
     tokens = [int(token) for token in ids]
     tags = {tokenizer.token_id(tag) for tag in (OPEN, CLOSE, CALL, CALL_END, MARK)}
     if tags.isdisjoint(tokens):
         written = tokenizer.decode(tokens)
-        if not _IN_LETTERS.search(written):  # as most answers, which are read at each redrawing
+        if not _IN_LETTERS.search(written):  # true of most answers, which are read at each repaint
             return Reply(written)
     else:
         kept = [token for token in tokens if token in tags or not tokenizer.is_special(token)]

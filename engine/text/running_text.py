@@ -1,38 +1,38 @@
-"""Text between tags as it is given out: no gaps where tags stood, and no new tag where the text around one meets."""
+"""Text between tags as it is output: no gaps in place of tags, and no new tag from the text around one."""
 
 from __future__ import annotations
 
 from engine.text.tags import THOUGHT, beginning
 
-_TAIL = 32  # characters that are remembered of what was given out; more than any tag has
+_TAIL = 32  # characters of the output that are remembered; more than any tag has
 
 
 class RunningText:
     """One text that grows by pieces.
 
-    White space behind a tag is left out where the text before it ends with some, or there is none.
+    White space after a tag is left out if the text before it ends with some, or is empty.
     """
 
     def __init__(self) -> None:
         self.is_at_line_start = True
         self._tail = ""
-        self._lead: list[str] = []  # white space that waits for text behind it
-        self._is_fresh = True  # nothing came since the beginning, or since a tag
+        self._lead: list[str] = []  # white space that waits for text after it
+        self._is_fresh = True  # no text since the beginning, or since a tag
         self._was_cut = self._is_stripped = False
 
     @property
     def has_text(self) -> bool:
-        """Whether anything was given out."""
+        """True if any text was output."""
         return bool(self._tail)
 
     def cut(self, *, strip: bool = False) -> None:
-        """A tag stands here. ``strip``: white space behind it is left out in any case."""
+        """Marks a tag. ``strip``: white space after it is left out in any case."""
         self._lead.clear()
         self.is_at_line_start = self._is_fresh = self._was_cut = True
         self._is_stripped = strip or not self._tail or self._tail[-1].isspace()
 
     def add(self, text: str) -> str:
-        """What to give out of the next piece."""
+        """Adds a piece; returns the text to output."""
         if self._is_fresh:
             body = text.lstrip()
             self._lead.append(text[: len(text) - len(body)])
@@ -45,15 +45,15 @@ class RunningText:
         return self._given(text)
 
     def quote(self) -> str:
-        """A string's mark, which is a quotation mark in a text."""
+        """Adds a string's mark, which is a quotation mark in a text."""
         return self.add('"') if self._is_fresh else self._given(self._gap() + '"')
 
     def finish(self) -> str:
-        """White space that still waits, where no tag was seen at all."""
+        """Returns white space that still waits, if there was no tag at all."""
         return "" if self._was_cut else "".join(self._lead)
 
     def _gap(self) -> str:
-        """A space, where the text so far and the text behind a tag could make a tag together."""
+        """Returns a space if the text so far and the text after a tag could form a tag together."""
         return " " if beginning(self._tail) else ""
 
     def _given(self, text: str) -> str:
@@ -68,26 +68,26 @@ class ThoughtText:
 
     def __init__(self) -> None:
         self._text = RunningText()
-        self._start: str | None = None  # of a thought, while it may be the channel's name
-        self._space: list[str] = []  # behind the text, while it may be the end
+        self._start: str | None = None  # beginning of a thought, while it may be the channel's name
+        self._space: list[str] = []  # after the text, while it may be the end
 
     @property
     def is_at_line_start(self) -> bool:
-        """Whether only white space stands on this line so far."""
+        """True if there is only white space on this line so far."""
         return self._text.is_at_line_start
 
     def begin(self, *, named: bool = True) -> None:
-        """A thought begins, with the name of its channel or without."""
+        """Begins a thought, with the name of its channel or without."""
         self._text.cut(strip=True)
         self._start = "" if named else None
         self._space = ["\n\n"] if self._text.has_text else []
 
     def cut(self) -> None:
-        """A tag stands here that does not end the thought."""
+        """Marks a tag that does not end the thought."""
         self._text.cut()
 
     def add(self, text: str) -> str:
-        """What to give out of the next piece."""
+        """Adds a piece; returns the text to output."""
         if self._start is not None:
             text = (self._start + text).lstrip()
             if THOUGHT.startswith(text):
@@ -99,11 +99,11 @@ class ThoughtText:
         return self._spaced(self._text.add(text))
 
     def quote(self) -> str:
-        """A string's mark, which is a quotation mark in a text."""
+        """Adds a string's mark, which is a quotation mark in a text."""
         return self.end() + self._spaced(self._text.quote())
 
     def end(self) -> str:
-        """What still waits when the thought ends."""
+        """Ends the thought; returns the text that still waits."""
         start, self._start = self._start, None
         return self._spaced(self._text.add(start)) if start and start != THOUGHT else ""
 

@@ -1,6 +1,6 @@
-"""A JSON schema from outside: what a grammar is made of, or one line about what cannot be held to, and where.
+"""Checks a JSON schema from outside: returns it for a grammar, or raises an error that names the unsupported place.
 
-Only keywords that hold are let through. A place is written as a JSON pointer: ``/properties/name``.
+Only supported keywords are let through. A place is written as a JSON pointer: ``/properties/name``.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from engine.errors import SafelightError, quoted
 from engine.text.output_format import check_unicode
 from engine.text.pattern_size import check_pattern
 
-MOST_SCHEMAS, MOST_DEPTH = 2_000, 32  # schemas in a schema, and in each other
-MOST_COUNT = 100_000  # characters, items or members that are asked for; of more, an answer never has as many
-MOST_DIVISOR = 10_000  # of multipleOf, without its decimal point; a grammar has a state for each remainder,
-"""and for each combination of them, where several are of one value."""
-MOST_NUMBER = 1e15  # of a bound; JSON's readers keep whole numbers up to 9e15
+MOST_SCHEMAS, MOST_DEPTH = 2_000, 32  # schemas in a schema, and their nesting
+MOST_COUNT = 100_000  # required characters, items or members; no answer has more
+MOST_DIVISOR = 10_000
+"""Bound of multipleOf, without its decimal point. A grammar has a state for each remainder, and for each combination of
+remainders if several apply to one value."""
+MOST_NUMBER = 1e15  # of a bound; JSON readers keep whole numbers up to 9e15
 
 _PLAIN = frozenset(("title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly",
                     "discriminator", "nullable", "$schema", "$comment", "$anchor"))  # fmt: skip
@@ -26,25 +27,25 @@ _COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "m
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _MAPS = ("properties", "patternProperties", "$defs", "definitions")
-_TOGETHER = ("allOf", "anyOf", "oneOf")  # of the value that the schema itself is of
+_TOGETHER = ("allOf", "anyOf", "oneOf")  # apply to the same value as the schema itself
 _ONE = ("items", "additionalProperties", "additionalItems")
 _KNOWN = frozenset((*_COUNTS, *_BOUNDS, *_LISTS, *_MAPS, *_ONE, "type", "enum", "const", "required", "pattern",
                     "format", "multipleOf", "$ref"))  # fmt: skip
 _TYPES = ("string", "integer", "number", "boolean", "null", "object", "array")
 
 Lacks = Callable[[str], str]
-"""The first character of a text that the model cannot write; empty: it can write all."""
+"""Returns the first character of a text that the model cannot write; empty if there is none."""
 
 
 def checked_schema(schema: Mapping[str, Any], lacks: Lacks, only: str | None = None) -> dict[str, Any]:
-    """The schema without what says nothing about the answer.
+    """Returns the schema without parts that do not affect the answer.
 
     Args:
-        only: a pattern that all strings with a pattern fulfil beside it; None where the model can write any text.
+        only: a pattern that all strings with a pattern must also match; None if the model can write any text.
 
     Raises:
-        SafelightError: a keyword or a reference that is not held to, a value that is none of its keyword's, a text that
-            the model cannot write, more than is looked at.
+        SafelightError: an unsupported keyword or reference, a value that its keyword does not take, a text that the
+            model cannot write, or a schema that is too large.
     """
     check = _Check(schema, lacks, only)
     found = check.schema(schema, "", 0)
@@ -58,7 +59,7 @@ class _Check:
     def __init__(self, root: Mapping[str, Any], lacks: Lacks, only: str | None) -> None:
         self._root, self._lacks, self._only = root, lacks, only
         self._places: set[str] = set()  # of all schemas
-        self._references: dict[str, str] = {}  # each, and where it stands first
+        self._references: dict[str, str] = {}  # each with its first place
         self._remainders: dict[str, int] = {}  # of each reference's schema
 
     def schema(self, raw: Any, place: str, depth: int) -> dict[str, Any] | bool:
@@ -131,7 +132,7 @@ class _Check:
         return found
 
     def _writable(self, value: Any, place: str) -> None:
-        """See that the model can write a value as it stands."""
+        """Checks that the model can write a value."""
         if isinstance(value, str):
             check_unicode(f"the schema's {_short(place)}", value)
             lacking = self._lacks(value)
@@ -159,7 +160,7 @@ class _Check:
         self._references.setdefault(value, place)
 
     def follow_references(self) -> None:
-        """See that each reference leads to a schema, and none back to itself."""
+        """Checks that each reference leads to a schema, and none back to itself."""
         for reference in self._references:
             self._follow(reference, [])
 
@@ -186,9 +187,9 @@ class _Check:
     # --- what multiplies ---------------------------------------------------------------------------------------------
 
     def count_remainders(self, schema: Any, place: str) -> int:
-        """The most remainders that a grammar may count for a number anywhere in a schema.
+        """Returns the most remainders that a grammar may count for a number anywhere in a schema.
 
-        Those of schemas that hold of one value multiply, and those of alternatives, which are counted side by side.
+        Remainders of schemas for one value multiply. So do those of alternatives, which are counted in parallel.
 
         Raises:
             SafelightError: there are more than ``MOST_DIVISOR``.
@@ -208,7 +209,7 @@ class _Check:
 
 
 def _inner(schema: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
-    """The schemas in a schema, but its definitions, which are looked at where they are referred to: keyword, place."""
+    """Yields the schemas in a schema, each with keyword and place; definitions are checked at their references."""
     for name in (*_LISTS, *_ONE, "properties", "patternProperties"):
         value = schema.get(name)
         if isinstance(value, list):
@@ -228,7 +229,7 @@ def found_at(root: Any, reference: str) -> Any:
 
 
 def _references_in(schema: Any) -> list[str]:
-    """All references in a schema, but not those among its definitions."""
+    """Returns all references in a schema, but not those among its definitions."""
     found, waiting = list[str](), [schema]
     while waiting:
         one = waiting.pop()
@@ -250,7 +251,7 @@ def _check_number(name: str, value: Any, place: str) -> None:
 
 
 def _digits(divisor: float) -> int:
-    """A number without its decimal point: so many remainders it has, as a decimal number."""
+    """Returns a number without its decimal point, which is its number of remainders as a decimal number."""
     _, digits, exponent = Decimal(repr(divisor)).as_tuple()
     assert isinstance(exponent, int), "it is finite"
     whole = int("".join(map(str, digits)))

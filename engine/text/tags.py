@@ -1,4 +1,4 @@
-"""The tags in a model's output, and cutting a text that comes in pieces at them.
+"""The tags in a model's output, and a splitter that cuts arriving text at them.
 
 A tag is one token, written out: ``<|channel>thought\\n…<channel|>`` is a thought,
 ``<|tool_call>call:NAME{…}<tool_call|>`` a tool call, ``<|"|>`` a string's mark in it. ``<think>…</think>`` is a thought
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 OPEN, CLOSE = "<|channel>", "<channel|>"
 THOUGHT = "thought"
-"""The name of a thought's channel, in a line of its own behind ``OPEN``."""
+"""The name of a thought's channel, in a line of its own after ``OPEN``."""
 THINK, THINK_END = "<think>", "</think>"
 THINK_ASKED = "<|think|>"
-"""By which a prompt asks for a thought."""
+"""The tag with which a prompt asks for a thought."""
 CALL, CALL_END = "<|tool_call>", "<tool_call|>"
 MARK = '<|"|>'
 ENDS = frozenset(("<|turn>", "<turn|>", "<|tool_response>"))
-"""Where generation ends: what comes after is no output."""
+"""Tags that end generation: text after them is no output."""
 TAGS = (OPEN, CLOSE, THINK, THINK_END, CALL, CALL_END, MARK, *sorted(ENDS),
         "<tool_response|>", "<|tool>", "<tool|>", THINK_ASKED)  # fmt: skip
 
 CUT_SHORT = 4
-"""From so many characters on, the beginning of a tag at the very end is a tag that was cut, and not text."""
+"""Least length from which the beginning of a tag at the very end is a cut tag, and not text."""
 
 _TAG = re.compile("(" + "|".join(re.escape(tag) for tag in TAGS) + ")")
 _BEGINNINGS = frozenset(tag[:length] for tag in TAGS for length in range(1, len(tag)))
@@ -36,13 +36,13 @@ _LONGEST = max(len(tag) for tag in TAGS)
 
 
 def beginning(text: str) -> str:
-    """The end of a text that may be the beginning of a tag; empty if it is none."""
+    """Returns the end of a text that may be the beginning of a tag; empty if it is none."""
     place = text.rfind("<", max(0, len(text) - _LONGEST + 1))
     return text[place:] if place >= 0 and text[place:] in _BEGINNINGS else ""
 
 
 def starts_in_thought(prompt: str) -> bool:
-    """Whether a prompt ends inside a thought that it opened, so that what the model writes goes on with it."""
+    """Returns True if a prompt ends inside a thought that it opened, so that the model's text continues it."""
     is_open, behind = False, 0
     for found in _TAG.finditer(prompt):
         tag = found[0]
@@ -56,7 +56,10 @@ def starts_in_thought(prompt: str) -> bool:
 
 
 def end_of_thought(encode: Callable[[str], Sequence[int]], piece: Callable[[int], str]) -> int | None:
-    """The token that ends a thought, by what encodes a text and what writes one token; None where there is none."""
+    """Returns the token that ends a thought; None if there is none.
+
+    encode: text to tokens. piece: token to text.
+    """
     for tag in (THINK_END, CLOSE):
         ids = encode(tag)
         if [piece(token) for token in ids] == [tag]:
@@ -65,9 +68,9 @@ def end_of_thought(encode: Callable[[str], Sequence[int]], piece: Callable[[int]
 
 
 def closed_thought(prompt: Sequence[int], tokenizer: Tokenizer) -> list[int]:
-    """A prompt's token ids with an empty thought at the end, so that the model answers at once.
+    """Returns a prompt's token ids with an empty thought at the end, so that the model answers at once.
 
-    As they are where the tokenizer has no such tags, or they end so already.
+    Unchanged if the tokenizer has no such tags, or if they end so already.
     """
     if tokenizer.token_id(OPEN) is None or tokenizer.token_id(CLOSE) is None:
         return list(prompt)
@@ -76,13 +79,13 @@ def closed_thought(prompt: Sequence[int], tokenizer: Tokenizer) -> list[int]:
 
 
 class TagSplitter:
-    """Cuts a text that comes in pieces at its tags; what may be the beginning of one waits for the next piece."""
+    """Cuts arriving text at its tags; a possible beginning of one waits for the next piece."""
 
     def __init__(self) -> None:
         self._held = ""
 
     def feed(self, piece: str) -> Iterator[tuple[str, bool]]:
-        """Texts and tags in order; the second value is true for a tag."""
+        """Yields texts and tags in order; the second value is True for a tag."""
         parts = _TAG.split(self._held + piece)
         self._held = beginning(parts[-1])
         parts[-1] = parts[-1].removesuffix(self._held)
@@ -91,6 +94,6 @@ class TagSplitter:
                 yield part, place % 2 == 1
 
     def finish(self) -> str:
-        """The text that still waits, if it is no tag that was cut in the middle."""
+        """Returns the text that still waits, unless it is a tag that was cut in the middle."""
         held, self._held = self._held, ""
         return held if len(held) < CUT_SHORT else ""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from jinja2 import Undefined
 from jinja2.runtime import LoopContext
 
-CHARACTERS = 16  # in a step
+CHARACTERS = 16  # per step
 DEPTH = 40  # of lists in lists
 
 _ITERATORS = (Iterator, KeysView, ValuesView, ItemsView)
@@ -47,10 +47,11 @@ class TemplateBudget:
     def __init__(self, steps: int, largest: int) -> None:
         self._left = steps
         self._largest = largest
-        self._weights: dict[int, tuple[Weight, object]] = {}  # by id; keeps the object, so that its id stays its own
+        self._weights: dict[int, tuple[Weight, object]] = {}  # by id; holds the object, so that its id stays unique
 
     def spend(self, steps: int = 1) -> None:
-        """
+        """Spends steps.
+
         Raises:
             LimitError: fewer are left.
         """
@@ -59,7 +60,7 @@ class TemplateBudget:
             raise LimitError("it takes more steps than any template needs")
 
     def made(self, value: Any) -> Any:
-        """Pay for a new value and return it, an iterator as the list of its items."""
+        """Spends steps for a new value and returns it, an iterator as the list of its items."""
         if isinstance(value, str):
             self.spend(1 + len(value) // CHARACTERS)
         elif isinstance(value, _ITERATORS) and not isinstance(value, LoopContext):
@@ -72,18 +73,18 @@ class TemplateBudget:
         return value
 
     def look(self, value: Any) -> Any:
-        """Pay for iterating over the items of a value, not for their content."""
+        """Spends steps for iterating over the items of a value, not for their content."""
         length = len(value) if isinstance(value, str | list | tuple | dict | range) else 0
         self.spend(1 + (length // CHARACTERS if isinstance(value, str) else length))
         return value
 
     def read(self, value: Any) -> Any:
-        """Pay for reading all of a value."""
+        """Spends steps for reading all of a value."""
         self.spend(1 + self.weigh(value).size // CHARACTERS)
         return value
 
     def write(self, value: Any) -> Any:
-        """Pay for writing out a value.
+        """Spends steps for writing out a value.
 
         Raises:
             LimitError: it is no text, number, list or mapping.
@@ -95,7 +96,7 @@ class TemplateBudget:
         return value
 
     def weigh(self, value: Any) -> Weight:
-        """The size of a value; paid for at the first call.
+        """Returns the size of a value; steps are spent at the first call.
 
         Raises:
             LimitError: it is larger or deeper than a value may be.
@@ -135,7 +136,7 @@ class TemplateBudget:
 
 
 def check_percent(form: str) -> str:
-    """Check that the fields of a format string for ``%`` are at most 99 wide.
+    """Checks that the fields of a format string for ``%`` are at most 99 wide.
 
     Raises:
         LimitError: it has other fields.

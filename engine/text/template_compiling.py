@@ -47,12 +47,12 @@ class _Rewriting(NodeTransformer):
 
     @staticmethod
     def _cost(body: list[Any]) -> nodes.Filter:
-        """The cost of one iteration of a body, by the number of its nodes."""
+        """Returns the cost of one iteration of a body, by the number of its nodes."""
         size = sum(1 for part in body for _ in part.find_all(nodes.Node))
         return _by(" turn", nodes.Const(1 + size // 8, lineno=body[0].lineno if body else 1))
 
     def visit_TemplateData(self, node: nodes.TemplateData) -> nodes.Const:
-        return nodes.Const(node.data, lineno=node.lineno)  # so that it is written, and paid for, like other output
+        return nodes.Const(node.data, lineno=node.lineno)  # so that it is written and charged like other output
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Filter:
         self.generic_visit(node)
@@ -98,7 +98,7 @@ _SANDBOX = Sandbox()
 
 
 def compile_template(source: str) -> Template:
-    """Compile a template for ``render``.
+    """Compiles a template for ``render``.
 
     Raises:
         SafelightError: it is not a template, or uses syntax that chat templates do not need.
@@ -124,7 +124,7 @@ def compile_template(source: str) -> Template:
 
 
 def render(template: Template, budget: TemplateBudget, values: dict[str, Any]) -> str:
-    """Render a template within a budget.
+    """Renders a template within a budget.
 
     Raises:
         SafelightError: the template refuses the values, or takes too much.
@@ -134,7 +134,7 @@ def render(template: Template, budget: TemplateBudget, values: dict[str, Any]) -
         for value in values.values():
             budget.weigh(value)
         return template.render(values)
-    except Exception as error:  # a template may fail in any way
+    except Exception as error:  # a template may raise anything
         raise SafelightError(f"the model's chat template refuses this conversation: {_why(error)}") from error
     finally:
         current.reset(token)

@@ -1,8 +1,8 @@
-"""Jinja with a budget: what an untrusted template may use, and what each operation costs.
+"""Jinja with a budget: the operations that an untrusted template may use, and the cost of each.
 
-Every operation of a template is a filter or test, a call, an operator, an attribute or item, or output. What
-Jinja would compile to plain Python goes through filters of ours, whose names begin with a space, so that no
-template can name them; ``template_compiling`` inserts them.
+Every operation of a template is a filter or test, a call, an operator, an attribute or item, or output. Operations that
+Jinja would compile to plain Python go through filters of ours. Their names begin with a space, so that no template can
+name them; ``template_compiling`` inserts them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _LOOKING = _names(
 """Filters that only iterate over the items of a value."""
 
 _AT_ONCE = _names("attr count d default first last length")
-"""Of these, those whose time does not depend on the value."""
+"""Filters of these whose time does not depend on the value."""
 
 _READING = _names(
     "abs capitalize center dictsort float format indent int join lower max min replace round sort string title trim "
@@ -72,7 +72,10 @@ _BY_PAIRS = _names("rfind rindex rsplit rpartition strip lstrip rstrip trim")
 
 
 def _pay(name: str, value: Any, args: tuple[Any, ...], named: dict[str, Any]) -> None:
-    """Pay for a filter or a method before it is called. A whole number may be a width, and is charged as one."""
+    """Spends steps for a filter or a method before it is called.
+
+    A whole number may be a width, and is charged as one.
+    """
     budget = current.get()
     arguments = (*args, *named.values())
     if name in _AT_ONCE or (name == "get" and isinstance(value, dict)):
@@ -87,7 +90,7 @@ def _pay(name: str, value: Any, args: tuple[Any, ...], named: dict[str, Any]) ->
 
 
 def _growth(name: str, value: Any, args: tuple[Any, ...], named: dict[str, Any]) -> int:
-    """Characters of a result that may be longer than the input, or the number of comparisons."""
+    """Returns the characters of a result that may be longer than the input, or the number of comparisons."""
     weigh = current.get().weigh
     size, sizes = weigh(value).size, [weigh(argument).size for argument in (*args, *named.values())]
     longest = max(sizes, default=0)
@@ -148,12 +151,12 @@ def _turn(steps: int) -> bool:
 
 
 def _holder(value: Any) -> Any:
-    """The container that ``in`` searches; for a mapping the time is constant."""
+    """Returns the container that ``in`` searches; for a mapping the time is constant."""
     return value if isinstance(value, dict) else current.get().read(value)
 
 
 def _joined(parts: list[Any]) -> str:
-    """``a ~ b``."""
+    """Evaluates ``a ~ b``."""
     budget = current.get()
     return str(budget.made("".join(str(budget.write(part)) for part in parts)))
 
@@ -165,7 +168,7 @@ def _escaped(value: Any) -> str:
 def _tojson(
     value: Any, ensure_ascii: bool = False, indent: int | None = None, separators: Any = None, sort_keys: bool = False
 ) -> str:
-    """As in transformers: without HTML escapes, in the order of the mapping."""
+    """Writes JSON as transformers does: without HTML escapes, in the order of the mapping."""
     budget = current.get()
     weight = budget.weigh(budget.write(value))
     if not (indent is None or (isinstance(indent, int) and 0 <= indent <= CHARACTERS)):
@@ -191,7 +194,7 @@ def _now(form: str) -> str:
 
 
 class _Formatter(SandboxedFormatter):
-    """``"{}".format(…)`` with fields at most 99 wide."""
+    """Formats ``"{}".format(…)`` with fields at most 99 wide."""
 
     def convert_field(self, value: Any, conversion: Any) -> Any:
         return super().convert_field(current.get().write(value), conversion)
@@ -209,7 +212,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         super().__init__(
             trim_blocks=True,
             lstrip_blocks=True,
-            optimized=False,  # no constant folding: constants are computed, and paid for, when rendering
+            optimized=False,  # no constant folding: constants are computed, and charged, when rendering
             finalize=_written,
             extensions=["jinja2.ext.loopcontrols"],
         )
@@ -257,7 +260,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         if isinstance(__obj, types.BuiltinMethodType) and __obj.__name__ in _METHODS.get(type(owner), ()):
             _pay(__obj.__name__, owner, args, named)
         elif isinstance(__obj, functools.partial) and __obj.func is _format:
-            pass  # pays by the field
+            pass  # charged by the field
         elif not (
             isinstance(__obj, Macro | LoopContext)
             or isinstance(owner, LoopContext)
@@ -292,5 +295,5 @@ def _format(environment: Sandbox, form: str, /, *args: Any, **named: Any) -> str
 
 @pass_context
 def _written(_context: Any, value: Any) -> str:
-    """The output of ``{{ … }}``, or of the text between tags."""
+    """Writes the output of ``{{ … }}``, or of the text between tags."""
     return str(current.get().write(value))

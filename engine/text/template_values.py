@@ -1,4 +1,4 @@
-"""What a chat template is handed, as plain copies that are counted: messages and tools come from outside."""
+"""Copies and counts the values that a chat template receives: messages and tools come from outside."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from engine.errors import SafelightError
 
 MOST_DEPTH = 32
-"""Objects and lists in each other."""
+"""Nested objects and lists."""
 
 
 class TemplateValues:
     """Copies values, and counts them.
 
     Args:
-        what: the values are, for messages: "the tools".
+        what: name of the values in messages: "the tools".
         most_values: objects, lists, members and items.
         most_characters: of all texts together.
     """
@@ -25,7 +25,7 @@ class TemplateValues:
         self._what, self._most_values, self._most_characters = what, most_values, most_characters
 
     def copied(self, value: object, depth: int = MOST_DEPTH) -> Any:
-        """The same value of dicts, lists, texts and numbers.
+        """Copies a value of dicts, lists, texts and numbers.
 
         Raises:
             SafelightError: it is too deep or too large, or something else is in it.

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer as FastTokenizer
 from engine.errors import SafelightError
 from engine.text.tokenizer import Tokenizer
 
-SPACE = "\u2581"  # stands for one in SentencePiece's tokens
+SPACE = "\u2581"  # stands for a space in SentencePiece's tokens
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
@@ -27,17 +27,17 @@ BYTE_LEVEL = _byte_level()
 
 
 class TokenBytes:
-    """What a model's tokens write.
+    """The bytes that a model's tokens write.
 
     Args:
         size: of the model's vocabulary. Tokens that the tokenizer does not know write nothing.
 
     Raises:
-        SafelightError: the tokenizer writes tokens in a way that is not known here.
+        SafelightError: the tokenizer writes tokens in an unknown form.
     """
 
     def __init__(self, tokenizer: Tokenizer, size: int) -> None:
-        self._fast = tokenizer.fast  # and not the tokenizer itself, whose life this must not prolong
+        self._fast = tokenizer.fast  # not the tokenizer itself, which this must not keep alive
         write = _writer(self._fast)
         self.special: frozenset[int] = frozenset(
             token for token, added in self._fast.get_added_tokens_decoder().items() if added.special and token < size
@@ -50,7 +50,9 @@ class TokenBytes:
                 self.tokens[token] = raw.encode("utf-8", "surrogatepass") if is_own else write(raw)
         lacking = {bytes([byte]) for byte in range(256)} - set(self.tokens)
         self.with_bytes: list[bytes] = [*self.tokens, *sorted(lacking)]
-        """What tokens write, and behind them the bytes that none writes alone: a grammar goes byte by byte."""
+        """The bytes of each token, followed by single bytes that no token writes alone: a grammar works byte by
+        byte.
+        """
         self._ids = {
             written: token
             for token, written in reversed(list(enumerate(self.with_bytes)))
@@ -63,7 +65,9 @@ class TokenBytes:
             self.alphabet = frozenset(sign for sign in map(_character, self.tokens) if sign)
 
     def encode(self, text: str | bytes) -> list[int]:
-        """Tokens of ``with_bytes`` that write a text: the tokenizer's own if they do, or else the longest that fit."""
+        """Returns tokens of ``with_bytes`` that write a text: the tokenizer's own if they do, else the longest that
+        fit.
+        """
         wanted = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
         written = wanted.decode("utf-8", "ignore")
         ids: list[int] = self._fast.encode(written, add_special_tokens=False).ids
@@ -71,7 +75,7 @@ class TokenBytes:
         return known if b"".join(self.tokens[token] for token in known) == wanted else self._greedy(wanted)
 
     def lacks(self, text: str) -> str:
-        """The first character of a text that cannot be written; empty if all can."""
+        """Returns the first character of a text that cannot be written; empty if all can."""
         alphabet = self.alphabet
         return "" if alphabet is None else next((sign for sign in text if sign not in alphabet), "")
 
@@ -89,13 +93,13 @@ _NEVER = {0xC0, 0xC1, *range(0xF5, 0x100)}  # bytes that no text in UTF-8 has
 
 
 def _character(written: bytes) -> str:
-    """The character that a token writes, if it is a single one."""
+    """Returns the character that a token writes, if it is a single one."""
     text = written.decode("utf-8", "ignore") if len(written) <= 4 else ""
     return text if len(text) == 1 and text.encode() == written else ""
 
 
 def _writer(fast: FastTokenizer) -> Callable[[str], bytes]:
-    """A function from a token as it stands in the vocabulary to its bytes."""
+    """Returns a function from a token as it stands in the vocabulary to its bytes."""
     raw = json.loads(fast.decoder.__getstate__()) if fast.decoder is not None else {"type": "Fuse"}
     parts: Sequence[dict[str, Any]] = raw.get("decoders", [raw])
     kinds = {part["type"] for part in parts}

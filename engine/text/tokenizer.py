@@ -1,4 +1,4 @@
-"""Text to token ids and back, by the checkpoint's own tokenizer.json."""
+"""Converts text to token ids and back, with the checkpoint's own tokenizer.json."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from engine.text.tokenizer_file import TokenizerFile, read_tokenizer_file, reduc
 MOST_CHARACTERS = 2**21  # encoded at once; each may become a token of 200 bytes
 MOST_ID = 2**32 - 1
 COMPOSING = ("Qwen2Tokenizer", "Qwen2TokenizerFast")
-"""Values of ``tokenizer_class`` that normalize (NFC), also where the file does not say so."""
+"""Values of ``tokenizer_class`` that normalize (NFC), even if the file does not say so."""
 
 
 class Tokenizer:
     """A checkpoint's tokenizer.
 
     Args:
-        before, after: tokens that stand before and behind a text that no template wrote.
+        before, after: tokens added before and after a text that no template wrote.
     """
 
     def __init__(self, fast: FastTokenizer, before: tuple[int, ...] = (), after: tuple[int, ...] = ()) -> None:
@@ -35,17 +35,17 @@ class Tokenizer:
         self._added = {i: token.content for i, token in fast.get_added_tokens_decoder().items()}
         self._special = {i for i, token in fast.get_added_tokens_decoder().items() if token.special}
         self.inert = Inert(self._added[token] for token in self._special)
-        """A function from a text to the same with its special tokens broken, for ``encode_rendered``."""
+        """Returns a text with its special tokens broken, for ``encode_rendered``."""
         self._piece = lru_cache(maxsize=65_536)(self._decode_one)
 
     @staticmethod
     def from_folder(folder: Path, before: tuple[int, ...] = ()) -> Tokenizer:
-        """Read ``tokenizer.json``, and the class that ``tokenizer_config.json`` names.
+        """Reads ``tokenizer.json``, and the class that ``tokenizer_config.json`` names.
 
-        That one's ``add_bos_token`` counts for nothing beside a ``tokenizer.json``, as in ``transformers``.
+        ``add_bos_token`` in ``tokenizer_config.json`` is ignored, as in ``transformers``.
 
         Args:
-            before: as ``Tokenizer`` has it, where the file adds nothing.
+            before: as for ``Tokenizer``, if the file adds nothing.
 
         Raises:
             SafelightError: a file is missing or damaged.
@@ -58,7 +58,7 @@ class Tokenizer:
 
     @staticmethod
     def from_bytes(data: bytes, name: str) -> Tokenizer:
-        """As ``from_folder``, of what the file holds; ``name`` says in messages what it is."""
+        """Reads a tokenizer as ``from_folder``, from a file's content; ``name`` stands for it in messages."""
         file = reduced(data, name)
         with _in_words(f"{name} is damaged; ask for it again"):
             return _made(file)
@@ -68,7 +68,7 @@ class Tokenizer:
         return int(self._fast.get_vocab_size())
 
     def encode(self, text: str) -> list[int]:
-        """Token ids of a text; special tokens written out in it are recognised, none are added.
+        """Returns the token ids of a text; special tokens written out in it are recognised, none are added.
 
         Raises:
             SafelightError: it has more than ``MOST_CHARACTERS``.
@@ -77,19 +77,21 @@ class Tokenizer:
         return list(self._encoded(text).ids)
 
     def encode_prompt(self, text: str) -> list[int]:
-        """As ``encode``, of a text that no template wrote: ``before`` and ``after`` are added where missing."""
+        """Encodes a text that no template wrote, as ``encode``: ``before`` and ``after`` are added where missing."""
         ids = self.encode(text)
         before = () if tuple(ids[: len(self.before)]) == self.before else self.before
         after = () if self.after and tuple(ids[-len(self.after) :]) == self.after else self.after
         return [*before, *ids, *after]
 
     def encode_rendered(self, text: str) -> list[int]:
-        """As ``encode``, of what a template wrote: special tokens that ``inert`` broke are read as ordinary text."""
+        """Encodes a template's output, as ``encode``: special tokens that ``inert`` broke are read as ordinary text."""
         _require_bounded(text)
         return self._rendered(text)
 
     def count(self, text: str) -> int:
-        """How many ids ``encode_rendered`` has of a text of any length, to within one for each ``MOST_CHARACTERS``."""
+        """Counts the ids that ``encode_rendered`` has of a text of any length, to within one per
+        ``MOST_CHARACTERS``.
+        """
         pieces = (text[start : start + MOST_CHARACTERS] for start in range(0, len(text), MOST_CHARACTERS))
         return sum(len(self._rendered(piece)) for piece in pieces)
 
@@ -113,7 +115,7 @@ class Tokenizer:
         return token in self._added and text[place[0] : place[1]].strip() == self._added[token].strip()
 
     def _ordinary(self, text: str) -> list[int]:
-        """Token ids of a text in which no added token is recognised."""
+        """Returns the token ids of a text in which no added token is recognised."""
         fast = self._fast
         text = text if fast.normalizer is None else fast.normalizer.normalize_str(text)
         pieces = [text] if fast.pre_tokenizer is None else [p for p, _ in fast.pre_tokenizer.pre_tokenize_str(text)]
@@ -126,27 +128,27 @@ class Tokenizer:
             return found
 
     def decode(self, ids: Iterable[int], *, skip_special: bool = True) -> str:
-        """Text of token ids; unknown ids are left out."""
+        """Returns the text of token ids; unknown ids are left out."""
         known = [int(i) for i in ids if 0 <= int(i) <= MOST_ID]
         with _in_words("the model's tokenizer cannot write these tokens; download the model again"):
             return str(self._fast.decode(known, skip_special_tokens=skip_special))
 
     def piece(self, token: int) -> str:
-        """The text of one token by itself, with special tokens written out."""
+        """Returns the text of one token by itself, with special tokens written out."""
         return self._piece(int(token))
 
     def is_special(self, token: int) -> bool:
-        """Whether a token is a control token (end, padding, turn marks)."""
+        """Returns True if a token is a control token (end, padding, turn marks)."""
         return int(token) in self._special
 
     def token_id(self, token: str) -> int | None:
-        """The id of a token by its written form."""
+        """Returns the id of a token by its written form."""
         found: int | None = self._fast.token_to_id(token)
         return found
 
     @property
     def fast(self) -> FastTokenizer:
-        """The library's own."""
+        """The library's tokenizer."""
         return self._fast
 
     def _decode_one(self, token: int) -> str:
@@ -181,7 +183,7 @@ def _made(file: TokenizerFile, default: tuple[int, ...] = ()) -> Tokenizer:
 
 
 def _loaded(data: bytes) -> FastTokenizer:
-    """The library's tokenizer of a file that was reduced."""
+    """Returns the library's tokenizer of a reduced file."""
     fast = FastTokenizer.from_buffer(data)
     added = [token.content for token in fast.get_added_tokens_decoder().values() if token.normalized and token.content]
     if fast.normalizer is not None and not all(map(fast.normalizer.normalize_str, added)):
@@ -191,7 +193,7 @@ def _loaded(data: bytes) -> FastTokenizer:
 
 @contextmanager
 def _in_words(message: str) -> Iterator[None]:
-    """Turn any failure of the library into a message; its panics are not an ``Exception``."""
+    """Turns any failure of the library into a message; its panics are not an ``Exception``."""
     try:
         yield
     except BaseException as error:

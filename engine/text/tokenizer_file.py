@@ -2,12 +2,12 @@
 
 The tokenizers library trusts its file: a regular expression may backtrack for hours, padding may allocate more memory
 than there is, which kills the process. So the file is parsed here, and only the parts that a byte-pair tokenizer needs
-are passed to the library; of regular expressions those of ``published_patterns``. Vocabulary and merges, with up to a
-million entries, stay bytes.
+are passed to the library, with only those regular expressions that are in ``published_patterns``. Vocabulary and
+merges, with up to a million entries, stay bytes.
 
-The file is followed as it is, which is what ``transformers`` does for most classes of ``tokenizer_config.json``. Two of
-its classes rebuild a tokenizer by rules of their own: ``Qwen2Tokenizer`` normalizes (NFC) also where the file does not,
-and so is done here, as all Qwen models were trained so. ``GPT2Tokenizer``, which SmolLM2's settings name, forgets the
+The file is followed as it is, as ``transformers`` does for most classes of ``tokenizer_config.json``. Two of its
+classes rebuild a tokenizer by their own rules. ``Qwen2Tokenizer`` normalizes (NFC) even if the file does not; this is
+done here, too, as all Qwen models were trained so. ``GPT2Tokenizer``, which SmolLM2's settings name, drops the
 ``Digits`` of its file; that is not done here, because SmolLM2 was trained with them.
 """
 
@@ -27,7 +27,7 @@ FILE_BYTES = 2**26  # Gemma's has 33 MB
 MOST_TOKENS = 2**19  # Gemma has 2^18
 MOST_MERGES = 2**20  # Gemma has half of them
 TOKEN_BYTES = 1_024  # of a token as it is written in the file
-MOST_ADDED, ADDED_CHARACTERS = 2**14, 2**18  # Gemma has 6 000 tokens beside the vocabulary
+MOST_ADDED, ADDED_CHARACTERS = 2**14, 2**18  # Gemma has 6 000 tokens besides the vocabulary
 MOST_PARTS = 8  # of a sequence of normalizers, splits, decoders or post-processors
 MOST_AROUND = 8  # tokens that are added to a text
 CONTENT = 16  # characters that may replace a single one
@@ -44,18 +44,18 @@ _DECODERS = ("Replace", "ByteFallback", "Fuse", "Metaspace", "ByteLevel", "Strip
 
 @dataclass(frozen=True)
 class TokenizerFile:
-    """Holds what is taken of a ``tokenizer.json``."""
+    """The parts of a ``tokenizer.json`` that are used."""
 
-    library: bytes  # the parts that the library is given, as JSON
+    library: bytes  # the parts that are passed to the library, as JSON
     before: tuple[int, ...] = ()  # tokens that its post-processor puts before a text, such as BOS
     after: tuple[int, ...] = ()
 
 
 def read_tokenizer_file(path: Path, *, composes: bool = False) -> TokenizerFile:
-    """Read a ``tokenizer.json``.
+    """Reads a ``tokenizer.json``.
 
     Args:
-        composes: characters are composed (NFC) where the file names no normalizer.
+        composes: characters are composed (NFC) if the file names no normalizer.
 
     Raises:
         SafelightError: it is missing, damaged, out of bounds, or another kind of tokenizer.
@@ -70,7 +70,7 @@ def read_tokenizer_file(path: Path, *, composes: bool = False) -> TokenizerFile:
 
 
 def reduced(data: bytes, name: str, *, composes: bool = False) -> TokenizerFile:
-    """As ``read_tokenizer_file``, of what such a file holds; ``name`` is for messages."""
+    """Does the same as ``read_tokenizer_file``, for a file's content; ``name`` is for messages."""
     bulk: list[bytes] = []
 
     def keep(found: re.Match[bytes]) -> bytes:
@@ -115,7 +115,7 @@ def _rebuilt(raw: Any, bulk: list[bytes], composes: bool) -> TokenizerFile:
         "post_processor": None,  # see ``_around``
         "decoder": _parts(raw.get("decoder"), "decoders", _DECODERS),
     }
-    if model.get("continuing_subword_prefix"):  # cut off every token that is merged: the library aborts within a sign
+    if model.get("continuing_subword_prefix"):  # cut off every merged token: the library aborts within a character
         raise SafelightError("has tokens that continue a word by a prefix, which this engine does not run")
     names = "unk_token end_of_word_suffix fuse_unk byte_fallback ignore_merges"
     inner = {"type": "BPE", "dropout": None} | {name: model[name] for name in names.split() if name in model}
@@ -135,7 +135,7 @@ def _bulk(model: dict[str, Any], name: str, bulk: list[bytes]) -> bytes:
 
 
 def _strings(data: bytes) -> list[bytes]:
-    """The quoted strings, and the text between them."""
+    """Returns the quoted strings, and the text between them."""
     return data.replace(rb"\\", b"__").replace(rb"\"", b"__").split(b'"')
 
 
@@ -151,13 +151,13 @@ def _added(tokens: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _around(part: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Returns the tokens that a post-processor puts before and behind a text."""
+    """Returns the tokens that a post-processor puts before and after a text."""
     for one in _sequence(part, "processors"):
         if one["type"] == "TemplateProcessing":
             pieces = one["single"]
             (text,) = (place for place, piece in enumerate(pieces) if "Sequence" in piece)
             return _ids(one, pieces[:text]), _ids(one, pieces[text + 1 :])
-        if one["type"] != "ByteLevel":  # which trims offsets, and adds nothing
+        if one["type"] != "ByteLevel":  # ByteLevel trims offsets, and adds nothing
             raise SafelightError(f"asks for {quoted(one['type'])} after splitting, which this engine does not run")
     return (), ()
 
@@ -173,7 +173,7 @@ def _ids(processor: dict[str, Any], pieces: list[dict[str, Any]]) -> tuple[int, 
 
 
 def _sequence(part: Any, inner: str) -> list[Any]:
-    """Returns the parts of a sequence, or the one part that there is."""
+    """Returns the parts of a sequence, or the single part."""
     if part is None:
         return []
     parts: list[Any] = part[inner] if part["type"] == "Sequence" else [part]
@@ -183,12 +183,14 @@ def _sequence(part: Any, inner: str) -> list[Any]:
 
 
 def _parts(part: Any, inner: str, known: tuple[str, ...]) -> Any:
-    """A normalizer, a split or a decoder, unchanged, if it and its parts are of known types."""
+    """Returns a normalizer, a split or a decoder, unchanged, after checking that it and its parts are of known
+    types.
+    """
     growth = 1
     for one in _sequence(part, inner):
         if one["type"] not in known:
             raise SafelightError(f"asks for {quoted(one['type'])} among its {inner}, which this engine does not run")
-        if one.get("stop") or one.get("prepend") == "":  # the library panics at what is shorter, or empty
+        if one.get("stop") or one.get("prepend") == "":  # the library panics at shorter or empty texts
             raise SafelightError("strips the ends of tokens, or prepends nothing, which this engine does not run")
         pattern = one.get("pattern")
         if pattern is not None and "Regex" in pattern:

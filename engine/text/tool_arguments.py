@@ -1,4 +1,4 @@
-"""A tool call's arguments as the model writes them, ``key:VALUE,…}``, to JSON that grows as they come.
+"""Converts a tool call's arguments as the model writes them, ``key:VALUE,…}``, to JSON that grows as they arrive.
 
 VALUE is a string between marks (``<|"|>``; plain ``"`` is read, too), a bare word, number or text, ``{…}`` or ``[…]``.
 """
@@ -13,7 +13,7 @@ from engine.text.coercion import ToolSchema, coerced
 from engine.text.growing_json import GrowingJson
 
 MOST_DEPTH = 32
-"""Objects and lists in each other."""
+"""Nested objects and lists."""
 
 _CLOSERS = {"{": "}", "[": "]", "(": ")}"}
 _KEY_ENDS = re.compile(r"[:=,{}\])]")
@@ -24,10 +24,10 @@ _State = Literal["key", "marked key", "behind key", "value", "bare", "string", "
 
 
 class ToolArguments:
-    """Reads the arguments of one call, from behind their opening bracket on.
+    """Reads the arguments of one call, from after their opening bracket.
 
-    Malformed parts are left out: an entry without a value, a second entry of one key, what stands between a value and
-    the next comma. A closing bracket also closes what is open inside; one that closes nothing is text.
+    Malformed parts are left out: an entry without a value, a second entry of one key, text between a value and the next
+    comma. A closing bracket also closes what is open inside; one that closes nothing is text.
 
     Args:
         opener: "{" or "(".
@@ -35,32 +35,32 @@ class ToolArguments:
     """
 
     def __init__(self, opener: str, schema: ToolSchema) -> None:
-        self.is_closed = False  # their closing bracket has come
+        self.is_closed = False  # the closing bracket was read
         self.is_too_deep = False
-        self._levels = [(opener, schema)]  # what is open: the bracket, and the schema of what is inside
+        self._levels = [(opener, schema)]  # open brackets, each with the schema of its content
         self._state: _State = "key"
-        self._held: list[str] = []  # of a key, or of a value that is not given out before its end
-        self._has_text = False  # what is held is more than white space
+        self._held: list[str] = []  # of a key, or of a value that is output only at its end
+        self._has_text = False  # the held text is more than white space
         self._key = ""
-        self._schema = schema  # of the value that comes next, or is being read
-        self._inner = 0  # brackets that are open in a bare text
-        self._is_string = True  # what is between marks is given out as it comes
+        self._schema = schema  # of the next value, or the current one
+        self._inner = 0  # open brackets in a bare text
+        self._is_string = True  # text between marks is output as it arrives
         self._json = GrowingJson()
         self._json.open("{")
 
     def take(self) -> str:
-        """The JSON since the last call."""
+        """Returns the JSON since the last call."""
         return self._json.take()
 
     def add(self, text: str) -> str:
-        """Read on; returns what stands behind the end of the arguments, or behind where they are too deep."""
+        """Reads on; returns the text after the arguments, or after the place where they are too deep."""
         place = 0
         while place < len(text) and not self.is_closed and not self.is_too_deep:
             place = self._step(text, place)
         return text[place:]
 
     def mark(self) -> None:
-        """A string's mark."""
+        """Reads a string's mark."""
         match self._state:
             case "key" if not self._has_text:
                 self._clear()
@@ -81,7 +81,7 @@ class ToolArguments:
                 self._state = "quoted"
 
     def close(self) -> None:
-        """The call has ended: close whatever is open."""
+        """Ends the call: closes all that is open."""
         if self._state in ("bare", "string", "quoted", "escape"):
             self._end_value()
         while self._levels:
@@ -91,7 +91,7 @@ class ToolArguments:
     # ---------------------------------------------------------------- text
 
     def _step(self, text: str, place: int) -> int:
-        """Read on from a place; returns the next one."""
+        """Reads on from a place; returns the next one."""
         match self._state:
             case "key" | "behind key":
                 return self._in_key(text, place)
@@ -179,7 +179,7 @@ class ToolArguments:
             self._has_text = self._has_text or bool(text.strip())
 
     def _hold_until(self, ends: re.Pattern[str], text: str, place: int) -> tuple[str, int]:
-        """Hold the text before the next sign; returns that sign, empty where none comes, and the place behind it."""
+        """Holds the text before the next sign; returns that sign, empty if there is none, and the place after it."""
         found = ends.search(text, place)
         if found is None:
             self._hold(text[place:])
@@ -197,7 +197,7 @@ class ToolArguments:
     # ---------------------------------------------------------------- values
 
     def _next(self) -> None:
-        """An entry or an item may begin."""
+        """Begins an entry or an item."""
         opener, schema = self._levels[-1]
         self._clear()
         if opener == "[":
@@ -206,13 +206,12 @@ class ToolArguments:
             self._state = "key"
 
     def _begin(self, state: _State) -> None:
-        """A value begins."""
         self._json.begin(self._key)
         self._clear()
         self._state = state
 
     def _end_value(self) -> None:
-        """The value being read has ended, or the call in the middle of it."""
+        """Ends the current value, complete or not."""
         held = "".join(self._held)
         if self._state == "bare":
             self._json.write(coerced(held.strip(), self._schema.types()))
@@ -244,7 +243,7 @@ class ToolArguments:
         return bool(sign) and any(sign in _CLOSERS[opener] for opener, _ in self._levels)
 
     def _closes(self, sign: str) -> bool:
-        """Whether a sign closes something that is open; if so, close it with what is open inside."""
+        """Closes what a sign closes, with all that is open inside; False if it closes nothing."""
         if not self._would_close(sign):
             return False
         while sign not in _CLOSERS[self._levels[-1][0]]:
@@ -260,7 +259,7 @@ def _without_quotes(key: str) -> str:
 
 
 def _without_escapes(text: str) -> str:
-    """The inside of a JSON string; as it stands if it is none."""
+    """Returns the content of a JSON string; unchanged if it is none."""
     try:
         found = str(json.loads(f'"{text}"', strict=False))
     except ValueError:

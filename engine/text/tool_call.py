@@ -1,4 +1,4 @@
-"""Tool calls from behind ``<|tool_call>`` on: ``call:NAME{``, the arguments, and what is left up to the end."""
+"""Reads tool calls from after ``<|tool_call>``: ``call:NAME{``, the arguments, and the rest up to the end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_CALLS = 128
 MOST_CALL = 2**20
 """Characters of one call's arguments."""
 _MOST_HEAD = 200  # characters up to the bracket that opens the arguments
-_MOST_BEHIND = 200  # characters behind the one that closes them
+_MOST_BEHIND = 200  # characters after the closing bracket
 
 _NAME = r"(?P<name>[\w./-]{1,128})"
 _HEAD = re.compile(rf'\s*(?P<call>(?:call)?\s*:)?\s*"?{_NAME}"?\s*')
@@ -24,7 +24,7 @@ _LEFT_OVER = " \t\n\r,;)}]"
 
 
 class ToolCallReader:
-    """Reads the calls of one output, one after the other: ``begin``, ``add`` until it is over or ends.
+    """Reads the calls of one output, one after the other: ``begin``, then ``add`` until it is over or ends.
 
     Args:
         schemas: the JSON schema of each tool's parameters, by its name.
@@ -32,37 +32,36 @@ class ToolCallReader:
 
     def __init__(self, schemas: Mapping[str, Mapping[str, Any]]) -> None:
         self.is_over = True  # no call is being read
-        self.cut: set[int] = set()  # calls, by index, whose arguments are the beginning of an object only
+        self.cut: set[int] = set()  # calls, by index, whose arguments are only the beginning of an object
         self._schemas = schemas
         self._calls = 0
         self._state: Literal["head", "arguments", "behind", "cut"] = "head"
-        self._held: list[str] = []  # a head, or what stands behind the arguments
+        self._held: list[str] = []  # a head, or text after the arguments
         self._room = 0  # characters that may still be held, or that the arguments may still have
         self._arguments = ToolArguments("{", ToolSchema(None))
         self._parts: list[OutputPart] = []
 
     @property
     def is_full(self) -> bool:
-        """Whether no further call is read."""
+        """True if no further call is read."""
         return self._calls >= MOST_CALLS
 
     @property
     def is_in_arguments(self) -> bool:
-        """Whether the text that comes next is of a call's arguments."""
+        """True if the next text belongs to a call's arguments."""
         return self._state in ("arguments", "cut")
 
     def take(self) -> list[OutputPart]:
-        """What was read since the last time."""
+        """Returns the parts read since the last time."""
         taken, self._parts = self._parts, []
         return taken
 
     def begin(self) -> None:
-        """A call begins."""
         self.is_over = False
         self._wait("head", _MOST_HEAD)
 
     def add(self, text: str) -> str:
-        """Read on; returns the content that follows where the call is over, or where there was none."""
+        """Reads on; returns the content that follows if the call is over, or if there was none."""
         while text and not self.is_over:
             match self._state:
                 case "head":
@@ -76,7 +75,7 @@ class ToolCallReader:
         return text
 
     def mark(self) -> str:
-        """A string's mark; returns as ``add`` does."""
+        """Reads a string's mark; returns the same as ``add``."""
         if self._state == "arguments":
             self._arguments.mark()
             self._give_arguments()
@@ -84,7 +83,7 @@ class ToolCallReader:
         return self.add('"')
 
     def end(self, *, by_its_tag: bool) -> str:
-        """A tag ends the call, its own or another; returns the content before that tag."""
+        """Ends the call at a tag, its own or another; returns the content before that tag."""
         self.is_over = True
         name = self._name() if self._state == "head" else ""
         if name:
@@ -97,7 +96,7 @@ class ToolCallReader:
         return "" if by_its_tag or self._state != "behind" else self._left_behind()
 
     def finish(self) -> str:
-        """The text has ended; returns the content at its end."""
+        """Ends the text; returns the content at its end."""
         self.is_over = True
         if self._state == "arguments":
             self.cut.add(self._calls - 1)
@@ -168,11 +167,11 @@ class ToolCallReader:
         return "".join(self._held)
 
     def _name(self) -> str:
-        """The name in the head; empty if that is none."""
+        """Returns the name in the head; empty if that is none."""
         found = _HEAD.fullmatch(self._held_text()) if self._room >= 0 else None
         return found["name"] if found and (found["call"] or found["name"] in self._schemas) else ""
 
     def _left_behind(self) -> str:
-        """Content behind the arguments: without brackets too many."""
+        """Returns content after the arguments, without surplus brackets."""
         held = self._held_text()
         return held.lstrip(_LEFT_OVER) if held.strip(_LEFT_OVER + '"') else ""

@@ -1,7 +1,7 @@
 """Tool calls as the model writes them, ``<|tool_call>call:NAME{key:VALUE,…}<tool_call|>``, as a Lark grammar.
 
-VALUE is as ``engine.text.tool_arguments`` reads it. Members that a schema does not name are never written, and a text's
-``format`` is a remark.
+``engine.text.tool_arguments`` defines VALUE. Members that a schema does not name are never written, and a text's
+``format`` is only a remark.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _ALL = ("string", "number", "boolean", "null")
 def tool_grammar(
     tools: Sequence[Mapping[str, Any]], token_id: Callable[[str], int | None], lacks: Lacks, only: str | None
 ) -> str:
-    """A grammar of one call and more.
+    """Returns a grammar of one or more calls.
 
     Args:
         tools: each with ``name`` and ``parameters``, a JSON schema, or with both in ``function``.
-        token_id: of a tag; None where the tokenizer has none, and it is written in letters.
+        token_id: of a tag; None if the tokenizer has none, and it is written in letters.
         lacks, only: as in ``checked_schema``; ``only`` without anchors.
 
     Raises:
-        SafelightError: a name that cannot be called, a schema that calls cannot be held to; names the tool.
+        SafelightError: an invalid name, or an unsupported schema; names the tool.
     """
     made = _Rules(token_id, lacks, only)
     calls = [made.call(tool) for tool in tools]
@@ -45,7 +45,7 @@ def tool_grammar(
 
 
 class _Rules:
-    """The grammar's rules, as they are made."""
+    """The grammar's rules, collected as they are made."""
 
     def __init__(self, token_id: Callable[[str], int | None], lacks: Lacks, only: str | None) -> None:
         self.rules: list[str] = []
@@ -55,7 +55,7 @@ class _Rules:
         self._tool = ""
 
     def call(self, tool: Mapping[str, Any]) -> str:
-        """The rule of a tool's call."""
+        """Returns the rule of a tool's call."""
         function = tool.get("function", tool)
         name = function.get("name") if isinstance(function, Mapping) else None
         if not isinstance(name, str) or not _NAME.fullmatch(name):
@@ -82,7 +82,6 @@ class _Rules:
     # --- values ------------------------------------------------------------------------------------------------------
 
     def _value(self, schema: Any, place: str) -> str:
-        """The rule of a value."""
         if schema is True or schema == {}:
             schema = {"type": list(_ALL)}
         if schema is False:
@@ -169,7 +168,7 @@ class _Rules:
         return f'"[" {item} {more} "]"' if least else f'"[" ({item} {more})? "]"'
 
     def _object(self, schema: Mapping[str, Any], place: str) -> str:
-        """The rule of an object: members in their order, those that are not required or not."""
+        """Returns the rule of an object: members in their order, required and optional ones."""
         unknown = [name for name in schema if name not in _HELD]
         if unknown:
             raise self._wrong(place, f"has {quoted(unknown[0])}, which calls cannot be held to; leave it out")
@@ -177,7 +176,7 @@ class _Rules:
         missing = required - members.keys()
         if missing:
             raise self._wrong(place, f"requires {quoted(sorted(missing)[0])}, which it does not describe")
-        first, rest = '""', '""'  # what may follow where nothing was written yet, and where something was
+        first, rest = '""', '""'  # what may follow if nothing was written yet, and if something was
         for key, inner in reversed(members.items()):
             if inner is False and key not in required:
                 continue

@@ -1,4 +1,4 @@
-"""The record of a run: in memory while it develops, and as a ``.sltrace`` file that replays without a model.
+"""The record of a run: in memory while it grows, and as a ``.sltrace`` file that replays without a model.
 
 ``format`` and ``codec`` document the file. Nothing here needs torch or a tokenizer.
 """

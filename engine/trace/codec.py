@@ -1,21 +1,22 @@
-"""The events of a run to bytes and back, bit for bit. Knows no file.
+"""Encodes the events of a run to bytes and back, bit for bit. Knows no file.
 
-Arrays lie one after the other without padding, numbers of four bytes by planes: all lowest bytes, then all second ones,
-which packs better. Masks are bits, the first position in the highest. Tokens are i32, reals f64 unless they say f32.
+Arrays follow each other without padding. Numbers of four bytes are stored by planes: all lowest bytes, then all second
+ones, as this compresses better. Masks are bits, the first position in the highest. Tokens are i32, reals f64 unless
+they say f32.
 
-    PREF   prompt_tokens u64, reused_tokens u64, seconds
-    CANV   canvas (C), pinned_mask (C), filler, where the block has one
+    PREF   prompt_tokens u64, reused_tokens u64, seconds.
+    CANV   canvas (C), pinned_mask (C), filler, if the block has one.
     STEP   temperature, seconds, K u16, whether there is a top u16, argmax (C), candidates ^ argmax (C),
            next_canvas ^ candidates (C), entropy f32 (C), accepted_mask (C), top_tokens (K, C),
-           top_probabilities f32 (K, C)
-    PINS   round u32, pinned u32, written u32, canvas (C)
-    VRFY   rewrite u32, whether it is kept u32, canvas (C), probabilities f32 (C), doubtful (C)
-    SLOT   questions u16, of each its options u16 and whether the argmax is a label u16; log-probabilities f32 (all)
-    COMM   text_length u32, steps u32, reason u32 (0 converged, 1 step cap), tokens (C)
-    PART   tokens that came with it u32, whether it is thinking u32, text in UTF-8
-    DONE   reason u32 (0 eos, 1 length, 2 cancelled), blocks u32, steps u32, N u32, seconds, tokens (N), why in UTF-8
+           top_probabilities f32 (K, C).
+    PINS   round u32, pinned u32, written u32, canvas (C).
+    VRFY   rewrite u32, whether it is kept u32, canvas (C), probabilities f32 (C), doubtful (C).
+    SLOT   questions u16, of each its options u16 and whether the argmax is a label u16; log-probabilities f32 (all).
+    COMM   text_length u32, steps u32, reason u32 (0 converged, 1 step cap), tokens (C).
+    PART   tokens that came with it u32, whether it is thinking u32, text in UTF-8.
+    DONE   reason u32 (0 eos, 1 length, 2 cancelled), blocks u32, steps u32, N u32, seconds, tokens (N), why in UTF-8.
 
-The row of the likeliest tokens is stored ``^ argmax``: all these rows are nought where nothing is in doubt.
+The row of the likeliest tokens is stored ``^ argmax``: all these rows are zero where nothing is in doubt.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ MOST_END = 1_000  # bytes of why a run ended early
 class Codec:
     """Payloads of runs with canvases of ``length`` positions; tokens are below ``vocab_size``, unless that is 0.
 
-    ``options`` has how many each question of a decision has; None where that is not known.
+    ``options``: the number of options of each question of a decision; None if that is not known.
     """
 
     length: int
@@ -82,15 +83,15 @@ class Codec:
     options: tuple[int, ...] | None = None
 
     @staticmethod
-    def of(header: TraceHeader) -> Codec:
-        """Of the run with a header."""
+    def for_header(header: TraceHeader) -> Codec:
+        """Returns the codec of the run with a header."""
         decision = header.decision
         options = () if decision is None else tuple(len(question.options) for question in decision.questions)
         return Codec(header.canvas_length, header.model.vocab_size, options)
 
     @cached_property
     def most(self) -> dict[bytes, int]:
-        """The most bytes that a payload of each kind behind the header can have."""
+        """The most bytes that a payload of each kind after the header can have."""
         mask = -(-self.length // 8)
         return {
             b"IMAG": MOST_BYTES,
@@ -111,7 +112,7 @@ class Codec:
     # --- to bytes ----------------------------------------------------------------------------------------------------
 
     def encode(self, event: Event) -> tuple[bytes, bytes, int, int]:
-        """An event's kind, payload, block and step.
+        """Returns an event's kind, payload, block and step.
 
         Raises:
             ValueError: an array has another size than the canvas.
@@ -183,7 +184,7 @@ class Codec:
     # --- and back ----------------------------------------------------------------------------------------------------
 
     def decode(self, kind: bytes, payload: bytes, block: int, step: int) -> Event:
-        """The event of a payload. Its arrays cannot be written into.
+        """Returns the event of a payload. Its arrays are read-only.
 
         Raises:
             PayloadError: the payload is not of this kind.
@@ -285,7 +286,7 @@ def _decode_slots(reading: _Reading, block: int, wanted: tuple[int, ...] | None)
 
 
 class _Reading:
-    """Goes through a payload once."""
+    """Reads the fields of a payload, once, in order."""
 
     def __init__(self, payload: bytes, vocab_size: int) -> None:
         self._payload, self._place, self._vocab_size = payload, 0, vocab_size
@@ -301,7 +302,7 @@ class _Reading:
         return layout.unpack(self._take(layout.size))
 
     def tokens(self, count: int, mixed_with: Tokens | None = None) -> Tokens:
-        """Token ids (count,); ``mixed_with`` undoes an exclusive or."""
+        """Reads token ids (count,); ``mixed_with`` undoes an exclusive or."""
         words = _whole(self._take(4 * count), "<i4").astype(np.int32, copy=False)
         if mixed_with is not None:
             words = words ^ mixed_with
@@ -311,12 +312,12 @@ class _Reading:
 
     def reals(self, count: int) -> NDArray[np.float32]:
         found = _whole(self._take(4 * count), "<f4").astype(np.float32, copy=False)
-        if not (np.abs(found) <= MOST_NUMBER).all():  # nor is NaN
+        if not (np.abs(found) <= MOST_NUMBER).all():  # False for NaN, too
             raise PayloadError("it has a number that is out of bounds")
         return _fixed(found)
 
     def shares(self, count: int) -> NDArray[np.float32]:
-        """Probabilities (count,), NaN where one is not known."""
+        """Reads probabilities (count,), NaN where one is not known."""
         found = _whole(self._take(4 * count), "<f4").astype(np.float32, copy=False)
         if ((found < 0) | (found > 1)).any():
             raise PayloadError("it has a probability out of bounds")
@@ -327,7 +328,7 @@ class _Reading:
         return _fixed(np.unpackbits(bits, count=count).astype(np.bool_))
 
     def text(self) -> str:
-        """All that is left."""
+        """Reads the rest of the payload."""
         try:
             return self._take(len(self._payload) - self._place).decode()
         except UnicodeDecodeError:
@@ -343,13 +344,13 @@ class _Reading:
 
 
 def _planes(words: NDArray[Any]) -> bytes:
-    """Words of four bytes, little-endian, by planes."""
+    """Returns words of four bytes, little-endian, by planes."""
     kind = "<f4" if words.dtype.kind == "f" else "<i4"
     return np.ascontiguousarray(words, dtype=kind).view(np.uint8).reshape(-1, 4).T.tobytes()
 
 
 def _whole(planes: bytes, kind: str) -> NDArray[Any]:
-    """The words of ``_planes``."""
+    """Returns the words that ``_planes`` encoded."""
     return np.ascontiguousarray(np.frombuffer(planes, dtype=np.uint8).reshape(4, -1).T).view(kind).ravel()
 
 
@@ -358,13 +359,13 @@ def _bits(mask: NDArray[np.bool_]) -> bytes:
 
 
 def _figure(value: float) -> float:
-    if not abs(value) <= MOST_NUMBER:  # nor is NaN
+    if not abs(value) <= MOST_NUMBER:  # False for NaN, too
         raise PayloadError("it has a number that is out of bounds")
     return value
 
 
 def _fixed(array: NDArray[Any]) -> NDArray[Any]:
-    """Contiguous and read-only: readers share it."""
+    """Makes an array contiguous and read-only: readers share it."""
     array = np.ascontiguousarray(array)
     array.setflags(write=False)
     return array

@@ -1,4 +1,4 @@
-"""The answer so far: what a run has written when it is looked at, stopped or cut short."""
+"""The answer so far: what a run has written when it is viewed, stopped or interrupted."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from engine.types import Tokens
 
 
 class Draft:
-    """The committed blocks, and the best guess for the one under way; ``ends`` are the tokens that end a text.
+    """The committed blocks, and the best guess for the block that is running; ``ends`` are the tokens that end a text.
 
-    Of a run without steps, the text that has arrived. Of a decision, the labels of its last read, as they stand on the
-    canvas, and in the end those of all reads.
+    For a run without steps it is the text that has arrived. For a decision it is the labels of its last read, as they
+    stand on the canvas, and at the end those of all reads.
     """
 
     def __init__(self, ends: Collection[int]) -> None:
         self._ends = ends
         self.committed: list[int] = []
         self._argmax: Tokens | None = None
-        self._filler: int | None = None  # of the block under way; where it stands there is no guess
-        self._is_read = False  # the canvas under way is a decision's
-        self._texts: dict[bool, list[str]] = {False: [], True: []}  # by whether it is thinking
+        self._filler: int | None = None  # of the running block; positions that hold it have no guess
+        self._is_read = False  # the current canvas is a decision's
+        self._texts: dict[bool, list[str]] = {False: [], True: []}  # True: thinking; False: answer
 
     @staticmethod
-    def of(events: Iterable[Event], ends: Collection[int] = ()) -> Draft:
-        """The draft after these events, which begin a run."""
+    def from_events(events: Iterable[Event], ends: Collection[int] = ()) -> Draft:
+        """Returns the draft after these events, from the run's beginning."""
         draft = Draft(ends)
         for event in events:
             draft.fold(event)
         return draft
 
     def fold(self, event: Event) -> None:
-        """Take in the next event."""
+        """Applies the next event."""
         if isinstance(event, CanvasStarted):
             self._filler = event.filler
         elif isinstance(event, StepFinished):
@@ -56,7 +56,7 @@ class Draft:
             self._argmax = np.concatenate([event.canvas[: event.pinned], np.asarray(behind, dtype=np.int32)])
         elif isinstance(event, CanvasVerified):
             guess = event.canvas if self._argmax is None else self._argmax
-            self._argmax = np.where(event.doubtful, guess, event.canvas)  # which has noise there
+            self._argmax = np.where(event.doubtful, guess, event.canvas)  # the canvas has noise where it is doubtful
         elif isinstance(event, SlotsRead):
             self._is_read = True
         elif isinstance(event, CanvasCommitted):
@@ -70,7 +70,7 @@ class Draft:
             self.committed = event.tokens.tolist()  # a fork may have left out blocks
 
     def tokens(self) -> list[int]:
-        """All of it, up to the first end token of the block under way."""
+        """Returns all tokens, up to the first end token of the running block."""
         tokens = list(self.committed)
         if self._argmax is not None:
             ends = np.flatnonzero(np.isin(self._argmax, list(self._ends)))
@@ -79,14 +79,14 @@ class Draft:
 
     @property
     def is_text(self) -> bool:
-        """Whether it arrived as text, without tokens."""
+        """True if it arrived as text, without tokens."""
         return any(self._texts.values())
 
     def reply(self, decode: Callable[[Iterable[int]], Reply]) -> Reply:
-        """All of it as it reads; ``decode`` reads tokens."""
+        """Returns the whole answer as it reads; ``decode`` reads tokens."""
         return self.arrived if self.is_text else decode(self.tokens())
 
     @property
     def arrived(self) -> Reply:
-        """What has arrived as text."""
+        """The text that has arrived."""
         return Reply("".join(self._texts[False]), "".join(self._texts[True]).strip())

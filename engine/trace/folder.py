@@ -1,6 +1,6 @@
 """Folders of traces: the user's own, kept private and within a size, and the gallery that ships with the app.
 
-No link out of the user's folder is followed.
+Links out of the user's folder are not followed.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ GALLERY_LIST = "gallery.json"
 
 
 def trace_files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """The traces in a folder, which need not be there: regular files themselves, no links, pipes or folders."""
+    """Yields the traces in a folder, which need not exist: regular files only, no links, pipes or folders."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            with suppress(OSError):  # it has just gone
+            with suppress(OSError):  # it was just removed
                 if entry.name.endswith(SUFFIX) and entry.is_file(follow_symlinks=False):
                     yield Path(entry.path), entry.stat(follow_symlinks=False)
 
 
 def make_private(folder: Path) -> None:
-    """Make the folder of traces, and remove other users' rights on it and its traces, which older versions gave.
+    """Makes the folder of traces, and removes other users' rights, which older versions gave, on it and its traces.
 
     Raises:
         OSError: it cannot be made.
     """
     private_folder(folder)
-    if os.name == "nt":  # where rights are inherited from the user's own folder
+    if os.name == "nt":  # on Windows rights are inherited from the user's own folder
         return
     with suppress(OSError):  # the folder may belong to another user
         if folder.stat().st_mode & 0o077:
@@ -51,12 +51,12 @@ def make_private(folder: Path) -> None:
 
 
 def prune_traces(folder: Path, budget: int = BUDGET_BYTES, newest: int = NEWEST) -> int:
-    """Remove the oldest traces of a folder until the rest is within ``budget`` bytes; never the ``newest`` ones.
+    """Removes the oldest traces of a folder until the rest is within ``budget`` bytes; never the ``newest`` ones.
 
-    A trace that cannot be removed stays. A folder that is not there needs no pruning.
+    A trace that cannot be removed stays. A missing folder needs no pruning.
 
     Returns:
-        How many were removed.
+        The number of removed traces.
     """
     found = sorted((status.st_mtime_ns, str(path), status.st_size) for path, status in trace_files(folder))
     total = sum(size for _, _, size in found)
@@ -78,7 +78,7 @@ def prune_traces(folder: Path, budget: int = BUDGET_BYTES, newest: int = NEWEST)
 
 @dataclass(frozen=True)
 class GalleryTrace:
-    """A trace that ships with the app, its title, and what to look at in it."""
+    """A trace that ships with the app: its title, and a note on what to watch in it."""
 
     path: Path
     title: str
@@ -86,7 +86,7 @@ class GalleryTrace:
 
 
 def gallery(folder: Path = GALLERY) -> tuple[GalleryTrace, ...]:
-    """The traces of the gallery, in order.
+    """Returns the traces of the gallery, in order.
 
     Raises:
         SafelightError: its list is missing or damaged.

@@ -1,33 +1,33 @@
-"""The trace file's frame: a signature, then records with checksums. Knows nothing of what they hold; ``codec`` does.
+"""The trace file's frame: a signature, then records with checksums. ``codec`` knows what they hold.
 
 All numbers are little-endian. The file begins with 16 bytes: the signature (8), the format's version (u32), the CRC-32
 of those twelve. Then records, each with a head of 28 bytes before its payload:
 
-    kind     4 letters
-    stored   u32, bytes of the payload in the file
-    size     u32, bytes of the payload unpacked (zlib)
-    block    i32, -1 where it has none
-    step     i32, -1 where it has none
-    payload  u32, CRC-32 of the stored bytes
-    head     u32, CRC-32 of the 24 bytes before
+    kind     4 letters.
+    stored   u32, bytes of the payload in the file.
+    size     u32, bytes of the payload unpacked (zlib).
+    block    i32, -1 if it has none.
+    step     i32, -1 if it has none.
+    payload  u32, CRC-32 of the stored bytes.
+    head     u32, CRC-32 of the 24 bytes before.
 
-A reader needs the heads alone to find all records, and a file that was cut or damaged is good up to there. Kinds, in
+A reader needs only the heads to find all records. A file that was cut or damaged is valid up to that place. Kinds, in
 the order of a run (``header``, ``texts`` and ``codec`` say what is in them; C positions, K top candidates):
 
-    HEAD   model, prompt, settings and seed, JSON; first, once
-    IMAG   the file of a picture that the messages show, as it is; before the first event
-    PIEC   texts of tokens that the next record names and none before did
-    PREF   the prompt was prefilled
-    CANV   a block's noise, or what was written of it before and its filler, and its pinned positions
-    STEP   a denoising step
-    PINS   the canvas was read under the format of the answer, and its beginning pinned
-    VRFY   the argmax canvas was read causally; maybe spans of it are written anew by further steps
-    SLOT   what the slots of a decision's canvas came to
-    TEXT   the answer as it reads with the next record (COMM, DONE or FAIL), JSON
-    COMM   a block's final tokens
-    PART   more of the answer's text, in place of blocks, of a run that reported no steps
-    DONE   the end of the run
-    FAIL   why the run ended early, JSON; instead of DONE
+    HEAD   model, prompt, settings and seed, JSON; first, once.
+    IMAG   the unchanged file of a picture in the messages; before the first event.
+    PIEC   texts of tokens that the next record names and no earlier one named.
+    PREF   the prompt was prefilled.
+    CANV   a block's noise, or its tokens written before and its filler, and its pinned positions.
+    STEP   a denoising step.
+    PINS   the canvas was read under the format of the answer, and its beginning pinned.
+    VRFY   the argmax canvas was read causally; further steps may rewrite spans of it.
+    SLOT   the results of the slots of a decision's canvas.
+    TEXT   the answer as it reads with the next record (COMM, DONE or FAIL), JSON.
+    COMM   a block's final tokens.
+    PART   more of the answer's text, in place of blocks, of a run that reported no steps.
+    DONE   the end of the run.
+    FAIL   why the run ended early, JSON; instead of DONE.
 
 A record of an unknown kind is skipped. What a reader must not skip raises the version.
 
@@ -43,8 +43,8 @@ from typing import NamedTuple
 from engine.errors import SafelightError
 
 SUFFIX = ".sltrace"
-SIGNATURE = b"\x89SLT\r\n\x1a\n"  # a byte over 127, line ends and an end-of-file: transfers as text are found out
-VERSION = 3  # of runs with pictures; 2: in which shares were set, or that are not block diffusion; others: 1
+SIGNATURE = b"\x89SLT\r\n\x1a\n"  # holds line ends and an end-of-file, so that a transfer as text is detected
+VERSION = 3  # 3: runs with pictures; 2: with set shares, or not block diffusion; 1: all others
 OPENING = struct.Struct("<8sII")
 HEAD = struct.Struct("<4sIIiiII")
 
@@ -64,13 +64,13 @@ MOST_WHY = 64 * 2**10  # bytes of a FAIL, unpacked
 MOST_TEXTS = 16 * 2**20  # bytes of all texts of tokens, and of all texts of the answer
 MOST_PICTURED = 256 * 2**20  # bytes of all pictures
 MOST_PIECES = 16_384  # of texts of tokens
-MOST_NUMBER = 1e9  # temperatures, nats, seconds: what is larger is none, and overflows where such are added up
-LEVEL = 1  # of zlib: by planes it finds all but a hundredth of what higher ones do, in half the time
-PACKED = 0  # of zlib, for what is packed already
+MOST_NUMBER = 1e9  # temperatures, nats, seconds: larger values are invalid, and their sums would overflow
+LEVEL = 1  # of zlib: on planes within a hundredth of higher levels, in half the time
+PACKED = 0  # of zlib, for compressed content
 
 
 class TraceError(SafelightError):
-    """A trace that cannot be read or written, in one sentence."""
+    """The error of a trace that cannot be read or written, in one sentence."""
 
 
 class PayloadError(ValueError):
@@ -78,7 +78,7 @@ class PayloadError(ValueError):
 
 
 class Head(NamedTuple):
-    """A record's head, and where its payload begins in the file."""
+    """A record's head, and the byte of the file where its payload begins."""
 
     kind: bytes
     stored: int
@@ -90,19 +90,19 @@ class Head(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Where the next record begins."""
+        """The byte where the next record begins."""
         return self.start + self.stored
 
 
 class RecordBudget:
-    """What a file holds so far, against the bounds. Needs the heads alone, so that no payload is read before."""
+    """Counts the records of a file against the bounds. Needs only the heads, so that no payload is read before."""
 
     def __init__(self) -> None:
         self._records = self._unpacked = self._pieces = 0
         self._of_kind = {b"PIEC": 0, b"TEXT": 0, b"IMAG": 0}
 
     def allows(self, kind: bytes, size: int, block: int, step: int) -> bool:
-        """Whether a record of ``size`` bytes unpacked may come next; if so it has come."""
+        """Returns True if a record of ``size`` bytes unpacked may come next, and counts it."""
         self._records += 1
         self._unpacked += size
         if kind in self._of_kind:
@@ -116,20 +116,18 @@ class RecordBudget:
 
 
 def opening(version: int = 1) -> bytes:
-    """The file's first bytes."""
     begin = struct.pack("<8sI", SIGNATURE, version)
     return begin + struct.pack("<I", zlib.crc32(begin))
 
 
 def frame(kind: bytes, payload: bytes, block: int = -1, step: int = -1) -> bytes:
-    """A whole record."""
     stored = zlib.compress(payload, PACKED if kind == b"IMAG" else LEVEL)
     head = struct.pack("<4sIIiiI", kind, len(stored), len(payload), block, step, zlib.crc32(stored))
     return head + struct.pack("<I", zlib.crc32(head)) + stored
 
 
 def read_head(raw: bytes, start: int) -> Head | None:
-    """The head in 28 bytes, with its payload at ``start``; None where it does not have its checksum."""
+    """Returns the head in 28 bytes, with its payload at ``start``; None if its checksum is wrong."""
     kind, stored, size, block, step, crc, own = HEAD.unpack(raw)
     if zlib.crc32(raw[:-4]) != own:
         return None
@@ -137,7 +135,7 @@ def read_head(raw: bytes, start: int) -> Head | None:
 
 
 def unpack(head: Head, stored: bytes, most: int) -> bytes:
-    """A record's payload, at most ``most`` bytes.
+    """Returns a record's payload, at most ``most`` bytes.
 
     Raises:
         PayloadError: too large, a wrong checksum, or another size than the head says.
@@ -148,7 +146,7 @@ def unpack(head: Head, stored: bytes, most: int) -> bytes:
         raise PayloadError("its checksum is wrong")
     try:
         inflate = zlib.decompressobj()
-        payload = inflate.decompress(stored, head.size + 1)  # never more, whatever the stream would unfold to
+        payload = inflate.decompress(stored, head.size + 1)  # bounded, whatever the stream would unfold to
     except zlib.error:
         raise PayloadError("it cannot be unpacked") from None
     if len(payload) != head.size or not inflate.eof or inflate.unused_data:

@@ -1,4 +1,4 @@
-"""The header of a trace: the model, the prompt, the settings, and which run this one was forked from."""
+"""The header of a trace: the model, the prompt, the settings, and the run from which it was forked."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from engine.trace.format import (
 )
 
 MODEL_TEXTS = ("name", "title", "path", "fingerprint", "device", "dtype", "packing")
-LATER_TEXTS = ("adapter", "adapter_fingerprint")  # which runs taken down by older versions do not have
+LATER_TEXTS = ("adapter", "adapter_fingerprint")  # missing in runs recorded by older versions
 ID = re.compile(r"[0-9a-f]{32}")
 MOST_LABEL = 8  # token ids that count as one label
 MOST_NAME = 4096  # characters of a name or a path
@@ -42,7 +42,7 @@ MOST_WHOLE = 2**31 - 1  # of a number that a spin box may show
 
 
 def new_id() -> str:
-    """A name that no other trace has: 32 hexadecimal digits."""
+    """Returns a name that no other trace has: 32 hexadecimal digits."""
     return uuid.uuid4().hex
 
 
@@ -52,7 +52,7 @@ def _now() -> str:
 
 @functools.cache
 def _app_version() -> str:
-    from importlib import metadata  # takes a while, and comes with the whole of the e-mail package
+    from importlib import metadata  # takes a while, as it imports the e-mail package
 
     try:
         return metadata.version("safelight")
@@ -62,25 +62,25 @@ def _app_version() -> str:
 
 @dataclass(frozen=True)
 class ModelIdentity:
-    """Which model ran. ``fingerprint`` is that of its files, empty where they could not be read."""
+    """The identity of the model that ran. ``fingerprint`` is that of its files, empty if they could not be read."""
 
     name: str
     title: str = ""
-    path: str = ""  # what it was loaded by: a folder or an embedded model's id
+    path: str = ""  # the folder or embedded model's id that it was loaded by
     fingerprint: str = ""
-    canvas_length: int = 0  # its own; 0 where it is not known
-    vocab_size: int = 0  # 0 where it is not known
+    canvas_length: int = 0  # its own; 0 if unknown
+    vocab_size: int = 0  # 0 if unknown
     eos_token_ids: tuple[int, ...] = ()
     device: str = ""
     dtype: str = ""
-    packing: str = ""  # how its experts are packed; empty where they are not
-    adapter: str = ""  # what the adapter on it is called; empty where there was none
+    packing: str = ""  # the packing of its experts; empty if they are not packed
+    adapter: str = ""  # the title of the adapter; empty if there was none
     adapter_fingerprint: str = ""  # of the adapter's files
 
 
 @dataclass(frozen=True)
 class Parent:
-    """Where a run was forked from another: it shares all of that one before this step."""
+    """The fork point of a run: it shares everything before this step with another run."""
 
     id: str
     block: int
@@ -89,28 +89,28 @@ class Parent:
 
 @dataclass(frozen=True)
 class TraceHeader:
-    """All that is fixed before a run's first event."""
+    """All facts that are fixed before a run's first event."""
 
     model: ModelIdentity
     prompt: str  # the last message
     config: GenerationConfig
-    seed: int | None  # None: the model ran elsewhere, and followed none
+    seed: int | None  # None: the model ran elsewhere and used no seed
     messages: tuple[Message, ...] = ()  # role, content and images, as they were sent to the model
     prompt_ids: tuple[int, ...] = ()  # the messages as token ids
     think: bool = False
     parent: Parent | None = None
-    changes: tuple[Fork, ...] = ()  # all that were made on the way, the parent's too
-    marks: tuple[Mark, ...] = ()  # spans of the parent's text that this run wrote anew
-    decision: Decision | None = None  # what the run decided,
-    slots: tuple[Slot, ...] = ()  # and where on its canvas, a slot a question
-    output_format: OutputFormat | None = None  # what the answer had to fit
+    changes: tuple[Fork, ...] = ()  # all changes made since the first run, including the parent's
+    marks: tuple[Mark, ...] = ()  # spans of the parent's text that this run rewrote
+    decision: Decision | None = None  # the decision that the run made
+    slots: tuple[Slot, ...] = ()  # the positions of its answers on the canvas, a slot a question
+    output_format: OutputFormat | None = None  # the format of the answer
     id: str = field(default_factory=new_id)
     created: str = field(default_factory=_now)  # ISO 8601, UTC
     app_version: str = field(default_factory=_app_version)
 
     @staticmethod
     def fresh() -> dict[str, Any]:
-        """An identity of its own, for a copy: id, moment and version."""
+        """Returns a new identity for a copy: id, time and version."""
         return {"id": new_id(), "created": _now(), "app_version": _app_version()}
 
     @property
@@ -120,14 +120,15 @@ class TraceHeader:
 
     @property
     def created_at(self) -> datetime:
-        """``created`` as a moment."""
+        """``created`` as a datetime."""
         return datetime.fromisoformat(self.created)
 
     @property
     def format_version(self) -> int:
-        """The oldest format whose readers know all of it: those of the first pass over shares, and know no filler.
+        """The oldest format whose readers understand everything in the run.
 
-        So a header names its decoder, unless that is block diffusion.
+        Readers of the first format ignore shares and know no filler. Therefore the header names its decoder, unless
+        that is block diffusion.
         """
         if image_digests(self.messages):
             return 3
@@ -135,10 +136,10 @@ class TraceHeader:
         return 1 if is_first else 2
 
     def to_json(self) -> bytes:
-        """The HEAD record's payload."""
+        """Returns the HEAD record's payload."""
         bare = dataclasses.replace(self, messages=_plain(self.messages), decision=None, output_format=None)
         raw = dataclasses.asdict(bare)
-        for name in ("decision", "slots", "output_format"):  # which other runs do not have
+        for name in ("decision", "slots", "output_format"):  # missing in other runs
             del raw[name]
         if self.decision is not None:
             raw["decision"] = decision_to_json(self.decision)
@@ -149,7 +150,7 @@ class TraceHeader:
 
     @staticmethod
     def from_json(payload: bytes) -> tuple[TraceHeader, tuple[str, ...]]:
-        """A header, and the names of settings in it that this version does not know.
+        """Reads a header, and the names of settings in it that this version does not know.
 
         Raises:
             PayloadError: it is not a header.
@@ -195,7 +196,7 @@ class TraceHeader:
 
 
 def read_object(payload: bytes) -> dict[str, Any]:
-    """A JSON object.
+    """Reads a JSON object.
 
     Raises:
         PayloadError: it is none.
@@ -210,7 +211,7 @@ def read_object(payload: bytes) -> dict[str, Any]:
 
 
 def text(raw: Mapping[str, Any], name: str, most: int | None = None) -> str:
-    """A text, of ``most`` characters at most, without lone surrogates, which no file and no screen could take."""
+    """Reads a text of ``most`` characters at most. Lone surrogates, which no file or screen accepts, are replaced."""
     value = raw.get(name)
     if not isinstance(value, str):
         raise PayloadError(f"its {name} is no text")
@@ -220,7 +221,7 @@ def text(raw: Mapping[str, Any], name: str, most: int | None = None) -> str:
 
 
 def whole(raw: Mapping[str, Any], name: str, low: int, high: int = MOST_WHOLE) -> int:
-    """A whole number within bounds."""
+    """Reads a whole number within bounds."""
     value = raw.get(name)
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise PayloadError(f"its {name} is out of bounds")
@@ -246,7 +247,7 @@ def _is_token(value: Any) -> bool:
 
 
 def _are_cells(pairs: Iterable[tuple[int, int]]) -> bool:
-    """Whether positions and tokens are within bounds."""
+    """Returns True if positions and tokens are within bounds."""
     return all(position < MOST_POSITIONS and token < MOST_TOKENS for position, token in pairs)
 
 
@@ -261,7 +262,7 @@ def read_marks(raw: Any) -> tuple[Mark, ...]:
 
 
 def _read_task(raw: Mapping[str, Any], canvas_length: int) -> dict[str, Any]:
-    """What a run had to decide or to fit, as fields of the header."""
+    """Reads what a run had to decide or to fit, as fields of the header."""
     found: dict[str, Any] = {}
     try:
         if raw.get("decision") is not None:
@@ -275,7 +276,7 @@ def _read_task(raw: Mapping[str, Any], canvas_length: int) -> dict[str, Any]:
 
 
 def _read_slots(raw: Any, decision: Decision, canvas_length: int) -> tuple[Slot, ...]:
-    """The slots of a decision's canvas: one a question, or none where nobody told of a canvas."""
+    """Reads the slots of a decision's canvas: one a question, or none if no canvas was reported."""
     if not isinstance(raw, list) or len(raw) not in (0, len(decision.questions)):
         raise PayloadError("its slots do not go with its questions")
     slots = []
@@ -328,7 +329,7 @@ def read_changes(raw: Any) -> tuple[Fork, ...]:
 
 
 def read_config(raw: Any) -> tuple[GenerationConfig, tuple[str, ...]]:
-    """The settings that this version knows, and the names of others.
+    """Reads the settings that this version knows, and the names of others.
 
     Raises:
         PayloadError: they are none.
@@ -355,5 +356,5 @@ def read_config(raw: Any) -> tuple[GenerationConfig, tuple[str, ...]]:
 
 
 def _tuples(value: Any) -> Any:
-    """Lists as tuples, as the settings have them."""
+    """Converts lists to tuples, as the settings have them."""
     return tuple(_tuples(item) for item in value) if isinstance(value, list) else value

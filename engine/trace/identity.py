@@ -1,4 +1,4 @@
-"""What a trace says of the model that ran, taken from the model as it is loaded. Needs no torch."""
+"""Identifies a loaded model for the header of its traces. Needs no torch."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from engine.trace.header import ModelIdentity
 
 
 def identify_model(model: Any, path_or_id: str | Path, title: str = "") -> ModelIdentity:
-    """The identity of a loaded model, for the header of its traces.
+    """Returns the identity of a loaded model, for the header of its traces.
 
     Args:
         model: from ``load_model``.
-        path_or_id: what it was loaded by.
+        path_or_id: the folder or id that it was loaded by.
     """
     try:
         found = fingerprint(catalog.resolve(path_or_id))
     except (SafelightError, OSError, ValueError):
-        found = ""  # the model runs all the same
+        found = ""  # the model can run without it
     adapter = getattr(model, "adapter", None)
     experts = getattr(getattr(model, "precision", None), "experts", None)
     return ModelIdentity(

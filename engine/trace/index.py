@@ -1,4 +1,4 @@
-"""The records of a trace file, from their heads alone: where they are, how far the file is good, and why no further."""
+"""The index of a trace file's records, read from their heads alone, up to where the file is valid."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from engine.trace.recording import Entry, Kind
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-WINDOW = 4096  # bytes that are read for a head, so that small records cost one reading for many
-SLACK = 2**20  # what does not pack may be stored a little larger than it is
-ENDINGS = (b"COMM", b"DONE", b"FAIL")  # which a TEXT goes before
+WINDOW = 4096  # bytes that are read for a head, so that one read serves many small records
+SLACK = 2**20  # incompressible data may be stored a little larger than it is
+ENDINGS = (b"COMM", b"DONE", b"FAIL")  # the records that a TEXT precedes
 KINDS: dict[bytes, Kind] = {
     b"PREF": "prefill",
     b"CANV": "canvas",
@@ -33,7 +33,7 @@ KINDS: dict[bytes, Kind] = {
 
 @dataclass(frozen=True)
 class Index:
-    """The records up to where the file is good. ``heads`` go with ``entries``, one an event."""
+    """The records up to where the file is valid. ``heads`` go with ``entries``, one an event."""
 
     header: Head
     heads: list[Head] = field(default_factory=list)
@@ -42,17 +42,17 @@ class Index:
     pieces: list[Head] = field(default_factory=list)
     texts: list[Head] = field(default_factory=list)
     failure: Head | None = None
-    notice: str = ""  # why there is no more; empty after the end of a run, and where ``failure`` says it
+    notice: str = ""  # why there is no more; empty after the end of a run, and if ``failure`` says it
 
     @property
     def end(self) -> int:
-        """Bytes of the file that are good."""
+        """The number of valid bytes of the file."""
         lasts = (self.header, *self.pictures[-1:], *self.heads[-1:], *self.pieces[-1:], *self.texts[-1:])
         ends = [record.end for record in lasts]
         return max(ends if self.failure is None else (*ends, self.failure.end))
 
     def cut(self, place: int) -> Index:
-        """What is left where the record that begins at byte ``place`` is damaged."""
+        """Returns the index without the damaged record at byte ``place`` and all after it."""
         count = sum(head.start < place for head in self.heads)
         kept = replace(
             self,
@@ -67,7 +67,7 @@ class Index:
 
 
 def read_beginning(path: Path, file: BinaryIO) -> Head:
-    """Check the file's first bytes.
+    """Checks the file's first bytes.
 
     Returns:
         The head of its first record, that of the run's header.
@@ -96,18 +96,18 @@ def read_beginning(path: Path, file: BinaryIO) -> Head:
 
 
 def read_index(file: BinaryIO, header: Head, most: Mapping[bytes, int], *, is_fork: bool) -> Index:
-    """Read the heads of all records behind the header.
+    """Reads the heads of all records after the header.
 
     Args:
         most: bytes that a payload of each kind can have, unpacked.
-        is_fork: whether the run shares blocks with another, which may be left out.
+        is_fork: True if the run shares blocks with another; these may be left out.
 
     Raises:
         OSError: the file cannot be read.
     """
     heads, budget, order = _Heads(file), RecordBudget(), Order(is_fork)
     index = Index(header)
-    text: Head | None = None  # counts once the event after it is there
+    text: Head | None = None  # counts only if the event after it exists
     place = header.end
     while True:
         head = heads.at(place)
@@ -148,7 +148,7 @@ def read_index(file: BinaryIO, header: Head, most: Mapping[bytes, int], *, is_fo
 
 
 def read_exactly(file: BinaryIO, count: int) -> bytes:
-    """That many bytes from where the file stands; fewer at its end."""
+    """Reads ``count`` bytes from the file's current position; fewer at its end."""
     read = file.read(count)
     while len(read) < count:
         more = file.read(count - len(read))
@@ -169,7 +169,7 @@ class Order:
         self.is_over = False
 
     def allows(self, kind: bytes, block: int, step: int) -> bool:
-        """Whether an event's record, or FAIL, may come next; if so it has come."""
+        """Returns True if an event's record, or FAIL, may come next, and moves on to it."""
         if kind == b"CANV":
             next_one = block > self._block if self._is_fork else block == self._block + 1
             fits = not (self._is_open or self._is_text) and step == -1 and next_one
@@ -180,7 +180,7 @@ class Order:
         elif kind == b"PINS":  # one between two steps
             fits = self._is_open and block == self._block and step == self._step + 1 and not self._is_marked
             self._is_marked = True
-        elif kind == b"VRFY":  # one behind a step
+        elif kind == b"VRFY":  # one after a step
             fits = self._is_open and block == self._block and step == self._step >= 0 and not self._is_marked
             self._is_marked = True
         elif kind == b"SLOT" and self._is_open:  # one of a block
@@ -210,7 +210,7 @@ class _Heads:
         self._window, self._start = b"", 0
 
     def at(self, place: int) -> Head | Literal["cut", "damaged"] | None:
-        """The head of the record at a byte; None at the file's end."""
+        """Returns the head of the record at a byte; None at the file's end."""
         if place == self._size:
             return None
         if place + HEAD.size > self._start + len(self._window):
@@ -230,7 +230,6 @@ class _Heads:
 
 
 def where(entry: Entry) -> str:
-    """The place of an event."""
     match entry.kind:
         case "step":
             return f"at step {step_number(entry.step)} of block {entry.block + 1}"

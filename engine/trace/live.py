@@ -33,7 +33,7 @@ class Trace(Recording):
     """A run's header and events. Drawing may skip steps; the trace never does.
 
     Args:
-        header: all that is known before the run.
+        header: the facts known before the run.
         piece, is_special, decode: the model's tokenizer; without it tokens are written as numbers.
         pictures: those that the header's messages show, each once.
     """
@@ -59,12 +59,12 @@ class Trace(Recording):
         self._failure = ""
 
     def append(self, event: Event) -> None:
-        """Take down the next event."""
+        """Records the next event."""
         self._events.append(event)
-        self._entries.append(entry_of(event))  # last: readers in other threads go by the entries
+        self._entries.append(entry_of(event))  # last: readers in other threads rely on the entries
 
     def fail(self, why: str) -> None:
-        """The run ended early; what it had so far stands."""
+        """Records that the run ended early; its events so far stay."""
         self._failure = why
 
     @property
@@ -81,7 +81,7 @@ class Trace(Recording):
 
     @property
     def events(self) -> list[Event]:
-        """All events so far; not to be changed."""
+        """All events so far; must not be modified."""
         return self._events
 
     def event(self, index: int) -> Event:
@@ -113,11 +113,11 @@ class Trace(Recording):
 
     def save(self, path: Path) -> None:
         header = self._header
-        if not header.canvas_length:  # not given; the first canvas shows it
+        if not header.canvas_length:  # not given; taken from the first canvas
             length = next((len(event.canvas) for event in self._events if isinstance(event, CanvasStarted)), 0)
             header = dataclasses.replace(header, model=dataclasses.replace(header.model, canvas_length=length))
         texts = (self._piece, self._is_special, self._read)
-        with replacing(path) as beside, TraceWriter(beside, header, *texts, self._pictures, is_made=True) as file:
+        with replacing(path) as part, TraceWriter(part, header, *texts, self._pictures, is_made=True) as file:
             for event in list(self._events):
                 file.append(event)
             file.close(self._failure)

@@ -1,6 +1,6 @@
-"""Opens a trace: heads of records are read at once, payloads when they are asked for.
+"""Opens a trace: heads of records are read at once, payloads on request.
 
-A file that was cut or damaged is good up to there. Needs neither the model nor torch. The file may come from a
+A file that was cut or damaged is valid up to that place. Needs neither the model nor torch. The file may come from a
 stranger: sizes are checked before anything is allocated, and nothing in it is run.
 """
 
@@ -35,10 +35,10 @@ CACHE_BYTES = 64 * 2**20  # of unpacked events: some sixty blocks of the embedde
 
 
 def open_trace(path: str | Path, *, check: bool = False) -> TraceFile:
-    """Open a trace file.
+    """Opens a trace file.
 
     Args:
-        check: read all of it, so that damage anywhere shortens the trace now instead of being met later.
+        check: read all of it, so that damage anywhere shortens the trace now instead of raising later.
 
     Raises:
         TraceError: there is no such file, it is no trace, a newer version wrote it, or its beginning is damaged.
@@ -58,7 +58,7 @@ def open_trace(path: str | Path, *, check: bool = False) -> TraceFile:
 
 
 def read_header(path: Path, most: int = MOST_HEADER) -> tuple[TraceHeader, int]:
-    """The header alone, for a list of runs.
+    """Reads only the header, for a list of runs.
 
     Returns:
         The header, and the bytes that were unpacked for it, of which ``most`` are allowed.
@@ -84,7 +84,7 @@ def _read_header(path: Path, file: BinaryIO, head: Head, most: int) -> tuple[Tra
 
 
 def _payload(file: BinaryIO, head: Head, most: int) -> bytes:
-    if max(head.size, head.stored) > most + SLACK:  # before memory is taken for it
+    if max(head.size, head.stored) > most + SLACK:  # checked before memory is allocated
         raise PayloadError("it is larger than anything of its kind")
     file.seek(head.start)
     return unpack(head, read_exactly(file, head.stored), most)
@@ -100,25 +100,26 @@ def _open(path: Path) -> BinaryIO:
 
 
 class TraceFile(Recording):
-    """A trace in a file, read as it is asked for. Threads may share it; the file closes with the last reference."""
+    """A trace in a file, read on request. Threads may share it; the file closes with the last reference."""
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
         self.path = path
         self._file, self._lock = file, threading.RLock()
         self.close = weakref.finalize(self, file.close)
         self.payload_reads = 1
-        self._whole: Reply | None = None  # the answer, once it was asked for
+        self._whole: Reply | None = None  # the answer, after the first request
         first = read_beginning(path, file)
         self._header, self._unknown_settings = _read_header(path, file, first, MOST_HEADER)
-        self._codec = Codec.of(self._header)
+        self._codec = Codec.for_header(self._header)
         self._cache: OrderedDict[int, tuple[Event, int]] = OrderedDict()
         self._cached_bytes = 0
         self._texts = TokenTexts()
-        # By where they begin, as long as anybody looks at them: reading them takes longer than a frame.
+        # By start byte, as long as they are in use: reading them takes longer than a frame.
         self._pictures: weakref.WeakValueDictionary[int, Picture] = weakref.WeakValueDictionary()
         self._use(read_index(file, first, self._codec.most, is_fork=self._header.parent is not None))
 
-    # --- what there is -----------------------------------------------------------------------------------------------
+    # --- contents
+    # ------------------------------------------------------------------------------------------------------
 
     @property
     def header(self) -> TraceHeader:
@@ -135,7 +136,7 @@ class TraceFile(Recording):
         for head in self._index.pictures:
             picture = self._pictures.get(head.start)
             if picture is None:
-                with suppress(PayloadError, OSError):  # without it the run can be looked at all the same
+                with suppress(PayloadError, OSError):  # the run is readable without it
                     data = self._payload(head, self._codec.most[b"IMAG"])
                     digest = hashlib.sha256(data).hexdigest()
                     if digest in shown:
@@ -161,7 +162,7 @@ class TraceFile(Recording):
     # --- events ------------------------------------------------------------------------------------------------------
 
     def event(self, index: int) -> Event:
-        place = range(len(self._index.heads))[index]  # IndexError where there is none
+        place = range(len(self._index.heads))[index]  # raises IndexError if there is none
         with self._lock:
             if place in self._cache:
                 self._cache.move_to_end(place)
@@ -189,7 +190,7 @@ class TraceFile(Recording):
             return _payload(self._file, head, most)
 
     def check(self) -> None:
-        """Read everything; from the first damaged record on, the trace is as if it had been cut there."""
+        """Reads everything; the trace is then cut at the first damaged record."""
         index = self._index
         known = zip(index.heads, index.entries, strict=True)
         wanted: list[tuple[Head, Entry | None]] = [*known, *((head, None) for head in (*index.pieces, *index.texts))]
@@ -224,7 +225,7 @@ class TraceFile(Recording):
         return self._piece(int(token))[1]
 
     def _piece(self, token: int) -> tuple[str, bool]:
-        """A token's text. A damaged one is written as its number: painting code cannot handle an error."""
+        """Returns a token's text; for a damaged one its number, as painting code cannot handle an error."""
         with self._lock:
             while token not in self._texts and self._texts.read < len(self._index.pieces):
                 head = self._index.pieces[self._texts.read]
@@ -260,10 +261,10 @@ class TraceFile(Recording):
         return answer.reply
 
     def _unfinished(self, found: Reply) -> Reply:
-        """With what the file has no text of: a block at which it ends, token by token, or what had arrived."""
+        """Adds what the file has no text of: the tokens of a block cut short, or the text that had arrived."""
         draft = Draft(self.config.eos_token_ids)
         if any(entry.kind == "text" for entry in self.entries):
-            draft = Draft.of(self.events)
+            draft = Draft.from_events(self.events)
         else:
             for place in _open_end(self.entries):
                 draft.fold(self.event(place))
@@ -277,7 +278,7 @@ class TraceFile(Recording):
     # --- to another file ---------------------------------------------------------------------------------------------
 
     def save(self, path: Path) -> None:
-        with replacing(path) as beside, beside.open("wb") as copy, self._lock:
+        with replacing(path) as part, part.open("wb") as copy, self._lock:
             self._file.seek(0)
             left = self._index.end
             while left:
@@ -289,7 +290,9 @@ class TraceFile(Recording):
 
 
 def _open_end(entries: Sequence[Entry]) -> range:
-    """The places of the events at the end from which the draft of a block cut short is read: its last step, and on."""
+    """Returns the places of the last events from which the draft of an unfinished block is read: its last step, and
+    on.
+    """
     first = len(entries)
     while first and entries[first - 1].kind in ("step", "pins", "verify", "slots"):
         first -= 1

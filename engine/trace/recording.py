@@ -1,4 +1,4 @@
-"""What can be asked of the record of a run, wherever it is kept. Knows no file."""
+"""The interface of a run's record, in memory or in a file. Knows no file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Kind = Literal["prefill", "canvas", "step", "pins", "verify", "slots", "commit",
 
 
 class Entry(NamedTuple):
-    """What an event is, without its payload. ``block`` and ``step`` are -1 where it has none."""
+    """The kind and place of an event, without its payload. ``block`` and ``step`` are -1 if it has none."""
 
     kind: Kind
     block: int = -1
@@ -58,24 +58,24 @@ def entry_of(event: Event) -> Entry:
 
 
 class Recording(ABC):
-    """A run: what was asked, what happened, and how its tokens are written. One that grows only grows at its end."""
+    """A run: its request, its events, and the texts of its tokens. A growing one only grows at its end."""
 
     path: Path | None = None
-    """The file it is kept in, or is being written to; None where it is only in memory."""
+    """The file it is kept in, or is being written to; None if it is only in memory."""
 
     @property
     @abstractmethod
     def header(self) -> TraceHeader:
-        """What was fixed before the first event."""
+        """The facts fixed before the first event."""
 
     @property
     @abstractmethod
     def entries(self) -> Sequence[Entry]:
-        """What there is, in order; costs no reading."""
+        """The kinds and places of all events, in order; reads no file."""
 
     @abstractmethod
     def event(self, index: int) -> Event:
-        """The event of ``entries[index]``; negative ones count from the end.
+        """Returns the event of ``entries[index]``; negative ones count from the end.
 
         Raises:
             IndexError: there is none.
@@ -84,15 +84,16 @@ class Recording(ABC):
 
     @abstractmethod
     def piece(self, token: int) -> str:
-        """How a token of this run is written; ``<id>`` where nobody said."""
+        """Returns the text of a token of this run; ``<id>`` if it is unknown."""
 
     @abstractmethod
     def is_special(self, token: int) -> bool:
-        """Whether a token is a control token."""
+        """Returns True if a token is a control token."""
 
     @abstractmethod
     def reply(self, block: int | None = None) -> Reply:
-        """The answer as it read once ``block`` was committed; None: in the end, with the draft of a block cut short.
+        """Returns the answer as it read once ``block`` was committed; None: at the end, with the draft of a block cut
+        short.
 
         Raises:
             IndexError: the block was not committed.
@@ -102,21 +103,21 @@ class Recording(ABC):
     @property
     @abstractmethod
     def pictures(self) -> tuple[Picture, ...]:
-        """Those of the pictures that the messages show that can be read, each once."""
+        """The readable ones of the pictures in the messages, each once."""
 
     @property
     @abstractmethod
     def notice(self) -> str:
-        """Why the record ends before the run did, in sentences; empty where there is nothing to say."""
+        """Why the record ends before the run did, in sentences; empty if it does not."""
 
     @property
     @abstractmethod
     def failure(self) -> str:
-        """What ended the run early, in a sentence; empty where nothing did."""
+        """The reason why the run ended early, in a sentence; empty if it did not."""
 
     @abstractmethod
     def save(self, path: Path) -> None:
-        """Write all of it to a file, which is there whole or not at all.
+        """Writes the whole record to a file, completely or not at all.
 
         Raises:
             SafelightError: it cannot be written.
@@ -124,12 +125,12 @@ class Recording(ABC):
 
     @property
     def events(self) -> Sequence[Event]:
-        """The events in order, read as they are asked for."""
+        """The events in order, read on request."""
         return Events(self)
 
     @property
     def text(self) -> str:
-        """The answer as it reads in the end."""
+        """The answer at the end."""
         return self.reply().text
 
     @property
@@ -160,14 +161,14 @@ class Recording(ABC):
 
     @property
     def result(self) -> GenerationFinished | None:
-        """How the run ended; None while it is under way or if it failed."""
+        """The end of the run; None while it is running or if it failed."""
         if not self.entries or self.entries[-1].kind != "end":
             return None
         last = self.event(-1)
         return last if isinstance(last, GenerationFinished) else None
 
     def final_tokens(self) -> Tokens | None:
-        """Committed tokens before the end token, (N,)."""
+        """Returns committed tokens before the end token, (N,)."""
         return self.result.tokens if self.result is not None else None
 
     def _all(self, kind: Kind) -> Iterator[Event]:
@@ -175,7 +176,7 @@ class Recording(ABC):
 
 
 class Events(Sequence[Event]):
-    """The events of a recording, each read when it is asked for."""
+    """The events of a recording, each read on request."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording

@@ -1,10 +1,11 @@
-"""Texts in a trace, so that a replay needs no tokenizer: how each token is written, and how the answer read.
+"""Texts in a trace, so that a replay needs no tokenizer: the text of each token, and of the answer.
 
 A PIEC payload: a count n (u32), token ids ascending (n u32), special ones as bits (n), the bytes of each text (n u16),
 the texts in UTF-8. A trace holds each token's text once, before the first record that names the token.
 
-A TEXT payload is a JSON object with ``text`` and ``thinking``, each as [how many characters of the text before stay,
-what follows them]: a block may change the last characters of the one before, where a character has several tokens.
+A TEXT payload is a JSON object with ``text`` and ``thinking``. Each is a list: how many characters of the text before
+stay, and what follows them. A block may change the last characters of the one before, if a character has several
+tokens.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ from engine.trace.header import read_object, text
 
 EMPTY = Reply("", "")
 COUNT = struct.Struct("<I")
-LONGEST = 256  # characters of a token's text that are kept; no real token comes near
+LONGEST = 256  # characters of a token's text that are kept; real tokens are far shorter
 
 
 # --- texts of tokens ------------------------------------------------------------------------------------------------
 
 
 def tokens_of(event: Event) -> list[NDArray[Any]]:
-    """All tokens that an event names, in arrays of any shape."""
+    """Returns all tokens that an event names, in arrays of any shape."""
     match event:
         case CanvasStarted(filler=int() as filler):
             return [event.canvas, np.array([filler])]
@@ -55,13 +56,13 @@ def tokens_of(event: Event) -> list[NDArray[Any]]:
 
 
 class NewTokens:
-    """Finds the tokens that were not there before."""
+    """Finds the tokens that no earlier event named."""
 
     def __init__(self) -> None:
         self._known = np.zeros(1024, dtype=np.bool_)
 
-    def of(self, event: Event) -> list[int]:
-        """The tokens that no event before named, ascending; from now on they are known."""
+    def named_by(self, event: Event) -> list[int]:
+        """Returns the tokens that no earlier event named, ascending; from now on they are known."""
         named = [array.ravel() for array in tokens_of(event)]
         tokens = np.concatenate(named) if named else np.empty(0, dtype=np.int32)
         if not len(tokens):
@@ -77,7 +78,7 @@ class NewTokens:
 
 
 def encode_pieces(tokens: Sequence[int], piece: Callable[[int], str], is_special: Callable[[int], bool]) -> bytes:
-    """A PIEC payload for tokens in ascending order."""
+    """Returns a PIEC payload for tokens in ascending order."""
     texts = [piece(token)[:LONGEST].encode("utf-8", "replace") for token in tokens]
     return b"".join(
         (
@@ -91,7 +92,7 @@ def encode_pieces(tokens: Sequence[int], piece: Callable[[int], str], is_special
 
 
 class PieceRecord:
-    """One PIEC payload; texts are decoded when they are asked for.
+    """One PIEC payload; texts are decoded on request.
 
     Raises:
         PayloadError: it is none.
@@ -115,7 +116,7 @@ class PieceRecord:
         self._special, self._sizes, self._payload, self._texts = bits, sizes, payload, texts
 
     def get(self, token: int) -> tuple[str, bool]:
-        """The text of one of ``tokens``, and whether it is special."""
+        """Returns the text of one of ``tokens``, and True if it is special."""
         place = int(np.searchsorted(self.tokens, token))
         start = self._texts + int(self._sizes[:place].sum())
         text = self._payload[start : start + int(self._sizes[place])].decode("utf-8", "replace")
@@ -123,16 +124,17 @@ class PieceRecord:
 
 
 class TokenTexts:
-    """The texts of all PIEC payloads that were added, in the file's order. Adding one reads its ids alone."""
+    """The texts of all PIEC payloads that were added, in the file's order. Adding one reads only its ids."""
 
     def __init__(self) -> None:
-        self.read = 0  # payloads, those that were skipped too
+        self.read = 0  # number of payloads, including skipped ones
         self._records: list[PieceRecord] = []
         self._owner = np.zeros(1024, dtype=np.int32)  # by token: the number of its record, from 1
         self._found: dict[int, tuple[str, bool]] = {}
 
     def add(self, payload: bytes) -> None:
-        """
+        """Adds a PIEC payload.
+
         Raises:
             PayloadError: it is none.
         """
@@ -147,14 +149,14 @@ class TokenTexts:
         self._owner[found.tokens[self._owner[found.tokens] == 0]] = len(self._records)
 
     def skip(self) -> None:
-        """Leave out the next payload."""
+        """Leaves out the next payload."""
         self.read += 1
 
     def __contains__(self, token: int) -> bool:
         return 0 <= token < len(self._owner) and bool(self._owner[token])
 
     def get(self, token: int) -> tuple[str, bool]:
-        """A token's text and whether it is special; ``<id>`` where no record has it."""
+        """Returns a token's text, and True if it is special; ``<id>`` if no record has it."""
         if token not in self._found:
             if token not in self:
                 return f"<{token}>", False
@@ -166,20 +168,22 @@ class TokenTexts:
 
 
 def encode_reply(before: Reply, after: Reply) -> bytes:
-    """A TEXT payload."""
     kept = [_shared(*pair) for pair in zip(before, after, strict=True)]
     changes = {name: [count, new[count:]] for name, count, new in zip(Reply._fields, kept, after, strict=True)}
     return json.dumps(changes).encode()
 
 
 class AnswerText:
-    """The answer's text, built from TEXT payloads in order. Each costs what it adds, not what was there before."""
+    """The answer's text, built from TEXT payloads in order.
+
+    A payload costs its own length, not that of the text before.
+    """
 
     def __init__(self) -> None:
         self._texts = {name: _EditedText() for name in Reply._fields}
 
     def add(self, payload: bytes) -> None:
-        """Take in the next payload.
+        """Applies the next payload.
 
         Raises:
             PayloadError: it does not go with the text before.
@@ -190,7 +194,7 @@ class AnswerText:
 
     @property
     def reply(self) -> Reply:
-        """As it reads now."""
+        """The current text."""
         return Reply(*(part.read() for part in self._texts.values()))
 
 
@@ -221,7 +225,7 @@ class _EditedText:
 
 
 def _shared(old: str, new: str) -> int:
-    """How many characters both begin with."""
+    """Returns the length of the common beginning."""
     if new.startswith(old):
         return len(old)
     return next(place for place, pair in enumerate(zip_longest(old, new)) if pair[0] != pair[1])

@@ -1,4 +1,4 @@
-"""Writes a trace as it happens: each event is handed to the operating system before the next is computed.
+"""Writes a trace during the run: each event is passed to the operating system before the next is computed.
 
 The file grows in place and is not synced to disk: it must be readable up to any byte where it ends, and a disk sync at
 each step would slow the run. A crash of the program loses nothing, one of the machine the last seconds.
@@ -30,14 +30,14 @@ MOST_FAILURE = 10_000  # characters of why a run failed
 
 
 class TraceWriter:
-    """Writes one trace file. It appears with the first event, so a run that never began leaves none.
+    """Writes one trace file. It is created with the first event, so a run that never began leaves none.
 
     Args:
-        path: where; nothing may be there. The file is for its owner alone.
-        header: all that is known before the run; its ``canvas_length`` must be that of the events.
+        path: the file, which must not exist. Only its owner can read it.
+        header: the facts known before the run; its ``canvas_length`` must be that of the events.
         piece, is_special, decode: the model's tokenizer.
         pictures: those that the header's messages show, each once; what a trace has no room for is left out.
-        is_made: an empty file is there, whose rights are kept.
+        is_made: an empty file exists, whose rights are kept.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class TraceWriter:
         self._header = header
         self._piece, self._is_special, self._decode = piece, is_special, decode
         self._pictures = pictures
-        self._codec = Codec.of(header)
+        self._codec = Codec.for_header(header)
         self._is_made = is_made
         self._budget = RecordBudget()
         self._fresh = NewTokens()
@@ -74,7 +74,7 @@ class TraceWriter:
         self.close()
 
     def append(self, event: Event) -> None:
-        """Write the next event.
+        """Writes the next event.
 
         Raises:
             TraceError: it cannot be written, or is more than a trace holds (``format``). What was written before stays
@@ -101,7 +101,7 @@ class TraceWriter:
             raise
 
     def close(self, failure: str = "") -> None:
-        """End the file; ``failure`` says why the run ended early. May be called again.
+        """Ends the file; ``failure`` says why the run ended early. May be called again.
 
         Raises:
             TraceError: the end cannot be written; all before is readable.
@@ -119,7 +119,7 @@ class TraceWriter:
             self._file = None
 
     def _new_pieces(self, event: Event) -> bytes:
-        tokens = self._fresh.of(event)
+        tokens = self._fresh.named_by(event)
         return self._frame(b"PIEC", encode_pieces(tokens, self._piece, self._is_special)) if tokens else b""
 
     def _new_text(self, block: int) -> bytes:
@@ -127,7 +127,7 @@ class TraceWriter:
         return self._frame(b"TEXT", encode_reply(before, self._reply), block)
 
     def _frame(self, kind: bytes, payload: bytes, block: int = -1, step: int = -1) -> bytes:
-        """A record, if a reader will take it."""
+        """Returns a record, after checking that a reader will accept it."""
         fits = len(payload) <= self._codec.most[kind] and self._budget.allows(kind, len(payload), block, step)
         if not fits:
             raise TraceError(f"the run is longer than a trace can be; {self.path} holds its beginning")
@@ -159,7 +159,7 @@ class TraceWriter:
         self._size += len(records)
 
     def _give_up(self) -> None:
-        """Cut off what was written in part, and close."""
+        """Removes a partly written record, and closes the file."""
         self._closed = True
         if self._file is None:
             return

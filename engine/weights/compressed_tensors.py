@@ -1,9 +1,9 @@
-"""The integer layouts of compressed-tensors: symmetric int4, and int8 with a scale a row, read without a detour.
+"""The integer layouts of compressed-tensors: symmetric int4, and int8 with a scale a row, read without conversion.
 
-Int8 in groups is read as values, as ours has no scales for groups.
+Int8 in groups is read as values, as our scheme has no scales for groups.
 
 A weight X in "pack-quantized" is three tensors: ``X_packed`` int32 (out, in / codes a word), a code being the value
-plus half of the range; ``X_scale`` (out, in / group), or (out, 1) of whole rows; ``X_shape``. In "int-quantized" X
+plus half of the range; ``X_scale`` (out, in / group), or (out, 1) for whole rows; ``X_shape``. In "int-quantized" X
 itself is int8 (out, in), and ``X_scale`` (out, 1), or one number.
 """
 
@@ -21,12 +21,13 @@ from engine.weights.layout import Expected, Layout, State, TensorSource
 from engine.weights.matrices import Matrix, put_values, repeated, to_tiles
 from engine.weights.safetensors import FLOATING
 
-WHOLE_ROW = (None, -1)  # group sizes that say so
-ONE = ((), (1,), (1, 1))  # shapes of a scale for all of a matrix
+WHOLE_ROW = (None, -1)  # group sizes that stand for whole rows
+ONE = ((), (1,), (1, 1))  # shapes of one scale for a whole matrix
 
 
 def read_scheme(declared: dict[str, Any], source: str) -> tuple[Scheme | None, int | None]:
-    """The packing that a quantization_config of these layouts declares, and the size of its groups; None: whole rows.
+    """Returns the packing that a quantization_config of these layouts declares, and the size of its groups; None: whole
+    rows.
 
     Returns:
         No scheme for int8 in groups.
@@ -49,7 +50,7 @@ def read_scheme(declared: dict[str, Any], source: str) -> tuple[Scheme | None, i
 
 
 def scheme_of_groups(size: object) -> Scheme | None:
-    """Returns the int4 scheme that holds groups of a size exactly; None: there is none.
+    """Returns the int4 scheme that holds groups of a size exactly, or None.
 
     Wider groups than ours are several of ours with the same scale.
     """
@@ -61,7 +62,7 @@ def scheme_of_groups(size: object) -> Scheme | None:
 
 
 def weights_kind(declared: dict[str, Any], source: str) -> tuple[object, ...]:
-    """Bits, type, symmetry and group size of the weights.
+    """Returns bits, type, symmetry and group size of the weights.
 
     Raises:
         SafelightError: none are declared, or several kinds.
@@ -83,7 +84,7 @@ def weights_kind(declared: dict[str, Any], source: str) -> tuple[object, ...]:
 def packed_tensors(
     state: State, matrix: Matrix, checkpoint: TensorSource, scheme: Scheme | None, size: int | None
 ) -> Layout:
-    """The three tensors of a matrix in "pack-quantized", in groups of ``size`` inputs; None: of whole rows.
+    """Returns the tensors of a matrix in "pack-quantized", in groups of ``size`` inputs; None: of whole rows.
 
     Without a scheme they are int8, and read as values.
     """
@@ -113,12 +114,12 @@ def packed_tensors(
 
 
 def groups_of(inputs: int, size: int | None) -> int:
-    """Returns how many groups of ``size`` a row has; None: it is one."""
+    """Returns the number of groups of ``size`` in a row; None: one."""
     return 1 if size is None else inputs // size
 
 
 def plain_int8_tensors(state: State, matrix: Matrix, checkpoint: TensorSource) -> Layout:
-    """The two tensors of a matrix in "int-quantized"."""
+    """Returns the two tensors of a matrix in "int-quantized"."""
     (out, _), name = matrix.shape, f"{matrix.name}.weight"
     header = checkpoint.headers.get(f"{name}_scale")
     shape = header.shape if header is not None and header.shape in (*ONE, (out,)) else (out, 1)

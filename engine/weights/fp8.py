@@ -1,9 +1,9 @@
-"""FP8 weights as they are published, each with a scale for a matrix, a row, or a block of 128 by 128.
+"""FP8 weights as they are published, with one scale per matrix, per row, or per block of 128 by 128.
 
-A weight X is e4m3 (out, in), times ``X_scale`` or ``X_scale_inv``, which multiplies, too, for all its name. Published
-so by compressed-tensors ("float-quantized"), by modelopt ("FP8"), and by DeepSeek, Qwen and Mistral ("fp8"). They are
-read as values, and kept or packed like those of a bf16 checkpoint. What they say of activations is left out: those keep
-the model's number type here.
+A weight X is e4m3 (out, in), times ``X_scale`` or ``X_scale_inv``, which also multiplies, despite its name. This is
+published by compressed-tensors ("float-quantized"), by modelopt ("FP8"), and by DeepSeek, Qwen and Mistral ("fp8"). The
+weights are read as values, and kept or packed like those of a bf16 checkpoint. What they declare about activations is
+ignored: those keep the model's number type here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ Block = tuple[int, int]
 
 
 def read_block(declared: dict[str, Any], source: str) -> Block | None:
-    """The block that a quantization_config of one of these layouts declares; None: scales are of rows or matrices.
+    """Returns the block that a quantization_config of one of these layouts declares; None: scales are of rows or
+    matrices.
 
     Raises:
         SafelightError: weights other than 8-bit floats are declared, or a block out of range.
@@ -54,7 +55,7 @@ def read_block(declared: dict[str, Any], source: str) -> Block | None:
 
 
 def tensors(state: State, matrix: Matrix, checkpoint: TensorSource, block: Block | None) -> Layout:
-    """The two tensors of a matrix."""
+    """Returns the two tensors of a matrix."""
     (out, inputs), name = matrix.shape, f"{matrix.name}.weight"
     scale = next(
         (found for part in SCALES if (found := f"{matrix.name}.{part}") in checkpoint.headers), f"{name}_scale"

@@ -1,8 +1,8 @@
-"""Symmetric int4 in GPTQ's layout, as AutoRound and GPTQ publish it, read without a detour.
+"""Symmetric int4 in GPTQ's layout, as AutoRound and GPTQ publish it, read without conversion.
 
 A weight X (out, in) is X.qweight int32 (in / 8, out), eight inputs' codes a word, low nibble first; X.scales (in /
-group, out); X.qzeros int32 (in / group, out / 8), the code of zero: 8 here, in the layout's first version less one; in
-GPTQ's also X.g_idx int32 (in), each input's group, here in order.
+group, out); X.qzeros int32 (in / group, out / 8), the code of zero, which is 8 here; the layout's first version stores
+one less. GPTQ also has X.g_idx int32 (in), each input's group, in order here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ZEROS = (0x7777_7777, 0x8888_8888 - 2**32)  # a word of codes of zero, as int32
 
 
 def read_scheme(declared: dict[str, Any], source: str) -> tuple[Scheme, int | None]:
-    """The packing that AutoRound or GPTQ declares, and the size of its groups; None: whole rows.
+    """Returns the packing that AutoRound or GPTQ declares, and the size of its groups; None: whole rows.
 
     Raises:
         SafelightError: another than symmetric int4 in groups of 32 or a multiple of 64, in order.
@@ -51,7 +51,7 @@ def read_scheme(declared: dict[str, Any], source: str) -> tuple[Scheme, int | No
 
 
 def tensors(state: State, matrix: Matrix, checkpoint: TensorSource, scheme: Scheme, size: int | None) -> Layout:
-    """The tensors of a matrix, in groups of ``size`` inputs; None: of whole rows."""
+    """Returns the tensors of a matrix, in groups of ``size`` inputs; None: of whole rows."""
     (out, inputs), name, put = matrix.shape, matrix.name, partial(matrix.put, state)
     found, groups = groups_of(inputs, size), inputs // scheme.group_size
 

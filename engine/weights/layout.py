@@ -1,4 +1,4 @@
-"""Which tensors a checkpoint must hold, and where in a network each goes.
+"""The tensors that a checkpoint must hold, and the place of each in a network.
 
 Every tensor of a *layout* must be there once, with the right shape and type; anything left over is an error that names
 it. Four kinds are known: as released (here), quantised as they are published (``published``), our own store
@@ -24,7 +24,7 @@ from engine.types import Cancel, Progress
 from engine.weights.safetensors import FLOATING, Header
 
 Place: TypeAlias = "tuple[int | slice | Tensor, ...]"
-"""Which part of a weight: all of it (), a matrix of a stack (index,), or rows (slice,) or (indices,)."""
+"""The part of a weight: all of it (), a matrix of a stack (index,), or rows (slice,) or (indices,)."""
 
 
 class TensorSource(Protocol):
@@ -39,7 +39,7 @@ class TensorSource(Protocol):
 
 @dataclass(frozen=True)
 class Expected:
-    """A tensor that a layout asks for, and what to do with it."""
+    """A tensor that a layout requires, and the function that stores it."""
 
     shape: tuple[int, ...]
     dtypes: tuple[str, ...]
@@ -48,25 +48,26 @@ class Expected:
 
 
 VISION = "vision."
-"""How the paths of the tower begin that reads images, in a network that has one."""
+"""Beginning of the paths of the tower that reads images, in a network that has one."""
 
 Layout = dict[str, Expected]
-"""Name in the checkpoint -> what is expected there."""
+"""By its name in the checkpoint, each expected tensor."""
 
 
 @dataclass(frozen=True)
 class Names:
-    """What a family's released checkpoints call its tensors."""
+    """The names of tensors in a family's released checkpoints."""
 
-    released: Callable[[str], str]  # of one of our parameters
-    skipped: tuple[str, ...] = ()  # beginnings of the names of parts that are not read where the network lacks them
-    ignored: re.Pattern[str] | None = None  # names of tensors that are left out where the network lacks them
+    released: Callable[[str], str]  # returns the name of one of our parameters
+    skipped: tuple[str, ...] = ()  # prefixes of parts that are not read if the network lacks them
+    ignored: re.Pattern[str] | None = None  # names of tensors that are left out if the network lacks them
 
 
 class State:
-    """The network's tensors as they come in, on a device; with ``dtype`` None what is not packed keeps its type.
+    """The network's tensors on a device, collected while they are read; with ``dtype`` None unpacked ones keep their
+    type.
 
-    Those of the tower that reads images stay in the computer's memory, from where they are lent to the device.
+    The tensors of the tower that reads images stay in the computer's memory, from where they are lent to the device.
     """
 
     def __init__(self, network: nn.Module, device: torch.device, dtype: torch.dtype | None) -> None:
@@ -75,10 +76,12 @@ class State:
         self.packed = {path: m for path, m in network.named_modules() if isinstance(m, PackedWeight)}
         self.plain = dict(network.named_parameters())
         self.errors: dict[str, tuple[float, float]] | None = None
-        """Part of the precision -> sums of squares of what packing changed and of what was packed; None: not counted"""
+        """By part of the precision: sums of squares of the packing error, and of the packed weights; None: not
+        counted.
+        """
 
     def put(self, path: str, tensor: Tensor, place: Place = ()) -> None:
-        """Takes a plain parameter as it is, or a weight to be packed, or the part of it at ``place``."""
+        """Stores a plain parameter as it is, or packs a weight; with ``place``, only that part."""
         if path not in self.packed:
             self.keep(path, tensor, place)
             return
@@ -99,7 +102,7 @@ class State:
             self.put_into(path, name, place, packed)
 
     def keep(self, key: str, tensor: Tensor, place: Place = ()) -> None:
-        """Takes a finished tensor or a part. On the CPU packed ones stay in the mapped file; others are copied."""
+        """Stores a finished tensor or a part. On the CPU packed ones stay in the mapped file; others are copied."""
         if place:
             whole = self.plain[key].shape
             if key not in self.tensors:
@@ -111,19 +114,19 @@ class State:
         self.tensors[key] = tensor.to(self.device_of(key))
 
     def device_of(self, path: str) -> torch.device:
-        """Where a tensor of the network is to be."""
+        """Returns the device that a tensor of the network stays on."""
         is_parked = path.startswith(VISION) and self.device.type == "cuda"
         return torch.device("cpu") if is_parked else self.device
 
     def final_bytes(self, path: str) -> int:
-        """Bytes of a weight once it is here; two a number where it is not packed."""
+        """Returns the bytes of a weight once it is loaded; two a number if it is not packed."""
         if path in self.packed:
             module = self.packed[path]
             return module.scheme.packed_bytes(module.shape, module.matrices)
         return 2 * self.plain[path].numel()
 
     def put_into(self, path: str, part: str, place: Place, tensor: Tensor) -> None:
-        """Puts one of the tensors of a packed weight's part at ``place`` where it belongs."""
+        """Stores one tensor of a packed weight's part at ``place``."""
         key, module = f"{path}.{part}", self.packed[path]
         *outer, last = place
         if part == "scales" and isinstance(last, slice | Tensor):
@@ -137,7 +140,7 @@ class State:
 
 
 def released(state: State, names: Names) -> Layout:
-    """The layout of checkpoints as they are released: plain tensors, experts fused."""
+    """Returns the layout of released checkpoints: plain tensors, experts fused."""
     shapes = {path: tuple(parameter.shape) for path, parameter in state.plain.items()}
     shapes |= {path: module.shape for path, module in state.packed.items()}
     return {
@@ -147,10 +150,10 @@ def released(state: State, names: Names) -> Layout:
 
 
 def check(checkpoint: TensorSource, layout: Layout, names: Names) -> int:
-    """Compare a checkpoint's headers with a layout, before anything is read.
+    """Compares a checkpoint's headers with a layout, before anything is read.
 
     Returns:
-        How many tensors there are whose names ``names`` skips.
+        The number of tensors whose names ``names`` skips.
 
     Raises:
         SafelightError: a tensor is missing, surplus, or of another shape or type.
@@ -181,7 +184,7 @@ def check(checkpoint: TensorSource, layout: Layout, names: Names) -> int:
 def fill(
     checkpoint: TensorSource, layout: Layout, progress: Progress | None = None, cancel: Cancel | None = None
 ) -> None:
-    """Read every tensor of a checked layout, in the order of the files, and put it in its place.
+    """Reads every tensor of a checked layout, in the order of the files, and stores it.
 
     Raises:
         SafelightError: a file is damaged, a value is not finite, or ``cancel`` was set.

@@ -1,8 +1,8 @@
-"""From a model folder to a network with its weights: finds the layout, packs what is to be packed, fills.
+"""Loads a network with its weights from a model folder: finds the layout, packs and fills.
 
-The layouts of a folder are told apart by what lies in it: our store has a manifest, a published quantised checkpoint
-declares itself in its config.json, anything else is read as released. The headers are read once, in
-``StoredWeights``; all that follows, a count of memory as well as the loading, is decided from those.
+The layout of a folder follows from its files. Our store has a manifest. A published quantised checkpoint declares
+itself in its config.json. Anything else is read as released. The headers are read once, in ``StoredWeights``; memory
+plans and loading are both based on them.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ class StoredWeights:
     """The headers of a model folder's weights, or of a GGUF file's."""
 
     checkpoint: TensorSource
-    precision: Precision | None  # how they are packed; None: they are not
+    precision: Precision | None  # their packing; None: they are not packed
     manifest: packed_store.Manifest | None  # of a store
-    layout: Callable[[State, Names], Layout] = released  # where they are not packed
+    layout: Callable[[State, Names], Layout] = released  # if they are not packed
     published: Published | None = None  # of a published quantised checkpoint
 
     @staticmethod
     def open(folder: Path, published: Published | None = None) -> StoredWeights:
-        """Read the headers.
+        """Reads the headers.
 
         Args:
             published: what the folder declares, unless it is a store.
 
         Raises:
-            SafelightError: there are no weights, or files are missing, damaged or packed in an unknown way.
+            SafelightError: there are no weights, or files are missing, damaged or packed in an unknown form.
         """
         manifest = packed_store.Manifest.read(folder / store_files.MANIFEST) if packed_store.is_store(folder) else None
         if manifest is None and (folder / store_files.PARTIAL).exists():
@@ -61,7 +61,7 @@ class StoredWeights:
 
     @property
     def number(self) -> str:
-        """The type of most of its numbers, as safetensors writes it; FP8 is read as bf16."""
+        """The type of most of its numbers, in safetensors' notation; FP8 is read as bf16."""
         if self.published is not None and self.published.scheme is None:
             return "BF16"
         counts = Counter[str]()
@@ -70,11 +70,11 @@ class StoredWeights:
         return counts.most_common(1)[0][0]
 
     def precision_for(self, quantization: str, unpacked: Precision | None = None) -> Precision:
-        """How the weights will be packed once they are loaded, in whatever network; ``fit`` knows which.
+        """Returns the packing of the weights once they are loaded; ``fit`` adapts it to a network.
 
         Args:
             quantization: "auto" or a name of ``PRECISIONS``. Weights that are packed already stay as they are, and any
-                other wish is refused.
+                other value is refused.
             unpacked: what "auto" means for weights that are not packed; None leaves them so.
 
         Raises:
@@ -93,12 +93,12 @@ class StoredWeights:
     def fit(
         self, network: Network, names: Names, precision: Precision, device: torch.device, dtype: torch.dtype | None
     ) -> Weights[Network]:
-        """Compare the headers with a network that is to have them; no tensor is read.
+        """Compares the headers with the network that they are for; no tensor is read.
 
         Args:
-            network: without memory (on the meta device); packed layers are put in where ``precision`` has them, or,
-                if it has no experts, its form for dense models.
-            dtype: of what is not packed; None keeps the checkpoint's.
+            network: without memory (on the meta device); packed layers are installed by ``precision``, or, if it has no
+                experts, by its form for dense models.
+            dtype: of unpacked tensors; None keeps the checkpoint's.
 
         Raises:
             SafelightError: the checkpoint does not fit the network, or its layers cannot be packed so.
@@ -128,15 +128,15 @@ class Weights(Generic[Network]):
     state: State
     precision: Precision
     manifest: packed_store.Manifest | None  # of a store
-    skipped: int  # tensors that are known and not read
+    skipped: int  # number of tensors that are known and not read
 
     @property
     def final_bytes(self) -> int:
-        """What a packed store of them takes on disk, but for its small files."""
+        """Bytes that a packed store of them takes on disk, without its small files."""
         return sum(self.state.final_bytes(path) for path in (*self.state.plain, *self.state.packed))
 
     def load(self, progress: Progress | None = None, cancel: Cancel | None = None) -> Network:
-        """Read everything; the network is ready for inference.
+        """Reads everything; the network is ready for inference.
 
         Raises:
             SafelightError: a file is damaged, or ``cancel`` was set.
@@ -153,7 +153,8 @@ class Weights(Generic[Network]):
 
 
 def check_quantization(quantization: str) -> None:
-    """
+    """Checks the name of a quantization.
+
     Raises:
         SafelightError: it is neither "auto" nor a name of ``PRECISIONS``.
     """

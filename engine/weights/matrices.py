@@ -1,6 +1,7 @@
-"""The matrices that published quantised checkpoints store one by one, where our weights are stacks of them.
+"""The matrices that published quantised checkpoints store one by one, while our weights are stacks of them.
 
-Experts are apart there, and gate and up of each. Codes have the low nibble first, whatever the numbers they lie in.
+In those checkpoints each expert is stored separately, and its gate and up, too. Codes have the low nibble first, in
+numbers of any width.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Matrix:
     shape: tuple[int, int]
     path: str  # of the weight, in the network
     at: tuple[int, ...]  # its expert, or nothing
-    index: int = 0  # among those on one another
+    index: int = 0  # its position among stacked matrices
 
     @property
     def place(self) -> Place:
@@ -35,12 +36,12 @@ class Matrix:
         return (*self.at, slice(self.index * self.shape[0], (self.index + 1) * self.shape[0]))
 
     def put(self, state: State, part: str, tensor: Tensor) -> None:
-        """Codes in tiles, stored scales, or the matrix's scale ()."""
+        """Stores codes in tiles, stored scales, or the matrix's scale ()."""
         state.put_into(self.path, part, self._rows, tensor)
 
 
 def matrices(path: str, name: str, shape: tuple[int, ...]) -> Iterator[Matrix]:
-    """Yields those of a weight (..., out, in), whose released name is ``name``."""
+    """Yields the matrices of a weight (..., out, in), whose released name is ``name``."""
     if len(shape) == 2:
         out, inputs = shape
         yield Matrix(name.removesuffix(".weight"), (out, inputs), path, ())
@@ -55,7 +56,7 @@ def matrices(path: str, name: str, shape: tuple[int, ...]) -> Iterator[Matrix]:
 
 
 def put_values(state: State, matrix: Matrix, values: Tensor) -> None:
-    """Keeps or packs a matrix that was read in fp32; where the state keeps a checkpoint's type it goes to bf16."""
+    """Stores or packs a matrix that was read in fp32; if the state keeps a checkpoint's types, it becomes bf16."""
     state.put(matrix.path, values if state.dtype is not None else values.bfloat16(), matrix.place)
 
 

@@ -1,9 +1,9 @@
-"""NVFP4 as it is published, by modelopt and by compressed-tensors ("nvfp4-pack-quantized"), read as it is.
+"""NVFP4 as published by modelopt and by compressed-tensors ("nvfp4-pack-quantized"), read without conversion.
 
 A packed weight X is three tensors: codes uint8 (out, in / 2); ``X_scale`` e4m3 (out, in / 16); one fp32 number for the
 matrix, which modelopt multiplies by and compressed-tensors divides by. Gate and up of an expert may have different
-ones, which ours keep. Checkpoints may also have scales for 4-bit activations and for an 8-bit KV
-cache; neither is used here, and both are left out.
+numbers, and ours keep them. Checkpoints may also have scales for 4-bit activations and for an 8-bit KV cache; both are
+ignored.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LARGEST_SCALE = 0x7E  # bits of 448; above it are NaN and negative numbers
 
 
 class NumberNames(NamedTuple):
-    """What a publisher calls a matrix's codes and its number."""
+    """A publisher's names for a matrix's codes and its number."""
 
     codes: str
     number: str
@@ -39,9 +39,10 @@ COMPRESSED_TENSORS = NumberNames("weight_packed", "weight_global_scale", divides
 
 
 def check_modelopt(declared: dict[str, Any], source: str) -> None:
-    """
+    """Checks modelopt's declaration.
+
     Raises:
-        SafelightError: what modelopt declares is not NVFP4 in groups of 16.
+        SafelightError: it is not NVFP4 in groups of 16.
     """
     algorithm, size = declared.get("quant_algo"), declared.get("group_size", GROUP)
     if algorithm not in ALGORITHMS or size != GROUP:
@@ -52,9 +53,10 @@ def check_modelopt(declared: dict[str, Any], source: str) -> None:
 
 
 def check_compressed_tensors(declared: dict[str, Any], source: str) -> None:
-    """
+    """Checks compressed-tensors' declaration.
+
     Raises:
-        SafelightError: what compressed-tensors declares is not 4-bit floats in groups of 16.
+        SafelightError: it is not 4-bit floats in groups of 16.
     """
     bits, kind, _, size = weights_kind(declared, source)
     if (bits, kind, size) != (NVFP4.bits, "float", GROUP):
@@ -65,7 +67,7 @@ def check_compressed_tensors(declared: dict[str, Any], source: str) -> None:
 
 
 def tensors(state: State, matrix: Matrix, checkpoint: TensorSource, names: NumberNames) -> Layout:
-    """The three tensors of a matrix; its number may be a list of one."""
+    """Returns the three tensors of a matrix; its number may be a list of one."""
     (out, inputs), put = matrix.shape, partial(matrix.put, state)
     codes, scale, number = (f"{matrix.name}.{name}" for name in (names.codes, "weight_scale", names.number))
 

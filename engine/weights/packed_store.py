@@ -1,9 +1,9 @@
-"""Our packed store: a folder of safetensors shards, one a layer, and a manifest that vouches for them.
+"""Our packed store: a folder of safetensors shards, one a layer, and a manifest that verifies them.
 
-``safelight-store.json`` holds the format's version, where the weights came from, how they are packed, and each shard's
-size and SHA-256. It is written last: a folder without it is no store. Until then ``safelight-store.partial.json``
-records the shards that are finished, so that a conversion killed at any point goes on where it stood. Every file is
-written beside its place, flushed to the disk and moved.
+``safelight-store.json`` holds the format's version, the source and packing of the weights, and each shard's size and
+SHA-256. It is written last: a folder without it is no store. Until then ``safelight-store.partial.json`` records the
+finished shards, so that a conversion killed at any point can be resumed. Every file is written under a temporary name,
+flushed to the disk and renamed.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ HASH = re.compile("[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class Shard:
-    """What the manifest knows of one file."""
+    """The manifest's entry of one file."""
 
     bytes: int
     sha256: str
-    errors: dict[str, tuple[float, float]] = field(default_factory=dict)  # see ``layout.State``; of what was packed
+    errors: dict[str, tuple[float, float]] = field(default_factory=dict)  # of what was packed; see ``layout.State``
 
 
 @dataclass(frozen=True)
@@ -70,13 +70,13 @@ class Manifest:
     """The store's table of contents."""
 
     source: str  # name of the checkpoint that was converted
-    revision: str  # SHA-256 over its files: which tensors, where, how large, and samples of what they hold
+    revision: str  # SHA-256 over its files: tensor names, places, sizes, and samples of the bytes
     precision: Precision
     files: dict[str, Shard] = field(default_factory=dict)
 
     @property
     def relative_error(self) -> dict[str, float]:
-        """By part, of what this conversion packed: RMS of what packing changed, by the RMS of the source."""
+        """The relative error of this conversion by part: RMS of the packing error, divided by the RMS of the source."""
         parts = list(dict.fromkeys(part for shard in self.files.values() for part in shard.errors))
         sums = {part: [shard.errors[part] for shard in self.files.values() if part in shard.errors] for part in parts}
         totals = {part: [math.fsum(column) for column in zip(*found, strict=True)] for part, found in sums.items()}
@@ -89,7 +89,8 @@ class Manifest:
 
     @staticmethod
     def read(path: Path) -> Manifest:
-        """
+        """Reads a manifest.
+
         Raises:
             SafelightError: the file is damaged, foreign, or of a newer version.
         """
@@ -100,28 +101,28 @@ class Manifest:
             raise SafelightError(
                 f"{path} has format version {quoted(raw.get('version'))}; this Safelight reads {VERSION}. Update it"
             )
-        source, told, parts, files = (raw.get(name) for name in ("source", "revision", "precision", "files"))
-        if not (isinstance(source, str) and isinstance(told, str) and isinstance(files, dict)):
+        source, revised, parts, files = (raw.get(name) for name in ("source", "revision", "precision", "files"))
+        if not (isinstance(source, str) and isinstance(revised, str) and isinstance(files, dict)):
             raise SafelightError(f"{path} is damaged: it lacks an entry; convert the model again")
         if len(files) > MOST_FILES:
             raise SafelightError(f"{path} is damaged: it has {len(files)} files; convert the model again")
         shards = {name: _shard(path, name, facts) for name, facts in files.items()}
-        return Manifest(source, told, Precision.from_dict(parts), shards)
+        return Manifest(source, revised, Precision.from_dict(parts), shards)
 
 
 def _shard(path: Path, name: str, facts: object) -> Shard:
-    """An entry of a manifest's files."""
+    """Reads an entry of a manifest's files."""
     if not is_bare_name(name):
         raise SafelightError(f"{path} names {quoted(name)}, no file beside it; convert the model again")
     known = facts if isinstance(facts, dict) else {}
-    count, told = known.get("bytes"), known.get("sha256")
-    if type(count) is not int or not isinstance(told, str) or not HASH.fullmatch(told):
+    count, sha256 = known.get("bytes"), known.get("sha256")
+    if type(count) is not int or not isinstance(sha256, str) or not HASH.fullmatch(sha256):
         raise SafelightError(f"{path} is damaged: of {name} it knows {quoted(facts)}; convert the model again")
-    return Shard(count, told, dict(_errors(known.get("errors"))))
+    return Shard(count, sha256, dict(_errors(known.get("errors"))))
 
 
 def _errors(raw: object) -> Iterator[tuple[str, tuple[float, float]]]:
-    """What a manifest says that packing changed; it is shown and nothing depends on it, so what is none is left out."""
+    """Yields the packing errors of a manifest. They are only displayed, so invalid ones are skipped."""
     for part, sums in raw.items() if isinstance(raw, dict) else ():
         if part in Precision().as_dict() and isinstance(sums, list) and len(sums) == 2:
             error, total = (float(x) if type(x) in (int, float) and 0 <= x < math.inf else 0.0 for x in sums)
@@ -129,13 +130,13 @@ def _errors(raw: object) -> Iterator[tuple[str, tuple[float, float]]]:
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal."""
+    """Returns the SHA-256 of a file, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def is_store(folder: Path) -> bool:
-    """Whether a folder is a finished store."""
+    """Returns True if a folder is a finished store."""
     return (folder / MANIFEST).exists()
 
 
@@ -143,7 +144,7 @@ def is_store(folder: Path) -> bool:
 
 
 def stored(state: State, checkpoint: TensorSource) -> Layout:
-    """The store's layout: the network's own names; a packed weight as its scheme's tensors."""
+    """Returns the store's layout: the network's own names; a packed weight as its scheme's tensors."""
     layout: Layout = {}
     for path, parameter in state.plain.items():
         put = partial(state.keep, path)
@@ -160,7 +161,7 @@ def stored(state: State, checkpoint: TensorSource) -> Layout:
 
 
 def _keep_row_scales(state: State, path: str, scales: Tensor) -> None:
-    """Scales of rows (..., out), as stores had them at first, where each matrix has one now."""
+    """Stores scales of rows (..., out), as early stores had them, as the scales of matrices that they are now."""
     apart = scales.view(*scales.shape[:-1], state.packed[path].matrices, -1)
     if not torch.equal(apart.amin(-1), apart.amax(-1)):
         raise SafelightError(f"rows of {path} differ in scales that they share; convert the model again")
@@ -168,14 +169,14 @@ def _keep_row_scales(state: State, path: str, scales: Tensor) -> None:
 
 
 def open_store(folder: Path, manifest: Manifest) -> Checkpoint:
-    """The store's headers; every file must be there with its full size.
+    """Opens the store and reads its headers; every file must be there with its full size.
 
     Raises:
         SafelightError: a file is missing, or shorter or longer than the manifest says.
     """
     for name, shard in manifest.files.items():
         path = folder / name
-        size = path.stat().st_size if path.is_file() else None  # a link will do: so the hub's cache lays files out
+        size = path.stat().st_size if path.is_file() else None  # a link is accepted: the hub's cache consists of them
         if size != shard.bytes:
             found = "is missing" if size is None else f"has {size} bytes instead of {shard.bytes}"
             raise SafelightError(f"{path} {found}; convert the model again")
@@ -189,7 +190,7 @@ def fill_verified(
     progress: Progress | None = None,
     cancel: Cancel | None = None,
 ) -> None:
-    """As ``layout.fill``, and no tensor is used before its file's hash was found right.
+    """Does the same as ``layout.fill``, but verifies each file's hash before a tensor of it is used.
 
     Files are hashed a few at a time in threads, ahead of the reading, which then finds them in memory.
 
@@ -218,13 +219,13 @@ def fill_verified(
 
 
 def shard_of(part: str) -> str:
-    """The file that a weight of the network is stored in."""
+    """Returns the name of the file that stores a weight of the network."""
     pieces = part.split(".")
     return f"layer-{int(pieces[1]):02}.safetensors" if pieces[0] == "layers" else "rest.safetensors"
 
 
 def revision(checkpoint: TensorSource) -> str:
-    """SHA-256 over a checkpoint: its tensors' names, shapes and types, its files' sizes, and samples of their bytes.
+    """Returns the SHA-256 over a checkpoint's tensor names, shapes and types, file sizes, and samples of the bytes.
 
     Raises:
         SafelightError: a file cannot be read.
@@ -235,7 +236,7 @@ def revision(checkpoint: TensorSource) -> str:
 
 
 def _sampled(file: Path) -> tuple[int, str]:
-    """Bytes of a file, and SHA-256 over some of them: other weights of the same shape differ there."""
+    """Returns the size of a file, and the SHA-256 of samples: other weights of the same shape differ there."""
     try:
         with open_regular(file) as opened:
             size, found = os.fstat(opened.fileno()).st_size, hashlib.sha256()
@@ -248,7 +249,7 @@ def _sampled(file: Path) -> tuple[int, str]:
 
 
 def companions_of(folder: Path) -> dict[str, bytes]:
-    """The small files of a model folder that a store has, too.
+    """Returns the small files of a model folder that a store also has.
 
     Raises:
         SafelightError: one cannot be read, or is out of all proportion.
@@ -266,13 +267,13 @@ def write_store(
     progress: Progress | None = None,
     cancel: Cancel | None = None,
 ) -> Manifest:
-    """Pack a checked checkpoint into ``destination``, layer by layer; goes on where an earlier run was stopped.
+    """Packs a checked checkpoint into ``destination``, layer by layer; resumes a stopped conversion.
 
     Args:
         checkpoint, layout, state: from ``loader.Weights``, with ``state.dtype`` None.
-        companions: files that are written beside the weights, by their names.
+        companions: files that are written next to the weights, by their names.
         progress: called with the share of the layers written, 0 to 1.
-        cancel: looked at between layers; what is finished stays and is taken up by the next run.
+        cancel: checked between layers; finished layers stay and are reused by the next run.
 
     Raises:
         SafelightError: the destination holds something else, the disk is full, ``cancel`` was set, or the checkpoint
@@ -317,7 +318,7 @@ def write_store(
 
 
 def _claim(destination: Path, fresh: Manifest) -> Manifest:
-    """The manifest to go on with: an unfinished one of the same conversion, or a new one in an empty folder."""
+    """Returns the manifest to resume: an unfinished one of the same conversion, or a new one in an empty folder."""
     if is_store(destination):
         raise SafelightError(f"{destination} already holds a packed model; delete it or choose another folder")
     if (destination / PARTIAL).exists():
@@ -339,19 +340,19 @@ def _claim(destination: Path, fresh: Manifest) -> Manifest:
 
 
 def _sweep(destination: Path) -> None:
-    """Remove what a killed run left half-written, and nothing else."""
+    """Removes half-written files of a killed run, and nothing else."""
     for path in destination.iterdir():
         if UNFINISHED.fullmatch(path.name) and is_plain_file(path):
             path.unlink()
 
 
 def _is_whole(path: Path, shard: Shard) -> bool:
-    """Whether a file is there as an unfinished conversion wrote it; a link would be another's."""
+    """Returns True if a file is complete as an unfinished conversion wrote it; a link is not."""
     return is_plain_file(path) and path.stat().st_size == shard.bytes and digest(path) == shard.sha256
 
 
 def _copy_draft(source: Path, destination: Path) -> None:
-    if destination.is_symlink():  # a stranger's, who would lead the files elsewhere
+    if destination.is_symlink():  # a stranger's link would redirect the files
         raise SafelightError(f"{destination} is a link; remove it")
     for name in DRAFT_FILES:
         if (source / name).is_file():
@@ -370,8 +371,8 @@ def _read(source: Path) -> bytes:
 
 
 def _write(destination: Path, data: bytes) -> None:
-    with replacing(destination) as beside:
-        beside.write_bytes(data)
+    with replacing(destination) as temporary:
+        temporary.write_bytes(data)
 
 
 def _require_disk(destination: Path, needed: int) -> None:
@@ -384,7 +385,7 @@ def _require_disk(destination: Path, needed: int) -> None:
 
 
 def _save_shard(path: Path, state: State) -> Shard:
-    """Write the tensors that have come in, and forget them."""
+    """Writes the tensors collected so far, and drops them."""
     tensors = {name: tensor.cpu().contiguous() for name, tensor in state.tensors.items()}
     try:
         save_whole(path, tensors)

@@ -1,8 +1,8 @@
-"""Published quantised checkpoints: which packing one declares, and which tensors it must hold.
+"""Published quantised checkpoints: the packing that one declares, and the tensors that it must hold.
 
-Known are compressed-tensors' int4, int8 and NVFP4, modelopt's NVFP4, which may stand in a file of its own, and int4 of
-AutoRound and GPTQ: those stay as they are. FP8 of compressed-tensors, modelopt, DeepSeek, Qwen and Mistral, and int8 in
-groups, are read as values, which are kept or packed like those of a bf16 checkpoint.
+Kept packed: compressed-tensors' int4, int8 and NVFP4, modelopt's NVFP4, which may be declared in a separate file, and
+int4 of AutoRound and GPTQ. Read as values, and kept or packed like those of a bf16 checkpoint: FP8 of
+compressed-tensors, modelopt, DeepSeek, Qwen and Mistral, and int8 in groups.
 """
 
 from __future__ import annotations
@@ -27,21 +27,22 @@ UNUSED = re.compile(r".+\.(input_scale|input_global_scale|activation_scale|[qkv]
 """Scales of activations and of a cache in 8 bits."""
 
 Tensors: TypeAlias = Callable[[State, Matrix, TensorSource], Layout]
-"""What a checkpoint holds of a matrix that is packed."""
+"""Returns the tensors that a checkpoint holds for a packed matrix."""
 
 
 @dataclass(frozen=True)
 class Published:
-    """What a checkpoint declares."""
+    """The packing that a checkpoint declares."""
 
-    scheme: Scheme | None  # that its weights stay in; None: they are read as values
+    scheme: Scheme | None  # of the weights as kept in memory; None: they are read as values
     tensors: Tensors
-    scales: tuple[str, ...] = (".weight_scale",)  # how the names of the scales end
-    has_small_cache: bool = False  # it asks for keys and values in 8 bits or fewer, which is not done
+    scales: tuple[str, ...] = (".weight_scale",)  # suffixes of the scales' names
+    has_small_cache: bool = False  # keys and values in 8 bits or fewer are asked for, which is not done
 
     @staticmethod
     def read(folder: Path, config: dict[str, Any]) -> Published | None:
-        """What ``config``, the folder's config.json, or a file of modelopt's beside it declares; None: nothing.
+        """Reads the declaration in ``config``, the folder's config.json, or in modelopt's own file; None: there is
+        none.
 
         Raises:
             SafelightError: a packing that is not known, or several mixed.
@@ -58,14 +59,16 @@ class Published:
 
     @property
     def expected(self) -> Precision | None:
-        """What is packed, as long as only the config is here; None: nothing."""
+        """The packing to expect before the weights are there; None: nothing is packed."""
         if self.scheme is None:
             return None
         attention = INT8 if self.scheme == NVFP4 else self.scheme
         return Precision(self.scheme, attention, INT8, INT8, INT8)
 
     def precision(self, checkpoint: TensorSource) -> Precision | None:
-        """What the checkpoint packs stays as it is; of the rest, what we pack goes to eight bits. None: nothing stays.
+        """Returns the packing of the loaded weights; None: nothing stays packed.
+
+        What the checkpoint packs stays unchanged; the rest of what we pack takes eight bits.
 
         Raises:
             SafelightError: it packs nothing.
@@ -106,14 +109,14 @@ class Published:
         return layout
 
     def _weights(self, state: State) -> dict[str, tuple[int, ...]]:
-        """The shapes of the weights that may be quantised in the checkpoint, by their paths."""
+        """Returns the shapes of the weights that may be quantised in the checkpoint, by their paths."""
         packed = {path: module.shape for path, module in state.packed.items() if self.scheme in (None, module.scheme)}
         if self.scheme is not None:
             return packed
         return packed | {path: tuple(plain.shape) for path, plain in state.plain.items() if plain.dim() > 1}
 
     def _matrix(self, state: State, matrix: Matrix, checkpoint: TensorSource) -> Layout:
-        """Returns the tensors of a matrix, which may have been left plain where matrices are read as values."""
+        """Returns the tensors of a matrix. It may be plain if matrices are read as values."""
         name = f"{matrix.name}.weight"
         header = checkpoint.headers.get(name)
         if self.scheme is None and header is not None and header.dtype in FLOATING:
@@ -121,13 +124,14 @@ class Published:
         return self.tensors(state, matrix, checkpoint)
 
     def with_ignored(self, names: Names) -> Names:
-        """``names``, which leave out scales that are not used here."""
+        """Returns ``names`` that also ignore the scales that are not used here."""
         patterns = [each.pattern for each in (names.ignored, UNUSED) if each is not None]
         return replace(names, ignored=re.compile("|".join(patterns)))
 
 
 def _declared(declared: dict[str, Any], source: str) -> Published:
-    """
+    """Reads a declaration.
+
     Raises:
         SafelightError: a packing that is not known, or several mixed.
     """

@@ -1,4 +1,4 @@
-"""Reads safetensors files: their headers at once, their tensors one at a time. No pickle is ever opened."""
+"""Reads safetensors files: their headers at once, their tensors one at a time. Never opens a pickle."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ HEADER_VALUES = 6 * MOST_TENSORS  # a tensor has about six: its name, type, offs
 
 
 def shards(folder: Path) -> list[Path]:
-    """The checkpoint's safetensors files.
+    """Returns the checkpoint's safetensors files.
 
     Raises:
-        SafelightError: there are none, or one that the index names is missing or not a name of a file beside it.
+        SafelightError: there are none, or one that the index names is missing or not a plain file name.
     """
     index = folder / "model.safetensors.index.json"
     if index.exists():
@@ -51,7 +51,7 @@ def shards(folder: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class Header:
-    """What a file says of one of its tensors."""
+    """A file's entry for one of its tensors."""
 
     file: Path
     shape: tuple[int, ...]
@@ -82,19 +82,19 @@ class Checkpoint:
                 raise SafelightError(f"{folder} holds more than {MOST_TENSORS:,} tensors, the most that are read")
 
     def read(self, name: str) -> Tensor:
-        """One tensor, on the CPU; its memory is the mapped file's until it is copied."""
+        """Reads one tensor, on the CPU; its memory is the mapped file's until it is copied."""
         file = self.headers[name].file
         if self._read >= MAPPED:
             self._file = self._opened = None
         try:
             tensor: Tensor = self._open(file).get_tensor(name)
-        except (SafetensorError, OSError, RuntimeError) as error:  # torch's: numbers that begin at an odd byte
+        except (SafetensorError, OSError, RuntimeError) as error:  # RuntimeError: numbers that begin at an odd byte
             raise _damaged(file, error) from error
         self._read += tensor.nbytes
         return tensor
 
     def metadata(self, file: Path) -> dict[str, str]:
-        """What a file's header says besides its tensors."""
+        """Returns the metadata in a file's header."""
         return dict(self._open(file).metadata() or {})
 
     def _open(self, file: Path) -> Any:
@@ -108,7 +108,7 @@ class Checkpoint:
 
 
 def _check_header(file: Path) -> None:
-    """See that it is a regular file with a header of a size to be parsed; what it says is the library's to check."""
+    """Checks that it is a regular file with a header of acceptable size; the library checks the content."""
     try:
         with open_regular(file) as opened:
             size = int.from_bytes(opened.read(8), "little")

@@ -13,15 +13,15 @@ from engine.files import replacing
 
 
 def save_whole(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> None:
-    """Write tensors that are on the CPU and contiguous.
+    """Writes tensors that are on the CPU and contiguous.
 
     Raises:
         SafelightError: the disk is full, or the folder cannot be written to.
     """
-    with replacing(path) as beside:
+    with replacing(path) as temporary:
         try:
-            save_file(tensors, beside, metadata)
-        except SafetensorError as error:  # what the system said is in its words alone
+            save_file(tensors, temporary, metadata)
+        except SafetensorError as error:  # only its text has the system's error
             is_full = "No space left" in str(error) or "os error 28" in str(error)
             raise OSError(errno.ENOSPC if is_full else errno.EIO, str(error)) from error
-        beside.chmod(0o644)  # the library writes for the owner alone
+        temporary.chmod(0o644)  # the library writes for the owner only

@@ -93,7 +93,7 @@ def test_it_is_kept_and_sent_bit_for_bit(tmp_path: Path, name: str) -> None:
     for _ in run_json.write(trace, tmp_path / "run.json", Options("json")):
         pass
     assert all(map(same, run_json.read(tmp_path / "run.json").events, trace.events))
-    codec = Codec.of(trace.header)
+    codec = Codec.for_header(trace.header)
     records = [encode_event(codec, event) for event in trace.events]
     assert all(same(decode_event(codec, record), event) for record, event in zip(records, trace.events, strict=True))
     told = ReplyReader().feed(b"".join([frame(b"HEAD", trace.header.to_json()), *records]))
@@ -105,7 +105,7 @@ def test_block_diffusion_is_still_written_as_before() -> None:
     started = next(event for event in run if isinstance(event, CanvasStarted))
     header = written_trace(run, "block_diffusion").header
     assert header.format_version == 1
-    assert len(Codec.of(header).encode(dataclasses.replace(started, filler=None))[1]) == 4 * C + 1
+    assert len(Codec.for_header(header).encode(dataclasses.replace(started, filler=None))[1]) == 4 * C + 1
     raw = json.loads(header.to_json())
     for bad in ("x" * 65, "a b", "\ud800", 7, None, "../x"):
         raw["config"]["decoder"] = bad
@@ -116,7 +116,10 @@ def test_block_diffusion_is_still_written_as_before() -> None:
 @pytest.mark.parametrize("filler", [b"", struct.pack("<i", 64), struct.pack("<i", -1), b"\0\0", bytes(8)])
 def test_a_filler_is_a_token(filler: bytes) -> None:
     trace = written_trace(RUNS["one by one"])
-    codec, started = Codec.of(trace.header), next(event for event in trace.events if isinstance(event, CanvasStarted))
+    codec, started = (
+        Codec.for_header(trace.header),
+        next(event for event in trace.events if isinstance(event, CanvasStarted)),
+    )
     _, payload, block, step = codec.encode(dataclasses.replace(started, filler=None))
     if not filler:
         assert codec.decode(b"CANV", payload, block, step).filler is None
@@ -211,8 +214,8 @@ def test_text_that_grows_has_no_block_to_fill() -> None:
 
 def test_a_stopped_run_reads_as_what_was_written() -> None:
     events = [event for event in RUNS["cancelled"] if not isinstance(event, CanvasCommitted)][:-1]
-    assert FILLER not in Draft.of(events).tokens()
-    assert Draft.of(events).tokens()
+    assert FILLER not in Draft.from_events(events).tokens()
+    assert Draft.from_events(events).tokens()
 
 
 @pytest.mark.usefixtures("qapp")

@@ -15,7 +15,6 @@ from engine.models.causal.config import CausalConfig
 
 
 def norm(config: CausalConfig, size: int) -> RMSNorm:
-    """A norm over ``size`` numbers."""
     return RMSNorm(size, config.rms_norm_eps, adds_one=config.norms_add_one)
 
 
@@ -43,7 +42,9 @@ class CausalAttention(nn.Module):
         extend: Extend,
         query_scale: Tensor | None = None,
     ) -> Tensor:
-        """x (B, T, H); rope two of (T, D); mask (T, S), True where allowed; query_scale (T, 1) -> (B, T, H)."""
+        """Attends with x (B, T, H); rope two of (T, D); mask (T, S), True where allowed; query_scale (T, 1) -> (B, T,
+        H).
+        """
         batch, length, _ = x.shape
 
         def heads(layer: nn.Module) -> Tensor:
@@ -75,7 +76,7 @@ class CausalBlock(nn.Module):
         extend: Extend,
         query_scale: Tensor | None = None,
     ) -> Tensor:
-        """x (B, T, H) -> (B, T, H)."""
+        """Runs the layer: x (B, T, H) -> (B, T, H)."""
         x = x + self.self_attn(self.input_layernorm(x), rope, mask, extend, query_scale)
         out: Tensor = x + self.mlp(self.post_attention_layernorm(x), x.shape[1])
         return out
@@ -97,7 +98,7 @@ class SandwichBlock(CausalBlock):
         extend: Extend,
         query_scale: Tensor | None = None,
     ) -> Tensor:
-        """x (B, T, H) -> (B, T, H)."""
+        """Runs the layer: x (B, T, H) -> (B, T, H)."""
         x = x + self.post_attention_layernorm(self.self_attn(self.input_layernorm(x), rope, mask, extend, query_scale))
         inner = self.mlp(self.pre_feedforward_layernorm(x), x.shape[1])
         out: Tensor = x + self.post_feedforward_layernorm(inner)

@@ -1,4 +1,4 @@
-"""The shape of a dense causal transformer. Which file says so is its family's business."""
+"""The shape of a dense causal transformer. Each family reads it from its own files."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from engine.errors import SafelightError
 
 @dataclass(frozen=True)
 class Yarn:
-    """How a rotation is stretched over more positions than it was trained on (YaRN, arXiv 2309.00071).
+    """Stretching of a rotation over more positions than it was trained on (YaRN, arXiv 2309.00071).
 
     Args:
-        factor: by which slow pairs are slowed down.
+        factor: slow pairs are slowed down by it.
         original: positions that it was trained on.
-        beta_fast, beta_slow: turns within those, from which on a pair stays as it is, and up to which it is slowed
-            down by all of ``factor``; in between by a share.
+        beta_fast, beta_slow: turns within those, at or above the first of which a pair stays unchanged, and up to the
+            second of which it is slowed down by all of ``factor``; in between by a share.
         attention_factor: multiplies cosines and sines.
-        truncate: whether the pairs between are counted in whole ones.
+        truncate: True if the range between consists of whole pairs.
     """
 
     factor: float
@@ -39,7 +39,7 @@ class Yarn:
 
 @dataclass(frozen=True)
 class QueryScaling:
-    """Queries times 1 + beta * log(1 + floor(position / period)), after their rotation (Llama 4's)."""
+    """Multiplies queries by 1 + beta * log(1 + floor(position / period)), after their rotation (Llama 4's)."""
 
     beta: float
     period: int
@@ -54,10 +54,10 @@ class Llama3Scaling:
     """Stretches a rotation over more positions than it was trained on, as Llama 3.1 does.
 
     Args:
-        factor: by which slow pairs are slowed down.
+        factor: slow pairs are slowed down by it.
         original: positions that it was trained on.
-        low, high: turns within those, up to which a pair is slowed down by all of ``factor``, and from which on it
-            stays as it is; in between by a share.
+        low, high: turns within those. Pairs with at most ``low`` turns are slowed down by all of ``factor``, pairs with
+            ``high`` or more stay unchanged, and pairs between are slowed by a share.
     """
 
     factor: float
@@ -76,7 +76,7 @@ class Llama3Scaling:
 
 @dataclass(frozen=True)
 class LinearScaling:
-    """All pairs of a rotation are slowed down by ``factor``."""
+    """Slows down all pairs of a rotation by ``factor``."""
 
     factor: float
 
@@ -93,12 +93,12 @@ class CausalConfig(ModelConfig):
 
     Args:
         attention_bias: of query, key and value projections.
-        output_bias: of the projection behind attention.
+        output_bias: of the projection after attention.
         query_key_norm: whether queries and keys are normed, a head at a time.
-        tied: whether the table of the tokens is the head, too.
-        mask_token_id: of what is not written yet; None: the model was never shown any.
-        rope_scaling: of the rotation in full layers; None where there is none.
-        query_scaling: None where there is none.
+        tied: whether the token table is also the head.
+        mask_token_id: the token of an unwritten position; None: the model was trained without one.
+        rope_scaling: of the rotation in full layers; None: unscaled.
+        query_scaling: None: queries are not scaled.
         query_divisor: queries are divided by its root; None: by that of a head's size.
         activation: of the gated MLP.
         scales_embeddings: whether embeddings are multiplied by the root of the hidden size.
@@ -131,5 +131,5 @@ class CausalConfig(ModelConfig):
             check_whole("config.json: mask_token_id", self.mask_token_id, 0, min(MOST_TOKENS, self.vocab_size) - 1)
 
     def scaling_of(self, layer: LayerConfig) -> RopeScaling | None:
-        """Returns how the rotation of a layer is stretched; None: it is not."""
+        """Returns the stretching of a layer's rotation; None: there is none."""
         return None if layer.is_sliding or layer.partial_rotary_factor == 0 else self.rope_scaling

@@ -1,7 +1,7 @@
 """Dense causal models as llama.cpp's converter writes them: the keys, and the names of the tensors.
 
-Where it rotates pairs of neighbours, rows of queries and keys are stored in that order. Gemma's norms are stored with
-the one that they add. There is no output head where that is the token table.
+If llama.cpp rotates pairs of neighbours, rows of queries and keys are stored in that order. Gemma's norms are stored
+with the one that they add. There is no output head if it is the token table.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from engine.weights.gguf.checkpoint import GGUFCheckpoint, Rewritten
 from engine.weights.gguf.header import GGUFHeader
 from engine.weights.layout import Names
 
-ENDS = (  # what llama.cpp, too, ends a text with, besides the tokens that the file names
+ENDS = (  # tokens that llama.cpp, too, ends a text with, besides those that the file names
     "<|im_end|>",
     "<|endoftext|>",
     "<|eot_id|>",
@@ -32,9 +32,9 @@ ENDS = (  # what llama.cpp, too, ends a text with, besides the tokens that the f
     "<end_of_turn>",
 )
 LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
-"""All of Llama 3's checkpoints have these; a file has what comes of them."""
-GEMMA_PATTERN, GEMMA_NEAR_THETA = 6, 10_000.0  # llama.cpp's, where a file of Gemma 3 does not say
-GEMMA_27B = 62  # layers of the one whose queries are divided by the root of another number than a head's size
+"""All of Llama 3's checkpoints have these values; a file has only the resulting divisors."""
+GEMMA_PATTERN, GEMMA_NEAR_THETA = 6, 10_000.0  # llama.cpp's, if a file of Gemma 3 has none
+GEMMA_27B = 62  # layers of the model whose queries are divided by the root of a number other than a head's size
 
 _ENDS = {"embed_tokens.weight": TABLE, "norm.weight": "output_norm.weight", "lm_head.weight": "output.weight"}
 _PARTS = {
@@ -59,7 +59,7 @@ _LAYER = re.compile(r"layers\.(\d+)\.(.+)\.(weight|bias)")
 
 
 def tensor_name(parts: dict[str, str], parameter: str) -> str:
-    """Returns a file's name of one of our parameters."""
+    """Returns the name in a file of one of our parameters."""
     found = _LAYER.fullmatch(parameter)
     return f"blk.{found[1]}.{parts[found[2]]}.{found[3]}" if found else _ENDS[parameter]
 
@@ -72,9 +72,9 @@ GEMMA_NAMES = Names(partial(tensor_name, _GEMMA), (ROPE,))
 class _Architecture:
     """Facts of one architecture's files.
 
-    neighbours: whether rows of queries and keys are stored for a rotation of neighbours. more: what their
-    ``config.json`` has besides; the keys and what is there already -> the fields. is_gemma: whether layers have four
-    norms, stored with the one that they add. sees: some of its models do, by a part that is in another file.
+    neighbours: True if rows of queries and keys are stored for a rotation of neighbours. more: function from the keys
+    and the fields so far to further fields of ``config.json``. is_gemma: True if layers have four norms, stored with
+    the one that they add. sees: True if some of its models see, by a part that is in another file.
     """
 
     model_type: str
@@ -111,7 +111,7 @@ def _describe(
 
 
 def _shared(keys: GGUFKeys) -> dict[str, Any]:
-    """Reads the shape, in the words of ``config.json`` that all architectures share."""
+    """Reads the shape, as fields of ``config.json`` that all architectures share."""
     vocabulary, width = table_shape(keys.header)
     hidden, heads = keys.need("embedding_length"), keys.need("attention.head_count")
     if hidden != width:
@@ -138,7 +138,7 @@ def _shared(keys: GGUFKeys) -> dict[str, Any]:
 
 
 def _rope(keys: GGUFKeys, size: int) -> dict[str, Any]:
-    """Reads the rotation, in the words of ``config.json``."""
+    """Reads the rotation, as fields of ``config.json``."""
     theta, kind = keys.find("rope.freq_base", 10_000.0), keys.find("rope.scaling.type", "none")
     check_real(f"{keys.architecture}.rope.freq_base", theta, 1.0)
     for name in ("rope.scaling.attn_factor", "rope.scaling.yarn_attn_factor", "rope.scaling.yarn_ext_factor"):
@@ -162,7 +162,7 @@ def _rope(keys: GGUFKeys, size: int) -> dict[str, Any]:
 
 
 def _llama3(header: GGUFHeader, theta: float, size: int) -> dict[str, Any] | None:
-    """Reads how the rotation is stretched from the divisors that Llama 3.1's files hold; None: it is not."""
+    """Reads the stretching of the rotation from the divisors that Llama 3.1's files hold; None: there is none."""
     tensor = header.tensors.get(ROPE)
     if tensor is None:
         return None
@@ -223,4 +223,4 @@ DESCRIBE: dict[str, Describe] = {
         "gemma3": _Architecture("gemma3_text", "Gemma3ForCausalLM", more=_gemma3, is_gemma=True, sees=True),
     }.items()
 }
-"""By ``general.architecture``. SmolLM3's files do not say which layers rotate: as in llama.cpp, the published ones."""
+"""By ``general.architecture``. SmolLM3's files do not say which layers rotate: the published ones, as in llama.cpp."""

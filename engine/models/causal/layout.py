@@ -14,9 +14,9 @@ def names(body: str, head: str = "lm_head.", skipped: tuple[str, ...] = (), igno
     """Makes the names of a family.
 
     Args:
-        body: what stands before our own names, as in ``model.``; but for the head, which has ``head``.
+        body: prefix of our own names, such as ``model.``; the head has ``head``.
         skipped: beginnings of the names of parts that are not read.
-        ignored: pattern of tensors that are left out, besides the head where it is the table, and buffers that older
+        ignored: pattern of tensors that are left out, besides the head if it is the table, and buffers that older
             transformers stored.
     """
 
@@ -29,12 +29,12 @@ def names(body: str, head: str = "lm_head.", skipped: tuple[str, ...] = (), igno
 
 
 def targets(body: str) -> Targets:
-    """Makes the targets of adapters: all projections, behind ``body`` in PEFT's names."""
+    """Makes the targets of adapters: all projections, after ``body`` in PEFT's names."""
     return Targets(_LAYERS, prefixes=((body, "causal"),))
 
 
 SEEING_NAMES = names(
     "language_model.model.", "language_model.lm_head.", skipped=("vision_tower.", "multi_modal_projector.")
 )
-"""Names of the text of models that see, as Gemma 3 and Mistral publish them."""
-SEEING_TARGETS = targets("model.language_model.")  # as transformers calls the module that it loads them into
+"""Tensor names of the text part of models that see, as Gemma 3 and Mistral publish them."""
+SEEING_TARGETS = targets("model.language_model.")  # transformers' name of the module that it loads them into

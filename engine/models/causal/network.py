@@ -1,8 +1,8 @@
-"""A dense causal transformer: what Qwen, Llama, Mistral and Gemma 3 checkpoints hold. Knows neither sampling nor files.
+"""A dense causal transformer, for Qwen, Llama, Mistral and Gemma 3 checkpoints. Knows neither sampling nor files.
 
-Rows are attended to in the order in which they are read, and turned by their positions in the text: with the two apart,
-text that is known comes before masks, wherever it stands, and its keys are those of an ordinary causal pass (WeDLM,
-arXiv 2512.22737).
+Rows attend in the order in which they are read, and are rotated by their positions in the text. As the two are
+separate, known text can come before masks, wherever it stands, and its keys are those of an ordinary causal pass
+(WeDLM, arXiv 2512.22737).
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class CausalNetwork(Network):
         return self.head(hidden[first_logits:])
 
     def head(self, hidden: Tensor) -> Tensor:
-        """Hidden states (..., H) -> logits (..., V) in fp32."""
+        """Returns the logits (..., V) in fp32 of hidden states (..., H)."""
         if self.lm_head is None:
             return self.embed_tokens.logits(hidden).float()
         logits: Tensor = self.lm_head(hidden)
@@ -80,13 +80,13 @@ class CausalNetwork(Network):
         cache: KVCache | None = None,
         near_mask: Tensor | None = None,
     ) -> Tensor:
-        """All layers and the final norm.
+        """Runs all layers and the final norm.
 
         Args:
             ids: token ids (B, T).
             positions: (T,) or (B, 1, T).
             mask: of full layers, (T, S) or (B, 1, T, S), True where allowed; None allows all.
-            near_mask: the same of sliding layers.
+            near_mask: the mask of sliding layers.
 
         Returns:
             Hidden states (B, T, H).
@@ -103,7 +103,7 @@ class CausalNetwork(Network):
         return out
 
     def _read(self, ids: Tensor, cache: KVCache, commit: int, positions: Tensor | None, block: int | None) -> Tensor:
-        """Rows (T,) behind the cache's text -> hidden states (T, H).
+        """Reads rows (T,) after the cache's text -> hidden states (T, H).
 
         Args:
             block: as ``block_causal_mask`` takes it; None: each row sees all.
@@ -126,7 +126,7 @@ class CausalNetwork(Network):
         return hidden
 
     def _rope(self, layer: LayerConfig, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Cosines and sines of positions (..., T) in layers of one sort, two of (..., T, D)."""
+        """Returns cosines and sines of positions (..., T) in layers of one kind, two of (..., T, D)."""
         scaling = self.config.scaling_of(layer)
         return cos_sin(
             positions, self._frequency(layer), dtype, scaling.attention_factor if isinstance(scaling, Yarn) else 1.0
@@ -148,7 +148,7 @@ class CausalNetwork(Network):
         return kept
 
     def _query_scale(self, positions: Tensor, dtype: torch.dtype) -> Tensor | None:
-        """What queries at positions (..., T) are multiplied by, (..., T, 1)."""
+        """Returns the factor of queries at positions (..., T), (..., T, 1)."""
         scaling = self.config.query_scaling
         if scaling is None:
             return None
@@ -157,6 +157,6 @@ class CausalNetwork(Network):
 
 
 def build(config: ModelConfig) -> CausalNetwork:
-    """The network of a shape that a causal family has read; weights are not filled."""
+    """Builds the network of a shape that a causal family has read; weights are not filled."""
     assert isinstance(config, CausalConfig), "another family's shape"
     return CausalNetwork(config)

@@ -1,6 +1,6 @@
-"""Reads the ``config.json`` of a dense causal transformer, as transformers writes it for Qwen, Llama and their like.
+"""Reads the ``config.json`` of a dense causal transformer, as transformers writes it for Qwen, Llama and the like.
 
-What a family's files leave open, or say in words of their own, it hands in. Knows no tensors.
+A family passes the values that its files leave open, or name differently. Knows no tensors.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from engine.config import MOST_HEAD_DIM, MOST_HEADS, MOST_LAYERS, LayerConfig, L
 from engine.errors import SafelightError, quoted
 from engine.models.causal.config import CausalConfig, LinearScaling, Llama3Scaling, QueryScaling, RopeScaling, Yarn
 
-BLOCK = 32  # positions shown at once where tokens are not decoded in blocks; of WeDLM's and Nemotron's training
+BLOCK = 32  # positions shown at once if tokens are not decoded in blocks; from WeDLM's and Nemotron's training
 FULL: Final = "full_attention"
 SLIDING: Final = "sliding_attention"
 
@@ -34,13 +34,13 @@ def read_causal(
     turns: Sequence[bool] | None = None,
     activation: Literal["silu", "gelu_pytorch_tanh"] = "silu",
 ) -> CausalConfig:
-    """The shape that a parsed ``config.json`` describes.
+    """Returns the shape that a parsed ``config.json`` describes.
 
     Args:
-        rope_theta, canvas_length, mask_token_id, tied: where the file has none; the length is its ``block_size``.
-        has_window: whether ``sliding_window`` is in use where the file does not say.
-        kinds: of the layers, of a family that may look back over a window only; None: a window is refused.
-        near_theta: of sliding layers; None: that of the others.
+        rope_theta, canvas_length, mask_token_id, tied: used if the file has none; the length is its ``block_size``.
+        has_window: whether ``sliding_window`` is used if the file does not say.
+        kinds: kinds of the layers, for a family that may have sliding windows; None: a window is refused.
+        near_theta: rope_theta of sliding layers; None: that of the others.
         turns: which layers rotate queries and keys; None: all.
         activation: the only one that the family has.
 
@@ -105,7 +105,7 @@ def read_causal(
 
 
 def read_kinds(raw: dict[str, Any], default: Callable[[int], LayerKind]) -> tuple[LayerKind, ...]:
-    """Reads the kind of each layer from ``layer_types``, or takes it by the layer's number where the file has none.
+    """Reads the kind of each layer from ``layer_types``, or by the layer's number if the file has none.
 
     Raises:
         SafelightError: they are none, or not as many as there are layers.
@@ -122,7 +122,7 @@ def read_kinds(raw: dict[str, Any], default: Callable[[int], LayerKind]) -> tupl
 
 
 def text_config(raw: dict[str, Any]) -> dict[str, Any]:
-    """Returns the config of the text of a model that sees.
+    """Returns the text config of a model that sees.
 
     Raises:
         SafelightError: there is none.
@@ -134,7 +134,7 @@ def text_config(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def flag(raw: dict[str, Any], name: str, default: bool) -> bool:
-    """A field that is true or false.
+    """Returns a field that is true or false.
 
     Raises:
         SafelightError: it is neither.
@@ -154,13 +154,14 @@ def _first(value: Any) -> Any:
 
 
 def _check_kinds(raw: dict[str, Any], count: int, has_window: bool) -> None:
-    """
+    """Checks that all layers have full attention.
+
     Raises:
-        SafelightError: a layer looks back over a window only.
+        SafelightError: a layer has a sliding window.
     """
     kinds = raw.get("layer_types")
     if kinds is None:
-        first = raw.get("max_window_layers")  # from which layer on the window is used
+        first = raw.get("max_window_layers")  # the layer from which the window is used
         begins = not (isinstance(first, int) and first >= count)
         slides = begins and raw.get("sliding_window") is not None and flag(raw, "use_sliding_window", has_window)
     else:
@@ -170,9 +171,9 @@ def _check_kinds(raw: dict[str, Any], count: int, has_window: bool) -> None:
 
 
 def _read_rope(raw: dict[str, Any], theta: float) -> tuple[float, RopeScaling | None, QueryScaling | None]:
-    """Theta, and what is done about more positions than the model was trained on.
+    """Reads theta, and the scaling for more positions than the model was trained on.
 
-    ``rope_parameters`` holds all of it; older files have ``rope_scaling``, and theta beside that.
+    ``rope_parameters`` holds all of it; older files have ``rope_scaling``, and theta next to it.
     """
     found = _or(raw.get("rope_parameters"), raw.get("rope_scaling"))
     rope: dict[str, Any] = {} if found is None else found

@@ -1,4 +1,4 @@
-"""One transformer layer: attention, then a dense MLP and the experts side by side."""
+"""One transformer layer: attention, then a dense MLP and the experts in parallel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.layers.segments import Segments
 
 
 class Block(nn.Module):
-    """Weights are shared by both modes except ``layer_scalar``, of which each mode has its own."""
+    """One layer. Both modes share its weights except ``layer_scalar``, of which each mode has its own."""
 
     def __init__(self, config: ModelConfig, layer: LayerConfig) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Block(nn.Module):
     def forward(
         self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | Reach | None, extend: Extend, text_rows: int
     ) -> Tensor:
-        """x (B, T, H), of which the first ``text_rows`` are text and the rest a canvas -> (B, T, H)."""
+        """Runs the layer: x (B, T, H), of which the first ``text_rows`` are text and the rest a canvas -> (B, T, H)."""
         x = x + self.post_attention_layernorm(self.self_attn(self.input_layernorm(x), rope, mask, extend, text_rows))
         dense = self.post_feedforward_layernorm_1(self.mlp(self.pre_feedforward_layernorm(x), text_rows))
         tokens = x.reshape(-1, x.shape[-1])  # (B*T, H)

@@ -1,4 +1,4 @@
-"""Reads DiffusionGemma's ``config.json``. Knows no tensors. Which family a file is of, ``registry`` tells."""
+"""Reads DiffusionGemma's ``config.json``. Knows no tensors. ``registry`` finds the family of a file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.models.vision.config import read_vision
 
 
 def read_config(raw: dict[str, Any]) -> ModelConfig:
-    """The shape that a parsed ``config.json`` of this family describes.
+    """Returns the shape that a parsed ``config.json`` of this family describes.
 
     Raises:
         SafelightError: a missing field or a value this engine does not implement.
@@ -63,7 +63,9 @@ def _first(value: Any, default: int) -> Any:
 
 
 def _read_layers(text: dict[str, Any], need: Any) -> tuple[LayerConfig, ...]:
-    """One LayerConfig a layer, from ``per_layer_config`` or the flat ``global_*`` fields of released checkpoints."""
+    """Returns one LayerConfig a layer, from ``per_layer_config`` or the flat ``global_*`` fields of released
+    checkpoints.
+    """
     count = need("num_hidden_layers")
     check_whole("config.json: num_hidden_layers", count, 1, MOST_LAYERS)
     kinds = text.get("layer_types") or [

@@ -1,9 +1,9 @@
-"""A canvas, and text before it, through all layers with a dozen launches each.
+"""Runs a canvas, and text before it, through all layers with a dozen launches each.
 
-The fast form of ``network.run``, which is the oracle. The layers' weights are the network's own: norms' are stacked
-once in the order in which the kernels take them, and a layer's 8-bit weights come to lie behind one another, so that
-one launch reads those that share their inputs. A linear layer with an adapter beside it, or not packed, goes by itself.
-Where linear layers round their inputs to int8, each of these launches has one before it that rounds.
+This is the fast form of ``network.run``, which is the oracle. The layers' weights are the network's own. Norm weights
+are stacked once in the kernels' order. A layer's 8-bit weights become adjacent in memory, so that one launch reads
+those that share their inputs. A linear layer that has an adapter, or is not packed, has its own launch. If linear
+layers round their inputs to int8, a rounding launch precedes each of these.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from engine.quant import INT8, Packed
 
 
 class FusedNetwork(Protocol):
-    """What of a network is run here; ``DiffusionGemma`` is one."""
+    """The parts of a network that are run here; ``DiffusionGemma`` is one."""
 
     config: ModelConfig
     embed_tokens: TokenTable
@@ -57,24 +57,24 @@ class FusedNetwork(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class _Layer:
-    """What one layer's kernels take."""
+    """The inputs of one layer's kernels."""
 
     block: Block
     experts: PackedExperts | None  # None: not packed, or in a scheme that the kernels do not know
-    projections: Packed | None  # of queries, keys and, where there are any, values; None: each by itself
+    projections: Packed | None  # of queries, keys and, if the layer has them, values; None: each by itself
     gate_up: Packed | None  # of the dense MLP
     pre: Tensor  # (3, H), norms' weights: of the dense MLP, the router and the experts
-    merge: Tensor  # (4, H): of the dense output, the experts', their sum, and what follows the layer
+    merge: Tensor  # (4, H): of the dense output, the experts', their sum, and the norm after the layer
     scalars: Tensor  # (2,): of the layer's output, for text and for a canvas
 
 
 Ropes = dict[LayerConfig, tuple[Tensor, Tensor]]
-"""Cosines and sines (T, D) for each sort of layer."""
+"""Cosines and sines (T, D) for each kind of layer."""
 
 
 @dataclass(frozen=True, eq=False)
 class RunInPass:
-    """What the layers take of one run in a pass of several: its rows are text, then a canvas."""
+    """The layers' inputs for one run in a pass of several: its rows are text, then a canvas."""
 
     ropes: Ropes
     spans: dict[str, Span]  # one a kind of layer
@@ -85,7 +85,7 @@ class FusedLayers:
     """All layers and the final norm of a network."""
 
     def __init__(self, network: FusedNetwork) -> None:
-        self._network = weakref.ref(network)  # which keeps this: a circle would hold its memory until it is collected
+        self._network = weakref.ref(network)  # weak: the network holds this, and cycles hold memory
         blocks = [block for block in network.layers if isinstance(block, Block)]
         following = [*(block.input_layernorm for block in blocks[1:]), network.norm]
         for linears in (_linears(network.self_conditioning), *(_linears(block) for block in blocks)):
@@ -104,7 +104,7 @@ class FusedLayers:
         return network
 
     def embed(self, ids: Tensor, soft: Tensor, text_rows: int = 0) -> Tensor:
-        """Token ids (T,), the first ``text_rows`` text, the rest a canvas -> what ``__call__`` takes (T, H).
+        """Embeds token ids (T,), the first ``text_rows`` text, the rest a canvas -> (T, H) for ``__call__``.
 
         soft: (T - text_rows, H), the canvas's soft embedding; zeros in its first step.
         """
@@ -114,14 +114,17 @@ class FusedLayers:
         return embed_rows(ids, network.embed_tokens.table, fed, text_rows, network.embed_scale, eps)
 
     def ropes(self, start: Tensor, first: int, count: int) -> Ropes:
-        """As ``network.ropes``, of positions start + first .. start + first + count; start int64 (1,) on the device."""
+        """Returns ``network.ropes`` for positions start + first .. start + first + count; start int64 (1,) on the
+        device.
+        """
         dtype = self.network.dtype
         return {layer: rope_tables(start, first, count, own, dtype) for layer, own in self.frequencies.items()}
 
     def __call__(self, x: Tensor, ropes: Ropes, spans: dict[str, Span], cache: KVCache) -> Tensor:
-        """x (T, H) -> hidden states after the final norm (T, H); keys and values go into the cache's buffers.
+        """Runs all layers: x (T, H) -> hidden states after the final norm (T, H); keys and values go into the cache's
+        buffers.
 
-        spans: one a kind of layer, of one sequence, alike in ``text_rows``.
+        spans: one a kind of layer, of one sequence, with equal ``text_rows``.
         """
         config, eps = self.network.config, self.network.config.rms_norm_eps
         normed = norm(x, weight_of(self.layers[0].block.input_layernorm), eps)
@@ -130,7 +133,7 @@ class FusedLayers:
         return normed
 
     def together(self, x: Tensor, runs: Sequence[RunInPass], rows: JointRows) -> Tensor:
-        """As a call, with rows of several runs in x: weights are read once, and each run has its own cache."""
+        """Runs all layers with rows of several runs in x: weights are read once, and each run has its own cache."""
         config, eps = self.network.config, self.network.config.rms_norm_eps
         normed = norm(x, weight_of(self.layers[0].block.input_layernorm), eps)
         for index, (layer, kind) in enumerate(zip(self.layers, config.layers, strict=True)):
@@ -153,11 +156,11 @@ class FusedLayers:
         span: Span,
         buffers: tuple[Tensor, Tensor],
     ) -> tuple[Tensor, Tensor]:
-        """One layer: x and its norm (T, H) -> the sum behind the layer and the norm that follows it."""
+        """Runs one layer: x and its norm (T, H) -> the sum after the layer and the norm that follows it."""
         return self.after(layer, x, self.attention(layer, normed, rope, span, buffers), span.text_rows)
 
     def after(self, layer: _Layer, x: Tensor, attended: Tensor, text_rows: int) -> tuple[Tensor, Tensor]:
-        """What follows attention in a layer, which takes each row by itself."""
+        """Runs the rest of a layer after attention, which takes each row by itself."""
         block, eps = layer.block, self.network.config.rms_norm_eps
         x, (dense_in, router_in, experts_in) = add_norm(
             x, attended, weight_of(block.post_attention_layernorm), layer.pre, eps, split=layer.experts is not None
@@ -170,18 +173,18 @@ class FusedLayers:
     def attention(
         self, layer: _Layer, normed: Tensor, rope: tuple[Tensor, Tensor], span: Span, buffers: tuple[Tensor, Tensor]
     ) -> Tensor:
-        """One layer's attention: normed (T, H) -> (T, H)."""
+        """Runs one layer's attention: normed (T, H) -> (T, H)."""
         queries = self.queries(layer, normed, rope, span, buffers)
         return linear(layer.block.self_attn.o_proj, span.attend(queries[None], *buffers)[0], span.text_rows)
 
     def queries(
         self, layer: _Layer, normed: Tensor, rope: tuple[Tensor, Tensor], span: Span, buffers: tuple[Tensor, Tensor]
     ) -> Tensor:
-        """Queries (heads, T, D) of normed (T, H); keys and values go into the cache's buffers."""
+        """Returns queries (heads, T, D) of normed (T, H); keys and values go into the cache's buffers."""
         return self.turned(layer, self.projected(layer, normed, span.text_rows), rope, span, buffers)
 
     def projected(self, layer: _Layer, normed: Tensor, text_rows: int) -> list[Tensor]:
-        """Queries, keys and, where a layer has them, values (T, heads * D) of normed (T, H), as they are projected."""
+        """Projects normed (T, H) to queries, keys and, if the layer has them, values (T, heads * D)."""
         linears = _projections(layer.block)
         if layer.projections is None or _adapted(linears):
             return [linear(one, normed, text_rows) for one in linears]
@@ -196,7 +199,7 @@ class FusedLayers:
         span: Span,
         buffers: tuple[Tensor, Tensor],
     ) -> Tensor:
-        """What is projected of one run's rows -> its queries (heads, T, D), normed and turned, as ``queries``."""
+        """Norms and rotates one run's projected rows -> its queries (heads, T, D), as ``queries``."""
         own = layer.block.self_attn
         return head_norm_rope(
             parts[0],
@@ -210,18 +213,18 @@ class FusedLayers:
         )
 
     def dense(self, mlp: GatedMLP, gate_up: Packed | None, x: Tensor, text_rows: int) -> Tensor:
-        """A gated MLP: x (T, H), of which the first ``text_rows`` are text -> (T, H)."""
+        """Runs a gated MLP: x (T, H), of which the first ``text_rows`` are text -> (T, H)."""
         linears: list[nn.Linear] = [mlp.gate_proj, mlp.up_proj]
         if gate_up is None or _adapted(linears):
             return GatedMLP.forward(mlp, x, text_rows)
         return linear(mlp.down_proj, _multiply(x, linears, gate_up, gated=True), text_rows)
 
     def experts(self, layer: _Layer, scaled: Tensor, x: Tensor, text_rows: int) -> Tensor:
-        """Routed experts, weighted: K parts of each token (T * K, H), or their sum (T, H).
+        """Runs routed experts, weighted: K parts of each token (T * K, H), or their sum (T, H).
 
         Args:
             scaled: (T, H), normed and scaled for the router. x: (T, H), for packed experts in ``split_pairs`` order.
-            text_rows: of the T, the first; what is rounded are these, so that no row depends on its neighbours.
+            text_rows: the first of the T; only these are rounded, so that no row depends on its neighbours.
         """
         router = layer.block.router
         if router.proj.weight.shape[0] <= MOST_EXPERTS:
@@ -242,12 +245,12 @@ class FusedLayers:
 
 
 def _heads(buffers: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    """A cache's buffers (1, heads, capacity, D) without the batch."""
+    """Returns a cache's buffers (1, heads, capacity, D) without the batch."""
     return buffers[0][0], buffers[1][0]
 
 
 def weight_of(norm: RMSNorm) -> Tensor:
-    """The weight of a norm that has one."""
+    """Returns the weight of a norm that has one."""
     assert norm.weight is not None
     return norm.weight
 
@@ -284,21 +287,21 @@ def _gate_up(mlp: GatedMLP) -> Packed | None:
 
 
 def _linears(part: Block | GatedMLP) -> list[nn.Linear]:
-    """In the order in which they lie: those that share their inputs side by side."""
+    """Returns layers in memory order: those that share their inputs are neighbours."""
     if isinstance(part, GatedMLP):
         return [part.gate_proj, part.up_proj, part.down_proj]
     return [*_projections(part), part.self_attn.o_proj, *_linears(part.mlp)]
 
 
 def _gather(linears: list[nn.Linear]) -> None:
-    """All of a layer's together: were some left where they are, the memory between them would be lost."""
+    """Gathers all of a layer's weights at once: the gaps around any that were left in place would be lost memory."""
     weights = _eight_bit(linears)
     if weights and gather(weights):
-        torch.cuda.empty_cache()  # else what they left is held beside what the next layer takes
+        torch.cuda.empty_cache()  # else the freed memory stays allocated during the next layer's copy
 
 
 def _joined(linears: list[nn.Linear]) -> Packed | None:
-    """Gathered weights as one; None if they are not packed in 8 bits."""
+    """Returns gathered weights as one; None if they are not packed in 8 bits."""
     weights = _eight_bit(linears)
     return joined(weights) if len(weights) == len(linears) else None
 
@@ -310,12 +313,14 @@ def _eight_bit(linears: list[nn.Linear]) -> list[PackedWeight]:
 
 
 def _multiply(x: Tensor, linears: list[nn.Linear], weight: Packed, gated: bool = False) -> Tensor:
-    """x (T, in), rounded to int8 where these layers round, by their joined weight -> (T, out), gated (T, out / 2)."""
+    """Multiplies x (T, in), rounded to int8 if these layers round, by joined weights -> (T, out), gated (T, out /
+    2).
+    """
     modules: list[nn.Module] = [*linears]
     rounds = any(isinstance(module, PackedLinear) and module.rounds for module in modules)
     return (linear_w8a8 if rounds else linear_w8a16)(x, weight, gated=gated)
 
 
 def _adapted(linears: list[nn.Linear]) -> bool:
-    """Whether something is added to a layer's output."""
+    """Returns True if something is added to a layer's output."""
     return any(addition(one) is not None for one in linears)

@@ -1,7 +1,7 @@
 """DiffusionGemma as llama.cpp's converter writes it: the keys, and the names of the tensors.
 
-Norms, scalars and projections are stored as they are released, and so are the experts: gate and up in one, gate first.
-There is no output head, as it is the token table's, and no values' projection in full layers.
+Norms, scalars, projections and experts are stored as released: gate and up in one, gate first. There is no output head,
+as it is the token table's, and full layers have no projection for values.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from engine.weights.gguf.header import GGUFHeader
 from engine.weights.layout import Names
 
 ARCHITECTURE = "diffusion-gemma"
-ENDS = ("<eos>", "<turn|>", "<|tool_response>")  # what the released model ends a turn with; the file may name only one
-TURNED = 0.25  # the released model's share of a full head that RoPE turns, where the file has no ``ROPE``
+ENDS = ("<eos>", "<turn|>", "<|tool_response>")  # end the released model's turns; the file may name only one
+TURNED = 0.25  # the share of a full head that RoPE rotates in the released model, if the file has no ``ROPE``
 
-EB_KEYS = {  # of the sampler: our names, and theirs behind ``diffusion.eb_``
+EB_KEYS = {  # of the sampler: our names, and theirs after ``diffusion.eb_``
     "max_denoising_steps": "max_steps",
     "t_min": "t_min",
     "t_max": "t_max",
@@ -66,7 +66,7 @@ _LAYER = re.compile(r"layers\.(\d+)\.(.+)")
 
 
 def tensor_name(parameter: str) -> str:
-    """What the file calls one of our parameters."""
+    """Returns the file's name of one of our parameters."""
     found = _LAYER.fullmatch(parameter)
     return f"blk.{found[1]}.{_NAMES[found[2]]}" if found else _NAMES[parameter]
 
@@ -85,7 +85,7 @@ def describe(header: GGUFHeader, token_id: Callable[[str], int | None]) -> GGUFD
 
 
 def _divisors(header: GGUFHeader) -> list[float] | None:
-    """Reads ``ROPE``: 1 for each pair of full layers that turns, 1e30 for the others."""
+    """Reads ``ROPE``: 1 for each pair of full layers that rotates, 1e30 for the others."""
     tensor = header.tensors.get(ROPE)
     if tensor is None:
         return None
@@ -96,19 +96,20 @@ def _divisors(header: GGUFHeader) -> list[float] | None:
 
 
 def read_config(header: GGUFHeader, divisors: list[float] | None) -> ModelConfig:
-    """The shape of the model.
+    """Returns the shape of the model.
 
     Args:
-        divisors: what ``ROPE`` holds.
+        divisors: the content of ``ROPE``.
 
     Raises:
-        SafelightError: a key is missing, or says what this engine does not implement; goes behind the file's name.
+        SafelightError: a key is missing, or has a value that this engine does not implement; the message follows the
+            file's name.
     """
     values: Mapping[str, Any] = header.values
     need, (vocabulary, width) = GGUFKeys(header, ARCHITECTURE).need, table_shape(header)
 
     def each(name: str) -> list[Any]:
-        """A value for each layer, which the file writes once where it is the same for all."""
+        """Returns a value for each layer; the file writes it once if it is the same for all."""
         found = values.get(f"{ARCHITECTURE}.{name}")
         if not isinstance(found, list):
             return [need(name)] * count
@@ -158,7 +159,7 @@ def read_config(header: GGUFHeader, divisors: list[float] | None) -> ModelConfig
 
 
 def _turned(divisors: list[float], head_dim: Any) -> float:
-    """The share of a head that RoPE turns."""
+    """Returns the share of a head that RoPE rotates."""
     count = sum(divisor == 1.0 for divisor in divisors)
     is_known = all(a <= b for a, b in pairwise(divisors)) and all(d == 1.0 or d >= 1e9 for d in divisors)
     if not is_known or not count or 2 * len(divisors) != head_dim:
@@ -167,7 +168,7 @@ def _turned(divisors: list[float], head_dim: Any) -> float:
 
 
 def read_generation(values: Mapping[str, Any], tokens: Mapping[str, int]) -> GenerationConfig:
-    """The sampler's defaults; those that the file does not say are the released model's.
+    """Returns the sampler's defaults; the released model's where the file has none.
 
     Args:
         values: of the file's header.

@@ -1,9 +1,9 @@
-"""Which passes of a network may be joined, and how many cores of a processor a joined one takes.
+"""Decides which passes of a network may be joined, and how many processor cores a joined one takes.
 
-On a processor each row must come out the same beside any others, bit for bit. By measurement with MKL and AVX-512, a
-product rounds by its number of rows where a core has fewer than four of them, or there are fewer than a dozen results a
-row; and GELU by the place of a number, where a core does not begin at a whole vector. What is said here keeps clear of
-that, and a trial finds out processors and libraries that are different.
+On a processor each row must be the same with any neighbours, bit for bit. Measured with MKL and AVX-512: a product
+rounds by its number of rows if a core has fewer than four of them, or if a row has fewer than a dozen results. GELU
+rounds by the position of a number, if a core does not begin at a whole vector. The bounds here avoid both, and a test
+pass detects other processors and libraries that differ.
 """
 
 from __future__ import annotations
@@ -25,41 +25,41 @@ from engine.threads import use_threads
 FEWEST_ROWS, FEWEST_A_CORE = 4, 8  # of a sequence in a joined pass: on one core, and on several
 NARROWEST = 16  # results a row of a product
 VECTORS = 32  # numbers that a loop takes at once
-MOST_CORES = 2  # as far as it was measured
+MOST_CORES = 2  # the most that were measured
 PATIENCE, MOST_PATIENCE = 32, 512  # joined passes before the other number of cores is tried again
-TRIALS, HOPELESS = 3, 2.0  # passes of a trial; times slower than the others after which it ends at once
+TRIALS, HOPELESS = 3, 2.0  # passes of a test; factor of slowness at which it ends early
 
 
 class Joining:
     """Joined passes of one network.
 
     Args:
-        threads: of the processor that one may take.
+        threads: of the processor that a pass may take.
     """
 
     def __init__(self, network: DiffusionGemma, threads: int = 1) -> None:
-        self._is_exact: bool | None = None  # what the trial came to
-        self._parts = tuple(network.modules())[1:]  # without the network, which the dictionary must not keep alive
+        self._is_exact: bool | None = None  # result of the test
+        self._parts = tuple(network.modules())[1:]  # without the network, as it is a weak key of ``_kept``
         widest = network.config.intermediate_size // VECTORS
         self.cores = CoreChoice(min(threads, MOST_CORES) if widest % MOST_CORES == 0 else 1)
 
     @staticmethod
-    def of(network: DiffusionGemma, threads: int = 1) -> Joining:
-        """The network's own."""
+    def for_network(network: DiffusionGemma, threads: int = 1) -> Joining:
+        """Returns the network's only instance."""
         if network not in _kept:
             _kept[network] = Joining(network, threads)
         return _kept[network]
 
     @property
     def fewest_rows(self) -> int:
-        """Rows that a sequence must have to be joined; others are performed alone."""
+        """Rows that a sequence must have to be joined; shorter ones run alone."""
         return FEWEST_ROWS if self.cores.most == 1 else FEWEST_A_CORE * self.cores.most
 
     def allows(self, network: DiffusionGemma) -> bool:
-        """Whether rows may be joined.
+        """Returns True if rows may be joined.
 
-        On a GPU always. On a CPU in fp32 with one thread a pass, in wide layers, without what is narrow (adapters),
-        what sorts rows by their numbers (many experts), and packed weights; and where the trial succeeds.
+        On a GPU always. On a CPU in fp32 with one thread a pass, in wide layers. Not with narrow products (adapters),
+        sorting by numbers of rows (many experts), or packed weights; and only if the test succeeds.
         """
         if network.device.type != "cpu":
             return True
@@ -79,7 +79,7 @@ class Joining:
         return self._is_exact
 
     def run(self, network: DiffusionGemma, texts: Sequence[Rows], canvases: Sequence[Rows]) -> list[Tensor]:
-        """As ``joint_pass``, on as many cores as are faster."""
+        """Runs ``joint_pass`` on the faster number of cores."""
         if network.device.type != "cpu":
             return joint_pass(network, texts, canvases)
         started, count = time.perf_counter(), self.cores.next()
@@ -93,7 +93,7 @@ class Joining:
         return found
 
     def _try(self, network: DiffusionGemma) -> bool:
-        """Whether rows come out the same; with one core at least."""
+        """Returns True if rows are equal joined and alone; tries one core if several fail."""
         if self._comes_out_the_same(network):
             return True
         if self.cores.most == 1:
@@ -102,7 +102,10 @@ class Joining:
         return self._comes_out_the_same(network)
 
     def _comes_out_the_same(self, network: DiffusionGemma) -> bool:
-        """Texts and canvases, joined and alone: whether all bits are the same. Takes as long as about ten passes."""
+        """Returns True if all bits of texts and canvases are the same, joined and alone.
+
+        Takes as long as about ten passes.
+        """
         length = self.fewest_rows + 1
         size = min(network.config.canvas_length, network.config.max_position_embeddings - length)
         if size < self.fewest_rows:
@@ -129,49 +132,49 @@ class Joining:
 
 
 def takes_texts(network: DiffusionGemma) -> bool:
-    """Whether texts may be among joined rows: by kernels, a text is read in a pass of its own."""
+    """Returns True if texts may be among joined rows: kernels read a text in its own pass."""
     return not kernels.run_on(network.device, network.dtype)
 
 
 class CoreChoice:
-    """Whether passes take one core or ``most``: what was faster lately.
+    """Chooses one core or ``most`` for passes, by what was faster lately.
 
-    Threads of a pass wait for each other at each operation. Where another program takes one of their cores, such a pass
-    takes many times as long as on one core; so the other number is tried now and then, and ever more rarely.
+    Threads of a pass wait for each other at each operation. If another program takes one of their cores, such a pass
+    takes many times as long as on one core. So the other number is tried now and then, ever more rarely.
     """
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self._seconds: dict[int, float] = {}  # a row, of the last passes on so many cores
-        self._trial: list[float] = []  # the same of each pass with the number that is being tried
-        self._patience, self._passes = PATIENCE, 0  # since the slower number was tried
+        self._seconds: dict[int, float] = {}  # per row, of the last passes on so many cores
+        self._tested: list[float] = []  # per row, of each pass with the number that is being tried
+        self._patience, self._passes = PATIENCE, 0  # passes until, and since, the slower number is tried
 
     def next(self) -> int:
-        """How many cores the next pass takes."""
+        """Returns the number of cores for the next pass."""
         for count in (1, self.most):
             if count not in self._seconds:
                 return count
         return self._faster if self._passes < self._patience else self._slower
 
     def took(self, count: int, seconds: float) -> None:
-        """What a pass on so many cores took a row. One slow pass among others changes nothing."""
+        """Records the seconds that a pass on so many cores took per row. One slow pass among others changes nothing."""
         if count == self._faster:
             before, self._passes = self._seconds[count], self._passes + 1
             self._seconds[count] = 0.85 * before + 0.15 * min(seconds, 2 * before)
             if count != self._faster:
                 self._patience, self._passes = PATIENCE, 0
             return
-        self._trial.append(seconds)
-        best = min(self._trial)
+        self._tested.append(seconds)
+        best = min(self._tested)
         is_hopeless = best > HOPELESS * self._seconds.get(self._faster, best)
-        if len(self._trial) < TRIALS and not is_hopeless:
+        if len(self._tested) < TRIALS and not is_hopeless:
             return
-        self._trial, self._seconds[count] = [], best
+        self._tested, self._seconds[count] = [], best
         self._patience, self._passes = PATIENCE if self._faster == count else min(MOST_PATIENCE, 2 * self._patience), 0
 
     @property
     def _faster(self) -> int:
-        """Of the numbers that were tried; 0 before."""
+        """The fastest number that was tried; 0 before any was."""
         return min(self._seconds, key=lambda count: self._seconds[count], default=0)
 
     @property

@@ -1,7 +1,7 @@
 """Texts and canvases of several sequences in one pass: all their rows go through the layers together.
 
-Attention alone is each sequence's own. What comes out is what each comes to alone, but for its last digits: ``joining``
-knows where it is so to the bit.
+Only attention is separate for each sequence. The results equal those of each alone, except for the last digits;
+``joining`` knows when they are equal to the bit.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from engine.models.diffusion_gemma.network import DiffusionGemma
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """What a sequence adds to a pass: tokens (T,) behind its cache's text."""
+    """The rows that a sequence adds to a pass: tokens (T,) after its cache's text."""
 
     ids: Tensor
     cache: KVCache
     self_conditioning_logits: Tensor | None = None  # of a canvas, as ``denoise`` takes them
-    text: Tensor | None = None  # of a canvas: tokens (T,) before it, which become the cache's text in the same pass
+    text: Tensor | None = None  # of a canvas: tokens (T,) before it, which are committed in the same pass
 
     @property
     def behind(self) -> int:
@@ -34,9 +34,9 @@ class Rows:
 
 @torch.inference_mode()
 def joint_pass(network: DiffusionGemma, texts: Sequence[Rows], canvases: Sequence[Rows]) -> list[Tensor]:
-    """``prefill`` of the texts, also of those before a canvas, and ``denoise`` of the canvases.
+    """Runs ``prefill`` of the texts, including those before a canvas, and ``denoise`` of the canvases.
 
-    Each has a cache of its own, but for a canvas and the text before it.
+    Each has its own cache, except that a canvas shares one with the text before it.
 
     Returns:
         Logits (C, V) fp32 of each canvas, views of one tensor.
@@ -80,7 +80,7 @@ def joint_pass(network: DiffusionGemma, texts: Sequence[Rows], canvases: Sequenc
 
 
 def _embedded(network: DiffusionGemma, ids: Tensor, text_rows: int, fed: Sequence[Tensor | None]) -> Tensor:
-    """Embeddings (1, T, H) of text and then canvases (T,); ``fed``: each canvas's logits, None for the first ones."""
+    """Embeds text and then canvases (T,) -> (1, T, H); ``fed``: each canvas's logits, None for the first ones."""
     embedded = network.embed(ids)[None]
     shares = [torch.softmax(logits, dim=-1, dtype=torch.float32) for logits in fed if logits is not None]
     soft = [network.soft_embedding(share) for share in shares]

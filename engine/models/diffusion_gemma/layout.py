@@ -1,8 +1,8 @@
-"""How DiffusionGemma's published files name its tensors, and which of its layers may have an adapter.
+"""The names of DiffusionGemma's tensors in published files, and the layers that may have an adapter.
 
 In transformers' DiffusionGemma the two modes are two stacks of modules that share their weights: ``model.encoder.
-language_model`` reads text, ``model.decoder`` denoises. Their weights are stored once, under the decoder's names, but
-for the scalars of the layers, of which each mode has its own. PEFT wraps each module by its own name.
+language_model`` reads text, ``model.decoder`` denoises. Their weights are stored once, under the decoder's names,
+except for the layers' scalars, which each mode has separately. PEFT wraps each module by its own name.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _INNER = re.compile(r"(layers\.\d+\.(?:self_attn|mlp)\.\w+_proj)\.(.+)")
 
 
 def released_name(parameter: str) -> str:
-    """The released name of one of our parameters."""
+    """Returns the released name of one of our parameters."""
     if parameter.startswith("vision."):
         return _vision_name(parameter.removeprefix("vision."))
     if parameter.endswith(".causal_layer_scalar"):
@@ -39,7 +39,7 @@ def _vision_name(parameter: str) -> str:
 NAMES = Names(
     released_name,
     skipped=(TOWER, PROJECTOR),
-    # The head, which is the table, packed or not; a leftover of the projector that nothing reads.
+    # The head, which is the table, packed or not; an unused tensor of the projector.
     ignored=re.compile(
         r"lm_head\.(weight|weight_packed|weight_scale|weight_shape|weight_scale_2|weight_global_scale|qweight|scales|qzeros)"
         r"|model\.encoder\.embed_vision\.embedding\.weight"

@@ -1,14 +1,14 @@
 """DiffusionGemma: one set of weights, two modes, and the tower that reads images. Knows neither sampling nor files.
 
-*Prefill* is causal and appends keys and values to the cache. *Denoise* is bidirectional over the canvas, looks at
-the cache and leaves it as it was. Parameter names are the checkpoint's, under ``model.decoder.``.
+*Prefill* is causal and appends keys and values to the cache. *Denoise* is bidirectional over the canvas, and reads the
+cache without changing it. Parameter names are the checkpoint's, under ``model.decoder.``.
 
-Prefill by kernels takes the step's own (``fused``), with text alone in a pass; the plain path is its oracle.
+Prefill by kernels uses the step's (``fused``), in passes of text alone; the plain path is its oracle.
 
 Floor of 32 768 tokens of the 26B: experts 94, linear layers 108, attention of full layers 88 and of sliding ones 14
-TFLOP, 303 in all; H100 and H200 0.38 s, RTX 4090 1.8 s, RTX 5090 1.4 s. The weights are read once a piece, 465 GB in
-32 pieces: 0.16, 0.11, 0.46 and 0.26 s. Predicted, not measured, by the rates predicted for each kernel: H100 1.4 s,
-H200 1.3 s, RTX 4090 3.6 s, RTX 5090 2.9 s, a third of which experts take, of whose tiles of 64 tokens a third is empty.
+TFLOP, 303 in all; H100 and H200 0.38 s, RTX 4090 1.8 s, RTX 5090 1.4 s. The weights are read once a piece, 465 GB in 32
+pieces: 0.16, 0.11, 0.46 and 0.26 s. Predicted, not measured, by the rates predicted for each kernel: H100 1.4 s, H200
+1.3 s, RTX 4090 3.6 s, RTX 5090 2.9 s, a third of it in experts, whose tiles of 64 tokens are a third empty.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from engine.models.vision.tower import VisionTower
 if TYPE_CHECKING:
     from engine.models.diffusion_gemma.fused import FusedLayers
 
-MOST_LOGITS = 2**23  # that are held at once where only some tokens' probabilities are asked for: 32 MiB
+MOST_LOGITS = 2**23  # held at once if only some tokens' probabilities are needed: 32 MiB
 
 
 class DiffusionGemma(Network):
@@ -63,21 +63,23 @@ class DiffusionGemma(Network):
         return self.norm.weight
 
     def ropes(self, positions: Tensor, dtype: torch.dtype) -> dict[LayerConfig, tuple[Tensor, Tensor]]:
-        """Cosines and sines (T, D) of positions (T,) for each sort of layer."""
+        """Returns cosines and sines (T, D) of positions (T,) for each kind of layer."""
         return {layer: cos_sin(positions, self._frequency(layer), dtype) for layer in dict.fromkeys(self.config.layers)}
 
     @property
     def embed_scale(self) -> float:
-        """sqrt(H), as the number type holds it."""
+        """sqrt(H), rounded to the number type."""
         return self._scales[self.dtype]
 
     def new_cache(self) -> KVCache:
-        """An empty cache for one sequence."""
+        """Returns an empty cache for one sequence."""
         piece = KERNEL_PIECE if kernels.run_on(self.device, self.dtype) else PIECE
         return KVCache(self.config, self.device, self.dtype, piece)
 
     def fused(self) -> FusedLayers:
-        """The layers by kernels, made once; again where the network has moved, and each time while it is trained."""
+        """Returns the layers by kernels; made once, again if the network has moved, and each time while it is
+        trained.
+        """
         place = self.device, self.dtype
         if self._fused is None or self._fused[1:] != place or self.norm_weight.requires_grad:
             from engine.models.diffusion_gemma.fused import FusedLayers  # needs Triton
@@ -89,10 +91,10 @@ class DiffusionGemma(Network):
 
     @torch.inference_mode()
     def prefill(self, ids: Tensor, cache: KVCache) -> Tensor:
-        """Append tokens to the cache, causally.
+        """Appends tokens to the cache, causally.
 
-        By kernels where they run, in pieces: what a pass takes then does not depend on the text before it. Where the
-        cache has an image its rows are taken for the tokens' embeddings, and its tokens attend to one another.
+        Uses kernels where they run, in pieces: the memory of a pass then does not depend on the text before it. Rows of
+        an image in the cache replace the tokens' embeddings, and its tokens attend to one another.
 
         Args:
             ids: token ids (T,), T >= 1.
@@ -123,7 +125,7 @@ class DiffusionGemma(Network):
         positions: Tensor | None = None,
         is_causal: bool = True,
     ) -> Tensor:
-        """As ``Network.decode``, causal and in order: text as the model reads it, and the head on it."""
+        """Decodes as ``Network.decode``, causal and in order: prefill, and the head on it."""
         if positions is not None or not is_causal:
             raise SafelightError("this model reads text causally and in order; a canvas is what it denoises")
         start = cache.length
@@ -134,7 +136,7 @@ class DiffusionGemma(Network):
 
     @torch.inference_mode()
     def denoise(self, canvas: Tensor, cache: KVCache, self_conditioning_logits: Tensor | None = None) -> Tensor:
-        """Predict every canvas position at once; the cache stays as it was.
+        """Predicts every canvas position at once; the cache does not change.
 
         Args:
             canvas: token ids (C,).
@@ -156,24 +158,24 @@ class DiffusionGemma(Network):
     # --- parts ---------------------------------------------------------------------------------------------------
 
     def embed(self, ids: Tensor) -> Tensor:
-        """Token ids (...) -> embeddings times sqrt(H), (..., H)."""
+        """Embeds token ids (...) -> embeddings times sqrt(H), (..., H)."""
         embedded: Tensor = self.embed_tokens(ids)
         return embedded * self.embed_scale
 
     def soft_embedding(self, probabilities: Tensor) -> Tensor:
-        """Expected embedding under (..., V) probabilities -> (..., H)."""
+        """Returns the expected embedding (..., H) under (..., V) probabilities."""
         mean: Tensor = self.embed_tokens.expectation(probabilities)
         return mean * self.embed_scale
 
     def head(self, hidden: Tensor) -> Tensor:
-        """Hidden states (..., H) -> soft-capped logits (..., V) in fp32."""
+        """Returns the soft-capped logits (..., V) in fp32 of hidden states (..., H)."""
         cap = self.config.final_logit_softcapping
         logits: Tensor = self.embed_tokens.logits(hidden)
         return torch.tanh(logits.float() / cap) * cap
 
     @torch.inference_mode()
     def log_probabilities(self, hidden: Tensor, ids: Tensor) -> Tensor:
-        """How likely tokens (T,), T >= 1, are by hidden states (T, H); the logits of a few are held at once.
+        """Returns the likelihood of tokens (T,), T >= 1, by hidden states (T, H); the logits of a few are held at once.
 
         Returns:
             Log-probabilities (T,) in fp32.
@@ -193,7 +195,7 @@ class DiffusionGemma(Network):
         extends: list[Extend],
         text_rows: int = 0,
     ) -> Tensor:
-        """All layers and the final norm: x (B, T, H), positions (T,), a mask a layer kind -> (B, T, H).
+        """Runs all layers and the final norm: x (B, T, H), positions (T,), a mask a layer kind -> (B, T, H).
 
         The first ``text_rows`` of the T are text, the rest a canvas.
         """
@@ -204,21 +206,21 @@ class DiffusionGemma(Network):
         return out
 
     def causal_masks(self, start: int, count: int) -> dict[str, Tensor]:
-        """For each kind of layer, what ``count`` tokens behind ``start`` others attend to."""
+        """Returns a mask for each kind of layer: what ``count`` tokens after ``start`` others attend to."""
         return {
             layer.kind: causal_mask(start, count, self._window(layer), self.device)
             for layer in dict.fromkeys(self.config.layers)
         }
 
     def image_masks(self, start: int, count: int) -> dict[str, Tensor | None]:
-        """As ``causal_masks``, of an image's tokens."""
+        """Returns the masks of an image's tokens, as ``causal_masks``."""
         return {
             layer.kind: image_mask(start, count, self._window(layer), self.device)
             for layer in dict.fromkeys(self.config.layers)
         }
 
     def _embedded(self, ids: Tensor, image: ImageRows | None) -> Tensor:
-        """Token ids (T,) of one piece -> what goes into the layers (T, H)."""
+        """Returns the layers' input (T, H) for token ids (T,) of one piece."""
         if image is None:
             return self.embed(ids)
         if image.rows.shape != (len(ids), self.config.hidden_size):
@@ -227,7 +229,7 @@ class DiffusionGemma(Network):
         return image.rows.to(self.device, self.dtype)
 
     def _append(self, ids: Tensor, cache: KVCache) -> Tensor:
-        """``prefill`` of one piece (T,)."""
+        """Prefills one piece (T,)."""
         start, count, image = cache.length, ids.shape[0], cache.image
         positions = torch.arange(start, start + count, device=self.device)
         extends = [cache.writer(index) for index in range(len(self.layers))]
@@ -237,7 +239,7 @@ class DiffusionGemma(Network):
         return hidden
 
     def _append_by_kernels(self, ids: Tensor, cache: KVCache) -> Tensor:
-        """The same: no masks, and keys and values are written and read in their buffers."""
+        """Prefills one piece (T,) by kernels: without masks; keys and values are written and read in their buffers."""
         start, count, image = cache.length, ids.shape[0], cache.image
         places, spans = cache.spans(0, count), dict[str, Span]()
         masks = {} if image is None else self.image_masks(start, count)
@@ -255,7 +257,7 @@ class DiffusionGemma(Network):
         return hidden
 
     def _window(self, layer: LayerConfig) -> int | None:
-        """Tokens that text sees in a layer, itself included; None: all."""
+        """Returns the tokens that text sees in a layer, itself included; None: all."""
         return self.config.sliding_window if layer.is_sliding else None
 
     def _frequency(self, layer: LayerConfig) -> Tensor:

@@ -1,4 +1,4 @@
-"""Writes a model's shape and its sampler's defaults as released checkpoints have them."""
+"""Writes a model's shape and its sampler's defaults in the form of released checkpoints."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MARK_NAMES = {"boi": "begin", "image": "image", "eoi": "end"}  # config.json's n
 
 
 def config_dict(config: ModelConfig) -> dict[str, Any]:
-    """``config.json`` in the layout that this engine and transformers read."""
+    """Returns ``config.json`` in the layout that this engine and transformers read."""
     vision = {} if config.vision is None else vision_dict(config.vision)
     sliding = next(layer for layer in config.layers if layer.is_sliding)
     full = next(layer for layer in config.layers if not layer.is_sliding)
@@ -60,7 +60,7 @@ def config_dict(config: ModelConfig) -> dict[str, Any]:
 
 
 def vision_dict(vision: VisionConfig) -> dict[str, Any]:
-    """What ``config.json`` says of images; an image takes as few tokens as can be asked for, as in training."""
+    """Returns the image part of ``config.json``; an image takes the smallest budget, as in training."""
     shape = dataclasses.asdict(vision)
     tokens = {f"{short}_token_id": shape.pop(f"{name}_token_id") for short, name in MARK_NAMES.items()}
     theta = shape.pop("rope_theta")
@@ -73,7 +73,7 @@ def vision_dict(vision: VisionConfig) -> dict[str, Any]:
 
 
 def generation_dict(defaults: GenerationConfig, eos_token_ids: list[int]) -> dict[str, Any]:
-    """``generation_config.json``."""
+    """Returns ``generation_config.json``."""
     return {
         "max_new_tokens": defaults.max_new_tokens,
         "max_denoising_steps": defaults.max_denoising_steps,

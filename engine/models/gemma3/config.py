@@ -1,6 +1,6 @@
-"""Reads the ``config.json`` of Gemma 3: of the models of text alone, and the text of those that see. Knows no tensors.
+"""Reads the ``config.json`` of Gemma 3: of text-only models, and the text part of those that see. Knows no tensors.
 
-Sliding layers rotate by a base of their own; what stretches the rotation is for the full ones.
+Sliding layers have their own rotation base; stretching applies to the full ones.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from engine.errors import SafelightError, quoted
 from engine.models.causal.config import CausalConfig
 from engine.models.causal.reading import FULL, SLIDING, flag, read_causal, read_kinds, text_config
 
-THETA, NEAR_THETA = 1_000_000.0, 10_000.0  # of full and of sliding layers, where the file has none
-PATTERN = 6  # one layer in so many is full, where the file does not say
+THETA, NEAR_THETA = 1_000_000.0, 10_000.0  # of full and of sliding layers, if the file has none
+PATTERN = 6  # one layer in so many is full, if the file does not say
 DEFAULTS = {  # transformers', for what published files leave out
     "vocab_size": 262_208,
     "num_attention_heads": 8,
@@ -73,7 +73,7 @@ def _pattern(raw: dict[str, Any]) -> int:
 
 
 def _ropes(raw: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Reads the rotation of full and of sliding layers, each in the words of ``read_causal``."""
+    """Reads the rotation of full and of sliding layers, in the form that ``read_causal`` takes."""
     found = raw.get("rope_parameters")
     if found is None:  # files before transformers 5
         found = {

@@ -13,7 +13,7 @@ from engine.models.causal.config import CausalConfig
 from engine.models.causal.reading import FULL, SLIDING, flag, read_causal, read_kinds
 
 THETA, SMOLLM3_THETA = 10_000.0, 2_000_000.0  # transformers', for files without rope_theta
-WITHOUT_ROPE = 4  # one layer in so many of SmolLM3, where the file does not say
+WITHOUT_ROPE = 4  # one layer in so many of SmolLM3, if the file does not say
 
 
 def read_llama(raw: dict[str, Any]) -> CausalConfig:

@@ -1,4 +1,4 @@
-"""Reads the ``config.json`` of Nemotron-Labs-Diffusion, a Ministral 3 underneath. Knows no tensors."""
+"""Reads the ``config.json`` of Nemotron-Labs-Diffusion, which is based on Ministral 3. Knows no tensors."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from engine.errors import SafelightError
 from engine.models.causal.config import CausalConfig
 from engine.models.causal.reading import flag, read_causal
 
-MASK, THETA = 100, 1_000_000.0  # where the file has no mask_token_id or rope_theta
+MASK, THETA = 100, 1_000_000.0  # if the file has no mask_token_id or rope_theta
 
 
 def read_config(raw: dict[str, Any]) -> CausalConfig:
-    """As ``read_causal``."""
+    """Reads the config; see ``read_causal``."""
     if flag(raw, "attention_bias", False):
         raise SafelightError("config.json: attention_bias is not supported in this family")
     return read_causal(raw, mask_token_id=MASK, rope_theta=THETA, has_window=True)

@@ -1,4 +1,4 @@
-"""How Nemotron-Labs-Diffusion's published files name their tensors."""
+"""The tensor names in Nemotron-Labs-Diffusion's published files."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Reads the ``config.json`` of Qwen2, Qwen3, WeDLM and SDAR. Knows no tensors.
 
 All four are one network. Qwen2 has biases in attention; Qwen3 and SDAR norm queries and keys; WeDLM is one or the
-other, by its ``attention_bias``. Its engine (Tencent/WeDLM) reads that so, and takes the same mask where its files
-have none.
+other, by its ``attention_bias``. WeDLM's engine (Tencent/WeDLM) does the same, and uses the same mask if a file has
+none.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ THETA, WEDLM_THETA = 10_000.0, 1_000_000.0  # transformers', and that engine's, 
 
 
 def read_qwen2(raw: dict[str, Any]) -> CausalConfig:
-    """As ``read_causal``."""
+    """Reads the config; see ``read_causal``."""
     return _read(raw, bias=True, output_bias=False, norm=False)
 
 
 def read_qwen3(raw: dict[str, Any]) -> CausalConfig:
-    """As ``read_causal``."""
+    """Reads the config; see ``read_causal``."""
     bias = flag(raw, "attention_bias", False)
     return _read(raw, bias=bias, output_bias=bias, norm=True)
 
 
 def read_wedlm(raw: dict[str, Any]) -> CausalConfig:
-    """As ``read_causal``."""
+    """Reads the config; see ``read_causal``."""
     bias = flag(raw, "attention_bias", True)
     return _read(raw, WEDLM_MASK, theta=WEDLM_THETA, bias=bias, output_bias=False, norm=not bias)
 
 
 def read_sdar(raw: dict[str, Any]) -> CausalConfig:
-    """As ``read_causal``.
+    """Reads the config; see ``read_causal``.
 
     Raises:
         SafelightError: there is no ``block_size``: text in other blocks than those of its training comes out wrong.

@@ -1,4 +1,4 @@
-"""How Qwen's published files, and those of its descendants, name their tensors."""
+"""The tensor names in the published files of Qwen and its descendants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the part of a ``config.json`` that is about images. Knows no tensors."""
+"""Reads the image part of a ``config.json``. Knows no tensors."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from engine.errors import SafelightError, quoted
 
 
 def read_vision(raw: dict[str, Any], vocab_size: int) -> VisionConfig | None:
-    """The shape of the tower that a parsed ``config.json`` describes.
+    """Returns the shape of the tower that a parsed ``config.json`` describes.
 
     Returns:
-        None where there is none, or one of a kind that is not implemented, or the tokens of images are not among the
-        ``vocab_size`` of the model: it reads text alone then.
+        None if there is none, if its kind is not implemented, or if the tokens of images are not within the model's
+        ``vocab_size``. The model then reads only text.
 
     Raises:
         SafelightError: a field is missing or of no use.
@@ -30,7 +30,7 @@ def read_vision(raw: dict[str, Any], vocab_size: int) -> VisionConfig | None:
         vision.get("model_type") == "gemma4_vision"
         and vision.get("hidden_activation", "gelu_pytorch_tanh") == "gelu_pytorch_tanh"
         and rope.get("rope_type", "axial") in ("axial", "default")
-        and not vision.get("use_clipped_linears")  # the bounds of such layers would be tensors of their own
+        and not vision.get("use_clipped_linears")  # the bounds of such layers would be additional tensors
         and not vision.get("attention_bias")
     )
     if not known:

@@ -1,4 +1,4 @@
-"""From an image's pixels to the patches that the tower reads: resized to a budget, cut, with values from 0 to 1.
+"""Converts an image's pixels to the patches that the tower reads: resized to a budget, cut, with values from 0 to 1.
 
 The size keeps the image's proportions, and is the largest whose *tiles* (``ImageCost``; ``pooling_kernel_size`` patches
 a side) are whole and within the budget. Values equal those of transformers' image processor.
@@ -32,7 +32,7 @@ class Patches:
 
 
 def patches(pixels: NDArray[np.uint8], config: VisionConfig, image_tokens: int) -> Patches:
-    """An image (H, W, 3), RGB, as the tower reads it.
+    """Converts an image (H, W, 3), RGB, to the tower's input.
 
     Args:
         image_tokens: the budget, most soft tokens that it may take.

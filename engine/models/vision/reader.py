@@ -1,4 +1,4 @@
-"""Pictures to the rows that stand for them in a prompt. Each is read once for a budget; the last few are kept."""
+"""Converts pictures to their rows in a prompt. Each is read once for a budget; the last few are kept."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ MOST_KEPT = 32  # pictures; one of 1120 tokens has 6 MB at the 26B
 
 
 class ImageReader:
-    """A network's tower, with what it made of pictures.
+    """A network's tower, with the rows of recent pictures.
 
     On a card the tower's weights are in the computer's memory, and lent to the card layer by layer while a picture is
-    read; where there is too little room for that, the processor reads it.
+    read; if there is too little room for that, the processor reads it.
     """
 
     def __init__(self, tower: VisionTower, device: torch.device) -> None:
@@ -39,16 +39,16 @@ class ImageReader:
 
     @property
     def cost(self) -> ImageCost:
-        """The tokens that an image takes."""
+        """The token counts of images."""
         return ImageCost(self.config.tile_size)
 
     @staticmethod
     def key(picture: Picture, image_tokens: int) -> str:
-        """What its rows are known by."""
+        """Returns the key of a picture's rows."""
         return f"{picture.digest}/{image_tokens}"
 
     def rows(self, picture: Picture, image_tokens: int) -> Tensor:
-        """The rows (n, H) of a picture on the CPU, n at most ``image_tokens``.
+        """Returns the rows (n, H) of a picture on the CPU, n at most ``image_tokens``.
 
         Raises:
             SafelightError: it is damaged, or longer than the positions that the model knows.
@@ -57,7 +57,7 @@ class ImageReader:
 
     @torch.inference_mode()
     def reading(self, picture: Picture, image_tokens: int) -> Generator[None, None, Tensor]:
-        """As ``rows``, which it comes to; pauses before each layer."""
+        """Does the same as ``rows`` as a generator that pauses before each layer."""
         key = self.key(picture, image_tokens)
         if key not in self._kept:
             cut = patches(pixels(picture), self.config, image_tokens)
@@ -79,7 +79,7 @@ class ImageReader:
         return self._kept[key]
 
     def _place(self, image_tokens: int) -> torch.device:
-        """Where an image of this budget is read."""
+        """Returns the device on which an image of this budget is read."""
         weights = sum(tensor.nbytes for tensor in self._tower.state_dict().values())
         held = lent_bytes(self.config, weights, 4) + image_pass(self.config, 4, image_tokens)
         has_room = self._device.type == "cpu" or spare_bytes(self._device) > held
@@ -87,7 +87,7 @@ class ImageReader:
 
 
 def drained(reading: Generator[None, None, T]) -> T:
-    """What a generator comes to."""
+    """Runs a generator to its end, and returns its result."""
     while True:
         try:
             next(reading)

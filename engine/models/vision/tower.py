@@ -1,4 +1,4 @@
-"""The vision tower: patches of an image to the soft tokens that stand for it in a prompt. Knows no files and no text.
+"""The vision tower: converts an image's patches to its soft tokens in a prompt. Knows no files and no text.
 
 Images of one size go through it as a batch; those of several sizes in turn. All of it is differentiable.
 """
@@ -21,16 +21,16 @@ from engine.layers.rope import cos_sin
 
 
 class PatchEmbedder(nn.Module):
-    """Patches to hidden states, each with the sum of what its column and its row add."""
+    """Embeds patches, and adds the embeddings of each patch's column and row."""
 
     def __init__(self, config: VisionConfig) -> None:
         super().__init__()
         self.input_proj = nn.Linear(3 * config.patch_size**2, config.hidden_size, bias=False)
-        # Of columns, of rows. No random numbers: on the meta device torch would load its compiler for them.
+        # Of columns, of rows. Not random: on the meta device torch would load its compiler for random numbers.
         self.position_embedding_table = nn.Parameter(torch.zeros(2, config.position_embedding_size, config.hidden_size))
 
     def forward(self, values: Tensor, places: Tensor) -> Tensor:
-        """Values (B, P, 3 * patch ** 2) from 0 to 1, places (B or 1, P, 2) of column and row -> (B, P, H)."""
+        """Embeds values (B, P, 3 * patch ** 2) from 0 to 1 at places (B or 1, P, 2) of column and row -> (B, P, H)."""
         by_column, by_row = self.position_embedding_table
         x: Tensor = self.input_proj((2 * (values - 0.5)).to(self.position_embedding_table.dtype))
         added: Tensor = by_column[places[..., 0]] + by_row[places[..., 1]]
@@ -38,7 +38,7 @@ class PatchEmbedder(nn.Module):
 
 
 class VisionAttention(nn.Module):
-    """All patches attend to all. A head's first half is turned by the patch's column, its second by the row."""
+    """Attention of all patches to all. A head's first half is rotated by the patch's column, its second by the row."""
 
     def __init__(self, config: VisionConfig) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class VisionAttention(nn.Module):
         self.v_norm = RMSNorm(config.head_dim, config.rms_norm_eps, with_scale=False)
 
     def forward(self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | None = None) -> Tensor:
-        """x (B, P, H); rope two of (B or 1, 1, P, 2, D/2); mask (B, 1, 1, P), True where seen -> (B, P, H)."""
+        """Attends: x (B, P, H); rope two of (B or 1, 1, P, 2, D/2); mask (B, 1, 1, P), True where seen -> (B, P, H)."""
 
         def heads(projection: nn.Module, norm: nn.Module) -> Tensor:
             normed: Tensor = norm(projection(x).unflatten(-1, (-1, self.head_dim)))
@@ -69,7 +69,7 @@ class VisionAttention(nn.Module):
 
 
 class VisionBlock(nn.Module):
-    """Attention, then a gated MLP, each with a norm before and behind it."""
+    """Attention, then a gated MLP, each with a norm before and after it."""
 
     def __init__(self, config: VisionConfig) -> None:
         super().__init__()
@@ -81,24 +81,23 @@ class VisionBlock(nn.Module):
         self.post_feedforward_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
 
     def forward(self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | None = None) -> Tensor:
-        """x (B, P, H); rope and mask as the attention takes them -> (B, P, H)."""
+        """Runs the layer: x (B, P, H); rope and mask as the attention takes them -> (B, P, H)."""
         x = x + self.post_attention_layernorm(self.self_attn(self.input_layernorm(x), rope, mask))
         out: Tensor = x + self.post_feedforward_layernorm(self.mlp(self.pre_feedforward_layernorm(x)))
         return out
 
 
 Call: TypeAlias = Callable[..., Tensor]
-"""Takes a module and what it is given; whoever reads an image a layer at a time may have the weights elsewhere."""
+"""Calls a module with its inputs. A caller that reads an image layer by layer may hold the weights elsewhere."""
 
 
 def plainly(module: nn.Module, *given: Any) -> Tensor:
-    """What a module makes of what it is given."""
     found: Tensor = module(*given)
     return found
 
 
 class VisionTower(nn.Module):
-    """Tower and projector: patches to rows that take the place of token embeddings as they are, unscaled.
+    """Tower and projector: patches to rows that replace token embeddings, unscaled.
 
     Args:
         text_size: of the text model's hidden states.
@@ -112,14 +111,14 @@ class VisionTower(nn.Module):
         self.config = config
         self.patch_embedder = PatchEmbedder(config)
         self.layers = nn.ModuleList(VisionBlock(config) for _ in range(config.num_hidden_layers))
-        statistics = torch.zeros(config.hidden_size), torch.ones(config.hidden_size)  # of what is pooled: not trained
+        statistics = torch.zeros(config.hidden_size), torch.ones(config.hidden_size)  # of pooled values: not trained
         for name, start in zip(("std_bias", "std_scale"), statistics, strict=True):
             self.register_parameter(name, nn.Parameter(start, requires_grad=False) if config.standardize else None)
         self.projection_norm = RMSNorm(config.hidden_size, config.rms_norm_eps, with_scale=False)
         self.projection = nn.Linear(config.hidden_size, text_size, bias=False)
 
     def forward(self, values: Tensor, rows: int, columns: int) -> Tensor:
-        """Images of one size to their soft tokens, row by row.
+        """Converts images of one size to their soft tokens, row by row.
 
         Args:
             values: (B, rows * columns, 3 * patch_size ** 2) from 0 to 1, as ``preprocess.patches`` makes them.
@@ -139,7 +138,7 @@ class VisionTower(nn.Module):
     def embedded(
         self, values: Tensor, rows: int, columns: int, call: Call = plainly
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """What goes into the first layer (B, P, H), and the rotations that all of them take. Raises as ``forward``."""
+        """Returns the first layer's input (B, P, H), and the rotations for all layers. Raises as ``forward``."""
         if max(rows, columns) > (most := self.config.position_embedding_size):
             raise SafelightError(
                 f"the image is {columns} x {rows} patches; this model knows {most} along a side: use fewer image tokens"
@@ -148,28 +147,30 @@ class VisionTower(nn.Module):
         return self.embedded_at(values, places[None], call)
 
     def embedded_at(self, values: Tensor, places: Tensor, call: Call = plainly) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """As ``embedded``, of patches in any order at places (B or 1, P, 2) of column and row."""
+        """Does the same as ``embedded`` for patches in any order at places (B or 1, P, 2) of column and row."""
         x = call(self.patch_embedder, values, places)
         return x, self._rope(places[:, None], x.dtype)
 
     def projected(self, x: Tensor, rows: int, columns: int, call: Call = plainly) -> Tensor:
-        """What comes out of the last layer (B, P, H) -> soft tokens (B, tiles, text_size)."""
+        """Converts the last layer's output (B, P, H) to soft tokens (B, tiles, text_size)."""
         side = self.config.pooling_kernel_size
         tiles = x.view(len(x), rows // side, side, columns // side, side, -1).transpose(2, 3)
         return self.projected_tiles(tiles.reshape(len(x), -1, side**2, x.shape[-1]), call)
 
     def projected_tiles(self, x: Tensor, call: Call = plainly) -> Tensor:
-        """As ``projected``, tile by tile: (B, tiles, patches of one, H) -> (B, tiles, text_size)."""
+        """Does the same as ``projected``, tile by tile: (B, tiles, patches of one, H) -> (B, tiles, text_size)."""
         return call(self.projection, self.projection_norm(self._pooled(x)))
 
     def _rope(self, places: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Cosines and sines (..., P, 2, D/2) of columns and rows (..., P, 2)."""
+        """Returns cosines and sines (..., P, 2, D/2) of columns and rows (..., P, 2)."""
         half = self.config.head_dim // 2
         exponents = torch.arange(0, half, 2, dtype=torch.float32, device=places.device) / half
         return cos_sin(places, 1.0 / self.config.rope_theta**exponents, dtype)
 
     def _pooled(self, x: Tensor) -> Tensor:
-        """The mean of each tile's patches, times sqrt(H) and standardised: (B, tiles, patches, H) -> (B, tiles, H)."""
+        """Returns the mean of each tile's patches, times sqrt(H) and standardised: (B, tiles, patches, H) -> (B, tiles,
+        H).
+        """
         pooled: Tensor = x.float().mean(dim=2).to(x.dtype)  # the reference rounds here
         wide = pooled.float() * self.config.hidden_size**0.5
         if self.std_bias is not None and self.std_scale is not None:

@@ -1,7 +1,7 @@
-"""The page at ``/``: a prompt, and the canvas of its answer while it develops. Plain files, which need no key.
+"""The page at ``/``: a prompt, and the canvas of its answer while it develops. Plain files that need no key.
 
-The page holds no secret and asks nobody but this server; it takes the key from ``/#key=…``, which browsers do not send,
-or from a field.
+The page holds no secret and calls only this server; it takes the key from ``/#key=…``, which browsers do not send, or
+from a field.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ POLICY = "; ".join(
 
 
 def routes(_context: ServerContext) -> list[Route]:
-    """One for each file; no other path is looked at."""
+    """Returns a route for each file; no other path is served."""
     return [Route(path, _serve, methods=["GET"]) for path in FILES]
 
 

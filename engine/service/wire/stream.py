@@ -74,7 +74,7 @@ class ReplyWriter:
             case RunStarted():
                 header = reply.trace.header
                 header = dataclasses.replace(header, model=dataclasses.replace(header.model, path=""))
-                self._codec = Codec.of(header)
+                self._codec = Codec.for_header(header)
                 return frame(_BEGIN, header.to_json())
             case RunAdvanced() if self._codec is not None:
                 return encode_event(self._codec, reply.event)
@@ -147,7 +147,7 @@ class ReplyReader:
             if self._codec is not None:
                 raise PayloadError("the run begins twice")
             header, _ = TraceHeader.from_json(payload)
-            self._codec = Codec.of(header)
+            self._codec = Codec.for_header(header)
             return header
         if head.kind == _END:
             self.is_over = True

@@ -1,7 +1,7 @@
 """The tensors of a GGUF file, dequantised piece by piece, and their layout.
 
 A stack of experts is read matrix by matrix, and a large table by rows, so that no more than a piece is in memory in
-fp32. Each piece has a name of its own: ``blk.0.ffn_down_exps.weight[7]``, ``token_embd.weight[0:5957]``.
+fp32. Each piece has its own name: ``blk.0.ffn_down_exps.weight[7]``, ``token_embd.weight[0:5957]``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from engine.weights.safetensors import Header
 
 MOST_PIECES = 2**17  # of a file; DiffusionGemma's has 8 000
 AT_ONCE = 2**24  # numbers of a matrix that are dequantised at a time
-NOT_WEIGHTS = ("F64", "I8", "I16", "I32", "I64", "Q8_1", "Q8_K", "Q1_0")  # that no model's weights have, or not read
+NOT_WEIGHTS = ("F64", "I8", "I16", "I32", "I64", "Q8_1", "Q8_K", "Q1_0")  # found in no model's weights, or not read
 TYPES = tuple(kind.name for kind in GGMLQuantizationType if kind.name not in NOT_WEIGHTS)
 
 
@@ -35,11 +35,11 @@ class TensorPiece:
     suffix: str  # of its name
     place: Place  # in the tensor
     shape: tuple[int, ...]
-    first_row: int  # of the tensor's rows, in whatever matrix they are
+    first_row: int  # of the tensor's rows, counted over all its matrices
 
 
 def pieces(shape: tuple[int, ...]) -> Iterator[TensorPiece]:
-    """What a tensor is read in."""
+    """Yields the pieces in which a tensor is read."""
     if len(shape) == 3:
         for index in range(shape[0]):
             yield TensorPiece(f"[{index}]", (index,), shape[1:], index * shape[1])
@@ -54,7 +54,7 @@ def pieces(shape: tuple[int, ...]) -> Iterator[TensorPiece]:
 
 
 class GGUFCheckpoint:
-    """As ``safetensors.Checkpoint``, of a GGUF file, which stands for the folder.
+    """A GGUF file with the interface of ``safetensors.Checkpoint``; ``folder`` is the file.
 
     Raises:
         SafelightError: it holds too many matrices.
@@ -74,7 +74,7 @@ class GGUFCheckpoint:
                 self._pieces[name + piece.suffix] = tensor, piece
 
     def read(self, name: str) -> Tensor:
-        """A piece, dequantised, in fp32 on the CPU.
+        """Reads a piece, dequantised, in fp32 on the CPU.
 
         Raises:
             SafelightError: the file has become shorter, cannot be read, or holds a value that is not finite.
@@ -91,7 +91,7 @@ class GGUFCheckpoint:
         if len(data) < size:
             raise SafelightError(f"{tensor.file} is truncated: tensor {name} is not whole. Download it again")
         blocks = np.frombuffer(data, np.uint8).reshape(rows, tensor.row_bytes)
-        with np.errstate(all="ignore"):  # scales that are not finite, or none: looked at below
+        with np.errstate(all="ignore"):  # infinite or NaN scales are checked below
             values = dequantize(blocks, tensor.type)
         if not np.isfinite(values).all():
             raise SafelightError(f"{tensor.file}: tensor {name} holds values that are not finite. Download it again")
@@ -102,20 +102,20 @@ class GGUFCheckpoint:
 class Rewritten:
     """Changes that a converter made to a model's tensors.
 
-    heads: by the last part of a projection's path, its heads, each of which has the first half of its rows and the
-    second by turns. norms_plus_one: whether one was added to the weights of norms.
+    heads: the number of heads, by the last part of a projection's path. Rows from the first and the second half of each
+    head alternate. norms_plus_one: True if one was added to the weights of norms.
     """
 
     heads: Mapping[str, int] = field(default_factory=dict)
     norms_plus_one: bool = False
 
     def heads_of(self, path: str) -> int:
-        """Returns the heads of a parameter whose rows have another order; 0: they do not."""
+        """Returns the heads of a parameter whose rows were reordered; 0: they were not."""
         *_, layer, _ = ("", *path.split("."))
         return self.heads.get(layer, 0)
 
     def undone(self, path: str, piece: TensorPiece, tensor: Tensor) -> Tensor:
-        """Returns a piece as it was, but for the order of its rows where it is only a part of a tensor."""
+        """Returns a piece without the changes, except for the order of its rows if it is only a part of a tensor."""
         if self.norms_plus_one and "norm" in path:
             tensor = tensor - 1
         heads = self.heads_of(path)
@@ -123,7 +123,9 @@ class Rewritten:
 
 
 def own_rows(piece: TensorPiece, count: int, heads: int) -> Tensor:
-    """Returns which rows (n,) of a tensor of ``count`` rows a piece holds, whose heads have their halves by turns."""
+    """Returns the rows (n,) of a tensor of ``count`` rows that a piece holds, if the halves of each head alternate in
+    it.
+    """
     size = count // heads
     row = torch.arange(piece.first_row, piece.first_row + piece.shape[0])
     place = row % size
@@ -131,7 +133,7 @@ def own_rows(piece: TensorPiece, count: int, heads: int) -> Tensor:
 
 
 def in_pieces(state: State, names: Names, rewritten: Rewritten) -> Layout:
-    """The layout of a GGUF file whose tensors ``names`` knows.
+    """Returns the layout of a GGUF file, with names from ``names``.
 
     Raises:
         SafelightError: a matrix that is read in pieces is to be packed as one.

@@ -1,9 +1,9 @@
-"""The header of a GGUF file, within bounds: its values, and where its tensors lie. No tensor is read.
+"""The header of a GGUF file, read within bounds: its values, and the places of its tensors. Reads no tensor.
 
 A model may be split into several files: the first one has the values, and each has tensors.
 
-The ``gguf`` package's own reader believes the counts, lengths and offsets of its file, and makes an array of each value
-of a list. So the header is read here; the package's tables of types and its arithmetic are used.
+The ``gguf`` package's own reader trusts the counts, lengths and offsets of a file, and makes an array of each value of
+a list. Therefore the header is read here; the package's tables of types and its arithmetic are used.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HEADER_BYTES = 2**26  # Gemma's takes 21 MB: a vocabulary of 2^18 tokens and twi
 MOST_KEYS = 2**12  # DiffusionGemma's has 44
 MOST_TENSORS = 2**14  # DiffusionGemma's has 692
 MOST_ITEMS = 2**21  # in all lists; Gemma's has 1.3 million
-TEXT_BYTES = 2**20  # of a name or a value; a text takes up to four times its bytes, and a template is the longest
+TEXT_BYTES = 2**20  # of a name or a value, the longest being a template; a text takes up to four times its bytes
 MOST_DIMENSIONS = 4
 MOST_ALIGNMENT = 2**20
 VERSIONS = (2, 3)
@@ -61,7 +61,7 @@ class TensorInfo:
 
 @dataclass(frozen=True)
 class GGUFHeader:
-    """What a file says of itself, with the parts beside it where it is one of several."""
+    """The header of a file, including its other parts if the model is split."""
 
     path: Path
     values: dict[str, Value]
@@ -69,7 +69,8 @@ class GGUFHeader:
 
     @staticmethod
     def read(path: Path) -> GGUFHeader:
-        """
+        """Reads a file's header, and those of its parts.
+
         Raises:
             SafelightError: it or another part is missing, no GGUF file, damaged, truncated or out of bounds.
         """
@@ -84,15 +85,15 @@ class GGUFHeader:
                 "parts their names, or join them to one file (llama-gguf-split --merge)"
             )
         values, tensors = found.values, dict[str, TensorInfo]()
-        for number, beside in enumerate(parts):
-            if not beside.exists():
-                raise SafelightError(f"{beside} is missing, part {number + 1} of {count}. Download it, too")
-            part = _read(beside)
+        for number, other in enumerate(parts):
+            if not other.exists():
+                raise SafelightError(f"{other} is missing, part {number + 1} of {count}. Download it, too")
+            part = _read(other)
             if (part.values.get("split.no"), part.values.get("split.count")) != (number, count):
-                raise SafelightError(f"{beside} is not part {number + 1} of {count}. Download it again")
+                raise SafelightError(f"{other} is not part {number + 1} of {count}. Download it again")
             values = values if number else part.values
             if twice := tensors.keys() & part.tensors.keys():
-                raise SafelightError(f"{beside} has the tensor {quoted(min(twice))} of another part. Download it again")
+                raise SafelightError(f"{other} has the tensor {quoted(min(twice))} of another part. Download it again")
             tensors |= part.tensors
             if len(tensors) > MOST_TENSORS:
                 raise SafelightError(f"{path} has more than {MOST_TENSORS:,} tensors in its parts; no more are read")
@@ -100,7 +101,7 @@ class GGUFHeader:
 
 
 def _read(path: Path) -> GGUFHeader:
-    """One file."""
+    """Reads the header of one file."""
     try:
         with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size
@@ -116,18 +117,18 @@ def _read(path: Path) -> GGUFHeader:
 
 
 class _HeaderError(Exception):
-    """What is wrong with the header; goes behind the file's name."""
+    """A fault of the header, as a phrase that follows the file's name."""
 
 
 class _Cursor:
-    """Takes values from the beginning of a file, one after the other."""
+    """Reads values from the beginning of a file, one after the other."""
 
     def __init__(self, data: bytes, size: int) -> None:
         self.data, self.size, self.at = data, size, 0
         self.items = MOST_ITEMS
 
     def skip(self, count: int) -> int:
-        """Where the next ``count`` bytes begin, all of which are there."""
+        """Returns the place of the next ``count`` bytes, and skips them."""
         start = self.at
         if count > len(self.data) - start:
             is_long = len(self.data) < self.size and count <= self.size - start
@@ -206,7 +207,7 @@ def _parsed(path: Path, cursor: _Cursor, size: int) -> GGUFHeader:
 
 
 def _tensor(name: str, file: Path, cursor: _Cursor) -> TensorInfo:
-    """A tensor whose ``start`` is counted from where the tensors begin."""
+    """Reads a tensor's entry; its ``start`` is counted from the beginning of the tensors."""
     dimensions = cursor.count("<I")
     if not 1 <= dimensions <= MOST_DIMENSIONS:
         raise _HeaderError(f"is damaged: tensor {quoted(name)} has {dimensions} dimensions. Download it again")
@@ -226,7 +227,7 @@ def _tensor(name: str, file: Path, cursor: _Cursor) -> TensorInfo:
 def _placed(
     tensors: dict[str, TensorInfo], cursor: _Cursor, values: dict[str, Value], size: int
 ) -> Iterator[tuple[str, TensorInfo]]:
-    """The tensors with the bytes of the file that they start at; all lie within it."""
+    """Yields the tensors with their start bytes in the file; all lie within it."""
     alignment = values.get("general.alignment", 32)
     if not isinstance(alignment, int) or not 1 <= alignment <= MOST_ALIGNMENT or alignment & (alignment - 1):
         raise _HeaderError(f"is damaged: its tensors are aligned to {quoted(alignment)} bytes. Download it again")

@@ -166,7 +166,7 @@ def test_the_end_is_the_runs_own(name, request):
     finished = events[-1]
     assert isinstance(finished, GenerationFinished)
     assert state.finished is finished
-    assert Draft.of(events).tokens() == finished.tokens.tolist()
+    assert Draft.from_events(events).tokens() == finished.tokens.tolist()
     assert len(state.blocks) == finished.blocks
     for block in state.blocks:
         states = block.states(calm=True)
@@ -248,7 +248,7 @@ def test_cancelled_run_keeps_its_draft(run):
     state = CanvasState.from_events(events)
     assert state.finished is events[-1]
     assert not state.current.committed
-    assert Draft.of(events).tokens() == steps_of(run, 0)[-1].argmax_canvas.tolist()
+    assert Draft.from_events(events).tokens() == steps_of(run, 0)[-1].argmax_canvas.tolist()
 
 
 def test_stats_know_nothing_before_the_run():

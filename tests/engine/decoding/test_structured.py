@@ -294,7 +294,7 @@ def gemma() -> Tokenizer:
 
 
 def begun(gemma: Tokenizer, wanted: OutputFormat, prompt: str = "hi") -> FormattedAnswer:
-    return FormattedAnswer.of(wanted, gemma, gemma.vocab_size, (1, 8), gemma.encode(prompt))
+    return FormattedAnswer.for_prompt(wanted, gemma, gemma.vocab_size, (1, 8), gemma.encode(prompt))
 
 
 JSON = OutputFormat("json_object")
@@ -395,7 +395,7 @@ def test_a_random_network_calls_tools_as_they_are(gemma: Tokenizer, thinks: bool
     made = network(3, vocab_size=gemma.vocab_size, canvas_length=32)
     prompt = gemma.encode("hi<|channel>thought\n" + ("" if thinks else "<channel|>"))
     config = CONFIG.replace(max_new_tokens=64, eos_token_ids=(1, 8), pad_token_id=0, decoder=decoder)
-    state = FormattedAnswer.of(CALLS, gemma, gemma.vocab_size, (1, 8), prompt)
+    state = FormattedAnswer.for_prompt(CALLS, gemma, gemma.vocab_size, (1, 8), prompt)
     last = list(run(made, fitting(made, prompt, config, 2, state)))[-1]
     assert isinstance(last, GenerationFinished)
     text = gemma.decode(last.tokens, skip_special=False)
@@ -410,7 +410,7 @@ def test_a_random_network_calls_tools_as_they_are(gemma: Tokenizer, thinks: bool
 
 
 def test_the_mask_of_a_large_vocabulary_is_of_its_size(gemma: Tokenizer) -> None:
-    state = FormattedAnswer.of(JSON, gemma, gemma.vocab_size + 90, (1, 8), gemma.encode("hi"))
+    state = FormattedAnswer.for_prompt(JSON, gemma, gemma.vocab_size + 90, (1, 8), gemma.encode("hi"))
     allowed = state.allowed()
     assert allowed.shape == (gemma.vocab_size + 90,)
     assert not allowed[gemma.vocab_size :].any()

@@ -79,7 +79,7 @@ def joined(made: DiffusionGemma, passes: list[Prefill | Denoise]) -> list[Tensor
 @torch.inference_mode()
 def test_joined_rows_come_out_bit_for_bit(seed: int) -> None:
     made = network(seed, **WIDE)
-    assert Joining.of(made).allows(made)
+    assert Joining.for_network(made).allows(made)
     for number in (seed, seed + 50):
         wanted, found = alone(made, random_passes(made, number)), joined(made, random_passes(made, number))
         assert all(torch.equal(one, other) for one, other in zip(wanted, found, strict=True))
@@ -92,7 +92,7 @@ def test_what_would_round_otherwise_is_right_and_not_joined(changes: dict[str, A
     made = network(3, **(WIDE if has_adapter else {}), **changes)
     if has_adapter:
         attach(made, random_adapters(made))
-    assert not Joining.of(made).allows(made)
+    assert not Joining.for_network(made).allows(made)
     wanted, found = alone(made, random_passes(made, 5)), joined(made, random_passes(made, 5))
     assert all(torch.allclose(one, other, atol=1e-4) for one, other in zip(wanted, found, strict=True))
     passes = random_passes(made, 5, least=1)
@@ -115,14 +115,14 @@ def test_passes_of_any_size_are_performed_together(
 
     monkeypatch.setattr(joining, "joint_pass", watched)
     monkeypatch.setattr(joining, "TRIALS", 1)
-    Joining.of(made, threads=3)  # two: halves of the rows are whole vectors
+    Joining.for_network(made, threads=3)  # two: halves of the rows are whole vectors
     for turn in (1, cores):
         passes = [*random_passes(made, 7), Prefill(tokens(1), made.new_cache())]
         perform_together(made, passes, done.append)
         expected = alone(made, [*random_passes(made, 7), Prefill(tokens(1), made.new_cache())])
         assert all(torch.equal(one, other) for one, other in zip(expected, outcomes(made, passes), strict=True))
         assert {id(one) for one in done[-len(passes) :]} == {id(one) for one in passes}
-        assert seen[-1] == (turn, sum(_count(one) >= Joining.of(made).fewest_rows for one in passes))
+        assert seen[-1] == (turn, sum(_count(one) >= Joining.for_network(made).fewest_rows for one in passes))
     assert seen[0][0] == cores  # the trial
     assert torch.get_num_threads() == 1
 
@@ -170,11 +170,11 @@ def test_a_processor_that_rounds_otherwise_is_found_out(monkeypatch: pytest.Monk
         return [logits + 1e-7 * logits for logits in joint_pass(*arguments)]
 
     monkeypatch.setattr(joining, "joint_pass", rounded)
-    assert not Joining.of(made).allows(made)
+    assert not Joining.for_network(made).allows(made)
     monkeypatch.undo()
-    assert not Joining.of(made).allows(made)  # tried once
+    assert not Joining.for_network(made).allows(made)  # tried once
     other = network(4, **WIDE)
-    assert Joining.of(other).allows(other)
+    assert Joining.for_network(other).allows(other)
 
 
 def test_cores_are_taken_where_they_are_faster() -> None:

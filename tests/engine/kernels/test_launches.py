@@ -146,7 +146,7 @@ def test_how_the_real_products_are_cut(product: str) -> None:
     for processors, expected in wanted.items():
         for tokens, programs in zip((256, 512), expected, strict=True):
             tiles = -(-rows // 128) * (tokens // 128)
-            cut = Cut.of(tiles, blocks, processors)
+            cut = Cut.for_tiles(tiles, blocks, processors)
             assert (EVENLY if cut.programs else cut.splits) == programs, (processors, tokens)
 
 

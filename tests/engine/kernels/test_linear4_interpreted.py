@@ -39,7 +39,7 @@ def test_it_serves_cards_and_fills_them() -> None:
     assert all(find("linear", scheme, AMPERE) is linear_w4a16.linear_w4a16 for scheme in FOUR_BIT)
     found = {}
     for name, rows, inputs in (("keys", 1024, 4096), ("out", 4096, 4096), ("up", 12_288, 4096), ("down", 4096, 12_288)):
-        blocks = linear_w4a16.LinearBlocks.of(16, inputs)
+        blocks = linear_w4a16.LinearBlocks.for_shape(16, inputs)
         turns = inputs // (64 * blocks.tiles)
         found[name] = linear_w4a16.splits_for(rows // blocks.rows, turns, 132)
         assert turns % found[name] == 0

@@ -22,7 +22,9 @@ def model() -> Model:
 
 @pytest.fixture(scope="module")
 def tokens(model: Model) -> GrammarTokens:
-    return GrammarTokens.of(model.tokenizer, model.config.vocab_size, model.generation_defaults.eos_token_ids)
+    return GrammarTokens.from_tokenizer(
+        model.tokenizer, model.config.vocab_size, model.generation_defaults.eos_token_ids
+    )
 
 
 def begun(tokens: GrammarTokens, wanted: OutputFormat | Schema) -> GrammarState:

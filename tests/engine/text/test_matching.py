@@ -209,7 +209,7 @@ def test_the_process_starts_with_the_library_alone() -> None:
 @pytest.fixture(scope="module")
 def tokens() -> GrammarTokens:
     tokenizer = Tokenizer.from_folder(Path(catalog.resolve(SKILLS)))
-    return GrammarTokens.of(tokenizer, 128, (1, 8))
+    return GrammarTokens.from_tokenizer(tokenizer, 128, (1, 8))
 
 
 def test_a_format_that_takes_too_long_is_refused_in_a_line(

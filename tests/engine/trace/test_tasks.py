@@ -85,14 +85,14 @@ def test_another_safelight_is_told_the_same(name: str) -> None:
 def test_older_readers_pass_over_what_they_do_not_know(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "run.sltrace", structured(), STRUCTURED)
     whole = list(structured())
-    monkeypatch.setattr(Codec, "most", {k: v for k, v in Codec.of(STRUCTURED).most.items() if k != b"PINS"})
+    monkeypatch.setattr(Codec, "most", {k: v for k, v in Codec.for_header(STRUCTURED).most.items() if k != b"PINS"})
     found = open_trace(path)
     assert_same(found.events, [event for event in whole if not isinstance(event, PrefixPinned)])
     assert found.notice == ""
     told, events = RUNS["a verified run"]
     assert told.format_version == 1
     path = write(tmp_path / "verified.sltrace", events, told)
-    monkeypatch.setattr(Codec, "most", {k: v for k, v in Codec.of(told).most.items() if k != b"VRFY"})
+    monkeypatch.setattr(Codec, "most", {k: v for k, v in Codec.for_header(told).most.items() if k != b"VRFY"})
     found = open_trace(path)
     assert_same(found.events, [event for event in events if not isinstance(event, CanvasVerified)])
     assert found.notice == ""
@@ -131,16 +131,16 @@ WRONG_SLOTS = {
 
 @pytest.mark.parametrize("name", WRONG_SLOTS)
 def test_a_read_goes_with_the_questions(name: str) -> None:
-    codec = Codec.of(DECIDED)
+    codec = Codec.for_header(DECIDED)
     assert isinstance(codec.decode(b"SLOT", slots(*RIGHT), 0, -1), SlotsRead)
     with pytest.raises(PayloadError):
         codec.decode(b"SLOT", WRONG_SLOTS[name], 0, -1)
     with pytest.raises(PayloadError, match="questions"):
-        Codec.of(STRUCTURED).decode(b"SLOT", slots(*RIGHT), 0, -1)
+        Codec.for_header(STRUCTURED).decode(b"SLOT", slots(*RIGHT), 0, -1)
 
 
 def test_pins_are_within_the_canvas() -> None:
-    codec = Codec.of(STRUCTURED)
+    codec = Codec.for_header(STRUCTURED)
     _, good, *_ = codec.encode(PINNED[1])
     for number, pinned, written in ((0, 17, 0), (0, 3, 4), (17, 3, 1), (2**32 - 1, 0, 0)):
         with pytest.raises(PayloadError, match="contradicts"):
@@ -151,7 +151,7 @@ def test_pins_are_within_the_canvas() -> None:
 
 
 def test_verified_probabilities_are_from_0_to_1_or_not_known() -> None:
-    codec = Codec.of(STRUCTURED)
+    codec = Codec.for_header(STRUCTURED)
     event = next(one for one in verified() if isinstance(one, CanvasVerified))
     _, good, *_ = codec.encode(event)
     assert_same([codec.decode(b"VRFY", good, 0, 2)], [event])

@@ -36,7 +36,7 @@ VALUES: tuple[Any, ...] = (
 
 @cache
 def _tokens() -> GrammarTokens:
-    return GrammarTokens.of(Tokenizer.from_folder(Path(catalog.resolve(SKILLS))), 128, (1, 8))
+    return GrammarTokens.from_tokenizer(Tokenizer.from_folder(Path(catalog.resolve(SKILLS))), 128, (1, 8))
 
 
 def _pattern(random: Random) -> str:

@@ -257,14 +257,14 @@ def test_a_read_must_go_with_the_questions() -> None:
     asked = dataclasses.replace(raw, decision=Decision("-", QUESTIONS[:2], is_joint=True), slots=slots)
     read = SlotsRead(0, tuple(np.array([-1.5, -0.25], np.float32) for _ in range(2)), (True, False))
     for event in (read, dataclasses.replace(read, logprobs=(read.logprobs[0], np.zeros(3, np.float32)))):
-        record = encode_event(Codec.of(asked), event)
+        record = encode_event(Codec.for_header(asked), event)
         if event is read:
-            assert bits(decode_event(Codec.of(asked), record)) == bits(event)
+            assert bits(decode_event(Codec.for_header(asked), record)) == bits(event)
         else:
             with pytest.raises(SafelightError, match="does not go with the questions"):
-                decode_event(Codec.of(asked), record)
+                decode_event(Codec.for_header(asked), record)
     with pytest.raises(SafelightError, match="does not go with the questions"):
-        decode_event(Codec.of(raw), encode_event(Codec.of(raw), read))
+        decode_event(Codec.for_header(raw), encode_event(Codec.for_header(raw), read))
 
 
 def test_an_event_alone() -> None:
