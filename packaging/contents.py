@@ -27,7 +27,7 @@ MODULES_OUT = (
 
 # Imported by name or late, so that analysis does not see them. Sub-modules are found for each.
 MODULES_IN = (
-    "app", "engine", "huggingface_hub", "keyring", "mdit_py_plugins", "ziamath", "qtawesome", "uvicorn",
+    "app", "engine", "keyring", "mdit_py_plugins", "ziamath", "qtawesome", "uvicorn",
 )  # fmt: skip
 
 # Fonts, tables and the server's page, which lie beside a package's code.
@@ -35,7 +35,7 @@ DATA_OF = ("app", "engine", "imageio_ffmpeg", "ziamath", "ziafont", "latex2mathm
 
 # Whoever asks importlib.metadata for a version or an entry point; PyInstaller finds those that call it by its own name.
 METADATA_OF = (
-    "safelight", "triton", "huggingface_hub", "keyring", "hf_xet", "tqdm", "imageio_ffmpeg", "llguidance", "httpx2",
+    "safelight", "triton", "keyring", "tqdm", "imageio_ffmpeg", "llguidance", "httpx2",
     "httpcore2",
 )  # fmt: skip
 

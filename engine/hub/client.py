@@ -19,7 +19,6 @@ from urllib.parse import urljoin
 from urllib.request import getproxies
 
 import httpx2
-from huggingface_hub import constants
 
 from engine import windows
 from engine.errors import SafelightError
@@ -31,6 +30,7 @@ from engine.hub.record import ClosedError, Record, RemoteFile, listed, size_of
 from engine.hub.wire import BrokenError, Exchange, has_route
 
 AGENT = "safelight"
+PUBLIC = "https://huggingface.co"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 LONGEST_WAIT = 30.0  # seconds between two tries
 REDIRECTS = (301, 302, 303, 307, 308)
@@ -52,7 +52,7 @@ class Patience:
 
 @dataclass(frozen=True)
 class Hub:
-    """One repository of one hub. ``endpoint`` None uses the hub that huggingface_hub is configured for.
+    """One repository of one hub. ``endpoint`` None uses HF_ENDPOINT of the environment, or the public hub.
 
     Raises:
         SafelightError: the token is none, or the environment forbids downloads.
@@ -67,12 +67,12 @@ class Hub:
     def __post_init__(self) -> None:
         if self.token and not is_token(self.token):
             raise ClosedError("the access token holds characters that no token has; enter it again")
-        if constants.HF_HUB_OFFLINE:
+        if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
             raise SafelightError("the environment variable HF_HUB_OFFLINE forbids downloads; unset it and start again")
 
     @property
     def address(self) -> str:
-        return (self.endpoint or constants.ENDPOINT).rstrip("/")
+        return (self.endpoint or os.environ.get("HF_ENDPOINT") or PUBLIC).rstrip("/")
 
     def require_network(self) -> None:
         """Checks that there is a network, before anything is requested.
@@ -211,7 +211,7 @@ def parse_listing(data: bytes, address: str) -> tuple[Any, Any]:
     try:
         raw = parse_json(data.decode("utf-8"), address)
         if all(isinstance(entry, dict) for entry in raw["siblings"]):
-            return raw["siblings"], raw.get("sha") or constants.DEFAULT_REVISION
+            return raw["siblings"], raw.get("sha") or "main"
     except (SafelightError, ValueError, KeyError, TypeError):
         pass
     raise SafelightError(

@@ -310,3 +310,15 @@ def test_a_thread_that_cannot_be_ended_is_left_behind(monkeypatch: pytest.Monkey
         left = [thread for thread in threading.enumerate() if thread.name == "safelight-hub"]
         assert [thread.daemon for thread in left] == [True]
         gate.set()
+
+
+def test_the_environment_names_the_hub_and_forbids_downloads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HF_ENDPOINT", raising=False)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    assert Hub(REPO).address == "https://huggingface.co"
+    monkeypatch.setenv("HF_ENDPOINT", "http://mirror.example/")
+    assert Hub(REPO).address == "http://mirror.example"
+    assert Hub(REPO, "http://other.example").address == "http://other.example"
+    monkeypatch.setenv("HF_HUB_OFFLINE", "yes")
+    with pytest.raises(SafelightError, match="HF_HUB_OFFLINE forbids downloads"):
+        Hub(REPO)
