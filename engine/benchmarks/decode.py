@@ -97,10 +97,9 @@ def measure_decoding(
     for start in range(0, context, cache.piece):
         network.prefill(torch.arange(start, min(start + cache.piece, context)) % config.vocab_size, cache)
     report(f"prefilled {context} tokens")
-    table = network.get_submodule("embed_tokens")
-    has_head = getattr(network, "lm_head", None) is not None
-    unread = [*table.parameters(), *table.buffers()] if has_head else []
-    weight_bytes = sum(t.nbytes for t in [*network.parameters(), *network.buffers()]) - sum(t.nbytes for t in unread)
+    weight_bytes = _bytes_of(network)
+    if getattr(network, "lm_head", None) is not None:
+        weight_bytes -= _bytes_of(network.get_submodule("embed_tokens"))
 
     def timed_pass(rows: int) -> PassTime:
         ids = torch.arange(rows, device=device) % config.vocab_size
@@ -128,3 +127,7 @@ def measure_decoding(
         plan_bytes=plan_bytes,
         device_memory_mb=None if taken is None else taken[0] / 1e6,
     )
+
+
+def _bytes_of(module: torch.nn.Module) -> int:
+    return sum(tensor.nbytes for tensor in [*module.parameters(), *module.buffers()])

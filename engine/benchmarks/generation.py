@@ -22,7 +22,7 @@ from engine.catalog import SKILLS, SUDOKU
 from engine.config import GenerationConfig
 from engine.decoding.generate import generate
 from engine.errors import SafelightError
-from engine.events import CanvasCommitted, GenerationFinished, PrefillFinished, StepFinished
+from engine.events import CanvasCommitted, Event, GenerationFinished, PrefillFinished, StepFinished
 from engine.models.model import Model
 from engine.tasks import skills, sudoku
 
@@ -118,25 +118,21 @@ def measure(
     for _ in generate(model, tasks[0], settings.replace(max_new_tokens=1, max_denoising_steps=2), seed, cache=cache):
         pass  # warms up
 
-    prefill, steps, canvases = [], [], []
-    tokens, seconds = 0, 0.0
+    events: list[Event] = []
+    seconds = 0.0
     for index, ids in enumerate(tasks):
         cache.truncate(0)  # prefill is timed in full
         started = time.perf_counter()
-        for event in generate(model, ids, settings, seed, cache=cache):
-            match event:
-                case PrefillFinished():
-                    prefill.append(event.seconds)
-                case StepFinished():
-                    steps.append(event.seconds)
-                case CanvasCommitted():
-                    canvases.append(event.steps)
-                case GenerationFinished():
-                    tokens += len(event.tokens)
+        found = list(generate(model, ids, settings, seed, cache=cache))
         seconds += time.perf_counter() - started
+        events += found
         if progress is not None:
             progress(index + 1, runs)
 
+    prefill = [event.seconds for event in events if isinstance(event, PrefillFinished)]
+    steps = [event.seconds for event in events if isinstance(event, StepFinished)]
+    canvases = [event.steps for event in events if isinstance(event, CanvasCommitted)]
+    tokens = sum(len(event.tokens) for event in events if isinstance(event, GenerationFinished))
     memory, memory_note = peak_memory_mb(model.device)
     return BenchResult(
         model=model.name,

@@ -128,9 +128,6 @@ def measure_shape(
         reached("steps")
         together = joint_step_times(programs, steps, report) if others else []
     median = statistics.median(took.steps)
-    weight_bytes = sum(t.nbytes for t in [*network.parameters(), *network.buffers()])
-    memory, note = peak_memory_mb(placement.device)
-    taken = device_memory(placement.device)
     return ShapeResult(
         shape=name,
         device=device_name(placement.device),
@@ -147,18 +144,34 @@ def measure_shape(
         step_ms_p95=sorted(took.steps)[int(0.95 * (len(took.steps) - 1))],
         commit_and_step_ms_median=statistics.median(took.first_steps),
         parts_ms={**took.parts, "gaps": median - sum(took.parts.values())},
-        weight_bytes=weight_bytes,
-        bandwidth_gb_s=bandwidth / 1e9,
-        read_gb_s=weight_bytes / median / 1e6,
-        floor_share=weight_bytes / bandwidth / (median / 1e3),
         tokens_per_second=config.canvas_length / (STEPS * median / 1e3),
-        peak_memory_mb=memory,
-        peak_memory_note=note,
-        plan_bytes=plan_bytes,
-        peak_of_plan=1e6 * memory / plan_bytes if memory and plan_bytes and placement.device.type == "cpu" else None,
-        device_memory_mb=None if taken is None else taken[0] / 1e6,
         together=together,
+        **_bandwidth(network, bandwidth, median),
+        **_memory(placement.device, plan_bytes),
     )
+
+
+def _bandwidth(network: DiffusionGemma, bandwidth: float, milliseconds: float) -> dict[str, Any]:
+    """Returns the figures of a step's weights, for a copy's bandwidth in bytes/s and a step's time."""
+    weight_bytes = sum(t.nbytes for t in [*network.parameters(), *network.buffers()])
+    return {
+        "weight_bytes": weight_bytes,
+        "bandwidth_gb_s": bandwidth / 1e9,
+        "read_gb_s": weight_bytes / milliseconds / 1e6,
+        "floor_share": weight_bytes / bandwidth / (milliseconds / 1e3),
+    }
+
+
+def _memory(device: torch.device, plan_bytes: int | None) -> dict[str, Any]:
+    memory, note = peak_memory_mb(device)
+    taken = device_memory(device)
+    return {
+        "peak_memory_mb": memory,
+        "peak_memory_note": note,
+        "plan_bytes": plan_bytes,
+        "peak_of_plan": 1e6 * memory / plan_bytes if memory and plan_bytes and device.type == "cpu" else None,
+        "device_memory_mb": None if taken is None else taken[0] / 1e6,
+    }
 
 
 def _prefilled(network: DiffusionGemma, device: torch.device, context: int) -> tuple[KVCache, float]:

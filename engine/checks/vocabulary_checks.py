@@ -33,36 +33,21 @@ def vocabulary_check(
     In bf16 two tokens may be nearly tied: ``rough`` are the shares of best tokens and of draws that may differ.
     Each of several ``canvases`` has some of the rows, in turn, and its own temperature and draw.
     """
-    device = hidden.device
-    canvas = torch.arange(len(hidden), device=device) % canvases
-
-    def knobs(step: int, shift: int) -> dict[str, Tensor]:
-        if canvases == 1:
-            temperature, draw = torch.tensor([0.6], device=device), torch.tensor([(1 << 40) + 7, step], device=device)
-            return {"temperature": temperature, "draw": draw}
-        own, place = canvas.roll(shift), torch.arange(len(hidden), device=device) // canvases
-        return {"temperature": 0.5 + 0.1 * own, "draw": torch.stack([(1 << 40) + own, step + own, place], dim=1)}
 
     def work(stage: Stage, hidden: Tensor, table: Packed, step: int = 3, shift: int = 0) -> Work:
         def outputs() -> Outputs:
             found = stage(
                 hidden,
                 table,
-                **knobs(step, shift),
+                **_draws(hidden, canvases, step, shift),
                 cap=CAP,
                 embed_scale=hidden.shape[1] ** 0.5,
                 forbidden=forbidden,
                 pinned=pinned,
                 activations=activations,
             )
-            return (
-                found.argmax,
-                found.candidate,
-                found.entropy[None],
-                found.logsumexp[None],
-                found.soft,
-                found.nonfinite,
-            )
+            entropy, logsumexp = found.entropy[None], found.logsumexp[None]
+            return found.argmax, found.candidate, entropy, logsumexp, found.soft, found.nonfinite
 
         return outputs
 
@@ -85,3 +70,15 @@ def vocabulary_check(
             EXACT,
         ),
     )
+
+
+def _draws(hidden: Tensor, canvases: int, step: int, shift: int) -> dict[str, Tensor]:
+    """Returns temperatures and draws for hidden (C, H): of one canvas, or of each row's own."""
+    rows = torch.arange(len(hidden), device=hidden.device)
+    if canvases == 1:
+        return {
+            "temperature": rows.new_tensor([0.6], dtype=torch.float32),
+            "draw": rows.new_tensor([(1 << 40) + 7, step]),
+        }
+    own = (rows % canvases).roll(shift)
+    return {"temperature": 0.5 + 0.1 * own, "draw": torch.stack([(1 << 40) + own, step + own, rows // canvases], dim=1)}

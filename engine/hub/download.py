@@ -116,19 +116,14 @@ def download(
     if is_verified(target):
         return "ready"
     work = target.with_name(target.name + UNFINISHED)
-    begun = Record.read(target) if not os.path.lexists(work) else None
-    if os.path.lexists(target) and begun is None:
-        raise SafelightError(f"{target} is there already and is no download of ours; move it away first")
-    place = work if begun is None else target
-    if os.path.lexists(place):
-        _require_ours(place)
+    is_incomplete = _find_earlier(target, work)
     from engine.hub.client import Hub, Patience  # imports the HTTP library, which is needed only for downloads
 
     flags = tuple(flag for flag in (pause, cancel) if flag is not None)
     try:
         hub = Hub(repo, endpoint, token, patience or Patience())
         hub.require_network()
-        if begun is not None:  # a file of it was removed
+        if is_incomplete:
             windows.retried(os.rename, target, work)
         _fetch_missing(hub, work, progress, flags, check)
         windows.retried(os.rename, work, target)
@@ -142,6 +137,21 @@ def download(
             f"{work} cannot be written ({error.strerror or error}); check the data folder, then resume"
         ) from error
     return "ready"
+
+
+def _find_earlier(target: Path, work: Path) -> bool:
+    """Returns True if ``target`` is an earlier download of ours, of which files were removed.
+
+    Raises:
+        SafelightError: ``target`` or ``work`` is somebody else's.
+    """
+    begun = Record.read(target) if not os.path.lexists(work) else None
+    if os.path.lexists(target) and begun is None:
+        raise SafelightError(f"{target} is there already and is no download of ours; move it away first")
+    place = work if begun is None else target
+    if os.path.lexists(place):
+        _require_ours(place)
+    return begun is not None
 
 
 def require_network(endpoint: str | None = None) -> None:

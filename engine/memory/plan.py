@@ -128,12 +128,7 @@ def count(model: Subject, place: Placement, context: int | None, quantization: s
     def total(precision: Precision, tokens: int) -> int:
         return sum(parts(precision, tokens).values())
 
-    if place.card is None:
-        free, whole = free_bytes(place.device), total_bytes(place.device)
-        free += 0 if is_cpu else footprint.LEAST_CUDA_CONTEXT  # taken as soon as it is asked
-    else:
-        whole = place.card.total_bytes
-        free = whole - kept_for_desktop(whole, whole, 0)
+    free, whole = _free_and_whole(place)
     stored = None if model.stored is None else _of(model.stored, config)
     choices = {"as stored": stored} if stored is not None else _packable(model, place.dtype)
     name = quantization if stored is None else "as stored"
@@ -143,9 +138,7 @@ def count(model: Subject, place: Placement, context: int | None, quantization: s
         footprint.weights(model.build, config, PRECISIONS[name], place.dtype)
     chosen = choices[name]
     if plain and chosen.is_packed and (config.denoises or not is_cpu):
-        slow = (
-            "a step takes seconds" if place.device.type == "cpu" else "the plain path is slow and needs more workspace"
-        )
+        slow = "a step takes seconds" if is_cpu else "the plain path is slow and needs more workspace"
         notes.append(f"{plain}: with packed weights {slow}")
     if windows.IS_WINDOWS and not is_cpu:
         notes.append(f"of the card, {_gb(DESKTOP)} are left to the desktop")
@@ -169,6 +162,15 @@ def count(model: Subject, place: Placement, context: int | None, quantization: s
         advice=_advice(room, name, context, longest),
         notes=tuple(notes),
     )
+
+
+def _free_and_whole(place: Placement) -> tuple[int, int]:
+    """Returns the bytes that a model may take on a device, and all bytes of it."""
+    if place.card is not None:
+        whole = place.card.total_bytes
+        return whole - kept_for_desktop(whole, whole, 0), whole
+    context = 0 if place.device.type == "cpu" else footprint.LEAST_CUDA_CONTEXT  # taken as soon as it is asked
+    return free_bytes(place.device) + context, total_bytes(place.device)
 
 
 def require_room(plan: Plan) -> None:

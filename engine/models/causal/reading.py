@@ -59,24 +59,14 @@ def read_causal(
     check_whole("config.json: hidden_size", hidden, 1, MOST_HEADS * MOST_HEAD_DIM)
     if kinds is None:
         _check_kinds(raw, count, has_window)
-    found = _or(raw.get("hidden_act"), _or(raw.get("hidden_activation"), activation))
-    if found != activation:
-        raise SafelightError(f"config.json: hidden_act {quoted(found)} is not supported, only {activation!r}")
-    if raw.get("mlp_bias"):
-        raise SafelightError("config.json: mlp_bias is not supported")
+    _check_mlp(raw, activation)
     theta, rope_scaling, query_scaling = _read_rope(raw, rope_theta)
-
-    def layer(kind: LayerKind, does_turn: bool) -> LayerConfig:
-        return LayerConfig(
-            kind=kind,
-            head_dim=raw.get("head_dim") or hidden // heads,
-            num_key_value_heads=raw.get("num_key_value_heads") or heads,
-            rope_theta=theta if near_theta is None or kind == FULL else near_theta,
-            partial_rotary_factor=float(does_turn),
-        )
-
-    sorts = zip(kinds or (FULL,) * count, turns or (True,) * count, strict=True)
-    layers = tuple(layer(kind, does_turn) for kind, does_turn in sorts)
+    head_dim, kv_heads = raw.get("head_dim") or hidden // heads, raw.get("num_key_value_heads") or heads
+    near = theta if near_theta is None else near_theta
+    layers = tuple(
+        LayerConfig(kind, head_dim, kv_heads, theta if kind == FULL else near, float(does_turn))
+        for kind, does_turn in zip(kinds or (FULL,) * count, turns or (True,) * count, strict=True)
+    )
     positions, slides = need("max_position_embeddings"), any(each.is_sliding for each in layers)
     return CausalConfig(
         vocab_size=need("vocab_size"),
@@ -102,6 +92,14 @@ def read_causal(
         query_scaling=query_scaling,
         activation=activation,
     )
+
+
+def _check_mlp(raw: dict[str, Any], activation: str) -> None:
+    found = _or(raw.get("hidden_act"), _or(raw.get("hidden_activation"), activation))
+    if found != activation:
+        raise SafelightError(f"config.json: hidden_act {quoted(found)} is not supported, only {activation!r}")
+    if raw.get("mlp_bias"):
+        raise SafelightError("config.json: mlp_bias is not supported")
 
 
 def read_kinds(raw: dict[str, Any], default: Callable[[int], LayerKind]) -> tuple[LayerKind, ...]:

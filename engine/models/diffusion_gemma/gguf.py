@@ -124,8 +124,7 @@ def read_config(header: GGUFHeader, divisors: list[float] | None) -> ModelConfig
         raise SafelightError(f"has {ARCHITECTURE}.attention.sliding_window_pattern {quoted(is_sliding)}")
     if values.get(f"{ARCHITECTURE}.attention.causal", False):
         raise SafelightError("is made for a causal model alone, which does not denoise")
-    hidden = need("embedding_length")
-    if hidden != width:
+    if (hidden := need("embedding_length")) != width:
         table = (vocabulary, width)
         raise SafelightError(f"has a token table of shape {table} for an embedding length of {quoted(hidden)}")
 
