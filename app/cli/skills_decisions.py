@@ -94,7 +94,7 @@ def _read(
     """The family, question and read of ``count`` answers or a few more; of the test split those held out alone."""
     from engine.decoding.reading import read  # torch
 
-    deciding = Deciding.of(model.tokenizer.encode, model.generation_defaults, model.config.canvas_length)
+    deciding = Deciding.from_tokenizer(model.tokenizer.encode, model.generation_defaults, model.config.canvas_length)
     budget, cache, answered = model.generation_defaults.image_tokens, model.new_cache(), 0
     for example, pictures in asked:
         if answered >= count:

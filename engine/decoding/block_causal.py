@@ -18,49 +18,41 @@ from torch import Tensor
 from engine.config import GenerationConfig
 from engine.decoding.masked_run import MaskedRun
 from engine.decoding.prefill import commit
-from engine.decoding.protocols import CausalModel, Decoding
+from engine.decoding.protocols import Decoding
+from engine.decoding.run import Run
 from engine.decoding.shares import SDAR
-from engine.layers.kv_cache import KVCache
-from engine.types import Cancel
 
 
 @torch.inference_mode()  # as a decorator it is off while the generator is suspended
-def block_causal(
-    model: CausalModel,
-    prompt: Tensor,
-    config: GenerationConfig,
-    seed: int,
-    cancel: Cancel | None,
-    cache: KVCache,
-) -> Decoding[None]:
-    """Generate text after ``prompt`` (T,). Cancelling takes effect within one pass.
+def block_causal(run: Run) -> Decoding[None]:
+    """Generates text after the prompt. Cancelling takes effect within one pass.
 
     In the end the cache holds the blocks before the last one, with what they have of the prompt.
 
     Raises:
         SafelightError: as ``MaskedRun``; the model gives numbers that are not finite.
     """
-    run = MaskedRun(model, prompt, config, seed, cancel, cache, order=SDAR)
-    steps = min(config.max_denoising_steps, run.size)
+    state, config = MaskedRun(run, order=SDAR), run.config
+    steps = min(config.max_denoising_steps, state.size)
 
     def choose(logits: Tensor, step: int) -> tuple[Tensor, list[int]]:
         greedy = config.sampling_temperature == 0.0
-        shares = logits.softmax(dim=-1) if greedy else run.drawing.shares(logits)
-        drawn = run.drawing.draw(logits, shares)
-        return drawn, _chosen(shares, drawn, run.size // steps + (step < run.size % steps), config)
+        shares = logits.softmax(dim=-1) if greedy else state.drawing.shares(logits)
+        drawn = state.drawing.draw(logits, shares)
+        return drawn, _chosen(shares, drawn, state.size // steps + (step < state.size % steps), config)
 
-    begun = len(prompt) % run.size  # tokens of the prompt in the first block that is filled
-    yield from run.begin(unread=begun, block=run.size)
-    start, end = -begun, model.config.max_position_embeddings - len(prompt)
-    while run.goes_on():
-        places = range(start, min(start + run.size, end))  # below 0: of the prompt
-        yield from run.fill(places, steps, choose)
-        if run.goes_on():
+    begun = len(run.prompt) % state.size  # tokens of the prompt in the first block that is filled
+    yield from state.begin(unread=begun, block=state.size)
+    start, end = -begun, run.model.config.max_position_embeddings - len(run.prompt)
+    while state.goes_on():
+        places = range(start, min(start + state.size, end))  # below 0: of the prompt
+        yield from state.fill(places, steps, choose)
+        if state.goes_on():
             clock = time.perf_counter()
-            yield from commit(torch.tensor(run.tokens(places)), cache)
-            yield from run.write({}, {}, time.perf_counter() - clock)
-        start += run.size
-    yield from run.finish()
+            yield from commit(torch.tensor(state.tokens(places)), run.cache)
+            yield from state.write({}, {}, time.perf_counter() - clock)
+        start += state.size
+    yield from state.finish()
 
 
 def _chosen(shares: Tensor, drawn: Tensor, count: int, config: GenerationConfig) -> list[int]:

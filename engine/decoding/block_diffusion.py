@@ -17,18 +17,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.config import GenerationConfig, ModelConfig
-from engine.decoding.device_stepper import stepper_for
+from engine.config import GenerationConfig
 from engine.decoding.fork_schedule import ForkSchedule
 from engine.decoding.prefill import prefill, reuse_prefix
-from engine.decoding.protocols import BlockDenoiser, Decoding
-from engine.decoding.sampler import Edits, Sampler, to_host
+from engine.decoding.protocols import Decoding
+from engine.decoding.run import Run
+from engine.decoding.sampler import Edits, to_host
 from engine.decoding.stepper import Step
 from engine.errors import SafelightError
 from engine.events import CanvasCommitted, CanvasStarted, GenerationFinished, PrefillFinished, StepFinished
 from engine.forks import Fork
-from engine.layers.kv_cache import KVCache
-from engine.types import Cancel, Tokens
+from engine.types import Tokens
 
 
 @dataclass(frozen=True)
@@ -65,34 +64,24 @@ NO_BLOCKS = CommittedBlocks()
 
 
 @torch.inference_mode()  # as a decorator it is off while the generator is suspended
-def block_diffusion(
-    model: BlockDenoiser,
-    prompt: Tensor,
-    config: GenerationConfig,
-    seed: int,
-    cancel: Cancel | None,
-    cache: KVCache,
-    known: CommittedBlocks = NO_BLOCKS,
-    changes: Sequence[Fork] = (),
-) -> Decoding[None]:
-    """Generate text after ``prompt`` (T,). Cancelling takes effect within one step.
+def block_diffusion(run: Run, known: CommittedBlocks = NO_BLOCKS, changes: Sequence[Fork] = ()) -> Decoding[None]:
+    """Generates text after the prompt. Cancelling takes effect within one step.
 
     Denoising reads nothing but the cache, so text that is wholly in it is not read again.
     """
-    sampler = Sampler.of(model.config, config, model.device, seed)
-    length, room = sampler.length, room_for_blocks(model.config, len(prompt), sampler.length)
-    started = time.perf_counter()
-    stepper = stepper_for(model, cache, sampler)
-    schedule = ForkSchedule(stepper, changes)
+    started, prompt, cache = time.perf_counter(), run.prompt, run.cache
+    length, room = run.canvas_length, room_for_blocks(run, run.canvas_length)
+    schedule = ForkSchedule(run, changes)
+    stepper = schedule.stepper
     for block, steps in enumerate(known.steps):
         schedule.skip_block(block, steps)
     done, usage = [to_host(row) for row in known.rows], Usage(sum(known.steps))
     held = known.rows[:-1] if stepper.commits_with_step else known.rows  # what a step has read is read so again
     kept = reuse_prefix(cache, [prompt, *held])
     cache.reserve(len(prompt) + _blocks(schedule.config, length, room) * length)
-    is_read = yield from prefill([prompt], cache, cancel)
+    is_read = yield from prefill([prompt], cache, run.cancel)
     for row in known.rows[max(0, kept - len(prompt)) // length :]:
-        is_read = is_read and not (cancel is not None and cancel.is_set())
+        is_read = is_read and not run.is_cancelled
         if is_read:
             yield from stepper.commit(row)
     if not is_read:
@@ -109,11 +98,11 @@ def block_diffusion(
             clock = time.perf_counter()
             yield from stepper.commit(last)
             usage.seconds += time.perf_counter() - clock
-        canvas = yield from denoise_block(schedule, block, edits, cancel, usage)
+        canvas = yield from denoise_block(schedule, block, usage, edits)
         if canvas is None:
             yield finished("cancelled", done, usage)
             return
-        tokens, text_length = cut_at_eos(canvas.last.argmax, config)
+        tokens, text_length = cut_at_eos(canvas.last.argmax, run.config)
         done.append(tokens[:text_length])
         last = torch.from_numpy(canvas.last.argmax).long()
         yield canvas.committed(block, tokens, text_length)
@@ -124,24 +113,24 @@ def block_diffusion(
 
 
 def denoise_block(
-    schedule: ForkSchedule, block: int, edits: Edits, cancel: Cancel | None, usage: Usage
+    schedule: ForkSchedule, block: int, usage: Usage, edits: Edits = ()
 ) -> Decoding[FinishedCanvas | None]:
     """Take a canvas behind the cache's text from noise to its last step; returns None where it was cancelled."""
     sampler = schedule.stepper.sampler
     canvas = sampler.first_canvas(block, edits)
     yield CanvasStarted(block, to_host(canvas), sampler.pinned_mask(block))
-    return (yield from take_steps(schedule, block, canvas, 0, cancel, usage))
+    return (yield from take_steps(schedule, block, canvas, 0, usage))
 
 
 def take_steps(
-    schedule: ForkSchedule, block: int, canvas: Tensor, before: int, cancel: Cancel | None, usage: Usage
+    schedule: ForkSchedule, block: int, canvas: Tensor, before: int, usage: Usage
 ) -> Decoding[FinishedCanvas | None]:
     """As ``denoise_block``, from a canvas (C,) on; ``before`` is the number of steps that the block took before it."""
     stepper = schedule.stepper
     unchanged, previous = np.zeros(len(canvas), dtype=np.int32), None
     yield from stepper.begin(block, canvas)
     for index in itertools.count():
-        if cancel is not None and cancel.is_set():
+        if schedule.run.is_cancelled:
             return None
         clock = time.perf_counter()
         if schedule.due(block, index):
@@ -175,19 +164,19 @@ def _blocks(config: GenerationConfig, length: int, room: int) -> int:
     return min(-(-config.max_new_tokens // length), room)
 
 
-def room_for_blocks(shape: ModelConfig, prompt_length: int, length: int) -> int:
-    """How many canvases of ``length`` tokens fit behind a prompt.
+def room_for_blocks(run: Run, length: int) -> int:
+    """Returns how many canvases of ``length`` tokens fit behind the prompt, 1 or more.
 
     Raises:
-        SafelightError: none.
+        SafelightError: none fits.
     """
-    room = shape.max_position_embeddings - prompt_length
-    if room < length:
+    prompt, most = len(run.prompt), run.model.config.max_position_embeddings
+    if most - prompt < length:
         raise SafelightError(
-            f"the prompt is {prompt_length} tokens long and the model has {shape.max_position_embeddings} "
+            f"the prompt is {prompt} tokens long and the model has {most} "
             f"positions, {length} of which a canvas needs. Shorten the prompt"
         )
-    return room // length
+    return (most - prompt) // length
 
 
 def cut_at_eos(tokens: Tokens, config: GenerationConfig) -> tuple[Tokens, int]:

@@ -13,30 +13,21 @@ from collections.abc import Sequence
 from typing import Literal
 
 import torch
-from torch import Tensor
 
 from engine.config import GenerationConfig
 from engine.decoding.drawing import Drawing
 from engine.decoding.prefill import read_prompt
-from engine.decoding.protocols import CausalModel, Decode, Decoding, Prefill
+from engine.decoding.protocols import Decode, Decoding, Prefill
+from engine.decoding.run import Run
 from engine.decoding.shares import WEDLM
 from engine.decoding.streaming_window import EntropyRule, StreamingWindow
 from engine.decoding.written_blocks import Predicted
 from engine.decoding.written_run import blocks_of, required_mask, room_behind
-from engine.layers.kv_cache import KVCache
-from engine.types import Cancel
 
 
 @torch.inference_mode()  # as a decorator it is off while the generator is suspended
-def causal_parallel(
-    model: CausalModel,
-    prompt: Tensor,
-    config: GenerationConfig,
-    seed: int,
-    cancel: Cancel | None,
-    cache: KVCache,
-) -> Decoding[None]:
-    """Generate text after ``prompt`` (T,). Cancelling takes effect within one pass.
+def causal_parallel(run: Run) -> Decoding[None]:
+    """Generates text after the prompt. Cancelling takes effect within one pass.
 
     Tokens are committed by the pass after the one that wrote them, and the run ends when an end token or the last of
     ``max_new_tokens`` is; what was written behind it is dropped. Then the cache holds the prompt and all of that text,
@@ -45,19 +36,18 @@ def causal_parallel(
     Raises:
         SafelightError: the network has no mask token, the prompt leaves no room, settings of a canvas of noise.
     """
-    mask, room = required_mask(model.config, config), room_behind(model.config, len(prompt))
-    drawing = Drawing(config, model.config.vocab_size, model.device, seed, WEDLM)
-    drawing.see(prompt.tolist())
+    mask, room, config, cache = required_mask(run), room_behind(run), run.config, run.cache
+    drawing = Drawing.from_run(run, WEDLM)
     rule = EntropyRule(config.entropy_threshold, config.distance_penalty)
-    blocks = blocks_of(model.config, config)
-    window = StreamingWindow.of(config.window, room)
-    if not (yield from read_prompt(cache, prompt, min(config.max_new_tokens, room) + 2 * config.window, cancel)):
+    blocks = blocks_of(run)
+    window = StreamingWindow.from_width(config.window, room)
+    if not (yield from read_prompt(run, min(config.max_new_tokens, room) + 2 * config.window)):
         yield from blocks.finish("cancelled", 0)
         return
 
     yield from blocks.begin()
     while True:
-        if cancel is not None and cancel.is_set():
+        if run.is_cancelled:
             yield from blocks.finish("cancelled", len(window.text))
             return
         clock = time.perf_counter()

@@ -7,7 +7,8 @@ from torch import Tensor
 from engine.decoding import sampling
 from engine.decoding.plain_stepper import PlainStepper
 from engine.decoding.program_cache import HasStepProgram, ProgramCache, choices_of
-from engine.decoding.protocols import BlockDenoiser, LaunchStep, Passes
+from engine.decoding.protocols import LaunchStep, Passes
+from engine.decoding.run import Run
 from engine.decoding.sampler import Edits, Sampler, as_tensors, non_finite, to_host
 from engine.decoding.step_program import StepProgram
 from engine.decoding.stepper import Step, Stepper
@@ -15,11 +16,13 @@ from engine.forks import Shares
 from engine.layers.kv_cache import KVCache
 
 
-def stepper_for(model: BlockDenoiser, cache: KVCache, sampler: Sampler) -> Stepper:
-    """The device's program where the model has one, else the plain way."""
+def stepper_for(run: Run) -> Stepper:
+    """Returns a stepper of the model's step program if it has one, else of plain torch."""
+    model = run.model
+    sampler = Sampler.from_settings(model.config, run.config, model.device, run.seed)
     if isinstance(model, HasStepProgram) and model.has_step_program:
-        return DeviceStepper(model, cache, sampler)
-    return PlainStepper(model.dtype, cache, sampler)
+        return DeviceStepper(model, run.cache, sampler)
+    return PlainStepper(model.dtype, run.cache, sampler)
 
 
 class DeviceStepper:
@@ -32,7 +35,7 @@ class DeviceStepper:
 
     def __init__(self, model: HasStepProgram, cache: KVCache, sampler: Sampler) -> None:
         self.model, self.cache, self.sampler = model, cache, sampler
-        self.program = ProgramCache.of(model).get(model.network, cache, sampler)
+        self.program = ProgramCache.of_model(model).get(model.network, cache, sampler)
         self.finished: Tensor | None = None
         self.launched = False  # whether the next step is on its way
         self.program.seed(sampler.generator.initial_seed())
@@ -99,7 +102,7 @@ class DeviceStepper:
         if choices_of(sampler) != choices_of(self.sampler):
             drawn, draw = self.program.generator.get_state(), self.program.draw.clone()
             del self.program  # its memory first
-            program = ProgramCache.of(self.model).get(self.model.network, self.cache, sampler)
+            program = ProgramCache.of_model(self.model).get(self.model.network, self.cache, sampler)
             program.generator.set_state(drawn)
             program.draw.copy_(draw)
             self.program = program

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from engine.config import GenerationConfig
+from engine.decoding.run import Run
 from engine.decoding.sampling import token_entropy
 from engine.decoding.shares import TRANSFORMERS, SamplingOrder, shares_of
 from engine.decoding.written_blocks import Predicted
@@ -50,6 +51,13 @@ class Drawing:
             if bool(forbidden.all()):
                 raise SafelightError("every token is banned; leave at least one")
             self.forbidden = forbidden
+
+    @staticmethod
+    def from_run(run: Run, order: SamplingOrder = TRANSFORMERS) -> Drawing:
+        """Returns one that has seen the run's prompt."""
+        drawing = Drawing(run.config, run.model.config.vocab_size, run.model.device, run.seed, order)
+        drawing.see(run.prompt.tolist())
+        return drawing
 
     def see(self, tokens: Sequence[int]) -> None:
         """Count tokens as of the prompt or the text, for the penalty on their repetition."""

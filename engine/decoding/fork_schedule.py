@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.config import GenerationConfig
+from engine.decoding.device_stepper import stepper_for
+from engine.decoding.run import Run
 from engine.decoding.sampler import Edits, Sampler
-from engine.decoding.stepper import Stepper
 from engine.errors import SafelightError
 from engine.events import step_number
 from engine.forks import Fork, Shares
 
 
 class ForkSchedule:
-    """A stepper with the changes that are still to be made to it, in order of their places.
+    """The stepper of a run, and the changes that are still to be made to it, in order of their places.
 
     Raises:
         SafelightError: the changes are not in order. Its methods: a place that the run did not come by, or a change
             that cannot be made there.
     """
 
-    def __init__(self, stepper: Stepper, changes: Sequence[Fork] = ()) -> None:
-        self.stepper, self._waiting = stepper, list(changes)
+    def __init__(self, run: Run, changes: Sequence[Fork] = ()) -> None:
+        self.run, self.stepper, self._waiting = run, stepper_for(run), list(changes)
         places = [change.place for change in changes]
         if places != sorted(places):
             raise SafelightError("the forks of a run must be in order of their blocks and steps")

@@ -6,6 +6,7 @@ cache, so it sees what was changed there. What comes after it is not seen, and s
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Sequence
 
@@ -15,36 +16,26 @@ from torch import Tensor
 
 from engine.config import GenerationConfig
 from engine.decoding.block_diffusion import Usage, cut_at_eos, denoise_block, finished, room_for_blocks
-from engine.decoding.device_stepper import stepper_for
 from engine.decoding.fork_schedule import ForkSchedule
 from engine.decoding.prefill import prefill, reuse_prefix
-from engine.decoding.protocols import BlockDenoiser, Decoding
-from engine.decoding.sampler import Sampler, to_host
+from engine.decoding.protocols import Decoding
+from engine.decoding.run import Run
+from engine.decoding.sampler import to_host
 from engine.errors import SafelightError
 from engine.events import PrefillFinished
 from engine.forks import Mark
-from engine.layers.kv_cache import KVCache
-from engine.types import Cancel, Tokens
+from engine.types import Tokens
 
 
 @torch.inference_mode()
-def infilling(
-    model: BlockDenoiser,
-    prompt: Tensor,
-    rows: Sequence[Tensor],
-    marks: Sequence[Mark],
-    config: GenerationConfig,
-    seed: int,
-    cancel: Cancel | None,
-    cache: KVCache,
-) -> Decoding[None]:
-    """Write marked spans of the settled blocks ``rows`` (C,) after ``prompt`` (T,) anew, one block after the other.
+def infilling(run: Run, rows: Sequence[Tensor], marks: Sequence[Mark]) -> Decoding[None]:
+    """Writes marked spans of the settled blocks ``rows`` (C,) behind the prompt anew, one block after the other.
 
     Where the text goes on behind a block's last span, end tokens are banned in that block: the text stays whole.
     """
-    config = config.replace(pinned=(), seed_canvas=None)
-    sampler = Sampler.of(model.config, config, model.device, seed)
-    length, room = sampler.length, room_for_blocks(model.config, len(prompt), sampler.length)
+    run = dataclasses.replace(run, config=run.config.replace(pinned=(), seed_canvas=None))
+    prompt, config, cache, length = run.prompt, run.config, run.cache, run.canvas_length
+    room = room_for_blocks(run, length)
     if len(rows) > room:
         raise SafelightError(f"the text has {len(rows)} blocks; only {room} of them fit behind this prompt")
     marked = {block: _positions(marks, block) for block in sorted({mark.block for mark in marks})}
@@ -55,13 +46,14 @@ def infilling(
             raise SafelightError(f"the marked position {positions[-1]} is outside the canvas of {length} tokens")
 
     text, usage = _Text([to_host(row) for row in rows], config), Usage()
-    schedule = ForkSchedule(stepper_for(model, cache, sampler))
+    schedule = ForkSchedule(run)
+    sampler = schedule.stepper.sampler
     for block, positions in marked.items():
         started = time.perf_counter()
         before = [prompt, *(torch.from_numpy(row).long() for row in text.rows[:block])]
         reused = min(len(prompt), reuse_prefix(cache, before))
         cache.reserve(len(prompt) + (block + 1) * length)
-        is_read = yield from prefill(before, cache, cancel)
+        is_read = yield from prefill(before, cache, run.cancel)
         if not is_read:
             yield finished("cancelled", text.parts(), usage)
             return
@@ -72,7 +64,7 @@ def infilling(
         if text.goes_on_behind(block, positions[-1]):
             settings = settings.replace(banned_tokens=(*config.banned_tokens, *config.eos_token_ids))
         schedule.stepper.adopt(sampler.changed(settings, block))
-        canvas = yield from denoise_block(schedule, block, (), cancel, usage)
+        canvas = yield from denoise_block(schedule, block, usage)
         if canvas is None:
             yield finished("cancelled", text.parts(), usage)
             return

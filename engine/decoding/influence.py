@@ -13,9 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.decoding.generate import checked_rows, complete, prepared
+from engine.decoding.performing import complete
 from engine.decoding.prefill import prefill, reuse_prefix
 from engine.decoding.protocols import BlockDenoiser
+from engine.decoding.run import checked_rows, prepared
 from engine.decoding.sampler import non_finite, to_host
 from engine.errors import SafelightError
 from engine.events import Influence

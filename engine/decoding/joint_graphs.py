@@ -42,7 +42,7 @@ class JointGraphs:
         self._has_room = True  # on the device, for one more
 
     @staticmethod
-    def of(network: DiffusionGemma) -> JointGraphs:
+    def of_network(network: DiffusionGemma) -> JointGraphs:
         """The network's own."""
         return _OF_NETWORKS.setdefault(network, JointGraphs())
 

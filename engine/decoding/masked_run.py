@@ -10,25 +10,23 @@ import torch
 from torch import Tensor
 
 from engine.adapters.draft import DraftAdapter
-from engine.config import GenerationConfig
 from engine.decoding.drawing import Drawing
 from engine.decoding.prefill import read_prompt
-from engine.decoding.protocols import CausalModel, Decode, Decoding, Passes
+from engine.decoding.protocols import Decode, Decoding, Passes
+from engine.decoding.run import Run
 from engine.decoding.shares import TRANSFORMERS, SamplingOrder
 from engine.decoding.thoughts import ThoughtBudget
 from engine.decoding.written_blocks import Predicted
 from engine.decoding.written_run import blocks_of, required_mask, room_behind
 from engine.errors import SafelightError
 from engine.events import Event, GenerationFinished
-from engine.layers.kv_cache import KVCache
-from engine.types import Cancel
 
 Choose: TypeAlias = Callable[[Tensor, int], tuple[Tensor, Sequence[int]]]
 """Logits (M, V) of a block's masks and the number of the pass -> the tokens drawn (M,), and the rows to write."""
 
 
 class MaskedRun:
-    """A run in progress. Places count the generated text from 0; the cache holds the prompt and a part of it.
+    """The state of a run of masks. Places count the generated text from 0; the cache holds the prompt and a part of it.
 
     Args:
         in_order: see ``WrittenBlocks``. Where it is not, a mask that is predicted stays a mask.
@@ -39,31 +37,18 @@ class MaskedRun:
             settings of a canvas of noise.
     """
 
-    def __init__(
-        self,
-        model: CausalModel,
-        prompt: Tensor,
-        config: GenerationConfig,
-        seed: int,
-        cancel: Cancel | None,
-        cache: KVCache,
-        *,
-        in_order: bool = False,
-        order: SamplingOrder = TRANSFORMERS,
-    ) -> None:
-        shape = model.config
-        self.mask = required_mask(shape, config)
-        self.prompt, self.config, self.cancel, self.cache = prompt, config, cancel, cache
-        self.limit = min(config.max_new_tokens, room_behind(shape, len(prompt)))  # tokens
+    def __init__(self, run: Run, *, in_order: bool = False, order: SamplingOrder = TRANSFORMERS) -> None:
+        self.mask, self.run = required_mask(run), run
+        self.prompt, self.config, self.cache = run.prompt, run.config, run.cache
+        self.limit = min(run.config.max_new_tokens, room_behind(run))  # tokens
         self.length = 0  # tokens of the text up to the first place where nothing is written, or up to its end
         self.in_order = in_order
-        self.drawing = Drawing(config, shape.vocab_size, model.device, seed, order)
-        self.drawing.see(prompt.tolist())
-        self.budget = ThoughtBudget.of(model, config, prompt)
+        self.drawing = Drawing.from_run(run, order)
+        self.budget = ThoughtBudget.from_run(run)
         forbidden = self.drawing.forbidden
         if forbidden is not None and int((~forbidden).sum()) == int(~forbidden[self.mask]):
             raise SafelightError("every token but the mask is banned; leave at least one")
-        self._blocks = blocks_of(shape, config, in_order=in_order)
+        self._blocks = blocks_of(run, in_order=in_order)
         self.size = self._blocks.length  # of a block
         self._end: Literal["eos", "length", "cancelled"] | None = None
 
@@ -73,8 +58,8 @@ class MaskedRun:
         return self._blocks.text
 
     def goes_on(self) -> bool:
-        """Whether there is another pass: the text has not ended, and the run is not cancelled."""
-        if self._end is None and self.cancel is not None and self.cancel.is_set():
+        """True if there is another pass: the text has not ended, and the run is not cancelled."""
+        if self._end is None and self.run.is_cancelled:
             self._end = "cancelled"
         return self._end is None
 
@@ -85,7 +70,7 @@ class MaskedRun:
     def begin(self, unread: int, block: int = 1) -> Decoding[None]:
         """Read the prompt, but for so many of its last tokens; ``block`` as ``read_prompt`` takes it."""
         room = self.limit + block - 1
-        if not (yield from read_prompt(self.cache, self.prompt, room, self.cancel, unread, block=block)):
+        if not (yield from read_prompt(self.run, room, unread, block=block)):
             self._end = "cancelled"
             return
         yield from self._blocks.begin()

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from engine.decoding.protocols import Decoding, Passes, Prefill
+from engine.decoding.run import Run
 from engine.events import PrefillFinished
 from engine.layers.kv_cache import KVCache
 from engine.types import Cancel
@@ -18,16 +19,8 @@ Read: TypeAlias = Callable[[Tensor, Cancel | None], Passes[bool]]
 """Appends what a cache lacks of a text (T,); returns as ``prefill``."""
 
 
-def read_prompt(
-    cache: KVCache,
-    prompt: Tensor,
-    room: int,
-    cancel: Cancel | None,
-    unread: int = 0,
-    read: Read | None = None,
-    block: int = 1,
-) -> Decoding[bool]:
-    """Begin a run: bring its prompt (T,) into the cache, and tell it.
+def read_prompt(run: Run, room: int, unread: int = 0, read: Read | None = None, block: int = 1) -> Decoding[bool]:
+    """Reads the prompt of a run into its cache, and yields the event of that.
 
     Args:
         room: tokens that the run may add.
@@ -38,12 +31,13 @@ def read_prompt(
     Returns:
         False where ``cancel`` was set before all was read; then nothing is told.
     """
-    started, text = time.perf_counter(), prompt[: len(prompt) - unread]
+    started, length, cache = time.perf_counter(), len(run.prompt), run.cache
+    text = run.prompt[: length - unread]
     kept = reuse_prefix(cache, [text], block)
-    cache.reserve(len(prompt) + room)
-    is_read = yield from prefill([text], cache, cancel) if read is None else read(text, cancel)
+    cache.reserve(length + room)
+    is_read = yield from prefill([text], cache, run.cancel) if read is None else read(text, run.cancel)
     if is_read:
-        yield PrefillFinished(len(prompt), kept, time.perf_counter() - started)
+        yield PrefillFinished(length, kept, time.perf_counter() - started)
     return is_read
 
 

@@ -44,7 +44,7 @@ class ProgramCache:
         self._kept: OrderedDict[weakref.ref[KVCache], tuple[StepProgram, _Served]] = OrderedDict()
 
     @staticmethod
-    def of(model: HasStepProgram) -> ProgramCache:
+    def of_model(model: HasStepProgram) -> ProgramCache:
         """The model's own; gone, with the programs, where its layers have changed."""
         kept: ProgramCache = model.derived.setdefault(ProgramCache, ProgramCache())
         return kept

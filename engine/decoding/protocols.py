@@ -15,11 +15,10 @@ import torch
 from torch import Tensor
 
 from engine.adapters.draft import DraftAdapter
-from engine.config import GenerationConfig, ModelConfig
+from engine.config import ModelConfig
 from engine.decoding.step_program import StepProgram
 from engine.events import Event
 from engine.layers.kv_cache import KVCache
-from engine.types import Cancel
 
 T = TypeVar("T")
 
@@ -152,17 +151,3 @@ Passes: TypeAlias = Generator[Pass, None, T]
 
 Decoding: TypeAlias = Generator[Event | Pass, None, T]
 """Asks for passes and tells events on its way."""
-
-
-class Decoder(Protocol):
-    """Takes a prompt (T,) to the end of a run; the cache may hold the prompt's beginning."""
-
-    def __call__(
-        self,
-        model: BlockDenoiser,
-        prompt: Tensor,
-        config: GenerationConfig,
-        seed: int,
-        cancel: Cancel | None,
-        cache: KVCache,
-    ) -> Decoding[None]: ...

@@ -20,9 +20,11 @@ from torch import Tensor
 from engine.config import GenerationConfig
 from engine.decoding import sampling
 from engine.decoding.block_diffusion import cut_at_eos, room_for_blocks
-from engine.decoding.generate import prepared, require_block_diffusion, run
+from engine.decoding.generate import require_block_diffusion
+from engine.decoding.performing import perform_all
 from engine.decoding.prefill import prefill, reuse_prefix
 from engine.decoding.protocols import BlockDenoiser, Decoding, Denoise
+from engine.decoding.run import Run
 from engine.decoding.sampler import non_finite, to_host
 from engine.errors import SafelightError
 from engine.events import (
@@ -34,7 +36,6 @@ from engine.events import (
     SlotsRead,
     StepFinished,
 )
-from engine.forks import check_seed
 from engine.layers.kv_cache import KVCache
 from engine.tasks.decisions.answers import DOUBT, LabelRead
 from engine.tasks.decisions.layout import NOISE, Layout
@@ -70,41 +71,30 @@ def read(
     Raises:
         SafelightError: as ``generate``; a canvas with tokens that are not in the vocabulary.
     """
-    yield from run(
-        model, reading(model, prompt_ids, layout, config or GenerationConfig(), repeats, seed, cancel, cache)
-    )
+    run = Run.from_ids(model, prompt_ids, config or GenerationConfig(), seed, cancel, cache)
+    yield from perform_all(model, reading(run, layout, repeats))
 
 
 @torch.inference_mode()  # as a decorator it is off while the generator is suspended
-def reading(
-    model: BlockDenoiser,
-    prompt_ids: Sequence[int] | Tensor,
-    layout: Layout,
-    config: GenerationConfig,
-    repeats: int = 0,
-    seed: int = 0,
-    cancel: Cancel | None = None,
-    cache: KVCache | None = None,
-) -> Decoding[None]:
-    """As ``read``; whoever takes the items performs the passes among them."""
-    require_block_diffusion(model, config, "a decision")
-    prompt, cache = prepared(model, prompt_ids, cache)
-    check_seed(seed)
-    room_for_blocks(model.config, len(prompt), len(layout.canvas))
-    sheet, started = _Sheet.of(layout, model.config.vocab_size), time.perf_counter()
+def reading(run: Run, layout: Layout, repeats: int = 0) -> Decoding[None]:
+    """Reads a decision from a canvas behind the prompt; the arguments are those of ``read``."""
+    model, prompt, config, cache = run.model, run.prompt, run.config, run.cache
+    require_block_diffusion(run, "a decision")
+    room_for_blocks(run, len(layout.canvas))
+    sheet, started = _Sheet.from_layout(layout, model.config.vocab_size), time.perf_counter()
     kept = reuse_prefix(cache, [prompt])
     cache.reserve(len(prompt) + len(layout.canvas))
     behind_images = max((image.end for image in cache.images), default=0)
     last = prompt[max(kept, behind_images, len(prompt) - cache.piece) :]  # is read in the first step's pass
-    is_read = yield from prefill([prompt[: len(prompt) - len(last)]], cache, cancel)
+    is_read = yield from prefill([prompt[: len(prompt) - len(last)]], cache, run.cancel)
     prefilled = time.perf_counter() - started
     reads, seconds = list[tuple[NDArray[np.float32], ...]](), 0.0
     while is_read and len(reads) < 1 + (repeats if reads and _is_in_doubt(reads[0]) else 0):
-        if cancel is not None and cancel.is_set():
+        if run.is_cancelled:
             is_read = False
             break
         block, clock = len(reads), time.perf_counter()
-        canvas = sheet.with_noise(_generator(seed, block, prompt), model.config.vocab_size)
+        canvas = sheet.with_noise(_generator(run.seed, block, prompt), model.config.vocab_size)
         wanted = Denoise(canvas.to(model.device), cache, None, last if len(last) else None)
         yield wanted
         logits = wanted.take()[sheet.positions.to(model.device)]
@@ -117,7 +107,7 @@ def reading(
         yield CanvasStarted(block, to_host(canvas), sheet.pinned)
         if not bool(torch.isfinite(logits).all()):
             raise non_finite(block, 0)
-        found = _Rows.of(logits, sheet.ids.to(model.device), config.top_k)
+        found = _Rows.from_logits(logits, sheet.ids.to(model.device), config.top_k)
         argmax = sheet.filled(found.argmax)
         taken = time.perf_counter() - clock
         seconds += taken
@@ -160,7 +150,7 @@ class _Rows:
     top: tuple[Tokens, NDArray[np.float32]] | None  # (S, K) likeliest tokens and their probabilities
 
     @staticmethod
-    def of(logits: Tensor, ids: Tensor, top_k: int) -> _Rows:
+    def from_logits(logits: Tensor, ids: Tensor, top_k: int) -> _Rows:
         """Of logits (S, V) and the labels' tokens (S, L, I)."""
         parts: list[tuple[Tensor, ...]] = []
         for rows, own in zip(torch.split(logits, ROWS), torch.split(ids, ROWS), strict=True):
@@ -185,7 +175,7 @@ class _Sheet:
     pinned: NDArray[np.bool_]  # (C,) False at the slots
 
     @staticmethod
-    def of(layout: Layout, vocab_size: int) -> _Sheet:
+    def from_layout(layout: Layout, vocab_size: int) -> _Sheet:
         """
         Raises:
             SafelightError: it has a token that is not in the vocabulary.

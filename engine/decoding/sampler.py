@@ -51,7 +51,7 @@ class Sampler:
     pinned_block: int = 0
 
     @staticmethod
-    def of(shape: ModelConfig, config: GenerationConfig, device: torch.device, seed: int) -> Sampler:
+    def from_settings(shape: ModelConfig, config: GenerationConfig, device: torch.device, seed: int) -> Sampler:
         """Check the canvas options against the model.
 
         Raises:
@@ -65,7 +65,7 @@ class Sampler:
         """Other settings on the same random stream; ``config.pinned`` are pins of ``block``.
 
         Raises:
-            SafelightError: as ``of``.
+            SafelightError: as ``from_settings``.
         """
         return _made(config, self.length, self.vocab_size, self.generator, block)
 

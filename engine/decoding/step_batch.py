@@ -56,7 +56,7 @@ def launch_together(launches: Sequence[LaunchStep], captures: bool = True) -> No
         return
     programs = [launch.program for launch in launches]
     step = JointStep(programs, [launch.program.commits_at(launch.index) for launch in launches])
-    graphs = JointGraphs.of(step.network) if captures else None
+    graphs = JointGraphs.of_network(step.network) if captures else None
     hidden = graphs.replayed(programs, step.run) if graphs is not None and step.repeats else None
     if hidden is None:
         hidden = step.run()

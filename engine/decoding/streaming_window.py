@@ -39,7 +39,7 @@ class StreamingWindow:
     text: list[int] = field(default_factory=list)  # generated and committed
 
     @staticmethod
-    def of(width: int, room: int) -> StreamingWindow:
+    def from_width(width: int, room: int) -> StreamingWindow:
         """A window of masks, of at most ``room``."""
         return StreamingWindow([None] * min(width, room), room - min(width, room))
 

@@ -18,73 +18,61 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.config import GenerationConfig
 from engine.decoding.block_diffusion import FinishedCanvas, Usage, finished, room_for_blocks, take_steps
-from engine.decoding.device_stepper import stepper_for
 from engine.decoding.fork_schedule import ForkSchedule
 from engine.decoding.held_answer import AnswerReader, allowed_next, take_chosen, take_forced
 from engine.decoding.prefill import read_prompt
-from engine.decoding.protocols import BlockDenoiser, Decoding, Passes
-from engine.decoding.sampler import Sampler, to_host
-from engine.decoding.stepper import Stepper
+from engine.decoding.protocols import Decoding, Passes
+from engine.decoding.run import Run
+from engine.decoding.sampler import to_host
 from engine.events import CanvasCommitted, CanvasStarted, PrefixPinned
-from engine.layers.kv_cache import KVCache
-from engine.types import Cancel, Tokens
+from engine.types import Tokens
 
 MOST_BLOCK_STEPS = 4_000  # denoising steps of a block; behind them each round takes one
 LATER = 4  # a round that is not a block's first takes this part of the steps at most: most of its canvas is written
 
 
 @torch.inference_mode()
-def structured(
-    model: BlockDenoiser,
-    prompt: Tensor,
-    config: GenerationConfig,
-    seed: int,
-    cancel: Cancel | None,
-    cache: KVCache,
-    answer: AnswerReader,
-) -> Decoding[None]:
-    """Generate text after ``prompt`` (T,) that fits ``answer``, which is taken to its end.
+def structured(run: Run) -> Decoding[None]:
+    """Generates text after the prompt that fits the run's answer, which is written to its end.
 
     The run's end is "eos" where the answer is whole, and "length" where it was cut, or can no longer be held to its
     format, which the end says then.
     """
-    sampler = Sampler.of(model.config, config, model.device, seed)
-    length = sampler.length
-    blocks = min(-(-config.max_new_tokens // length), room_for_blocks(model.config, len(prompt), length))
-    stepper = stepper_for(model, cache, sampler)
-    if not (yield from read_prompt(cache, prompt, blocks * length, cancel)):
-        yield finished("cancelled", [], Usage())
+    assert run.answer is not None, "the run has no format"
+    answer, length = run.answer, run.canvas_length
+    blocks = min(-(-run.config.max_new_tokens // length), room_for_blocks(run, length))
+    parts, usage = _Blocks(run, answer), Usage()
+    if not (yield from read_prompt(run, blocks * length)):
+        yield finished("cancelled", [], usage)
         return
 
-    run = _Run(stepper, config, answer, cancel)
     done = list[Tokens]()
     for block in range(blocks):
         if block:
             clock = time.perf_counter()
-            yield from stepper.commit(torch.from_numpy(done[-1]).long())
-            run.usage.seconds += time.perf_counter() - clock
-        committed = yield from run.block(block)
+            yield from parts.stepper.commit(torch.from_numpy(done[-1]).long())
+            usage.seconds += time.perf_counter() - clock
+        committed = yield from parts.write(block, usage)
         if committed is None:
-            yield finished("cancelled", done, run.usage)
+            yield finished("cancelled", done, usage)
             return
         done.append(committed.tokens[: committed.text_length])
         yield committed
         if answer.has_ended or answer.must_end or answer.failure:
             break
-    yield finished("eos" if answer.has_ended or answer.must_end else "length", done, run.usage, answer.failure)
+    yield finished("eos" if answer.has_ended or answer.must_end else "length", done, usage, answer.failure)
 
 
-class _Run:
-    """The blocks of a run, one after the other."""
+class _Blocks:
+    """Writes the blocks of a run, one after the other."""
 
-    def __init__(self, stepper: Stepper, config: GenerationConfig, answer: AnswerReader, cancel: Cancel | None) -> None:
-        self.stepper, self.config, self.answer, self.cancel = stepper, config, answer, cancel
-        self.usage = Usage()
+    def __init__(self, run: Run, answer: AnswerReader) -> None:
+        self.schedule, self.config, self.answer = ForkSchedule(run), run.config, answer
+        self.stepper = self.schedule.stepper
 
-    def block(self, block: int) -> Decoding[CanvasCommitted | None]:
-        """One block; None where it was cancelled."""
+    def write(self, block: int, usage: Usage) -> Decoding[CanvasCommitted | None]:
+        """Writes a block; returns None where it was cancelled."""
         stepper, answer = self.stepper, self.answer
         stepper.adopt(stepper.sampler.changed(self.config, block))
         canvas = stepper.sampler.first_canvas(block)
@@ -101,7 +89,7 @@ class _Run:
             is_whole = self._is_whole(held, length)
             if is_whole and last is not None:
                 break
-            last = yield from take_steps(ForkSchedule(stepper), block, canvas, steps, self.cancel, self.usage)
+            last = yield from take_steps(self.schedule, block, canvas, steps, usage)
             if last is None:
                 return None
             steps, argmax = last.steps, last.last.argmax

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from engine.config import GenerationConfig
-from engine.decoding.protocols import BlockDenoiser, CausalModel
+from engine.decoding.run import Run
 from engine.models.model import Model
 from engine.text.tags import CLOSE, OPEN, THINK, THINK_ASKED, THINK_END, end_of_thought, starts_in_thought
 from engine.text.tokenizer import Tokenizer
@@ -26,7 +25,7 @@ class ThoughtTokens:
     starts_open: bool = False  # the prompt ends inside a thought
 
     @staticmethod
-    def of(tokenizer: Tokenizer, prompt: Tensor) -> ThoughtTokens:
+    def from_prompt(tokenizer: Tokenizer, prompt: Tensor) -> ThoughtTokens:
         """Returns those of a run behind a prompt (T,)."""
 
         def ids(*tags: str) -> frozenset[int]:
@@ -69,14 +68,15 @@ class ThoughtBudget:
         self._length = 0  # tokens of the text
 
     @staticmethod
-    def of(model: BlockDenoiser | CausalModel, config: GenerationConfig, prompt: Tensor) -> ThoughtBudget:
+    def from_run(run: Run) -> ThoughtBudget:
         """Returns the budget of a run behind a prompt (T,); it ends nothing where no token for that may be written."""
+        model, config = run.model, run.config
         if config.thinking_tokens is None or not isinstance(model, Model):
             return ThoughtBudget()
         end, allowed = end_of_thought(model.tokenizer.encode, model.tokenizer.piece), config.allowed_tokens
         if end is None or end in config.banned_tokens or (allowed is not None and end not in allowed):
             return ThoughtBudget()
-        return ThoughtBudget(ThoughtTokens.of(model.tokenizer, prompt), config.thinking_tokens, end)
+        return ThoughtBudget(ThoughtTokens.from_prompt(model.tokenizer, run.prompt), config.thinking_tokens, end)
 
     @property
     def is_due(self) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from engine.decoding.generate import perform
+from engine.decoding.performing import perform
 from engine.decoding.protocols import BlockDenoiser, Denoise, LaunchStep, Pass, Prefill
 from engine.decoding.step_batch import launch_together
 from engine.models.diffusion_gemma.joining import Joining, takes_texts

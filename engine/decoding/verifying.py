@@ -24,7 +24,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.config import GenerationConfig
 from engine.decoding.block_diffusion import FinishedCanvas, Usage, cut_at_eos, take_steps
 from engine.decoding.fork_schedule import ForkSchedule
 from engine.decoding.prefill import prefill
@@ -97,10 +96,8 @@ class Verifier:
     ``is_held``: whether the cache holds the one that was verified last; else it ends before it.
     """
 
-    def __init__(
-        self, schedule: ForkSchedule, reader: CausalReader, config: GenerationConfig, cancel: Cancel | None
-    ) -> None:
-        self.schedule, self.reader, self.config, self.cancel = schedule, reader, config, cancel
+    def __init__(self, schedule: ForkSchedule, reader: CausalReader) -> None:
+        self.schedule, self.reader, self.config = schedule, reader, schedule.run.config
         self.is_held = False
 
     def verify(self, block: int, canvas: FinishedCanvas, usage: Usage) -> Decoding[FinishedCanvas | None]:
@@ -127,7 +124,7 @@ class Verifier:
             cache.truncate(start)
             self.reader.newest = before
             first = torch.from_numpy(next_canvas).long().to(own.generator.device)
-            rewritten = yield from take_steps(self.schedule, block, first, steps, self.cancel, usage)
+            rewritten = yield from take_steps(self.schedule, block, first, steps, usage)
             self.schedule.stepper.adopt(own)
             found = None if rewritten is None else (yield from self._read(rewritten, usage))
             if found is None:
@@ -143,7 +140,7 @@ class Verifier:
 
     def _read(self, canvas: FinishedCanvas, usage: Usage) -> Passes[_Reading | None]:
         """Read a canvas up to its end token; None where the run was cancelled before."""
-        if self.cancel is not None and self.cancel.is_set():
+        if self.schedule.run.is_cancelled:
             return None
         clock, argmax = time.perf_counter(), canvas.last.argmax
         end = min(len(argmax), cut_at_eos(argmax, self.config)[1] + 1)

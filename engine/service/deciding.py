@@ -27,7 +27,7 @@ class Deciding:
     tokens: CanvasTokens
 
     @staticmethod
-    def of(encode: Encode, defaults: GenerationConfig, canvas_length: int) -> Deciding:
+    def from_tokenizer(encode: Encode, defaults: GenerationConfig, canvas_length: int) -> Deciding:
         """Of a model by its tokenizer, its settings and its canvas.
 
         Raises:

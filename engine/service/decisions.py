@@ -95,7 +95,7 @@ def _known_of(model: LoadedModel) -> _Known:
     """A model's own, kept as long as it is."""
     known = _KNOWN.get(model)
     if known is None:
-        known = _KNOWN[model] = _Known(Deciding.of(model.encode, model.defaults, model.canvas_length))
+        known = _KNOWN[model] = _Known(Deciding.from_tokenizer(model.encode, model.defaults, model.canvas_length))
     return known
 
 

@@ -137,4 +137,4 @@ def deciding_of(model: Model) -> Deciding:
     """
     if BLOCK_DIFFUSION not in model.family.decoders:
         raise SafelightError("this model does not denoise, and a decision is read from a denoising step; load another")
-    return Deciding.of(model.tokenizer.encode, model.generation_defaults, model.config.canvas_length)
+    return Deciding.from_tokenizer(model.tokenizer.encode, model.generation_defaults, model.config.canvas_length)

@@ -9,12 +9,12 @@ from collections.abc import Generator, Iterator, Sequence
 from engine.errors import SafelightError, Sentence
 from engine.events import Event, Influence
 from engine.pictures import Picture
-from engine.service.local import with_unmarked
 from engine.service.remote import problems
 from engine.service.remote.calls import Calls, Check, no_check
 from engine.service.remote.problems import WIRE_ERRORS, RemoteError
 from engine.service.replies import AdapterChanged, LoadedModel
 from engine.service.requests import AdapterRequest, InfluenceRequest, RunRequest
+from engine.service.run_task import with_unmarked
 from engine.service.wire import (
     CONTENT_TYPE,
     Ended,
