@@ -63,12 +63,12 @@ class EngineLink(QObject):
 
     def load(self, path_or_id: str, title: str, adapter: str | None = None) -> None:
         """Load a model, with an adapter on it or none; cancels a running load or run."""
-        self.cancel()
+        self.stop()
         self.scheduler.load(LoadRequest(path_or_id, title, self.threads, adapter), self)
 
     def unload(self) -> None:
         """Unload the model; cancels a running load or run."""
-        self.cancel()
+        self.stop()
         self.scheduler.unload(self)
 
     def run(self, request: RunRequest, *, is_watched: bool = True) -> None:
@@ -94,11 +94,10 @@ class EngineLink(QObject):
         """Measure an influence; waits for the current run."""
         self.scheduler.measure(request, self)
 
-    def cancel(self) -> None:
-        """Stop the run within one denoising step; does nothing when there is none."""
+    def stop(self) -> None:
+        """Stop the newest run within one denoising step; does nothing when there is none."""
         if self._run_request is not None:
-            self._run_request.cancel.set()
-            self.scheduler.wake()
+            self.scheduler.stop(self._run_request)
             self.pacing.skip(self._run_request)
 
     def shutdown(self) -> None:
@@ -106,7 +105,7 @@ class EngineLink(QObject):
 
         A call that does not return within ``ENDING_SECONDS`` is abandoned; the thread is still alive then.
         """
-        self.cancel()
+        self.stop()
         self.pacing.set_speed(FULL_SPEED)  # what still waits to be shown is delivered
         self._mailbox.close()
         if not self.scheduler.close(ENDING_SECONDS):

@@ -141,10 +141,7 @@ class Decider:
                 else:
                     yield under_way.popleft().result()
         finally:
-            for one in under_way:
-                for request, _ in one.runs:
-                    request.cancel.set()
-            self.scheduler.wake()
+            self.scheduler.stop(*(request for one in under_way for request, _ in one.runs))
 
     def _begin(self, state: ToDecide, inbox: _Inbox, whose: dict[str, tuple[_Open, DecisionReads]]) -> _Open:
         try:

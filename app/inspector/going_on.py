@@ -73,7 +73,7 @@ class GoingOn(QObject):
     def stop(self) -> None:
         """Stop the fork; what waits for its model is not begun."""
         if self.is_forking:
-            self._context.backend.cancel()
+            self._context.backend.stop()
         elif self._waiting is not None:
             self._waiting = None
             self._context.busy_changed.emit()

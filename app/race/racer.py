@@ -69,8 +69,7 @@ class Racer(QObject):
     def stop(self) -> None:
         """Stop all lanes within one denoising step."""
         if self._run is not None:
-            self._run.request.cancel.set()
-            self._context.backend.scheduler.wake()
+            self._context.backend.scheduler.stop(self._run.request)
 
     def take(self, replies: Sequence[ServiceReply]) -> None:
         """Take in what arrived; what is not of this race is left alone."""

@@ -279,7 +279,7 @@ class Session(QObject):
     @Slot()
     def stop(self) -> None:
         """Stop the current answer within one denoising step; its text so far stays."""
-        self._link.cancel()
+        self._link.stop()
 
     # ---------------------------------------------------------------- what arrives
 

@@ -110,7 +110,7 @@ class JobQueue(QObject):
         self._drop_waiting()
         match self._awaited:
             case RunRequest():
-                self._context.backend.cancel()
+                self._context.backend.stop()
             case _Load():
                 self._end(None)  # the model is loaded nevertheless
             case _Adapt():

@@ -136,7 +136,7 @@ class Scheduler:
 
     def load(self, request: LoadRequest, outlet: Outlet) -> None:
         """Load a model; everything asked for before it is cancelled."""
-        self._cancel_earlier(request)
+        self._stop_earlier(request)
 
         def report(reply: LoadReply) -> None:
             self._note(reply)
@@ -156,7 +156,7 @@ class Scheduler:
             self._racing.forget()
             return self._backend.unload()
 
-        self._cancel_earlier(None)
+        self._stop_earlier(None)
         self._call(outlet, unload)
 
     def race(self, request: RaceRequest, outlet: Outlet) -> None:
@@ -204,16 +204,22 @@ class Scheduler:
             self._has_news = True
             self._changed.notify()
 
-    def cancel_all(self) -> None:
-        """Cancel every run and load."""
-        self._cancel_earlier(None)
+    def stop(self, *requests: LoadRequest | RunRequest | RaceRequest | BoardRequest) -> None:
+        """Stops requests within one denoising step; those that wait do not begin."""
+        for request in requests:
+            request.cancel.set()
+        self.wake()
+
+    def stop_all(self) -> None:
+        """Stops every run and load."""
+        self._stop_earlier(None)
         self.wake()
 
     def close(self, seconds: float = 10.0) -> bool:
         """Cancel everything and end the thread; may be called again. False where it did not end in time."""
         with self._changed:
             self._is_closing = True
-            self.cancel_all()
+            self.stop_all()
         self._thread.join(seconds)
         return not self.is_alive
 
@@ -235,7 +241,7 @@ class Scheduler:
 
         self._add(_Call(perform))
 
-    def _cancel_earlier(self, newest: LoadRequest | None) -> None:
+    def _stop_earlier(self, newest: LoadRequest | None) -> None:
         with self._changed:
             if self._load is not None:
                 self._load.cancel.set()

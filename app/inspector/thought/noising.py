@@ -56,7 +56,7 @@ class Noising(QObject):
     def stop(self) -> None:
         """Stop the try under way, and make no more."""
         self._stopped = True
-        self._context.backend.cancel()
+        self._context.backend.stop()
 
     def refusal(self) -> str:
         """Why the thought of the run on show cannot be tested now; empty if it can."""
