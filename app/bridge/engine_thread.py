@@ -17,6 +17,7 @@ from app.system import logs
 from engine.service import (
     AdapterRequest,
     Backend,
+    BackendRouter,
     BoardRequest,
     InfluenceRequest,
     LoadRequest,
@@ -39,7 +40,7 @@ class EngineLink(QObject):
     _mail = Signal()  # the mailbox turned non-empty; emitted in the scheduler's thread
 
     def __init__(
-        self, backend: Backend, *, mailbox_limit: int = 256, now: Callable[[], float] = time.monotonic
+        self, backend: Backend | BackendRouter, *, mailbox_limit: int = 256, now: Callable[[], float] = time.monotonic
     ) -> None:
         super().__init__()
         self.threads = 0  # CPU threads for models loaded from now on; 0: chosen by the model

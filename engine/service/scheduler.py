@@ -37,6 +37,7 @@ from engine.service.replies import (
     ServiceReply,
 )
 from engine.service.requests import AdapterRequest, BoardRequest, InfluenceRequest, LoadRequest, RaceRequest, RunRequest
+from engine.service.routing import BackendRouter
 from engine.text.message import Message
 
 STACK_BYTES = 16 * 2**20  # secondary threads have 0.5 MiB on macOS, too little for tensor libraries
@@ -87,14 +88,14 @@ class Scheduler:
     The backend is called from that thread alone.
     """
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend | BackendRouter) -> None:
         self.model: LoadedModel | None = None
         self.loading: LoadStarted | LoadProgress | None = None
         self._held: LoadedModel | None = None  # while another is being loaded
-        self._backend = backend
+        self._router = backend if isinstance(backend, BackendRouter) else BackendRouter(backend)
         self._waiting: deque[_Run | _Call] = deque()
         self._active: list[_Run] = []
-        self._racing = Racing(backend)
+        self._racing = Racing(self._router.local)
         self._load: LoadRequest | None = None  # the newest
         self._under_way: _Call | None = None
         self._changed = threading.Condition()
@@ -144,7 +145,7 @@ class Scheduler:
 
         def load() -> None:
             self._racing.forget()  # their memory may be needed
-            self._backend.load(request, report)
+            self._router.load(request, report)
             self.loading = None
 
         self._add(_Call(load))
@@ -154,7 +155,7 @@ class Scheduler:
 
         def unload() -> ModelUnloaded:
             self._racing.forget()
-            return self._backend.unload()
+            return self._router.unload()
 
         self._stop_earlier(None)
         self._call(outlet, unload)
@@ -169,7 +170,7 @@ class Scheduler:
 
     def read_board(self, request: BoardRequest, outlet: Outlet) -> None:
         """Read a Sudoku from a picture; the replies end with ``BoardEnded``. Other clients' runs wait for its end."""
-        self._add(_Call(lambda: read_board(request, self._backend, self.model, outlet.put), request.cancel))
+        self._add(_Call(lambda: read_board(request, self._router.local, self.model, outlet.put), request.cancel))
 
     def set_adapter(self, request: AdapterRequest, outlet: Outlet) -> None:
         """Attach an adapter to the model, or detach it."""
@@ -186,6 +187,10 @@ class Scheduler:
     @property
     def capabilities(self) -> Capabilities:
         return self._backend.capabilities
+
+    @property
+    def _backend(self) -> Backend:
+        return self._router.active
 
     @property
     def running(self) -> int:

@@ -22,7 +22,7 @@ from engine.service.remote.foreign import ForeignModel
 from engine.service.remote.problems import RemoteError
 from engine.service.remote.run import RemoteRun
 from engine.service.remote.safelight import SafelightModel
-from engine.service.remote.stream import SLICE_SECONDS, BackgroundStream, GivenUpError
+from engine.service.remote.stream import SLICE_SECONDS, BackgroundStream, RequestCancelledError
 from engine.service.replies import (
     AdapterChanged,
     InfluenceMeasured,
@@ -79,7 +79,7 @@ class RemoteBackend:
         report(LoadProgress("Asking the server", 0.0))
         try:
             model = self._found(request)
-        except GivenUpError:
+        except RequestCancelledError:
             return
         except Exception as error:  # whatever the libraries raise
             message, details = _explained(error)
@@ -101,7 +101,7 @@ class RemoteBackend:
 
         def check() -> None:
             if request.cancel.is_set():
-                raise GivenUpError
+                raise RequestCancelledError
 
         listed = models_of(calls, check)
         found = next((model for model in listed if model.id == address.model), None)

@@ -16,8 +16,8 @@ SLICE_SECONDS = 0.05  # between two looks at whether anybody still takes
 T = TypeVar("T")
 
 
-class GivenUpError(Exception):
-    """Raised inside a stream that nobody takes from any more."""
+class RequestCancelledError(Exception):
+    """Raised inside a request to a server that was cancelled, or whose stream was closed."""
 
 
 class BackgroundStream(Generic[T]):
@@ -70,7 +70,7 @@ class BackgroundStream(Generic[T]):
 
     def _check(self) -> None:
         if self._is_given_up:
-            raise GivenUpError
+            raise RequestCancelledError
 
     def _go_through(self) -> None:
         error: BaseException | None = None
@@ -78,7 +78,7 @@ class BackgroundStream(Generic[T]):
             with closing(self._read(self._check)) as items:
                 for item in items:
                     self._put(item)
-        except GivenUpError:
+        except RequestCancelledError:
             pass
         except Exception as found:  # it is raised where it is taken
             error = found
