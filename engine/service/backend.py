@@ -83,19 +83,25 @@ class Backend(Protocol):
 
 
 def run_alone(backend: Backend, request: RunRequest) -> Iterator[RunReply]:
-    """A run from beginning to end, with nothing beside it."""
+    """Yields the replies of a run, whose passes are performed with none of other runs."""
     with closing(backend.begin(request)) as steps:
-        resume: Callable[[], RunReply | PassWanted] = steps.__next__
-        while True:
-            try:
-                item = resume()
-            except StopIteration:
-                return
-            resume = steps.__next__
+        for item in performed(backend, steps):
             if not isinstance(item, PassWanted):
                 yield item
-                continue
+
+
+def performed(backend: Backend, steps: RunSteps) -> RunSteps:
+    """Yields the items of a run, each pass once it is performed; the run reports what a pass fails with."""
+    resume: Callable[[], RunReply | PassWanted] = steps.__next__
+    while True:
+        try:
+            item = resume()
+        except StopIteration:
+            return
+        resume = steps.__next__
+        if isinstance(item, PassWanted):
             try:
                 backend.perform([item])
-            except Exception as error:  # the run reports it
+            except Exception as error:
                 resume = functools.partial(steps.throw, error)
+        yield item

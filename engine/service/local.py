@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import traceback
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -14,7 +13,7 @@ from engine.errors import SafelightError
 from engine.events import CanvasCommitted, Event, GenerationFinished
 from engine.service.admission import Admission
 from engine.service.backend import RunSteps
-from engine.service.failures import in_words
+from engine.service.failures import explained
 from engine.service.local_model import LocalModel
 from engine.service.meanwhile import without_waiting
 from engine.service.recorder import RunRecord
@@ -92,10 +91,8 @@ class LocalBackend(LocalModel):
             yield from self._steps(model, task, record)
         except RunRefusedError as error:
             message = error.args[0]
-        except SafelightError as error:
-            message = str(error)
         except Exception as error:  # as in ``load``
-            message, details = in_words(error), traceback.format_exc()
+            message, details = explained(error)
         except GeneratorExit:
             if record is not None:
                 record.end("The run was given up.")

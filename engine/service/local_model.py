@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ from engine.service.cache_pool import CachePool
 from engine.service.capabilities import Capabilities
 from engine.service.deciding import Deciding
 from engine.service.description import count_tokens, deciding_of, describe
-from engine.service.failures import in_words
+from engine.service.failures import explained
 from engine.service.recorder import Recorder
 from engine.service.replies import (
     AdapterChanged,
@@ -96,11 +95,8 @@ class LocalModel:
             loaded = describe(model, request, identity, self.capabilities)
         except _AbandonedError:
             return
-        except SafelightError as error:
-            report(LoadFailed(request.path_or_id, str(error), kept=self._model is not None))
         except Exception as error:  # the app must survive whatever the libraries raise
-            kept = self._model is not None
-            report(LoadFailed(request.path_or_id, in_words(error), traceback.format_exc(), kept))
+            report(LoadFailed(request.path_or_id, *explained(error), kept=self._model is not None))
         else:
             self._model, self._reads_system = model, loaded.reads_system
             self._recorder.model_loaded(identity)
@@ -123,10 +119,8 @@ class LocalModel:
         path = request.path_or_id
         try:
             self._put_adapter(self._require_model(), path)
-        except SafelightError as error:
-            return AdapterChanged(path, message=str(error))
         except Exception as error:  # as in ``load``
-            return AdapterChanged(path, message=in_words(error), details=traceback.format_exc())
+            return AdapterChanged(path, "", *explained(error))
         self._chosen = path
         adapter = self._require_model().adapter
         return AdapterChanged(path, "" if adapter is None else adapter.title)
@@ -172,7 +166,7 @@ class LocalModel:
             return InfluenceMeasured(request, None, str(error))
         except Exception as error:  # as in ``load``
             self._caches.clear()
-            return InfluenceMeasured(request, None, in_words(error))
+            return InfluenceMeasured(request, None, explained(error)[0])
 
     def _influence(self, model: Model, request: InfluenceRequest) -> Influence:
         from engine.decoding.influence import influence  # torch

@@ -9,17 +9,15 @@ that; other models are loaded beside it, and stay for the next race.
 from __future__ import annotations
 
 import dataclasses
-import functools
-import traceback
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 from engine.errors import SafelightError, Sentence
 from engine.events import PrefillFinished
-from engine.service.backend import Backend, RunSteps, run_alone
+from engine.service.backend import Backend, RunSteps, performed, run_alone
 from engine.service.beside import Runner, load_beside
-from engine.service.failures import in_words
+from engine.service.failures import explained
 from engine.service.replies import (
     LanePassed,
     LoadedModel,
@@ -28,7 +26,6 @@ from engine.service.replies import (
     RaceLoading,
     RunAdvanced,
     RunEnded,
-    RunReply,
     ServiceReply,
 )
 from engine.service.requests import Lane, LoadRequest, RaceRequest, RunRequest, is_remote
@@ -43,7 +40,7 @@ class _Open:
 
     runner: Runner
     request: RunRequest
-    steps: RunSteps
+    items: RunSteps
     forwards: int = 0  # behind the prompt
     has_read: bool = False  # the prompt
 
@@ -83,10 +80,8 @@ class Racing:
         message = details = ""
         try:
             self._run(request, present, put, is_full)
-        except SafelightError as error:
-            message = str(error)
         except Exception as error:  # whatever the libraries raise
-            message, details = in_words(error), traceback.format_exc()
+            message, details = explained(error)
         put(RaceEnded(request.race_id, message, details))
 
     def _run(
@@ -122,7 +117,7 @@ class Racing:
                     )
                 steps = runner.backend.begin(run)
                 ending.callback(steps.close)
-                begun = _Open(runner, run, steps)
+                begun = _Open(runner, run, performed(runner.backend, steps))
                 if _take_turn(begun, put):  # reads the prompt
                     lanes.append(begun)
             while lanes:
@@ -204,19 +199,9 @@ def _take_turn(lane: _Open, put: Callable[[ServiceReply], object]) -> bool:
     The clock of a run stands still while its event is looked at, so that the other lanes' turns are not counted.
     """
     has_passed = False
-    resume: Callable[[], RunReply | PassWanted] = lane.steps.__next__
-    while True:
-        try:
-            item = resume()
-        except StopIteration:
-            return False
-        resume = lane.steps.__next__
+    for item in lane.items:
         if isinstance(item, PassWanted):
             has_passed = True
-            try:
-                lane.runner.backend.perform([item])
-            except Exception as error:  # the run reports it
-                resume = functools.partial(lane.steps.throw, error)
             lane.forwards += lane.has_read
             continue
         put(item)
@@ -225,3 +210,4 @@ def _take_turn(lane: _Open, put: Callable[[ServiceReply], object]) -> bool:
             if has_passed:
                 put(LanePassed(lane.request.run_id, lane.forwards))
                 return True
+    return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import traceback
 from collections.abc import Callable, Iterator
 
 from engine.catalog import EMBEDDED, SIGHT
@@ -12,7 +11,7 @@ from engine.events import CanvasCommitted, Event, StepFinished
 from engine.pictures import Picture
 from engine.service.backend import Backend, run_alone
 from engine.service.beside import Runner, load_beside
-from engine.service.failures import in_words
+from engine.service.failures import explained
 from engine.service.replies import BoardAdvanced, BoardEnded, LoadedModel, RunAdvanced, RunEnded, ServiceReply
 from engine.service.requests import BoardRequest, LoadRequest, RunRequest
 from engine.tasks.sudoku_pictures import EMPTY, IMAGE_TOKENS, ROW_QUESTIONS, row_of
@@ -37,10 +36,8 @@ def read_board(
     board, message, details = None, "", ""
     try:
         board = _read(request, backend, present, put)
-    except SafelightError as error:
-        message = str(error)
     except Exception as error:  # whatever the libraries raise
-        message, details = in_words(error), traceback.format_exc()
+        message, details = explained(error)
     put(BoardEnded(request.board_id, board, message, details))
 
 

@@ -90,32 +90,19 @@ class RunRequest:
     @staticmethod
     def fork(source: Recording, changes: tuple[Fork, ...]) -> RunRequest:
         """Continue a recorded run with all its changes, the new ones last."""
-        header = source.header
-        return RunRequest(
-            "fork",
-            header.messages,
-            header.config,
-            header.seed or 0,
-            header.think,
-            source=source,
-            changes=changes,
-            pictures=source.pictures,
-        )
+        return _going_on("fork", source, source.header.seed or 0, changes=changes)
 
     @staticmethod
     def infill(source: Recording, marks: tuple[Mark, ...], seed: int) -> RunRequest:
         """Regenerate spans of a recorded run's finished text, with a new seed."""
-        header = source.header
-        return RunRequest(
-            "infill",
-            header.messages,
-            header.config,
-            seed,
-            header.think,
-            source=source,
-            marks=marks,
-            pictures=source.pictures,
-        )
+        return _going_on("infill", source, seed, marks=marks)
+
+
+def _going_on(kind: RunKind, source: Recording, seed: int, **more: Any) -> RunRequest:
+    header, pictures = source.header, source.pictures
+    return RunRequest(
+        kind, header.messages, header.config, seed, header.think, source=source, pictures=pictures, **more
+    )
 
 
 def _check_source(header: TraceHeader) -> None:

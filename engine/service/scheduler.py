@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import threading
-import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from typing import Protocol
 from engine.errors import SafelightError, Sentence
 from engine.service.backend import Backend, RunSteps
 from engine.service.capabilities import Capabilities
-from engine.service.failures import in_words
+from engine.service.failures import explained
 from engine.service.racing import Racing
 from engine.service.reading_boards import read_board
 from engine.service.replies import (
@@ -352,7 +351,7 @@ class Scheduler:
         except StopIteration:
             self._retire(run)
         except Exception as error:  # a fault of the backend; the thread must live on
-            _tell(run, RunEnded(run.request.run_id, in_words(error), traceback.format_exc()))
+            _tell(run, RunEnded(run.request.run_id, *explained(error)))
             self._retire(run)
         else:
             if isinstance(item, PassWanted):

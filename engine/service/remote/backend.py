@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from engine.errors import SafelightError, Sentence
 from engine.pictures import BLIND
 from engine.service.backend import RunSteps
 from engine.service.capabilities import Capabilities
-from engine.service.failures import in_words
+from engine.service.failures import explained
 from engine.service.recorder import Recorder
 from engine.service.remote import chat, systemone
 from engine.service.remote.address import RemoteAddress
@@ -82,8 +81,7 @@ class RemoteBackend:
         except RequestCancelledError:
             return
         except Exception as error:  # whatever the libraries raise
-            message, details = _explained(error)
-            report(LoadFailed(request.path_or_id, message, details, kept=self._model is not None))
+            report(LoadFailed(request.path_or_id, *_explained(error), kept=self._model is not None))
             return
         if request.cancel.is_set():
             return
@@ -186,9 +184,5 @@ class RemoteBackend:
 
 
 def _explained(error: Exception) -> tuple[str, str]:
-    """A message, and the details of what nobody expected."""
-    if isinstance(error, RemoteError):
-        return error.sentence, ""
-    if isinstance(error, SafelightError):
-        return str(error), ""
-    return in_words(error), "".join(traceback.format_exception(error))
+    """Returns as ``explained``, with a sentence that can be translated."""
+    return (error.sentence, "") if isinstance(error, RemoteError) else explained(error)
