@@ -164,6 +164,15 @@ def _blocks(config: GenerationConfig, length: int, room: int) -> int:
     return min(-(-config.max_new_tokens // length), room)
 
 
+def most_blocks(run: Run) -> int:
+    """Returns how many blocks a run may have.
+
+    Raises:
+        SafelightError: none fits behind the prompt.
+    """
+    return _blocks(run.config, run.canvas_length, room_for_blocks(run, run.canvas_length))
+
+
 def room_for_blocks(run: Run, length: int) -> int:
     """Returns how many canvases of ``length`` tokens fit behind the prompt, 1 or more.
 

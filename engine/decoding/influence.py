@@ -60,12 +60,7 @@ def influence(
     if not length:
         raise SafelightError("the canvas is empty; give the tokens of a block")
     *before_it, settled = checked_rows(model, [*committed, canvas], length)
-    if not 0 <= position < length:
-        raise SafelightError(f"position {position} is outside the canvas of {length} tokens")
-    if not 0 <= token < size:
-        raise SafelightError(f"token id {token} is outside the vocabulary of {size} tokens")
-    if not (math.isfinite(temperature) and temperature > 0):
-        raise SafelightError(f"the temperature must be above 0, not {temperature}")
+    _check_change(position, token, temperature, length, size)
     texts = [prompt, *before_it]
     if sum(map(len, texts)) + length > model.config.max_position_embeddings:
         raise SafelightError(f"the text does not fit the model's {model.config.max_position_embeddings} positions")
@@ -88,6 +83,15 @@ def influence(
         _top(before, min(top_k, size)),
         _top(after, min(top_k, size)),
     )
+
+
+def _check_change(position: int, token: int, temperature: float, length: int, size: int) -> None:
+    if not 0 <= position < length:
+        raise SafelightError(f"position {position} is outside the canvas of {length} tokens")
+    if not 0 <= token < size:
+        raise SafelightError(f"token id {token} is outside the vocabulary of {size} tokens")
+    if not (math.isfinite(temperature) and temperature > 0):
+        raise SafelightError(f"the temperature must be above 0, not {temperature}")
 
 
 def _logits(model: BlockDenoiser, canvas: Tensor, cache: KVCache, temperature: float, block: int) -> Tensor:

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from engine.config import BLOCK_DIFFUSION
 from engine.decoding.autoregressive import Reason, Writer
-from engine.decoding.block_diffusion import FinishedCanvas, Usage, cut_at_eos, denoise_block, room_for_blocks
+from engine.decoding.block_diffusion import FinishedCanvas, Usage, cut_at_eos, denoise_block, most_blocks
 from engine.decoding.fork_schedule import ForkSchedule
 from engine.decoding.prefill import commit, read_prompt
 from engine.decoding.protocols import Decode, Decoding, Passes
@@ -45,7 +45,7 @@ def mixed(run: Run, decoders: tuple[str, str], thoughts: ThoughtTokens) -> Decod
     parts, config = _Parts(run), run.config
     in_thought, length = thoughts.expected(run.prompt), parts.blocks.length
     denoises = [name == BLOCK_DIFFUSION for name in decoders]  # in thoughts, elsewhere
-    count = min(-(-config.max_new_tokens // length), room_for_blocks(run, length))
+    count = most_blocks(run)
     unread = 0 if denoises[not in_thought] else 1
     read = parts.reader.prefill if config.verify else None
     if not (yield from read_prompt(run, count * length, unread, read)):

@@ -298,10 +298,8 @@ class StepProgram:
         The few positions are predicted anew from the step's hidden states, as nothing else knows all their logits.
         """
         assert self.hidden is not None, "no step was taken"
-        cap, size = self.network.config.final_logit_softcapping, self.network.config.vocab_size
-        hidden = self.hidden[positions]
-        raw = torch.cat([self.raw(hidden, start, TOP_PIECE) for start in range(0, size, TOP_PIECE)], dim=1).float()
-        logits = torch.tanh(raw / cap) * cap / self.temperature(self.step - 1)
+        size, hidden = self.network.config.vocab_size, self.hidden[positions]
+        logits = self._capped(hidden) / self.temperature(self.step - 1)
         if self.forbidden is not None:
             logits = logits.masked_fill(self.forbidden, -torch.inf)
         held = self.pinned[positions].long()[:, None]
@@ -317,10 +315,13 @@ class StepProgram:
     def logits(self, position: int) -> Tensor:
         """The logits (V,) that the last step predicted a position from, without bans, pins and temperature."""
         assert self.hidden is not None, "no step was taken"
+        return self._capped(self.hidden[position : position + 1])[0]
+
+    def _capped(self, hidden: Tensor) -> Tensor:
+        """Soft-capped logits (M, V) of hidden states (M, H)."""
         cap, size = self.network.config.final_logit_softcapping, self.network.config.vocab_size
-        hidden = self.hidden[position : position + 1]
         raw = torch.cat([self.raw(hidden, start, TOP_PIECE) for start in range(0, size, TOP_PIECE)], dim=1).float()
-        return (torch.tanh(raw / cap) * cap)[0]
+        return torch.tanh(raw / cap) * cap
 
     def settle(self, found: VocabularyResult) -> None:
         """Accept, re-noise and judge; leave the facts and the next step's inputs in their buffers."""

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.decoding.block_diffusion import FinishedCanvas, Usage, finished, room_for_blocks, take_steps
+from engine.decoding.block_diffusion import FinishedCanvas, Usage, finished, most_blocks, take_steps
 from engine.decoding.fork_schedule import ForkSchedule
 from engine.decoding.held_answer import AnswerReader, allowed_next, take_chosen, take_forced
 from engine.decoding.prefill import read_prompt
@@ -41,7 +41,7 @@ def structured(run: Run) -> Decoding[None]:
     """
     assert run.answer is not None, "the run has no format"
     answer, length = run.answer, run.canvas_length
-    blocks = min(-(-run.config.max_new_tokens // length), room_for_blocks(run, length))
+    blocks = most_blocks(run)
     parts, usage = _Blocks(run, answer), Usage()
     if not (yield from read_prompt(run, blocks * length)):
         yield finished("cancelled", [], usage)

@@ -7,16 +7,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-import numpy as np
-
 from engine.errors import SafelightError
-from engine.events import CanvasCommitted, Event, GenerationFinished
+from engine.events import CanvasCommitted, Event
 from engine.service.admission import Admission
 from engine.service.backend import RunSteps
 from engine.service.failures import explained
 from engine.service.local_model import LocalModel
 from engine.service.meanwhile import without_waiting
-from engine.service.recorder import RunRecord
+from engine.service.recorder import RunRecord, cancelled
 from engine.service.replies import PassWanted, RunAdvanced, RunEnded, RunStarted
 from engine.service.requests import RunRequest
 from engine.service.run_task import (
@@ -28,7 +26,6 @@ from engine.service.run_task import (
     with_decoder,
     with_images,
 )
-from engine.trace.recording import Recording
 
 if TYPE_CHECKING:
     from engine.decoding.protocols import Pass
@@ -112,7 +109,7 @@ class LocalBackend(LocalModel):
         if request.pictures:
             seen = yield from with_images(model, task)
             if seen is None:
-                event = _cancelled(record.trace)
+                event = cancelled(record.trace)
                 record.append(event)
                 yield RunAdvanced(request.run_id, event)
                 return
@@ -158,10 +155,3 @@ class LocalBackend(LocalModel):
         if ahead is not None and ahead[0] is request:
             return ahead[1]
         return task_of(model, request, self._deciding, reads_system=self._reads_system)
-
-
-def _cancelled(run: Recording) -> GenerationFinished:
-    """The end of a run that was cancelled before its first pass; a fork has blocks already."""
-    done = [event.tokens[: event.text_length] for event in run.committed]
-    tokens = np.concatenate(done) if done else np.empty(0, dtype=np.int32)
-    return GenerationFinished("cancelled", tokens, len(done), 0, 0.0)

@@ -11,9 +11,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from engine.config import GenerationConfig
 from engine.errors import Sentence
-from engine.events import Event
+from engine.events import Event, GenerationFinished
 from engine.pictures import Picture
 from engine.service.replies import TraceNotKept
 from engine.service.requests import RunRequest
@@ -172,6 +174,13 @@ class Recorder:
             self._has_warned = True
             pattern = "Runs are not kept for replay now: {problem}."
             self._warnings.append(TraceNotKept(Sentence(pattern, problem=problem.rstrip("."))))
+
+
+def cancelled(trace: Recording, steps: int = 0, seconds: float = 0.0) -> GenerationFinished:
+    """Returns the last event of a run that was cancelled; its text is that of the committed blocks."""
+    rows = [event.tokens[: event.text_length] for event in trace.committed]
+    tokens = np.concatenate(rows) if rows else np.empty(0, dtype=np.int32)
+    return GenerationFinished("cancelled", tokens, len(rows), steps, seconds)
 
 
 class RunRecord:

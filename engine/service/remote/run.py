@@ -6,11 +6,9 @@ import threading
 import time
 from collections.abc import Sequence
 
-import numpy as np
-
 from engine.events import Event, GenerationFinished, TextArrived
 from engine.service.backend import RunSteps
-from engine.service.recorder import Recorder, RunRecord
+from engine.service.recorder import Recorder, RunRecord, cancelled
 from engine.service.remote.dialect import Dialect
 from engine.service.remote.stream import BackgroundStream
 from engine.service.replies import PassWanted, RunAdvanced, RunStarted
@@ -63,13 +61,9 @@ class RemoteRun:
             yield RunAdvanced(self._request.run_id, item)
 
     def _cancelled(self, trace: Recording) -> GenerationFinished:
-        """The end of a run that was stopped here: what it had committed stands."""
-        committed = trace.committed
-        rows = [event.tokens[: event.text_length] for event in committed]
-        tokens = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int32)
         steps = trace.steps
         seconds = time.monotonic() - self._begun if self._begun is not None else sum(step.seconds for step in steps)
-        return GenerationFinished("cancelled", tokens, len(committed), len(steps), seconds)
+        return cancelled(trace, len(steps), seconds)
 
     def end(self, failure: str) -> None:
         """Close the stream and the record."""
