@@ -1,11 +1,11 @@
-"""Block-causal decoding: text is read in blocks each of which sees all of itself, and a block's masks are filled so.
+"""Block-causal decoding: text is read in blocks that see all of themselves, and the masks of a block are filled so.
 
-Blocks lie at multiples of their length from the prompt's first token; the prompt's tail begins the first one that is
-filled. A mask predicts the token of its own place. A block that is full is read once more, for the cache. A predicted
-mask stays one, but in a block's last pass, which writes all that is left.
+Blocks lie at multiples of their length from the prompt's first token. The prompt's last tokens begin the first block
+that is filled. A mask predicts the token of its own place. A full block is read once more, for the cache. A predicted
+mask stays a mask, except in a block's last pass, which writes all masks.
 
-Source: SDAR, arXiv 2510.06303, and its authors' ``generate.py``. "entropy_bounded" is as in JetEngine, their server;
-in that file it ends with an error. Where that file writes over what is written already, this writes masks alone.
+Source: SDAR, arXiv 2510.06303, and its authors' ``generate.py``. "entropy_bounded" is that of JetEngine, their server;
+in ``generate.py`` it raises an error. ``generate.py`` overwrites written tokens; this decoder writes masks only.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from engine.decoding.shares import SDAR
 
 @torch.inference_mode()  # as a decorator it is off while the generator is suspended
 def block_causal(run: Run) -> Decoding[None]:
-    """Generates text after the prompt. Cancelling takes effect within one pass.
+    """Generates text after the prompt. A cancelled run ends within one pass.
 
-    In the end the cache holds the blocks before the last one, with what they have of the prompt.
+    At the end the cache holds the blocks before the last one, with their tokens of the prompt.
 
     Raises:
         SafelightError: as ``MaskedRun``; the model gives numbers that are not finite.
@@ -56,10 +56,12 @@ def block_causal(run: Run) -> Decoding[None]:
 
 
 def _chosen(shares: Tensor, drawn: Tensor, count: int, config: GenerationConfig) -> list[int]:
-    """The masks that are written, of M whose tokens (M,) were drawn from shares (M, V): of equals the first ones.
+    """Returns the rows of the masks to write, of M masks whose tokens (M,) were drawn from shares (M, V).
+
+    Of equally good masks the first ones are chosen.
 
     Args:
-        count: how many the schedule has for this pass.
+        count: of masks that the schedule writes in this pass.
     """
     count = min(count, len(drawn))
     if config.remasking == "sequential":

@@ -1,7 +1,7 @@
-"""Block diffusion: denoise a canvas until it converges, commit its argmax, go on with the next.
+"""Block diffusion: denoises a canvas until it converges, commits its argmax, and goes on with the next.
 
-How a step is taken is a stepper's business; see ``stepper``. A run may begin behind blocks that are known, and change
-on its way; see ``fork_schedule``.
+A stepper takes the steps; see ``stepper``. A run may begin behind known blocks, and may be changed between its steps;
+see ``fork_schedule``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from engine.types import Tokens
 
 @dataclass(frozen=True)
 class CommittedBlocks:
-    """The blocks of a run that are known and not run again: their argmax canvases (C,), and the steps they took."""
+    """The known blocks of a run, which are not run again: their argmax canvases (C,) and their numbers of steps."""
 
     rows: tuple[Tensor, ...] = ()
     steps: tuple[int, ...] = ()
@@ -40,7 +40,7 @@ class CommittedBlocks:
 
 @dataclass
 class Usage:
-    """What a run has spent."""
+    """The steps and seconds that a run has taken."""
 
     steps: int = 0
     seconds: float = 0.0
@@ -48,14 +48,12 @@ class Usage:
 
 @dataclass(frozen=True)
 class FinishedCanvas:
-    """A canvas that is finished."""
-
     last: Step
     steps: int
-    unchanged: NDArray[np.int32]  # (C,) in how many steps before the last one the argmax was the same, on end
+    unchanged: NDArray[np.int32]  # (C,) steps in a row before the last one with the same argmax
 
     def committed(self, block: int, tokens: Tokens, text_length: int) -> CanvasCommitted:
-        """What is said of it, with its tokens as the text has them."""
+        """Returns the event of the canvas, with its tokens as the text has them."""
         reason: Literal["converged", "step_cap"] = "converged" if self.last.converged else "step_cap"
         return CanvasCommitted(block, tokens, text_length, self.steps, reason)
 
@@ -65,9 +63,13 @@ NO_BLOCKS = CommittedBlocks()
 
 @torch.inference_mode()  # as a decorator it is off while the generator is suspended
 def block_diffusion(run: Run, known: CommittedBlocks = NO_BLOCKS, changes: Sequence[Fork] = ()) -> Decoding[None]:
-    """Generates text after the prompt. Cancelling takes effect within one step.
+    """Generates text after the prompt. A cancelled run ends within one step.
 
-    Denoising reads nothing but the cache, so text that is wholly in it is not read again.
+    Denoising reads only the cache, so text that the cache holds completely is not read again.
+
+    Args:
+        known: the first blocks of the run.
+        changes: in order of their places.
     """
     started, prompt, cache = time.perf_counter(), run.prompt, run.cache
     length, room = run.canvas_length, room_for_blocks(run, run.canvas_length)
@@ -76,7 +78,7 @@ def block_diffusion(run: Run, known: CommittedBlocks = NO_BLOCKS, changes: Seque
     for block, steps in enumerate(known.steps):
         schedule.skip_block(block, steps)
     done, usage = [to_host(row) for row in known.rows], Usage(sum(known.steps))
-    held = known.rows[:-1] if stepper.commits_with_step else known.rows  # what a step has read is read so again
+    held = known.rows[:-1] if stepper.commits_with_step else known.rows  # the next step reads the last one
     kept = reuse_prefix(cache, [prompt, *held])
     cache.reserve(len(prompt) + _blocks(schedule.config, length, room) * length)
     is_read = yield from prefill([prompt], cache, run.cancel)
@@ -115,7 +117,7 @@ def block_diffusion(run: Run, known: CommittedBlocks = NO_BLOCKS, changes: Seque
 def denoise_block(
     schedule: ForkSchedule, block: int, usage: Usage, edits: Edits = ()
 ) -> Decoding[FinishedCanvas | None]:
-    """Take a canvas behind the cache's text from noise to its last step; returns None where it was cancelled."""
+    """Denoises a canvas behind the cache's text, from noise to its last step; returns None if the run was cancelled."""
     sampler = schedule.stepper.sampler
     canvas = sampler.first_canvas(block, edits)
     yield CanvasStarted(block, to_host(canvas), sampler.pinned_mask(block))
@@ -125,7 +127,7 @@ def denoise_block(
 def take_steps(
     schedule: ForkSchedule, block: int, canvas: Tensor, before: int, usage: Usage
 ) -> Decoding[FinishedCanvas | None]:
-    """As ``denoise_block``, from a canvas (C,) on; ``before`` is the number of steps that the block took before it."""
+    """Denoises a canvas (C,) to its last step, after ``before`` other steps of its block; returns as ``denoise_block``."""
     stepper = schedule.stepper
     unchanged, previous = np.zeros(len(canvas), dtype=np.int32), None
     yield from stepper.begin(block, canvas)
@@ -160,12 +162,11 @@ def take_steps(
 
 
 def _blocks(config: GenerationConfig, length: int, room: int) -> int:
-    """How many blocks a run comes to at most."""
     return min(-(-config.max_new_tokens // length), room)
 
 
 def most_blocks(run: Run) -> int:
-    """Returns how many blocks a run may have.
+    """Returns the largest number of blocks that a run may have.
 
     Raises:
         SafelightError: none fits behind the prompt.
@@ -189,7 +190,7 @@ def room_for_blocks(run: Run, length: int) -> int:
 
 
 def cut_at_eos(tokens: Tokens, config: GenerationConfig) -> tuple[Tokens, int]:
-    """The canvas with everything after its first end token padded, and the number of tokens before that."""
+    """Returns the canvas with padding behind its first end token, and the number of tokens before that."""
     ends = np.flatnonzero(np.isin(tokens, config.eos_token_ids))
     if not len(ends):
         return tokens, len(tokens)
@@ -202,6 +203,6 @@ def cut_at_eos(tokens: Tokens, config: GenerationConfig) -> tuple[Tokens, int]:
 def finished(
     reason: Literal["eos", "length", "cancelled"], done: Sequence[Tokens], usage: Usage, why: str = ""
 ) -> GenerationFinished:
-    """The end of a run whose blocks' texts are ``done``."""
+    """Returns the last event of a run; ``done`` are the texts of its blocks."""
     tokens = np.concatenate(done) if done else np.empty(0, dtype=np.int32)
     return GenerationFinished(reason, tokens, len(done), usage.steps, usage.seconds, why)

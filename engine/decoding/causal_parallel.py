@@ -1,8 +1,8 @@
-"""Causal parallel decoding: a window of masks behind the text, of which each pass writes those that it is sure of.
+"""Causal parallel decoding: each pass writes those masks of a window behind the text that the model is sure of.
 
 Source: WeDLM, arXiv 2512.22737. Each pass reads the window's written tokens first and its masks last, all under one
-causal mask, and turns each row by its logical position, its place in the text. So a written token sees no mask, and
-the keys of those that stand without a gap behind the text are what a plain causal pass gives: they become text. A mask
+causal mask. Each row is rotated by its logical position, its place in the text. So a written token sees no mask. The
+keys of written tokens that follow the text without a gap are those of a plain causal pass, and they become text. A mask
 predicts the token of its own place. A written token never changes.
 """
 
@@ -27,11 +27,11 @@ from engine.decoding.written_run import blocks_of, required_mask, room_behind
 
 @torch.inference_mode()  # as a decorator it is off while the generator is suspended
 def causal_parallel(run: Run) -> Decoding[None]:
-    """Generates text after the prompt. Cancelling takes effect within one pass.
+    """Generates text after the prompt. A cancelled run ends within one pass.
 
-    Tokens are committed by the pass after the one that wrote them, and the run ends when an end token or the last of
-    ``max_new_tokens`` is; what was written behind it is dropped. Then the cache holds the prompt and all of that text,
-    the end token with it.
+    Tokens are committed by the pass after the one that wrote them. The run ends when an end token or the last of
+    ``max_new_tokens`` is committed; tokens written behind it are dropped. Then the cache holds the prompt and all of
+    that text, with the end token.
 
     Raises:
         SafelightError: the network has no mask token, the prompt leaves no room, settings of a canvas of noise.
@@ -56,7 +56,7 @@ def causal_parallel(run: Run) -> Decoding[None]:
         window.refill()
         written, masks = window.order()
         if reason is not None or not masks:
-            yield Prefill(torch.tensor(leading[:count]), cache)  # it has nothing left to predict
+            yield Prefill(torch.tensor(leading[:count]), cache)  # nothing is left to predict
             cache.record_ids(leading[:count])
             window.commit(count)
             seconds = time.perf_counter() - clock
@@ -89,7 +89,7 @@ def causal_parallel(run: Run) -> Decoding[None]:
 
 
 def _predicted(forward: Decode, drawing: Drawing) -> list[Predicted]:
-    """What a pass came to at each mask. A token is drawn at all of them, whichever are written."""
+    """Returns the prediction at each mask. A token is drawn at every mask, whichever are written."""
     logits = drawing.allowed(forward.take())
     return drawing.predicted(logits, drawing.draw(logits))
 
@@ -98,7 +98,7 @@ def _predicted(forward: Decode, drawing: Drawing) -> list[Predicted]:
 
 
 def _end(leading: Sequence[int], config: GenerationConfig, length: int) -> tuple[Literal["eos", "length"] | None, int]:
-    """Why the run ends with these tokens behind a text of ``length``, None where it goes on; and how many stay."""
+    """Returns why the run ends with these tokens behind ``length`` others, or None; and how many of them stay."""
     for count, token in enumerate(leading, start=1):
         if token in config.eos_token_ids:
             return "eos", count

@@ -1,4 +1,4 @@
-"""The public ways to run a model: ``generate``, ``fork`` and ``infill``."""
+"""The public functions that run a model: ``generate``, ``fork`` and ``infill``."""
 
 from __future__ import annotations
 
@@ -60,28 +60,28 @@ def generate(
     Args:
         model: from ``load_model``.
         prompt_ids: token ids (T,), T >= 1, usually from ``model.chat_ids``; a ``Prompt`` where there are images.
-        config: how it is decoded, and the settings of that; ``None`` takes DiffusionGemma's defaults. Prefer
+        config: the decoder and its settings; ``None`` takes DiffusionGemma's defaults. Prefer
             ``model.generation_defaults``.
         seed: the same seed, settings, machine and model repeat the run exactly.
-        cancel: looked at between steps (``threading.Event`` will do); the run then ends with reason "cancelled".
-        cache: of an earlier run of this model, or ``model.new_cache()``. What it shares with the prompt's beginning is
-            not read again, and the rest of it is forgotten. In the end it holds the prompt and all committed canvases
-            but the last; of an autoregressive run, all tokens but the last. Text that was read in other pieces may
-            round differently in its last digits.
-        output_format: what the answer must fit; see ``names.formatting``. The run ends with "eos" where the answer is
-            whole, and with "length" where it was cut, or can no longer be held to it.
+        cancel: read between steps (``threading.Event`` will do); the run then ends with reason "cancelled".
+        cache: of an earlier run of this model, or ``model.new_cache()``. The part that it shares with the prompt's
+            beginning is not read again, and the rest is dropped. At the end it holds the prompt and all committed
+            canvases but the last; after an autoregressive run, all tokens but the last. Text that was read in other
+            pieces may round differently in its last digits.
+        output_format: that the answer must fit; see ``names.formatting``. The run ends with "eos" if the answer is
+            complete, and with "length" if it was cut, or can no longer be held to the format.
 
     Yields:
         Events as described in ``engine.events``; the last is always ``GenerationFinished``.
 
     Raises:
-        SafelightError: empty prompt, a prompt that does not fit, bad settings or seed, another model's cache, a
-            decoder that the model does not have, non-finite logits.
+        SafelightError: empty prompt, a prompt that does not fit, bad settings or seed, another model's cache, a decoder
+            that the model does not have, non-finite logits.
     """
     config = config or GenerationConfig()
     answer = None
     if output_format is not None:
-        formatting(config, *_decoders_of(model))  # before anything is made
+        formatting(config, *_decoders_of(model))  # before the answer is made
         try:
             answer = answer_of(model, [int(token) for token in prompt_ids], config, output_format, cancel)
         except SafelightError:
@@ -104,29 +104,29 @@ def fork(
     cancel: Cancel | None = None,
     cache: KVCache | None = None,
 ) -> Iterator[Event]:
-    """Take a run again from the block in which it is changed last, and go on.
+    """Repeats a run from the block of its last change, with that change, and goes on from there.
 
-    A run is what it began with and all changes made on its way; ``engine.chain`` adds one to those of a run that is a
-    fork itself. The block is run from its first step, as the run did, up to the last change; from there on with it.
-    With no change but an empty ``Fork`` the run comes out as it was, bit for bit, where the text before the block is
-    read in the same pieces: so it is while the cache still holds the run's prompt, or where the run read all of it.
+    A run is defined by its first arguments and all changes made to it; ``engine.chain`` adds a change to those of a run
+    that is a fork itself. The block is run from its first step, as the run did, up to the last change, and from there
+    on with it. With an empty ``Fork`` as the only change the run is repeated bit for bit, if the text before the block
+    is read in the same pieces. That is so while the cache still holds the run's prompt, or if the run read all of it.
 
     Args:
         model, cancel, cache: as for ``generate``.
-        prompt_ids, config, seed: what the run at the root began with.
+        prompt_ids, config, seed: those of the run at the root.
         committed: argmax canvases (C,) of the run's first blocks as they were committed. They are not run again, only
-            read, as far as the cache does not hold them; those from the last change's block on are left out. With
-            none, the whole run is taken again from its beginning.
+            read, as far as the cache does not hold them. Those from the last change's block on are ignored. Without
+            any, the whole run is repeated from its beginning.
         steps: the number of denoising steps that each of them took; and, if known, of the last change's block.
         changes: in order of their places.
 
     Yields:
-        ``PrefillFinished``, then the blocks from there on with their true indices, then ``GenerationFinished`` with
-        the tokens, blocks and steps of the whole run.
+        ``PrefillFinished``, then the blocks from there on with their true indices, then ``GenerationFinished`` with the
+        tokens, blocks and steps of the whole run.
 
     Raises:
-        SafelightError: as ``generate``; a change that cannot be made or whose place the run does not come by; blocks
-            that do not fit the canvas or behind which the text has ended.
+        SafelightError: as ``generate``; a change that cannot be made or whose place the run does not reach; blocks that
+            do not fit the canvas or behind which the text has ended.
     """
     run = Run.from_ids(model, prompt_ids, config, seed, cancel, cache)
     yield from perform_all(model, decode_fork(run, committed, steps, changes))
@@ -142,11 +142,11 @@ def infill(
     cancel: Cancel | None = None,
     cache: KVCache | None = None,
 ) -> Iterator[Event]:
-    """Write spans of settled text anew and keep everything else.
+    """Writes spans of settled text anew and keeps everything else.
 
-    Marked blocks are run one after the other, each from noise in its spans and pinned elsewhere; it sees the text
-    before its block as it is by then. Blocks that are not marked stay as they are. Where text follows the last span of
-    a block, end tokens are banned there, so that it cannot be cut off.
+    Marked blocks are run one after the other, each from noise in its spans and pinned elsewhere. A block sees the text
+    before it as it is by then. Blocks without marks stay as they are. If text follows the last span of a block, end
+    tokens are banned in the block, so that the text cannot be cut off.
 
     Args:
         model, prompt_ids, cancel, cache: as for ``generate``; the cache is cut back to the first marked block.
@@ -157,10 +157,10 @@ def infill(
 
     Yields:
         ``PrefillFinished``, the events of the marked blocks with their true indices, and ``GenerationFinished`` with
-        the whole text as it then reads, and the steps of the infilling alone.
+        the whole new text, and the steps of the infilling alone.
 
     Raises:
-        SafelightError: as ``generate``; nothing marked, or a mark outside the settled text.
+        SafelightError: as ``generate``; no mark, or a mark outside the settled text.
     """
     run = Run.from_ids(model, prompt_ids, config, seed, cancel, cache)
     yield from perform_all(model, decode_infill(run, committed, marks))
@@ -223,10 +223,10 @@ def decode_infill(run: Run, committed: Sequence[Row], marks: Sequence[Mark]) -> 
 
 
 def require_block_diffusion(run: Run, what: str) -> None:
-    """Checks that a run has the one decoder that can do ``what``.
+    """Checks that a run uses the one decoder that can do ``what``.
 
     Raises:
-        SafelightError: it has another one.
+        SafelightError: it uses another one.
     """
     require_diffusion(run.config, *_decoders_of(run.model), what)
 
@@ -241,9 +241,9 @@ def answer_of(
     """Returns an empty answer that must fit a format; see ``FormattedAnswer.of``.
 
     Raises:
-        SafelightError: no text fits the format, or none can be held to it; or ``cancel`` was set meanwhile.
+        SafelightError: no text fits the format, or no text can be held to it; or ``cancel`` was set meanwhile.
     """
-    from engine.text.formatted_answer import FormattedAnswer  # its library, which other runs do not need
+    from engine.text.formatted_answer import FormattedAnswer  # imports a library that other runs do not need
 
     if not isinstance(model, Model):
         raise SafelightError("a bare network has no tokenizer; answers cannot be held to a format")
@@ -257,4 +257,4 @@ def _decoders_of(model: BlockDenoiser) -> tuple[tuple[str, ...], str]:
         return model.family.decoders, model.family.default_decoder
     if hasattr(model, "denoise"):
         return tuple(DECODERS), BLOCK_DIFFUSION
-    return tuple(name for name in DECODERS if name != BLOCK_DIFFUSION), "autoregressive"  # it only reads
+    return tuple(name for name in DECODERS if name != BLOCK_DIFFUSION), "autoregressive"  # a causal network

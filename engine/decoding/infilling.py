@@ -1,7 +1,7 @@
-"""Infilling: spans of settled blocks are written anew, between everything around them.
+"""Infilling: writes spans of settled blocks anew, and keeps the text around them.
 
-A marked block starts from noise where it is marked; all its other positions are pinned. The text before it is in the
-cache, so it sees what was changed there. What comes after it is not seen, and stays as it is.
+A marked block starts from noise in its spans; all its other positions are pinned. The text before the block is in the
+cache, so the block sees the changes there. The text behind it is not seen, and stays as it is.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from engine.types import Tokens
 def infilling(run: Run, rows: Sequence[Tensor], marks: Sequence[Mark]) -> Decoding[None]:
     """Writes marked spans of the settled blocks ``rows`` (C,) behind the prompt anew, one block after the other.
 
-    Where the text goes on behind a block's last span, end tokens are banned in that block: the text stays whole.
+    If the text goes on behind a block's last span, end tokens are banned in that block, so that the text stays whole.
     """
     run = dataclasses.replace(run, config=run.config.replace(pinned=(), seed_canvas=None))
     prompt, config, cache, length = run.prompt, run.config, run.cache, run.canvas_length
@@ -74,7 +74,7 @@ def infilling(run: Run, rows: Sequence[Tensor], marks: Sequence[Mark]) -> Decodi
 
 
 class _Text:
-    """Settled blocks, and how they read."""
+    """Settled blocks, and the text that they make."""
 
     def __init__(self, rows: list[Tokens], config: GenerationConfig) -> None:
         self.rows, self.config = rows, config
@@ -86,13 +86,13 @@ class _Text:
         return block < self.last or position < self.end - 1
 
     def settle(self, block: int, row: Tokens, position: int) -> None:
-        """Take a block that was written anew up to a position."""
+        """Replaces a block that was written anew up to a position."""
         self.rows[block] = row
         if block == self.last:
             self.end = max(self.end, position + 1)
 
     def block(self, block: int) -> tuple[Tokens, int]:
-        """A block's tokens (C,), with padding behind the text's end, and the number of those before it."""
+        """Returns a block's tokens (C,), with padding behind the text's end, and the number of tokens before that."""
         row = self.rows[block]
         if block < self.last:
             return cut_at_eos(row, self.config)
@@ -100,7 +100,7 @@ class _Text:
         return np.pad(tokens, (0, len(row) - len(tokens)), constant_values=self.config.pad_token_id), text_length
 
     def parts(self) -> list[Tokens]:
-        """The text of each block, up to the one with the end token."""
+        """Returns the text of each block, up to the one with the end token."""
         found = []
         for block in range(len(self.rows)):
             tokens, text_length = self.block(block)
@@ -111,10 +111,10 @@ class _Text:
 
     @property
     def has_ended(self) -> bool:
-        """Whether an end token ends the text."""
+        """True if an end token ends the text."""
         return any(np.isin(self.block(block)[0], self.config.eos_token_ids).any() for block in range(len(self.rows)))
 
 
 def _positions(marks: Sequence[Mark], block: int) -> list[int]:
-    """The marked positions of a block, rising."""
+    """Returns the marked positions of a block, rising."""
     return sorted({at for mark in marks if mark.block == block for at in range(mark.start, mark.stop)})

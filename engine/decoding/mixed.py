@@ -1,13 +1,13 @@
 """Two decoders in one run, on the same weights: block diffusion and autoregressive, block by block.
 
-Blocks that begin in a thought have one decoder, all others another. Thoughts are found by the tokens that open and
-close them; the decoder changes at the first edge between blocks behind those. The first block counts as a thought where
-the prompt asks for one. Without a tokenizer there are no thoughts.
+Blocks that begin in a thought use one decoder, all others another. Thoughts are found by the tokens that open and close
+them; the decoder changes at the next edge between blocks. The first block counts as a thought if the prompt asks for
+one. Without a tokenizer there are no thoughts.
 
 *Rescue*: a canvas that has taken all its steps and not converged is read causally, by the same weights. Its longest
-prefix of tokens that have been the argmax for ``stability_threshold`` steps before the last, and have a causal
-probability of at least ``rescue_probability``, is kept; pinned tokens always are. The pass that reads it predicts the
-token behind the prefix, too. From there on the block is written autoregressively.
+prefix of good tokens is kept. A token is good if it was the argmax for ``stability_threshold`` steps before the last,
+and has a causal probability of at least ``rescue_probability``; pinned tokens always are. The pass that reads the
+prefix also predicts the token behind it. From there on the block is written autoregressively.
 
 *Verify*: all other canvases are read causally when they are finished, and doubtful spans may be written anew; see
 ``verifying``.
@@ -36,15 +36,15 @@ from engine.layers.kv_cache import SLACK
 
 @torch.inference_mode()
 def mixed(run: Run, decoders: tuple[str, str], thoughts: ThoughtTokens) -> Decoding[None]:
-    """Generates text after the prompt, by the first of two ``names.MIXABLE`` decoders in thoughts, else the second.
+    """Generates text after the prompt, in thoughts by the first of two ``names.MIXABLE`` decoders, else by the second.
 
-    Where no block is written autoregressively and none is rewritten the run is block diffusion's, bit for bit. Both
-    have ``seed`` for streams of their own. A block that is denoised or rescued has all its positions; one that is
-    written autoregressively ends with ``max_new_tokens``.
+    If no block is written autoregressively and none is rewritten, the run is that of block diffusion, bit for bit. Both
+    decoders use ``seed`` for their own random streams. A block that is denoised or rescued has all its positions; one
+    that is written autoregressively ends with ``max_new_tokens``.
     """
     parts, config = _Parts(run), run.config
     in_thought, length = thoughts.expected(run.prompt), parts.blocks.length
-    denoises = [name == BLOCK_DIFFUSION for name in decoders]  # in thoughts, elsewhere
+    denoises = [name == BLOCK_DIFFUSION for name in decoders]  # whether thoughts are denoised, and other text
     count = most_blocks(run)
     unread = 0 if denoises[not in_thought] else 1
     read = parts.reader.prefill if config.verify else None
@@ -85,7 +85,7 @@ class _Parts:
         self.newest = int(run.prompt[-1])  # token of the text
 
     def denoise(self, block: int) -> Decoding[Reason | None]:
-        """A block by diffusion; returns why the run ends with it, None where it goes on."""
+        """Denoises a block; returns why the run ends with it, None if it goes on."""
         usage, clock = Usage(), time.perf_counter()
         yield from self._read_pending()
         usage.seconds = time.perf_counter() - clock
@@ -108,7 +108,7 @@ class _Parts:
         return "eos" if self.writer.has_ended else None
 
     def _read_pending(self) -> Passes[None]:
-        """Bring all of the text into the cache, at the latest with the next canvas."""
+        """Reads the rest of the text into the cache, at the latest with the next canvas."""
         pending, stepper = self.writer.pending, self.schedule.stepper
         if pending:
             self.newest = pending[-1]
@@ -120,7 +120,7 @@ class _Parts:
             self.writer.pending = []
 
     def _rescue(self, block: int, canvas: FinishedCanvas) -> Decoding[Reason | None]:
-        """Write on behind what is kept of a canvas; returns as ``denoise``."""
+        """Writes on behind the kept prefix of a canvas; returns as ``denoise``."""
         if self.run.is_cancelled:
             return "cancelled"
         clock, cache, argmax = time.perf_counter(), self.cache, canvas.last.argmax
@@ -142,7 +142,7 @@ class _Parts:
         return (yield from self.writer.write(end))
 
     def _kept(self, block: int, canvas: FinishedCanvas, logits: Tensor) -> int:
-        """How many tokens of a canvas are kept, by causal logits (C, V); an end token is the last of them."""
+        """Returns how many tokens of a canvas are kept, by causal logits (C, V); an end token is the last of them."""
         argmax = canvas.last.argmax
         probabilities = logits.softmax(dim=-1).gather(1, torch.from_numpy(argmax).long().to(logits.device)[:, None])
         is_good = (probabilities[:, 0] >= self.config.rescue_probability).cpu().numpy()

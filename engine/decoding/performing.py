@@ -60,7 +60,7 @@ def perform(model: BlockDenoiser, wanted: Pass) -> None:
             try:
                 wanted.logits = model.denoise(wanted.canvas, wanted.cache, wanted.self_conditioning_logits)
             except Exception:
-                wanted.cache.truncate(before)  # nothing has changed
+                wanted.cache.truncate(before)  # leaves the cache as it was
                 raise
         case Decode():
             with nullcontext() if wanted.draft is None else wanted.draft.on():

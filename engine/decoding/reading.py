@@ -1,7 +1,8 @@
-"""Reading a decision: one denoising step over a canvas whose slots hold noise, and what the labels came to there.
+"""Reads a decision: one denoising step over a canvas with noise in its slots, and the probabilities of the labels
+there.
 
-Nothing of it becomes text: the cache holds the prompt alone afterwards, so that the next question about the same state
-begins with it. The slots alone are predicted; all else on the canvas is pinned.
+No text is written: the cache holds only the prompt afterwards, so that the next question about the same state can reuse
+it. Only the slots are predicted; all else on the canvas is pinned.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ from engine.tasks.decisions.answers import DOUBT, LabelRead
 from engine.tasks.decisions.layout import NOISE, Layout
 from engine.types import Cancel, Tokens
 
-ROWS = 16  # slots whose distributions are held in float64 at once
-LEAST = -1000.0  # a log-probability in nats; those below it are told as this
+ROWS = 16  # slots whose distributions are in memory as float64 at once
+LEAST = -1000.0  # the lowest log-probability that is reported, in nats
 
 
 def read(
@@ -55,14 +56,14 @@ def read(
     cancel: Cancel | None = None,
     cache: KVCache | None = None,
 ) -> Iterator[Event]:
-    """Read a decision from a canvas behind a prompt.
+    """Reads a decision from a canvas behind a prompt.
 
     Args:
-        model, prompt_ids, cancel, cache: as for ``generate``; the cache holds the prompt alone afterwards.
+        model, prompt_ids, cancel, cache: as for ``generate``; the cache holds only the prompt afterwards.
         layout: the canvas (C,) and its slots; C may differ from the model's own, and must not be above it.
-        config: its ``top_k``, and the tokens that end and fill a text, count.
+        config: only its ``top_k`` and the tokens that end and fill a text are used.
         repeats: reads with fresh noise that follow the first one where a slot is in doubt.
-        seed: the same one gives the same noise behind the same prompt, on any machine.
+        seed: the same seed gives the same noise behind the same prompt, on any machine.
 
     Yields:
         ``PrefillFinished``; for each read ``CanvasStarted``, ``StepFinished``, ``SlotsRead`` and ``CanvasCommitted``;
@@ -85,7 +86,7 @@ def reading(run: Run, layout: Layout, repeats: int = 0) -> Decoding[None]:
     kept = reuse_prefix(cache, [prompt])
     cache.reserve(len(prompt) + len(layout.canvas))
     behind_images = max((image.end for image in cache.images), default=0)
-    last = prompt[max(kept, behind_images, len(prompt) - cache.piece) :]  # is read in the first step's pass
+    last = prompt[max(kept, behind_images, len(prompt) - cache.piece) :]  # read in the first step's pass
     is_read = yield from prefill([prompt[: len(prompt) - len(last)]], cache, run.cancel)
     prefilled = time.perf_counter() - started
     reads, seconds = list[tuple[NDArray[np.float32], ...]](), 0.0
@@ -131,7 +132,7 @@ def reading(run: Run, layout: Layout, repeats: int = 0) -> Decoding[None]:
 
 
 def _generator(seed: int, number: int, prompt: Tensor) -> torch.Generator:
-    """Of the noise of a read: on the processor, so that it is the same wherever the model runs."""
+    """Returns the generator of a read's noise, on the CPU, so that the noise is the same on any device."""
     digest = hashlib.sha256(json.dumps([seed, number, prompt.tolist()]).encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big"))
 
@@ -142,7 +143,7 @@ def _is_in_doubt(logprobs: Sequence[NDArray[np.float32]]) -> bool:
 
 @dataclass(frozen=True)
 class _Rows:
-    """What a read came to at its S slots, on the host. L labels of I tokens each, at most."""
+    """The results of a read at its S slots, on the host. L labels of I tokens each, at most."""
 
     argmax: Tokens  # (S,)
     entropy: NDArray[np.float32]  # (S,) nats
@@ -151,7 +152,7 @@ class _Rows:
 
     @staticmethod
     def from_logits(logits: Tensor, ids: Tensor, top_k: int) -> _Rows:
-        """Of logits (S, V) and the labels' tokens (S, L, I)."""
+        """Computes the results from logits (S, V) and the labels' tokens (S, L, I)."""
         parts: list[tuple[Tensor, ...]] = []
         for rows, own in zip(torch.split(logits, ROWS), torch.split(ids, ROWS), strict=True):
             logprobs = torch.log_softmax(rows.double(), dim=-1)
@@ -176,7 +177,8 @@ class _Sheet:
 
     @staticmethod
     def from_layout(layout: Layout, vocab_size: int) -> _Sheet:
-        """
+        """Returns the arrays of a layout.
+
         Raises:
             SafelightError: it has a token that is not in the vocabulary.
         """
@@ -190,24 +192,24 @@ class _Sheet:
         return _Sheet(layout, np.where(pinned, raw, 0).astype(np.int32), positions, ids, pinned)
 
     def with_noise(self, generator: torch.Generator, vocab_size: int) -> Tensor:
-        """The canvas (C,) with a random token at each slot."""
+        """Returns the canvas (C,) with a random token at each slot."""
         noise = sampling.uniform_tokens((len(self.positions),), vocab_size, generator)
         return torch.from_numpy(self.canvas).long().index_put((self.positions,), noise)
 
     def filled(self, tokens: Tokens) -> Tokens:
-        """The canvas (C,) with tokens (S,) at the slots."""
+        """Returns the canvas (C,) with tokens (S,) at the slots."""
         found = self.canvas.copy()
         found[self.positions.numpy()] = tokens
         return found
 
     def spread(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Values (S,) at the slots, 0 elsewhere: (C,)."""
+        """Returns (C,) values: those (S,) at the slots, 0 elsewhere."""
         found = np.zeros(len(self.canvas), dtype=np.float32)
         found[self.positions.numpy()] = values
         return found
 
     def likeliest(self, argmax: Tokens, found: _Rows) -> tuple[Tokens, NDArray[np.float32]] | tuple[()]:
-        """The likeliest tokens (C, K) and their probabilities; what is pinned is certain."""
+        """Returns the likeliest tokens (C, K) and their probabilities; pinned tokens have probability 1."""
         if found.top is None:
             return ()
         ids, shares = found.top
@@ -219,17 +221,17 @@ class _Sheet:
         return tokens, certain
 
     def of_labels(self, labels: NDArray[np.float32]) -> tuple[NDArray[np.float32], ...]:
-        """Log-probabilities (S, L, I) -> of each slot its labels', the best of their tokens."""
+        """Returns the log-probabilities of each slot's labels, from (S, L, I): the best of each label's tokens."""
         best = labels.max(axis=2)
         return tuple(row[: len(slot.labels)].copy() for row, slot in zip(best, self.layout.slots, strict=True))
 
     def are_labels(self, argmax: Tokens) -> tuple[bool, ...]:
-        """Whether a slot's token is one of its labels."""
+        """Returns for each slot whether its token is one of its labels."""
         slots = zip(argmax.tolist(), self.layout.slots, strict=True)
         return tuple(any(token in label for label in slot.labels) for token, slot in slots)
 
     def answer(self, reads: Sequence[Sequence[NDArray[np.float32]]]) -> Tokens:
-        """The likeliest label of each slot over all reads, as a token (S,)."""
+        """Returns the likeliest label of each slot over all reads, as a token (S,)."""
         found = []
         for slot, *own in zip(self.layout.slots, *reads, strict=True):
             shares = np.mean([LabelRead(tuple(one.tolist())).probabilities() for one in own], axis=0)
@@ -238,7 +240,7 @@ class _Sheet:
 
 
 def _block(slots: Sequence[Sequence[Sequence[int]]]) -> Tensor:
-    """Token ids of labels of slots (S, L, I), filled up with the last ones."""
+    """Returns the token ids of the slots' labels (S, L, I), padded with the last ones."""
     most, tokens = max(map(len, slots)), max(len(label) for labels in slots for label in labels)
     rows = [[[*label, *[label[-1]] * (tokens - len(label))] for label in labels] for labels in slots]
     return torch.tensor([[*labels, *[labels[-1]] * (most - len(labels))] for labels in rows])

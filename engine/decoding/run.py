@@ -23,7 +23,7 @@ from engine.types import Cancel, Row
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One generation: a model, a prompt, and all that decides what is written behind it."""
+    """One generation: a model, a prompt, and everything that decides what is written behind it."""
 
     model: BlockDenoiser
     prompt: Tensor  # token ids (T,) on the CPU, T >= 1
@@ -91,7 +91,7 @@ def checked_rows(model: BlockDenoiser, committed: Sequence[Row], length: int | N
     """
     length, size = length or model.config.canvas_length, model.config.vocab_size
     rows = tuple(
-        # A copy: what a trace hands out may be read only.
+        # A copy: arrays of a trace may be read-only.
         row.detach().to("cpu", torch.long) if isinstance(row, Tensor) else torch.from_numpy(np.array(row, np.int64))
         for row in committed
     )

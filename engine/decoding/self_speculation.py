@@ -1,8 +1,8 @@
 """Self-speculation: a model drafts several tokens in one bidirectional pass and verifies them in one causal pass.
 
-What is written is what the causal pass says, so the text is that of autoregressive decoding, however good the drafts
-are: token for token at temperature 0, else in distribution. (Where two tokens are equally likely to rounding, a pass of
-many rows may choose the other.) Source: Nemotron-Labs-Diffusion, arXiv 2607.05722.
+Only tokens that the causal pass predicts are written, so the text is that of autoregressive decoding, however good the
+drafts are: token for token at temperature 0, else in distribution. (If two tokens are equally likely to rounding, a
+pass of many rows may choose the other.) Source: Nemotron-Labs-Diffusion, arXiv 2607.05722.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ LEAST_WINDOW, MOST_WINDOW = 8, 32  # rows of a round: the last token, and the dr
 
 @torch.inference_mode()  # as a decorator it is off while the generator is suspended
 def self_speculation(run: Run, draft: DraftAdapter | None = None) -> Decoding[None]:
-    """Generates text after the prompt. Cancelling takes effect within one pass.
+    """Generates text after the prompt. A cancelled run ends within one pass.
 
-    In the end the cache holds the prompt and the text but its last token.
+    At the end the cache holds the prompt and the text without its last token.
 
     Args:
         draft: on in the drafting passes; None takes the model's own, if it has one.
@@ -45,7 +45,7 @@ def self_speculation(run: Run, draft: DraftAdapter | None = None) -> Decoding[No
         yield from state.write_next(run.prompt[-1:].tolist())
     while state.goes_on():
         token = state.text[state.length - 1]
-        count = min(window, state.limit - state.length)  # of rows
+        count = min(window, state.limit - state.length)  # rows
         drafts = (yield from _draft(state, token, count, draft)) if count > 1 else None
         if state.goes_on():
             written = yield from _verify(state, token, drafts)
@@ -58,14 +58,14 @@ def self_speculation(run: Run, draft: DraftAdapter | None = None) -> Decoding[No
 
 @dataclass(frozen=True)
 class _Drafts:
-    """Tokens (D,) and what each was drawn from, (D, V)."""
+    """Drafted tokens (D,), and the distributions (D, V) that they were drawn from."""
 
     tokens: Tensor
     shares: Tensor
 
 
 def _draft(state: MaskedRun, token: int, count: int, draft: DraftAdapter | None) -> Decoding[_Drafts]:
-    """Draft ``count`` - 1 tokens behind the text's last one, which writes nothing."""
+    """Drafts ``count`` - 1 tokens behind the text's last one; writes none."""
     clock = time.perf_counter()
     logits = yield from state.read([token] + [state.mask] * (count - 1), 0, 1, is_causal=False, draft=draft)
     shares = state.drawing.shares(logits)
@@ -76,7 +76,7 @@ def _draft(state: MaskedRun, token: int, count: int, draft: DraftAdapter | None)
 
 
 def _verify(state: MaskedRun, token: int, drafts: _Drafts | None) -> Decoding[int]:
-    """Read the text's last token and the drafts; write what is verified and the token behind. Returns how many."""
+    """Reads the last token and the drafts, writes the verified ones and the token behind them; returns how many."""
     clock, held = time.perf_counter(), state.cache.length
     block = [token] if drafts is None else [token, *drafts.tokens.tolist()]
     logits = yield from state.read(block, len(block))

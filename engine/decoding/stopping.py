@@ -1,4 +1,4 @@
-"""When a canvas is finished: small frozen callables."""
+"""The rules that decide when a canvas is finished."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from torch import Tensor
 
 
 class Stopping(Protocol):
-    """Looks at the argmax canvases so far (oldest first, the current one last, each (..., C)) and the entropy (..., C).
+    """Decides by the argmax canvases so far (oldest first, the current one last), each (..., C), and the entropy (...,
+    C).
 
     Returns:
         Bools (...,): which of the canvases are finished.

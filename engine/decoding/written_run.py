@@ -1,4 +1,4 @@
-"""What runs that write a few tokens a pass begin with: room behind the prompt, the mask token, their blocks."""
+"""The common beginning of runs that write a few tokens a pass: room behind the prompt, the mask token, their blocks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def room_behind(run: Run) -> int:
 
 
 def required_mask(run: Run) -> int:
-    """The token id of a mask, for a decoder that begins with masks.
+    """Returns the token id of a mask, for a decoder that begins with masks.
 
     Raises:
         SafelightError: the model has none, or there are settings of a canvas of noise.
@@ -39,7 +39,7 @@ def required_mask(run: Run) -> int:
 
 
 def blocks_of(run: Run, *, in_order: bool = False) -> WrittenBlocks:
-    """The blocks of a run, none of them begun. Where nothing is written they have the mask, or else padding.
+    """Returns the blocks of a run, none of them begun. Unwritten positions have the mask, or else padding.
 
     Args:
         in_order: see ``WrittenBlocks``.
