@@ -127,7 +127,7 @@ def denoise_block(
 def take_steps(
     schedule: ForkSchedule, block: int, canvas: Tensor, before: int, usage: Usage
 ) -> Decoding[FinishedCanvas | None]:
-    """Denoises a canvas (C,) to its last step, after ``before`` other steps of its block; returns as ``denoise_block``."""
+    """Denoises a canvas (C,) to its last step, after ``before`` steps of its block; returns as ``denoise_block``."""
     stepper = schedule.stepper
     unchanged, previous = np.zeros(len(canvas), dtype=np.int32), None
     yield from stepper.begin(block, canvas)

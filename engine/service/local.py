@@ -59,7 +59,7 @@ class LocalBackend(LocalModel):
         def need() -> int:
             try:
                 task = self._prepared(model, request)
-            except Exception:  # it says so when it begins
+            except Exception:  # the run reports it when it begins
                 return 0
             self._ahead = request, task
             return self.run_bytes(model, len(task.ids), task.request.config, len(running))
@@ -78,7 +78,7 @@ class LocalBackend(LocalModel):
             self._put_adapter(model, self._adapter_of(request))
             task = with_decoder(model, self._prepared(model, request))
             need = self.run_bytes(model, len(task.ids), task.request.config, self._admission.running)
-            self._admission.begin(request.run_id, need)  # before the next run asks whether it is admitted
+            self._admission.begin(request.run_id, need)  # before the next run is admitted
             answer = yield from answer_of_task(model, task)
             record = self._recorder.begin(task.request, task.ids, model.tokenizer, task.slots)
             yield from self._recorder.take_warnings()

@@ -86,7 +86,7 @@ class LocalModel:
 
         try:
             if self._model is not None:
-                self.check_model(request.path_or_id)  # before this one is let go
+                self.check_model(request.path_or_id)  # before this one is dropped
             self._forget_model()
             model = self.load_model(request.path_or_id, progress, request.threads)
             identity = identify_model(model, request.path_or_id, request.title)
@@ -142,11 +142,11 @@ class LocalModel:
     # ---------------------------------------------------------------- adapters
 
     def _adapter_of(self, request: RunRequest) -> str | None:
-        """The adapter that a run is to have, a folder or an id; None: none."""
+        """Returns the adapter of a run, a folder or an id; None: none."""
         return self._chosen if request.adapter is None else request.adapter or None
 
     def _put_adapter(self, model: Model, path: str | None) -> None:
-        """Put an adapter on the model, or take it off; not while a run is under way."""
+        """Attaches an adapter to the model, or detaches it; only while no run is active."""
         if path == self._present:
             return
         self._caches.clear()  # they were filled with another adapter, or without
@@ -221,7 +221,7 @@ class LocalModel:
 
 
 def _deciding(model: Model) -> Deciding | None:
-    """What a model decides with; None where it cannot."""
+    """Returns the parts of a model that decisions need; None if it cannot decide."""
     try:
         return deciding_of(model)
     except SafelightError:
@@ -229,7 +229,7 @@ def _deciding(model: Model) -> Deciding | None:
 
 
 def _capabilities(model: Model, *, decides: bool) -> Capabilities:
-    """What a model can do; forks, infills and influence are block diffusion's."""
+    """Returns a model's capabilities; forks, infills and influence need block diffusion."""
     decoders = model.family.decoders
     can = dataclasses.replace(CAPABILITIES, decisions=decides, images=model.vision is not None)
     can = dataclasses.replace(can, structured=any(name in FORMATTING for name in decoders))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class RunRefusedError(Exception):
-    """A run that cannot begin; the argument is the reason, empty where the run was cancelled."""
+    """A run that cannot begin; the argument is the reason, empty if the run was cancelled."""
 
 
 @dataclass(frozen=True)
@@ -42,15 +42,14 @@ class RunTask:
     request: RunRequest
     ids: Sequence[int]
     layout: Layout | None = None  # of a decision's canvas
-    answer: FormattedAnswer | None = None  # where the answer must fit a format
+    answer: FormattedAnswer | None = None  # if the answer must fit a format
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        """The slots of a decision."""
         return () if self.layout is None else self.layout.slots
 
     def with_request(self, **changes: Any) -> RunTask:
-        """Returns the task with changes to the fields of its request."""
+        """Returns the task with changed fields of its request."""
         return dataclasses.replace(self, request=dataclasses.replace(self.request, **changes))
 
 
@@ -188,7 +187,7 @@ def decode_task(model: Model, task: RunTask, cache: KVCache) -> Iterable[Event |
 
 
 def with_unmarked(run: Iterable[Event | Pass], source: Recording, marked: Collection[int]) -> Iterator[Event | Pass]:
-    """An infilling's items, with the source's events for blocks it did not change, in block order."""
+    """Yields an infilling's items, and the source's events for blocks that it did not change, in block order."""
     kept = deque(place for place, entry in enumerate(source.entries) if entry.block >= 0 and entry.block not in marked)
     for item in run:
         if isinstance(item, Event):

@@ -1,4 +1,4 @@
-"""Runs models that another machine has, and records every run here."""
+"""Runs models of other machines, and records every run here."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ from engine.text.tokenizer import Tokenizer
 
 
 def no_key(_origin: str) -> None:
-    """No server has a key."""
+    """Returns None for every server."""
 
 
 class RemoteBackend:
-    """A ``Backend`` for load paths that are addresses (``address``). A run's passes wait for what its server sends.
+    """A ``Backend`` for load paths that are addresses (``address``). A run's passes wait for the server's data.
 
     Args:
         traces: the folder where runs are stored; None stores none.
-        key_of: the key to the server at an origin ("http://host:port"), or None; asked at each load.
-        is_allowed: whether a host may be reached; asked before each request, in any thread.
+        key_of: returns the key to the server at an origin ("http://host:port"), or None; called at each load.
+        is_allowed: True if a host may be reached; called before each request, in any thread.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class RemoteBackend:
             report(self.set_adapter(AdapterRequest(request.adapter)))
 
     def _found(self, request: LoadRequest) -> Dialect:
-        """The model at an address, which the server must have, unless it lists none by that name and may still."""
+        """Returns the model at an address. The server must list it, unless servers of its kind have unlisted models."""
         address = RemoteAddress.parse(request.path_or_id)
         if not address.model:
             raise RemoteError(Sentence("The address names no model. Choose one that the server lists."))
@@ -104,7 +104,7 @@ class RemoteBackend:
         listed = models_of(calls, check)
         found = next((model for model in listed if model.id == address.model), None)
         if found is None:
-            if listed and listed[0].kind != "openai":  # others serve what they do not list
+            if listed and listed[0].kind != "openai":  # other kinds serve models that they do not list
                 names = ", ".join(model.id for model in listed[:5])
                 raise RemoteError(
                     Sentence(

@@ -1,4 +1,4 @@
-"""One run of a remote model: what its server sends, recorded here and handed on as replies."""
+"""One run of a remote model: records its events here and yields them as replies."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class RemoteRun:
     def __init__(self, request: RunRequest, model: Dialect, recorder: Recorder, news: threading.Condition) -> None:
         self._request, self._model, self._recorder = request, model, recorder
         self._record: RunRecord | None = None
-        self._begun: float | None = None  # when the first of the text came
+        self._begun: float | None = None  # when the first text came
         self._stream: BackgroundStream[TraceHeader | Event] = BackgroundStream(
             lambda check: model.read(request, check), news
         )
 
     def steps(self) -> RunSteps:
-        """Its replies but the last."""
+        """Yields its replies but the last."""
         stream, request = self._stream, self._request
         while not stream.is_over:
             if request.cancel.is_set():
@@ -66,14 +66,14 @@ class RemoteRun:
         return cancelled(trace, len(steps), seconds)
 
     def end(self, failure: str) -> None:
-        """Close the stream and the record."""
+        """Closes the stream and the record."""
         self._stream.close()
         if self._record is not None:
             self._record.end(failure)
 
 
 def _joined(items: Sequence[TraceHeader | Event]) -> Sequence[TraceHeader | Event]:
-    """Texts that came together as one, so that a fast server does not make a trace of single letters."""
+    """Joins texts that came together, so that a fast server does not make a trace of single letters."""
     joined: list[TraceHeader | Event] = []
     for item in items:
         last = joined[-1] if joined else None
