@@ -126,7 +126,7 @@ class Racing:
                 lanes = [lane for lane in lanes if _take_turn(lane, put)]
 
     def _warm_up(self, lane: Lane, runner: Runner, run: RunRequest) -> None:
-        """Takes two steps of a block, unless this model has decoded so before. A failure will happen again in the race."""
+        """Takes two steps of a block, unless this model has decoded so before. A failure will happen again later."""
         config = run.config
         setup = lane.key, config.decoder, config.thought_decoder, config.answer_decoder
         if setup in self._warm or run.cancel.is_set():
