@@ -18,7 +18,7 @@ from torch import Tensor
 
 from engine.config import GenerationConfig, ModelConfig
 from engine.decoding import sampling
-from engine.decoding.stopping import StableAndConfident, Stopping
+from engine.decoding.stopping import StableAndConfident
 from engine.errors import SafelightError
 from engine.events import step_number
 from engine.forks import Shares
@@ -44,7 +44,7 @@ class Sampler:
     length: int
     vocab_size: int
     generator: torch.Generator
-    stop: Stopping
+    stop: StableAndConfident
     allowed: Tensor | None = field(repr=False)  # (A,) token ids that noise is drawn from
     pinned: tuple[Tensor, Tensor] | None  # positions and token ids of one block
     forbidden: Tensor | None = field(repr=False)  # (V,) True where a token may not be sampled
