@@ -36,7 +36,7 @@ from app.system.i18n import tr
 from app.system.interrupts import Interrupts
 from app.window.main_window import MainWindow
 from engine import SKILLS, SafelightError
-from engine.service import Backend, LocalBackend, RoutedBackend
+from engine.service import Backend, BackendRouter, LocalBackend
 
 ICON = Path(__file__).resolve().parent.parent / "assets" / "icons" / "safelight.svg"
 
@@ -74,7 +74,7 @@ def make_link(local: Backend, remote: RemoteAccess, traces: Path | None = None) 
 
         return RemoteBackend(traces, remote.key_of, remote.is_allowed)
 
-    return EngineLink(RoutedBackend(local, make_remote))
+    return EngineLink(BackendRouter(local, make_remote))
 
 
 def make_window(

@@ -23,7 +23,7 @@ from engine import (
 )
 from engine.errors import Sentence
 from engine.pictures import ImageCost
-from engine.service import Capabilities, LocalBackend, RunRequest
+from engine.service import Capabilities, LocalBackend
 from tests.written import written_run
 
 LENGTH = 8
@@ -178,15 +178,16 @@ class FakeEngine(LocalBackend):
             raise SafelightError("the prompt is 401 tokens long. Shorten the prompt")
         return [2, 3]
 
-    def _items(self, model: Any, request: RunRequest, ids: Any, config: GenerationConfig, cache: Any) -> Iterator[Any]:
+    def decode(self, model: Any, task: Any, cache: Any) -> Iterator[Any]:
         """A fork or an infill of a run: the same draws, or those of the new seed, from its block on."""
+        request = task.request
         if request.source is None:
-            yield from super()._items(model, request, ids, config, cache)
+            yield from self.generate(model, task.ids, request.config, request.seed, request.cancel, cache)
             return
         newest = request.changes[-1] if request.changes else None
         seed = request.seed if newest is None or newest.seed is None else newest.seed
         first = 0 if newest is None else newest.block
-        for event in self.generate(model, ids, config, seed, request.cancel):
+        for event in self.generate(model, task.ids, request.config, seed, request.cancel):
             if getattr(event, "block_index", first) >= first:
                 yield event
 

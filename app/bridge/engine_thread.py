@@ -17,6 +17,7 @@ from app.system import logs
 from engine.service import (
     AdapterRequest,
     Backend,
+    BackendRouter,
     BoardRequest,
     InfluenceRequest,
     LoadRequest,
@@ -39,7 +40,7 @@ class EngineLink(QObject):
     _mail = Signal()  # the mailbox turned non-empty; emitted in the scheduler's thread
 
     def __init__(
-        self, backend: Backend, *, mailbox_limit: int = 256, now: Callable[[], float] = time.monotonic
+        self, backend: Backend | BackendRouter, *, mailbox_limit: int = 256, now: Callable[[], float] = time.monotonic
     ) -> None:
         super().__init__()
         self.threads = 0  # CPU threads for models loaded from now on; 0 leaves the choice to the model
@@ -63,12 +64,12 @@ class EngineLink(QObject):
 
     def load(self, path_or_id: str, title: str, adapter: str | None = None) -> None:
         """Loads a model, with an adapter or without; cancels a running load or run."""
-        self.cancel()
+        self.stop()
         self.scheduler.load(LoadRequest(path_or_id, title, self.threads, adapter), self)
 
     def unload(self) -> None:
         """Unloads the model; cancels a running load or run."""
-        self.cancel()
+        self.stop()
         self.scheduler.unload(self)
 
     def run(self, request: RunRequest, *, is_watched: bool = True) -> None:
@@ -94,11 +95,10 @@ class EngineLink(QObject):
         """Measures an influence after the current run."""
         self.scheduler.measure(request, self)
 
-    def cancel(self) -> None:
-        """Stops the run within one denoising step, if there is one."""
+    def stop(self) -> None:
+        """Stops the newest run within one denoising step, if there is one."""
         if self._run_request is not None:
-            self._run_request.cancel.set()
-            self.scheduler.wake()
+            self.scheduler.stop(self._run_request)
             self.pacing.skip(self._run_request)
 
     def shutdown(self) -> None:
@@ -106,7 +106,7 @@ class EngineLink(QObject):
 
         A backend call that does not return within ``ENDING_SECONDS`` is abandoned, and the thread stays alive.
         """
-        self.cancel()
+        self.stop()
         self.pacing.set_speed(FULL_SPEED)  # delivers all replies that still wait
         self._mailbox.close()
         if not self.scheduler.close(ENDING_SECONDS):

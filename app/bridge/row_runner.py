@@ -99,9 +99,7 @@ class _Work:
         self._is_stopped.set()
         with self._lock:
             rows = list(self._running)
-        for row in rows:
-            row.cancel()
-        self._scheduler.wake()
+        self._scheduler.stop(*(request for row in rows for request in row.requests))
         self._room.release()  # wakes the thread if it waits
 
     def _ask(self) -> None:
@@ -121,7 +119,7 @@ class _Work:
             for request in requests:
                 self._scheduler.run(request, row)
             if self._is_stopped.is_set():  # stopped since the check above
-                row.cancel()
+                self._scheduler.stop(*requests)
         for row in self._left():
             row.is_over.wait(ENDING_SECONDS if self._is_stopped.is_set() else None)
 
@@ -144,13 +142,9 @@ class _Row:
     is_full = False
 
     def __init__(self, index: int, requests: tuple[RunRequest, ...], ended: Callable[[_Row], None]) -> None:
-        self._index, self._requests, self._ended = index, requests, ended
+        self._index, self.requests, self._ended = index, requests, ended
         self._reading = DecisionReading.from_requests(requests)
         self.is_over = threading.Event()
-
-    def cancel(self) -> None:
-        for request in self._requests:
-            request.cancel.set()
 
     def put(self, reply: ServiceReply) -> None:
         """Applies a reply; called in the scheduler's thread."""

@@ -15,9 +15,9 @@ from app.cli.loading import POLL_SECONDS, ChosenBackend, load, remote_backend
 from engine import DECIDER, SIGHT, SafelightError
 from engine.pictures import BLIND, Picture
 from engine.service import (
+    BackendRouter,
     DecisionReads,
     LoadedModel,
-    RoutedBackend,
     RunAdvanced,
     RunEnded,
     RunRequest,
@@ -141,10 +141,7 @@ class Decider:
                 else:
                     yield in_flight.popleft().result()
         finally:
-            for one in in_flight:
-                for request, _ in one.runs:
-                    request.cancel.set()
-            self.scheduler.wake()
+            self.scheduler.stop(*(request for one in in_flight for request, _ in one.runs))
 
     def _begin(self, state: ToDecide, inbox: _Inbox, whose: dict[str, tuple[_Open, DecisionReads]]) -> _Open:
         try:
@@ -184,7 +181,7 @@ def deciding(
     Raises:
         SafelightError: it cannot be loaded, or cannot decide these questions.
     """
-    scheduler = Scheduler(RoutedBackend(ChosenBackend(args), remote_backend))
+    scheduler = Scheduler(BackendRouter(ChosenBackend(args), remote_backend))
     try:
         model = load(args, scheduler, stop, SIGHT if has_pictures else DECIDER)
         if model is None:

@@ -82,7 +82,7 @@ def load(args: argparse.Namespace, scheduler: Scheduler, stop: threading.Event, 
         scheduler.load(request, outlet)
         while not outlet.ended.wait(POLL_SECONDS):
             if stop.is_set():
-                request.cancel.set()
+                scheduler.stop(request)
                 return None
     if outlet.problem or scheduler.model is None:
         raise SafelightError(outlet.problem or f"{name} could not be loaded")

@@ -94,7 +94,7 @@ def _read(
     """Yields family, question and read of at least ``count`` answers; in the test split only of held-out questions."""
     from engine.decoding.reading import read  # imports torch
 
-    deciding = Deciding.of(model.tokenizer.encode, model.generation_defaults, model.config.canvas_length)
+    deciding = Deciding.from_tokenizer(model.tokenizer.encode, model.generation_defaults, model.config.canvas_length)
     budget, cache, answered = model.generation_defaults.image_tokens, model.new_cache(), 0
     for example, pictures in asked:
         if answered >= count:

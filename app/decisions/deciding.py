@@ -77,9 +77,7 @@ class StateDecider(QObject):
                 self._making.drop()
                 self.ended.emit("", "")
             return
-        for run in self._reading.runs:
-            run.request.cancel.set()
-        self._context.backend.scheduler.wake()
+        self._context.backend.scheduler.stop(*(run.request for run in self._reading.runs))
 
     @Slot(object)
     def _run(self, requests: tuple[RunRequest, ...]) -> None:

@@ -73,7 +73,7 @@ class GoingOn(QObject):
     def stop(self) -> None:
         """Stops the fork. An action that waits for its model is dropped."""
         if self.is_forking:
-            self._context.backend.cancel()
+            self._context.backend.stop()
         elif self._waiting is not None:
             self._waiting = None
             self._context.busy_changed.emit()

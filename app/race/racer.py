@@ -68,8 +68,7 @@ class Racer(QObject):
     def stop(self) -> None:
         """Stops all lanes within one denoising step."""
         if self._run is not None:
-            self._run.request.cancel.set()
-            self._context.backend.scheduler.wake()
+            self._context.backend.scheduler.stop(self._run.request)
 
     def take(self, replies: Sequence[ServiceReply]) -> None:
         """Processes replies of the engine and ignores those of other runs."""

@@ -281,7 +281,7 @@ class Session(QObject):
     @Slot()
     def stop(self) -> None:
         """Stops the current answer within one denoising step; its text so far stays."""
-        self._link.cancel()
+        self._link.stop()
 
     # ---------------------------------------------------------------- replies
 

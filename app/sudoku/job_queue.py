@@ -110,7 +110,7 @@ class JobQueue(QObject):
         self._drop_waiting()
         match self._awaited:
             case RunRequest():
-                self._context.backend.cancel()
+                self._context.backend.stop()
             case _Load():
                 self._end(None)  # loading continues
             case _Adapt():

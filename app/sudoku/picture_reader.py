@@ -47,8 +47,7 @@ class PictureReader(QObject):
     def stop(self) -> None:
         """Stops within one denoising step."""
         if self._request is not None:
-            self._request.cancel.set()
-            self._context.backend.scheduler.wake()
+            self._context.backend.scheduler.stop(self._request)
         elif self.is_busy:
             self._opening.drop()
             self._end(None)

@@ -16,8 +16,9 @@ from typing import Any
 
 from engine.benchmarks.generation import device_name, prompts
 from engine.config import GenerationConfig
-from engine.decoding.generate import generating
+from engine.decoding.generate import decode
 from engine.decoding.protocols import Pass
+from engine.decoding.run import Run
 from engine.decoding.together import perform_together
 from engine.errors import SafelightError
 from engine.events import CanvasCommitted, Event, StepFinished
@@ -174,7 +175,7 @@ def _answer(
             return False
         place, lane.started = lane.places.pop(0), time.perf_counter()
         lane.cache.truncate(0)  # so that each run reads its whole prompt
-        lane.items = generating(model, tasks[place], settings, seed + place, cache=lane.cache)
+        lane.items = decode(Run.from_ids(model, tasks[place], settings, seed + place, cache=lane.cache))
         return True
 
     started = time.perf_counter()

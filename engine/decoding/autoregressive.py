@@ -1,10 +1,10 @@
 """Autoregressive decoding: one token a pass, drawn from what the network predicts behind the text so far.
 
-Every network does it: a causal one by itself, DiffusionGemma in the mode in which it reads text. Pinned tokens of the
-first canvas are taken as they are; those behind a drawn token are read in its pass.
+Every network can do it: a causal one by itself, DiffusionGemma in the mode in which it reads text. Pinned tokens of the
+first canvas are written as they are. Those behind a drawn token are read in the same pass as it.
 
-An answer is held to a format by a mask on the next token: the distribution is cut to what the format allows, and what
-it forces is written without a choice, and read in the pass of the next one.
+A format is a mask on the next token: the distribution is cut to the tokens that the format allows. Tokens that the
+format forces are written without a choice, and read in the pass of the next one.
 """
 
 from __future__ import annotations
@@ -16,88 +16,68 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from engine.config import GenerationConfig
 from engine.decoding.drawing import Drawing
 from engine.decoding.held_answer import AnswerReader, allowed_next, take_chosen, take_forced
 from engine.decoding.prefill import commit, read_prompt
-from engine.decoding.protocols import BlockDenoiser, Decode, Decoding
+from engine.decoding.protocols import Decode, Decoding
+from engine.decoding.run import Run
 from engine.decoding.thoughts import ThoughtBudget
-from engine.decoding.written_blocks import WrittenBlocks
 from engine.decoding.written_run import blocks_of, room_behind
 from engine.events import Event
-from engine.layers.kv_cache import KVCache
-from engine.types import Cancel
 
 Reason: TypeAlias = Literal["eos", "length", "cancelled"]
 
 
 @torch.inference_mode()  # as a decorator it is off while the generator is suspended
-def autoregressive(
-    model: BlockDenoiser,
-    prompt: Tensor,
-    config: GenerationConfig,
-    seed: int,
-    cancel: Cancel | None,
-    cache: KVCache,
-    answer: AnswerReader | None = None,
-) -> Decoding[None]:
-    """Generate text after ``prompt`` (T,), which fits ``answer`` where there is one.
+def autoregressive(run: Run) -> Decoding[None]:
+    """Generates text after the prompt; it fits the run's answer, if there is one.
 
-    Cancelling takes effect within one pass.
-
-    The prompt's last token is read in the first pass that predicts. In the end the cache holds the prompt and all
-    tokens but the last. Under a format the run's end is "eos" where the answer is whole, and "length" where it was cut,
-    or can no longer be held to its format, which the end says then.
+    A cancelled run ends within one pass. The prompt's last token is read in the first pass that predicts. At the end
+    the cache holds the prompt and all tokens but the last. Under a format the run ends with "eos" if the answer is
+    complete. It ends with "length" if the answer was cut, or can no longer be held to its format; then the last event
+    says why.
     """
-    limit = min(config.max_new_tokens, room_behind(model.config, len(prompt)))
-    drawing = Drawing(config, model.config.vocab_size, model.device, seed)
-    drawing.see(prompt.tolist())
-    blocks = blocks_of(model.config, config, in_order=True)
-    writer = Writer(cache, drawing, blocks, prompt[-1:].tolist(), answer, ThoughtBudget.of(model, config, prompt))
-    if not (yield from read_prompt(cache, prompt, limit, cancel, unread=1)):
+    limit = min(run.config.max_new_tokens, room_behind(run))
+    writer = Writer(run, run.prompt[-1:].tolist(), ThoughtBudget.from_run(run))
+    if not (yield from read_prompt(run, limit, unread=1)):
         yield from writer.blocks.finish("cancelled", 0)
         return
     yield from writer.blocks.begin()
-    reason = yield from writer.write(limit, cancel)
-    yield from blocks.finish(reason or "length", writer.length, "" if answer is None else answer.failure)
+    reason = yield from writer.write(limit)
+    why = "" if run.answer is None else run.answer.failure
+    yield from writer.blocks.finish(reason or "length", writer.length, why)
 
 
 class Writer:
-    """Writes on behind a cache's text.
+    """Writes tokens one after the other behind the text in a run's cache.
 
     Args:
-        blocks: tell what is written; their pinned tokens are taken as they are.
-        pending: the newest tokens of the text, which the cache does not hold yet; at least one where it is to write.
-        answer: that the text must fit; it has not begun.
+        pending: the newest tokens of the text, which the cache does not hold yet; at least one before ``write``.
         budget: of the text's first thought.
+
+    Attributes:
+        blocks: makes the events; its pinned tokens are written as they are.
     """
 
-    def __init__(
-        self,
-        cache: KVCache,
-        drawing: Drawing,
-        blocks: WrittenBlocks,
-        pending: Sequence[int],
-        answer: AnswerReader | None = None,
-        budget: ThoughtBudget | None = None,
-    ) -> None:
-        self.cache, self.drawing, self.blocks, self.pending = cache, drawing, blocks, list(pending)
-        self.answer, self.budget = answer, budget or ThoughtBudget()
-        self.length = 0  # tokens generated, without an end token
+    def __init__(self, run: Run, pending: Sequence[int], budget: ThoughtBudget | None = None) -> None:
+        self.run, self.cache, self.pending = run, run.cache, list(pending)
+        self.drawing, self.blocks = Drawing.from_run(run), blocks_of(run, in_order=True)
+        self.budget = budget or ThoughtBudget()
+        self.length = 0  # generated tokens, without an end token
         self.has_ended = False  # by an end token
 
-    def write(self, until: int, cancel: Cancel | None) -> Decoding[Reason | None]:
-        """Write until the text has ``until`` generated tokens.
+    def write(self, until: int) -> Decoding[Reason | None]:
+        """Writes until the text has ``until`` generated tokens.
 
         Returns:
             Why the run ends before that; None where it does not.
         """
         self._follow(self.blocks.pinned, until)
         while not self.has_ended and self.length < until:
-            if cancel is not None and cancel.is_set():
+            if self.run.is_cancelled:
                 return "cancelled"
             clock = time.perf_counter()
-            early = len(self.pending) - self.cache.piece  # more than one pass takes
+            early = len(self.pending) - self.cache.piece  # more than fits one pass
             if early > 0:
                 yield from commit(torch.tensor(self.pending[:early]), self.cache)
                 del self.pending[:early]
@@ -105,7 +85,7 @@ class Writer:
             yield wanted
             self.cache.record_ids(self.pending)
             self.pending = []
-            logits, answer = self.drawing.allowed(wanted.take()), self.answer
+            logits, answer = self.drawing.allowed(wanted.take()), self.run.answer
             if answer is None:
                 yield from self.put(self.budget.ending(self.drawing.draw(logits)), logits, until, clock)
                 continue
@@ -115,7 +95,7 @@ class Writer:
         return "eos" if self.has_ended else None
 
     def take(self, tokens: Sequence[int]) -> None:
-        """Add tokens to the text, up to an end token; those behind it are left out."""
+        """Adds tokens to the text, up to and with an end token; the others are dropped."""
         for token in tokens:
             if self.has_ended:
                 break
@@ -126,12 +106,13 @@ class Writer:
             self.length += not self.has_ended
 
     def put(self, tokens: Tensor, logits: Tensor, until: int, clock: float) -> Iterator[Event]:
-        """Add what one pass has written: tokens (R,), the first P of them by its logits (P, V).
+        """Adds tokens (R,) that one pass has written, the first P of them by its logits (P, V).
 
-        Under a format R may be more than P, where it forces what comes behind, and less, where the answer has failed.
+        Under a format R may be above P, where the format forces further tokens, and below P, where the answer has
+        failed.
 
         Args:
-            clock: when the pass began.
+            clock: when the pass began, in seconds.
         """
         given = dict(enumerate(tokens.tolist(), self.length))
         count = min(len(given), len(logits))
@@ -146,7 +127,8 @@ class Writer:
         )
 
     def _fitting(self, answer: AnswerReader, logits: Tensor, room: int) -> Tensor:
-        """What a format forces next, or a token that it allows by logits (1, V) and what it forces behind: (R,).
+        """Returns the next tokens (R,) of the answer: those forced, or an allowed one by logits (1, V) and those forced
+        behind it.
 
         At most ``room`` tokens; none where the answer has failed.
 
@@ -166,6 +148,6 @@ class Writer:
         return torch.tensor(chosen, dtype=torch.long, device=logits.device)
 
     def _follow(self, pinned: Mapping[int, int], until: int) -> None:
-        """Add the pinned tokens that come next."""
+        """Adds the pinned tokens that come next."""
         while not self.has_ended and self.length < until and self.length in pinned:
             self.take([pinned[self.length]])

@@ -1,11 +1,11 @@
-"""Block-causal decoding: text is read in blocks each of which sees all of itself, and a block's masks are filled so.
+"""Block-causal decoding: text is read in blocks that see all of themselves, and the masks of a block are filled so.
 
-Blocks lie at multiples of their length from the prompt's first token; the prompt's tail begins the first one that is
-filled. A mask predicts the token of its own place. A block that is full is read once more, for the cache. A predicted
-mask stays one, but in a block's last pass, which writes all that is left.
+Blocks lie at multiples of their length from the prompt's first token. The prompt's last tokens begin the first block
+that is filled. A mask predicts the token of its own place. A full block is read once more, for the cache. A predicted
+mask stays a mask, except in a block's last pass, which writes all masks.
 
-Source: SDAR, arXiv 2510.06303, and its authors' ``generate.py``. "entropy_bounded" is as in JetEngine, their server;
-in that file it ends with an error. Where that file writes over what is written already, this writes masks alone.
+Source: SDAR, arXiv 2510.06303, and its authors' ``generate.py``. "entropy_bounded" is that of JetEngine, their server;
+in ``generate.py`` it raises an error. ``generate.py`` overwrites written tokens; this decoder writes masks only.
 """
 
 from __future__ import annotations
@@ -18,56 +18,50 @@ from torch import Tensor
 from engine.config import GenerationConfig
 from engine.decoding.masked_run import MaskedRun
 from engine.decoding.prefill import commit
-from engine.decoding.protocols import CausalModel, Decoding
+from engine.decoding.protocols import Decoding
+from engine.decoding.run import Run
 from engine.decoding.shares import SDAR
-from engine.layers.kv_cache import KVCache
-from engine.types import Cancel
 
 
 @torch.inference_mode()  # as a decorator it is off while the generator is suspended
-def block_causal(
-    model: CausalModel,
-    prompt: Tensor,
-    config: GenerationConfig,
-    seed: int,
-    cancel: Cancel | None,
-    cache: KVCache,
-) -> Decoding[None]:
-    """Generate text after ``prompt`` (T,). Cancelling takes effect within one pass.
+def block_causal(run: Run) -> Decoding[None]:
+    """Generates text after the prompt. A cancelled run ends within one pass.
 
-    In the end the cache holds the blocks before the last one, with what they have of the prompt.
+    At the end the cache holds the blocks before the last one, with their tokens of the prompt.
 
     Raises:
         SafelightError: as ``MaskedRun``; the model gives numbers that are not finite.
     """
-    run = MaskedRun(model, prompt, config, seed, cancel, cache, order=SDAR)
-    steps = min(config.max_denoising_steps, run.size)
+    state, config = MaskedRun(run, order=SDAR), run.config
+    steps = min(config.max_denoising_steps, state.size)
 
     def choose(logits: Tensor, step: int) -> tuple[Tensor, list[int]]:
         greedy = config.sampling_temperature == 0.0
-        shares = logits.softmax(dim=-1) if greedy else run.drawing.shares(logits)
-        drawn = run.drawing.draw(logits, shares)
-        return drawn, _chosen(shares, drawn, run.size // steps + (step < run.size % steps), config)
+        shares = logits.softmax(dim=-1) if greedy else state.drawing.shares(logits)
+        drawn = state.drawing.draw(logits, shares)
+        return drawn, _chosen(shares, drawn, state.size // steps + (step < state.size % steps), config)
 
-    begun = len(prompt) % run.size  # tokens of the prompt in the first block that is filled
-    yield from run.begin(unread=begun, block=run.size)
-    start, end = -begun, model.config.max_position_embeddings - len(prompt)
-    while run.goes_on():
-        places = range(start, min(start + run.size, end))  # below 0: of the prompt
-        yield from run.fill(places, steps, choose)
-        if run.goes_on():
+    begun = len(run.prompt) % state.size  # tokens of the prompt in the first block that is filled
+    yield from state.begin(unread=begun, block=state.size)
+    start, end = -begun, run.model.config.max_position_embeddings - len(run.prompt)
+    while state.goes_on():
+        places = range(start, min(start + state.size, end))  # below 0: of the prompt
+        yield from state.fill(places, steps, choose)
+        if state.goes_on():
             clock = time.perf_counter()
-            yield from commit(torch.tensor(run.tokens(places)), cache)
-            yield from run.write({}, {}, time.perf_counter() - clock)
-        start += run.size
-    yield from run.finish()
+            yield from commit(torch.tensor(state.tokens(places)), run.cache)
+            yield from state.write({}, {}, time.perf_counter() - clock)
+        start += state.size
+    yield from state.finish()
 
 
 def _chosen(shares: Tensor, drawn: Tensor, count: int, config: GenerationConfig) -> list[int]:
-    """The masks that are written, of M whose tokens (M,) were drawn from shares (M, V): of equals the first ones.
+    """Returns the rows of the masks to write, of M masks whose tokens (M,) were drawn from shares (M, V).
+
+    Of equally good masks the first ones are chosen.
 
     Args:
-        count: how many the schedule has for this pass.
+        count: of masks that the schedule writes in this pass.
     """
     count = min(count, len(drawn))
     if config.remasking == "sequential":

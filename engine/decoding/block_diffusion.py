@@ -1,7 +1,7 @@
-"""Block diffusion: denoise a canvas until it converges, commit its argmax, go on with the next.
+"""Block diffusion: denoises a canvas until it converges, commits its argmax, and goes on with the next.
 
-How a step is taken is a stepper's business; see ``stepper``. A run may begin behind blocks that are known, and change
-on its way; see ``fork_schedule``.
+A stepper takes the steps; see ``stepper``. A run may begin behind known blocks, and may be changed between its steps;
+see ``fork_schedule``.
 """
 
 from __future__ import annotations
@@ -17,23 +17,22 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.config import GenerationConfig, ModelConfig
-from engine.decoding.device_stepper import stepper_for
+from engine.config import GenerationConfig
 from engine.decoding.fork_schedule import ForkSchedule
 from engine.decoding.prefill import prefill, reuse_prefix
-from engine.decoding.protocols import BlockDenoiser, Decoding
-from engine.decoding.sampler import Edits, Sampler, to_host
+from engine.decoding.protocols import Decoding
+from engine.decoding.run import Run
+from engine.decoding.sampler import Edits, to_host
 from engine.decoding.stepper import Step
 from engine.errors import SafelightError
 from engine.events import CanvasCommitted, CanvasStarted, GenerationFinished, PrefillFinished, StepFinished
 from engine.forks import Fork
-from engine.layers.kv_cache import KVCache
-from engine.types import Cancel, Tokens
+from engine.types import Tokens
 
 
 @dataclass(frozen=True)
 class CommittedBlocks:
-    """The blocks of a run that are known and not run again: their argmax canvases (C,), and the steps they took."""
+    """The known blocks of a run, which are not run again: their argmax canvases (C,) and their numbers of steps."""
 
     rows: tuple[Tensor, ...] = ()
     steps: tuple[int, ...] = ()
@@ -41,7 +40,7 @@ class CommittedBlocks:
 
 @dataclass
 class Usage:
-    """What a run has spent."""
+    """The steps and seconds that a run has taken."""
 
     steps: int = 0
     seconds: float = 0.0
@@ -49,14 +48,12 @@ class Usage:
 
 @dataclass(frozen=True)
 class FinishedCanvas:
-    """A canvas that is finished."""
-
     last: Step
     steps: int
-    unchanged: NDArray[np.int32]  # (C,) in how many steps before the last one the argmax was the same, on end
+    unchanged: NDArray[np.int32]  # (C,) steps in a row before the last one with the same argmax
 
     def committed(self, block: int, tokens: Tokens, text_length: int) -> CanvasCommitted:
-        """What is said of it, with its tokens as the text has them."""
+        """Returns the event of the canvas, with its tokens as the text has them."""
         reason: Literal["converged", "step_cap"] = "converged" if self.last.converged else "step_cap"
         return CanvasCommitted(block, tokens, text_length, self.steps, reason)
 
@@ -65,34 +62,28 @@ NO_BLOCKS = CommittedBlocks()
 
 
 @torch.inference_mode()  # as a decorator it is off while the generator is suspended
-def block_diffusion(
-    model: BlockDenoiser,
-    prompt: Tensor,
-    config: GenerationConfig,
-    seed: int,
-    cancel: Cancel | None,
-    cache: KVCache,
-    known: CommittedBlocks = NO_BLOCKS,
-    changes: Sequence[Fork] = (),
-) -> Decoding[None]:
-    """Generate text after ``prompt`` (T,). Cancelling takes effect within one step.
+def block_diffusion(run: Run, known: CommittedBlocks = NO_BLOCKS, changes: Sequence[Fork] = ()) -> Decoding[None]:
+    """Generates text after the prompt. A cancelled run ends within one step.
 
-    Denoising reads nothing but the cache, so text that is wholly in it is not read again.
+    Denoising reads only the cache, so text that the cache holds completely is not read again.
+
+    Args:
+        known: the first blocks of the run.
+        changes: in order of their places.
     """
-    sampler = Sampler.of(model.config, config, model.device, seed)
-    length, room = sampler.length, room_for_blocks(model.config, len(prompt), sampler.length)
-    started = time.perf_counter()
-    stepper = stepper_for(model, cache, sampler)
-    schedule = ForkSchedule(stepper, changes)
+    started, prompt, cache = time.perf_counter(), run.prompt, run.cache
+    length, room = run.canvas_length, room_for_blocks(run, run.canvas_length)
+    schedule = ForkSchedule(run, changes)
+    stepper = schedule.stepper
     for block, steps in enumerate(known.steps):
         schedule.skip_block(block, steps)
     done, usage = [to_host(row) for row in known.rows], Usage(sum(known.steps))
-    held = known.rows[:-1] if stepper.commits_with_step else known.rows  # what a step has read is read so again
+    held = known.rows[:-1] if stepper.commits_with_step else known.rows  # the next step reads the last one
     kept = reuse_prefix(cache, [prompt, *held])
     cache.reserve(len(prompt) + _blocks(schedule.config, length, room) * length)
-    is_read = yield from prefill([prompt], cache, cancel)
+    is_read = yield from prefill([prompt], cache, run.cancel)
     for row in known.rows[max(0, kept - len(prompt)) // length :]:
-        is_read = is_read and not (cancel is not None and cancel.is_set())
+        is_read = is_read and not run.is_cancelled
         if is_read:
             yield from stepper.commit(row)
     if not is_read:
@@ -109,11 +100,11 @@ def block_diffusion(
             clock = time.perf_counter()
             yield from stepper.commit(last)
             usage.seconds += time.perf_counter() - clock
-        canvas = yield from denoise_block(schedule, block, edits, cancel, usage)
+        canvas = yield from denoise_block(schedule, block, usage, edits)
         if canvas is None:
             yield finished("cancelled", done, usage)
             return
-        tokens, text_length = cut_at_eos(canvas.last.argmax, config)
+        tokens, text_length = cut_at_eos(canvas.last.argmax, run.config)
         done.append(tokens[:text_length])
         last = torch.from_numpy(canvas.last.argmax).long()
         yield canvas.committed(block, tokens, text_length)
@@ -124,24 +115,24 @@ def block_diffusion(
 
 
 def denoise_block(
-    schedule: ForkSchedule, block: int, edits: Edits, cancel: Cancel | None, usage: Usage
+    schedule: ForkSchedule, block: int, usage: Usage, edits: Edits = ()
 ) -> Decoding[FinishedCanvas | None]:
-    """Take a canvas behind the cache's text from noise to its last step; returns None where it was cancelled."""
+    """Denoises a canvas behind the cache's text, from noise to its last step; returns None if the run was cancelled."""
     sampler = schedule.stepper.sampler
     canvas = sampler.first_canvas(block, edits)
     yield CanvasStarted(block, to_host(canvas), sampler.pinned_mask(block))
-    return (yield from take_steps(schedule, block, canvas, 0, cancel, usage))
+    return (yield from take_steps(schedule, block, canvas, 0, usage))
 
 
 def take_steps(
-    schedule: ForkSchedule, block: int, canvas: Tensor, before: int, cancel: Cancel | None, usage: Usage
+    schedule: ForkSchedule, block: int, canvas: Tensor, before: int, usage: Usage
 ) -> Decoding[FinishedCanvas | None]:
-    """As ``denoise_block``, from a canvas (C,) on; ``before`` is the number of steps that the block took before it."""
+    """Denoises a canvas (C,) to its last step, after ``before`` steps of its block; returns as ``denoise_block``."""
     stepper = schedule.stepper
     unchanged, previous = np.zeros(len(canvas), dtype=np.int32), None
     yield from stepper.begin(block, canvas)
     for index in itertools.count():
-        if cancel is not None and cancel.is_set():
+        if schedule.run.is_cancelled:
             return None
         clock = time.perf_counter()
         if schedule.due(block, index):
@@ -171,27 +162,35 @@ def take_steps(
 
 
 def _blocks(config: GenerationConfig, length: int, room: int) -> int:
-    """How many blocks a run comes to at most."""
     return min(-(-config.max_new_tokens // length), room)
 
 
-def room_for_blocks(shape: ModelConfig, prompt_length: int, length: int) -> int:
-    """How many canvases of ``length`` tokens fit behind a prompt.
+def most_blocks(run: Run) -> int:
+    """Returns the largest number of blocks that a run may have.
 
     Raises:
-        SafelightError: none.
+        SafelightError: none fits behind the prompt.
     """
-    room = shape.max_position_embeddings - prompt_length
-    if room < length:
+    return _blocks(run.config, run.canvas_length, room_for_blocks(run, run.canvas_length))
+
+
+def room_for_blocks(run: Run, length: int) -> int:
+    """Returns how many canvases of ``length`` tokens fit behind the prompt, 1 or more.
+
+    Raises:
+        SafelightError: none fits.
+    """
+    prompt, most = len(run.prompt), run.model.config.max_position_embeddings
+    if most - prompt < length:
         raise SafelightError(
-            f"the prompt is {prompt_length} tokens long and the model has {shape.max_position_embeddings} "
+            f"the prompt is {prompt} tokens long and the model has {most} "
             f"positions, {length} of which a canvas needs. Shorten the prompt"
         )
-    return room // length
+    return (most - prompt) // length
 
 
 def cut_at_eos(tokens: Tokens, config: GenerationConfig) -> tuple[Tokens, int]:
-    """The canvas with everything after its first end token padded, and the number of tokens before that."""
+    """Returns the canvas with padding behind its first end token, and the number of tokens before that."""
     ends = np.flatnonzero(np.isin(tokens, config.eos_token_ids))
     if not len(ends):
         return tokens, len(tokens)
@@ -204,6 +203,6 @@ def cut_at_eos(tokens: Tokens, config: GenerationConfig) -> tuple[Tokens, int]:
 def finished(
     reason: Literal["eos", "length", "cancelled"], done: Sequence[Tokens], usage: Usage, why: str = ""
 ) -> GenerationFinished:
-    """The end of a run whose blocks' texts are ``done``."""
+    """Returns the last event of a run; ``done`` are the texts of its blocks."""
     tokens = np.concatenate(done) if done else np.empty(0, dtype=np.int32)
     return GenerationFinished(reason, tokens, len(done), usage.steps, usage.seconds, why)

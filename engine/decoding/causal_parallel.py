@@ -1,8 +1,8 @@
-"""Causal parallel decoding: a window of masks behind the text, of which each pass writes those that it is sure of.
+"""Causal parallel decoding: each pass writes those masks of a window behind the text that the model is sure of.
 
 Source: WeDLM, arXiv 2512.22737. Each pass reads the window's written tokens first and its masks last, all under one
-causal mask, and turns each row by its logical position, its place in the text. So a written token sees no mask, and
-the keys of those that stand without a gap behind the text are what a plain causal pass gives: they become text. A mask
+causal mask. Each row is rotated by its logical position, its place in the text. So a written token sees no mask. The
+keys of written tokens that follow the text without a gap are those of a plain causal pass, and they become text. A mask
 predicts the token of its own place. A written token never changes.
 """
 
@@ -13,51 +13,41 @@ from collections.abc import Sequence
 from typing import Literal
 
 import torch
-from torch import Tensor
 
 from engine.config import GenerationConfig
 from engine.decoding.drawing import Drawing
 from engine.decoding.prefill import read_prompt
-from engine.decoding.protocols import CausalModel, Decode, Decoding, Prefill
+from engine.decoding.protocols import Decode, Decoding, Prefill
+from engine.decoding.run import Run
 from engine.decoding.shares import WEDLM
 from engine.decoding.streaming_window import EntropyRule, StreamingWindow
 from engine.decoding.written_blocks import Predicted
 from engine.decoding.written_run import blocks_of, required_mask, room_behind
-from engine.layers.kv_cache import KVCache
-from engine.types import Cancel
 
 
 @torch.inference_mode()  # as a decorator it is off while the generator is suspended
-def causal_parallel(
-    model: CausalModel,
-    prompt: Tensor,
-    config: GenerationConfig,
-    seed: int,
-    cancel: Cancel | None,
-    cache: KVCache,
-) -> Decoding[None]:
-    """Generate text after ``prompt`` (T,). Cancelling takes effect within one pass.
+def causal_parallel(run: Run) -> Decoding[None]:
+    """Generates text after the prompt. A cancelled run ends within one pass.
 
-    Tokens are committed by the pass after the one that wrote them, and the run ends when an end token or the last of
-    ``max_new_tokens`` is; what was written behind it is dropped. Then the cache holds the prompt and all of that text,
-    the end token with it.
+    Tokens are committed by the pass after the one that wrote them. The run ends when an end token or the last of
+    ``max_new_tokens`` is committed; tokens written behind it are dropped. Then the cache holds the prompt and all of
+    that text, with the end token.
 
     Raises:
         SafelightError: the network has no mask token, the prompt leaves no room, settings of a canvas of noise.
     """
-    mask, room = required_mask(model.config, config), room_behind(model.config, len(prompt))
-    drawing = Drawing(config, model.config.vocab_size, model.device, seed, WEDLM)
-    drawing.see(prompt.tolist())
+    mask, room, config, cache = required_mask(run), room_behind(run), run.config, run.cache
+    drawing = Drawing.from_run(run, WEDLM)
     rule = EntropyRule(config.entropy_threshold, config.distance_penalty)
-    blocks = blocks_of(model.config, config)
-    window = StreamingWindow.of(config.window, room)
-    if not (yield from read_prompt(cache, prompt, min(config.max_new_tokens, room) + 2 * config.window, cancel)):
+    blocks = blocks_of(run)
+    window = StreamingWindow.from_width(config.window, room)
+    if not (yield from read_prompt(run, min(config.max_new_tokens, room) + 2 * config.window)):
         yield from blocks.finish("cancelled", 0)
         return
 
     yield from blocks.begin()
     while True:
-        if cancel is not None and cancel.is_set():
+        if run.is_cancelled:
             yield from blocks.finish("cancelled", len(window.text))
             return
         clock = time.perf_counter()
@@ -66,7 +56,7 @@ def causal_parallel(
         window.refill()
         written, masks = window.order()
         if reason is not None or not masks:
-            yield Prefill(torch.tensor(leading[:count]), cache)  # it has nothing left to predict
+            yield Prefill(torch.tensor(leading[:count]), cache)  # nothing is left to predict
             cache.record_ids(leading[:count])
             window.commit(count)
             seconds = time.perf_counter() - clock
@@ -99,7 +89,7 @@ def causal_parallel(
 
 
 def _predicted(forward: Decode, drawing: Drawing) -> list[Predicted]:
-    """What a pass came to at each mask. A token is drawn at all of them, whichever are written."""
+    """Returns the prediction at each mask. A token is drawn at every mask, whichever are written."""
     logits = drawing.allowed(forward.take())
     return drawing.predicted(logits, drawing.draw(logits))
 
@@ -108,7 +98,7 @@ def _predicted(forward: Decode, drawing: Drawing) -> list[Predicted]:
 
 
 def _end(leading: Sequence[int], config: GenerationConfig, length: int) -> tuple[Literal["eos", "length"] | None, int]:
-    """Why the run ends with these tokens behind a text of ``length``, None where it goes on; and how many stay."""
+    """Returns why the run ends with these tokens behind ``length`` others, or None; and how many of them stay."""
     for count, token in enumerate(leading, start=1):
         if token in config.eos_token_ids:
             return "eos", count

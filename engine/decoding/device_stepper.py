@@ -1,4 +1,4 @@
-"""Denoising steps as a program on the device, and the choice between that and the plain way."""
+"""Takes denoising steps as a program on the device; also chooses between that and plain torch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from torch import Tensor
 from engine.decoding import sampling
 from engine.decoding.plain_stepper import PlainStepper
 from engine.decoding.program_cache import HasStepProgram, ProgramCache, choices_of
-from engine.decoding.protocols import BlockDenoiser, LaunchStep, Passes
+from engine.decoding.protocols import LaunchStep, Passes
+from engine.decoding.run import Run
 from engine.decoding.sampler import Edits, Sampler, as_tensors, non_finite, to_host
 from engine.decoding.step_program import StepProgram
 from engine.decoding.stepper import Step, Stepper
@@ -15,15 +16,17 @@ from engine.forks import Shares
 from engine.layers.kv_cache import KVCache
 
 
-def stepper_for(model: BlockDenoiser, cache: KVCache, sampler: Sampler) -> Stepper:
-    """The device's program where the model has one, else the plain way."""
+def stepper_for(run: Run) -> Stepper:
+    """Returns a stepper of the model's step program if it has one, else of plain torch."""
+    model = run.model
+    sampler = Sampler.from_settings(model.config, run.config, model.device, run.seed)
     if isinstance(model, HasStepProgram) and model.has_step_program:
-        return DeviceStepper(model, cache, sampler)
-    return PlainStepper(model.dtype, cache, sampler)
+        return DeviceStepper(model, run.cache, sampler)
+    return PlainStepper(model.dtype, run.cache, sampler)
 
 
 class DeviceStepper:
-    """Steps of a ``StepProgram``; on a GPU the next one runs while this one's event is looked at.
+    """Takes the steps of a ``StepProgram``; on a GPU the next step runs while the event of this one is handled.
 
     A finished canvas is committed by the first step of the next.
     """
@@ -32,13 +35,13 @@ class DeviceStepper:
 
     def __init__(self, model: HasStepProgram, cache: KVCache, sampler: Sampler) -> None:
         self.model, self.cache, self.sampler = model, cache, sampler
-        self.program = ProgramCache.of(model).get(model.network, cache, sampler)
+        self.program = ProgramCache.of_model(model).get(model.network, cache, sampler)
         self.finished: Tensor | None = None
-        self.launched = False  # whether the next step is on its way
+        self.launched = False  # the next step is running
         self.program.seed(sampler.generator.initial_seed())
 
     def commit(self, ids: Tensor) -> Passes[None]:
-        if self.finished is not None:  # nobody begins a canvas behind it: any one does
+        if self.finished is not None:  # no canvas follows it, and any canvas will do
             with self.program.undone():
                 self.program.begin(self.finished, None, self.sampler.config, self.finished)
                 yield LaunchStep(self.program, 0)
@@ -95,18 +98,18 @@ class DeviceStepper:
         program.draw[1] += 1
 
     def adopt(self, sampler: Sampler) -> None:
-        """Takes another program where other tokens may be sampled; the random streams go on."""
+        """Replaces the program if other tokens may be sampled; the random streams go on."""
         if choices_of(sampler) != choices_of(self.sampler):
             drawn, draw = self.program.generator.get_state(), self.program.draw.clone()
-            del self.program  # its memory first
-            program = ProgramCache.of(self.model).get(self.model.network, self.cache, sampler)
+            del self.program  # frees its memory first
+            program = ProgramCache.of_model(self.model).get(self.model.network, self.cache, sampler)
             program.generator.set_state(drawn)
             program.draw.copy_(draw)
             self.program = program
         self.sampler = sampler
 
     def change(self, sampler: Sampler, edits: Edits, mixed: Shares = ()) -> None:
-        """Begins the canvas anew as it stands, with what the steps before have left."""
+        """Restarts the canvas as it is, with the state that its earlier steps have left."""
         if mixed:
             self.program.mix(*as_tensors(mixed, self.program.soft.device))
         canvas = sampler.amended(self.program.canvas, self.block, edits)
@@ -117,7 +120,7 @@ class DeviceStepper:
             part.copy_(kept)
 
     def _advance(self) -> None:
-        """What was to be committed is part of the text now."""
+        """Counts the canvas that was to be committed as text."""
         if self.finished is not None:
             self.cache.advance(len(self.finished))
             self.cache.record_ids(self.finished.tolist())
@@ -129,5 +132,5 @@ class DeviceStepper:
 
 
 def _left_by_steps(program: StepProgram) -> tuple[Tensor, ...]:
-    """What a canvas's steps hand on to the next, beside the canvas itself."""
+    """Returns the state that a canvas's steps hand on to the next, without the canvas itself."""
     return program.soft, program.previous, program.unchanged, program.step

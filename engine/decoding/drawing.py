@@ -1,4 +1,4 @@
-"""How tokens are drawn where text is written a few tokens at a time, and what is known of each prediction."""
+"""Draws tokens where text is written a few tokens at a time, and describes each prediction."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from engine.config import GenerationConfig
+from engine.decoding.run import Run
 from engine.decoding.sampling import token_entropy
 from engine.decoding.shares import TRANSFORMERS, SamplingOrder, shares_of
 from engine.decoding.written_blocks import Predicted
@@ -16,10 +17,10 @@ from engine.types import Tokens
 
 
 class Drawing:
-    """Draws tokens by a run's settings, with a generator of its own.
+    """Draws tokens by a run's settings, with its own generator.
 
-    The likeliest at temperature 0; else by ``shares_of``. Tokens that were ``seen`` are made less likely before that,
-    as by transformers' ``RepetitionPenaltyLogitsProcessor``.
+    At temperature 0 the likeliest token, else one from ``shares_of``. Before that the repetition penalty makes tokens
+    that were passed to ``see`` less likely, as transformers' ``RepetitionPenaltyLogitsProcessor`` does.
 
     Args:
         order: of temperature and cuts.
@@ -51,17 +52,24 @@ class Drawing:
                 raise SafelightError("every token is banned; leave at least one")
             self.forbidden = forbidden
 
+    @staticmethod
+    def from_run(run: Run, order: SamplingOrder = TRANSFORMERS) -> Drawing:
+        """Returns a drawing that has seen the run's prompt."""
+        drawing = Drawing(run.config, run.model.config.vocab_size, run.model.device, run.seed, order)
+        drawing.see(run.prompt.tolist())
+        return drawing
+
     def see(self, tokens: Sequence[int]) -> None:
-        """Count tokens as of the prompt or the text, for the penalty on their repetition."""
+        """Counts tokens as part of the prompt or the text, for the repetition penalty."""
         if self.config.repetition_penalty != 1.0:
             self._seen[list(tokens)] = True
 
     def allowed(self, logits: Tensor, read: Sequence[int] = ()) -> Tensor:
-        """Logits (R, V) with the penalty on repetition, and those of forbidden tokens at minus infinity.
+        """Returns logits (R, V) with the repetition penalty, and those of forbidden tokens at minus infinity.
 
         Args:
-            read: the tokens with which R rows were read causally, where they are not all seen: to each row those up to
-                its own are.
+            read: the tokens of the R rows, if they were read causally and not all were seen: a row has seen those up to
+                its own.
 
         Raises:
             SafelightError: a logit is not finite.
@@ -77,18 +85,18 @@ class Drawing:
         return logits if self.forbidden is None else logits.masked_fill(self.forbidden, -torch.inf)
 
     def shares(self, logits: Tensor) -> Tensor:
-        """The probabilities (R, V) that ``draw`` goes by, of logits as ``allowed`` gives them."""
+        """Returns the probabilities (R, V) that ``draw`` uses, from logits of ``allowed``."""
         return shares_of(logits, self.config, self.order)
 
     def draw(self, logits: Tensor, shares: Tensor | None = None) -> Tensor:
-        """One token a row: (R, V) -> (R,). ``shares``: of these logits, where they are known."""
+        """Draws one token a row: (R, V) -> (R,). ``shares`` are those of the logits, if they are known."""
         if self.config.sampling_temperature == 0.0:
             return logits.argmax(dim=-1)
         shares = self.shares(logits) if shares is None else shares
         return torch.multinomial(shares, 1, generator=self.generator)[:, 0]
 
     def predicted(self, logits: Tensor, drawn: Tensor) -> list[Predicted]:
-        """What is known of each row, of logits as ``allowed`` gives them: (R, V) and the tokens drawn (R,) -> R."""
+        """Returns R predictions, from logits (R, V) of ``allowed`` and the drawn tokens (R,)."""
         entropy, count = token_entropy(logits).tolist(), self.config.top_k
         argmax, tokens = logits.argmax(dim=-1).tolist(), drawn.tolist()
         if not count:

@@ -1,42 +1,42 @@
-"""When a run's changes are made: each where it is due."""
+"""Makes the changes of a run, each before its step."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from engine.config import GenerationConfig
+from engine.decoding.device_stepper import stepper_for
+from engine.decoding.run import Run
 from engine.decoding.sampler import Edits, Sampler
-from engine.decoding.stepper import Stepper
 from engine.errors import SafelightError
 from engine.events import step_number
 from engine.forks import Fork, Shares
 
 
 class ForkSchedule:
-    """A stepper with the changes that are still to be made to it, in order of their places.
+    """The stepper of a run, and the changes that are still to be made to it, in order of their places.
 
     Raises:
-        SafelightError: the changes are not in order. Its methods: a place that the run did not come by, or a change
-            that cannot be made there.
+        SafelightError: the changes are not in order. Its methods raise it for a place that the run did not reach, and
+            for a change that cannot be made.
     """
 
-    def __init__(self, stepper: Stepper, changes: Sequence[Fork] = ()) -> None:
-        self.stepper, self._waiting = stepper, list(changes)
+    def __init__(self, run: Run, changes: Sequence[Fork] = ()) -> None:
+        self.run, self.stepper, self._waiting = run, stepper_for(run), list(changes)
         places = [change.place for change in changes]
         if places != sorted(places):
             raise SafelightError("the forks of a run must be in order of their blocks and steps")
 
     @property
     def config(self) -> GenerationConfig:
-        """The settings in force."""
         return self.stepper.sampler.config
 
     def due(self, block: int, step: int) -> bool:
-        """Whether something changes before a step."""
+        """True if something changes before a step."""
         return any(change.place == (block, step) and not change.is_empty for change in self._waiting)
 
     def skip_block(self, block: int, steps: int) -> None:
-        """Leave out a block that is known: its changes are made and its draws passed over, without the model."""
+        """Leaves out a known block: makes its changes and skips its draws, without running the model."""
         self.open(block)
         self.stepper.skip_canvas()
         for step in range(steps):
@@ -45,17 +45,17 @@ class ForkSchedule:
             self.stepper.skip_step()
 
     def open(self, block: int) -> Edits:
-        """Make the changes before a block; tells what is to be put on its first canvas."""
+        """Makes the changes before a block; returns the edits of its first canvas."""
         sampler, edits, _ = self._make(block, 0)
         self.stepper.adopt(sampler)
         return edits
 
     def change(self, block: int, step: int) -> None:
-        """Make the changes before a step other than a block's first."""
+        """Makes the changes before a step other than a block's first."""
         self.stepper.change(*self._make(block, step))
 
     def close(self) -> None:
-        """See that nothing was left out at the end of the run."""
+        """Checks at the end of the run that every change was made."""
         self._take((1 + max((change.block for change in self._waiting), default=0), 0))
 
     def _make(self, block: int, step: int) -> tuple[Sampler, Edits, Shares]:
@@ -78,7 +78,7 @@ class ForkSchedule:
         return sampler, tuple(edits.items()), shares
 
     def _take(self, place: tuple[int, int]) -> list[Fork]:
-        """The changes that a place has come up to, without those that change nothing."""
+        """Removes and returns the changes up to a place, without those that change nothing."""
         taken = [change for change in self._waiting if change.place <= place and not change.is_empty]
         self._waiting = [change for change in self._waiting if change.place > place]
         for change in taken:

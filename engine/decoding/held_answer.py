@@ -1,4 +1,4 @@
-"""An answer under a format, as decoders write it: what must come next, and what may."""
+"""Takes the next tokens of an answer under a format: those that are forced, and those that are allowed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.errors import SafelightError
 
 
 class AnswerReader(Protocol):
-    """What an answer must fit, and how far it has come; see ``engine.text.formatted_answer``."""
+    """An answer and the format that it must fit; see ``engine.text.formatted_answer``."""
 
     @property
     def has_ended(self) -> bool: ...
@@ -30,7 +30,7 @@ class AnswerReader(Protocol):
 
 
 def take_forced(answer: AnswerReader, room: int) -> list[int]:
-    """Take what the format forces, at most ``room`` tokens of it."""
+    """Takes the tokens that the format forces, at most ``room`` of them."""
     found = list[int]()
     while len(found) < room:
         wanted = answer.forced()[: room - len(found)]
@@ -42,11 +42,11 @@ def take_forced(answer: AnswerReader, room: int) -> list[int]:
 
 
 def allowed_next(answer: AnswerReader, forbidden: Tensor | None, *, ends_here: bool) -> NDArray[np.bool_]:
-    """Which tokens (V,) may come next where there is a choice; none where the answer has failed.
+    """Returns a mask (V,) of the tokens that may come next; all False where the answer has failed.
 
     Args:
-        forbidden: tokens (V,) that are banned by the run's settings.
-        ends_here: the model has no more to say, and the answer is to be brought to its end.
+        forbidden: (V,) True for tokens that the run's settings ban.
+        ends_here: the model wants to end the text, so the answer is to be brought to its end.
 
     Raises:
         SafelightError: no token is left.
@@ -62,7 +62,7 @@ def allowed_next(answer: AnswerReader, forbidden: Tensor | None, *, ends_here: b
 
 
 def take_chosen(answer: AnswerReader, token: int) -> list[int]:
-    """Take a token that is allowed next; nothing is taken where the answer fails at it, or it only ends a thought.
+    """Takes an allowed token; returns none where the answer fails at it, or where it only ends a thought.
 
     Raises:
         SafelightError: the format does not take it.

@@ -1,11 +1,12 @@
-"""Infilling: spans of settled blocks are written anew, between everything around them.
+"""Infilling: writes spans of settled blocks anew, and keeps the text around them.
 
-A marked block starts from noise where it is marked; all its other positions are pinned. The text before it is in the
-cache, so it sees what was changed there. What comes after it is not seen, and stays as it is.
+A marked block starts from noise in its spans; all its other positions are pinned. The text before the block is in the
+cache, so the block sees the changes there. The text behind it is not seen, and stays as it is.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Sequence
 
@@ -15,36 +16,26 @@ from torch import Tensor
 
 from engine.config import GenerationConfig
 from engine.decoding.block_diffusion import Usage, cut_at_eos, denoise_block, finished, room_for_blocks
-from engine.decoding.device_stepper import stepper_for
 from engine.decoding.fork_schedule import ForkSchedule
 from engine.decoding.prefill import prefill, reuse_prefix
-from engine.decoding.protocols import BlockDenoiser, Decoding
-from engine.decoding.sampler import Sampler, to_host
+from engine.decoding.protocols import Decoding
+from engine.decoding.run import Run
+from engine.decoding.sampler import to_host
 from engine.errors import SafelightError
 from engine.events import PrefillFinished
 from engine.forks import Mark
-from engine.layers.kv_cache import KVCache
-from engine.types import Cancel, Tokens
+from engine.types import Tokens
 
 
 @torch.inference_mode()
-def infilling(
-    model: BlockDenoiser,
-    prompt: Tensor,
-    rows: Sequence[Tensor],
-    marks: Sequence[Mark],
-    config: GenerationConfig,
-    seed: int,
-    cancel: Cancel | None,
-    cache: KVCache,
-) -> Decoding[None]:
-    """Write marked spans of the settled blocks ``rows`` (C,) after ``prompt`` (T,) anew, one block after the other.
+def infilling(run: Run, rows: Sequence[Tensor], marks: Sequence[Mark]) -> Decoding[None]:
+    """Writes marked spans of the settled blocks ``rows`` (C,) behind the prompt anew, one block after the other.
 
-    Where the text goes on behind a block's last span, end tokens are banned in that block: the text stays whole.
+    If the text goes on behind a block's last span, end tokens are banned in that block, so that the text stays whole.
     """
-    config = config.replace(pinned=(), seed_canvas=None)
-    sampler = Sampler.of(model.config, config, model.device, seed)
-    length, room = sampler.length, room_for_blocks(model.config, len(prompt), sampler.length)
+    run = dataclasses.replace(run, config=run.config.replace(pinned=(), seed_canvas=None))
+    prompt, config, cache, length = run.prompt, run.config, run.cache, run.canvas_length
+    room = room_for_blocks(run, length)
     if len(rows) > room:
         raise SafelightError(f"the text has {len(rows)} blocks; only {room} of them fit behind this prompt")
     marked = {block: _positions(marks, block) for block in sorted({mark.block for mark in marks})}
@@ -55,13 +46,14 @@ def infilling(
             raise SafelightError(f"the marked position {positions[-1]} is outside the canvas of {length} tokens")
 
     text, usage = _Text([to_host(row) for row in rows], config), Usage()
-    schedule = ForkSchedule(stepper_for(model, cache, sampler))
+    schedule = ForkSchedule(run)
+    sampler = schedule.stepper.sampler
     for block, positions in marked.items():
         started = time.perf_counter()
         before = [prompt, *(torch.from_numpy(row).long() for row in text.rows[:block])]
         reused = min(len(prompt), reuse_prefix(cache, before))
         cache.reserve(len(prompt) + (block + 1) * length)
-        is_read = yield from prefill(before, cache, cancel)
+        is_read = yield from prefill(before, cache, run.cancel)
         if not is_read:
             yield finished("cancelled", text.parts(), usage)
             return
@@ -72,7 +64,7 @@ def infilling(
         if text.goes_on_behind(block, positions[-1]):
             settings = settings.replace(banned_tokens=(*config.banned_tokens, *config.eos_token_ids))
         schedule.stepper.adopt(sampler.changed(settings, block))
-        canvas = yield from denoise_block(schedule, block, (), cancel, usage)
+        canvas = yield from denoise_block(schedule, block, usage)
         if canvas is None:
             yield finished("cancelled", text.parts(), usage)
             return
@@ -82,7 +74,7 @@ def infilling(
 
 
 class _Text:
-    """Settled blocks, and how they read."""
+    """Settled blocks, and the text that they make."""
 
     def __init__(self, rows: list[Tokens], config: GenerationConfig) -> None:
         self.rows, self.config = rows, config
@@ -94,13 +86,13 @@ class _Text:
         return block < self.last or position < self.end - 1
 
     def settle(self, block: int, row: Tokens, position: int) -> None:
-        """Take a block that was written anew up to a position."""
+        """Replaces a block that was written anew up to a position."""
         self.rows[block] = row
         if block == self.last:
             self.end = max(self.end, position + 1)
 
     def block(self, block: int) -> tuple[Tokens, int]:
-        """A block's tokens (C,), with padding behind the text's end, and the number of those before it."""
+        """Returns a block's tokens (C,), with padding behind the text's end, and the number of tokens before that."""
         row = self.rows[block]
         if block < self.last:
             return cut_at_eos(row, self.config)
@@ -108,7 +100,7 @@ class _Text:
         return np.pad(tokens, (0, len(row) - len(tokens)), constant_values=self.config.pad_token_id), text_length
 
     def parts(self) -> list[Tokens]:
-        """The text of each block, up to the one with the end token."""
+        """Returns the text of each block, up to the one with the end token."""
         found = []
         for block in range(len(self.rows)):
             tokens, text_length = self.block(block)
@@ -119,10 +111,10 @@ class _Text:
 
     @property
     def has_ended(self) -> bool:
-        """Whether an end token ends the text."""
+        """True if an end token ends the text."""
         return any(np.isin(self.block(block)[0], self.config.eos_token_ids).any() for block in range(len(self.rows)))
 
 
 def _positions(marks: Sequence[Mark], block: int) -> list[int]:
-    """The marked positions of a block, rising."""
+    """Returns the marked positions of a block, rising."""
     return sorted({at for mark in marks if mark.block == block for at in range(mark.start, mark.stop)})

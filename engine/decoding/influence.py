@@ -1,6 +1,6 @@
-"""Measured influence: how far one token of a canvas moves what the model says of every other position.
+"""Measured influence: how far one token of a canvas changes the model's predictions at every other position.
 
-One step on the canvas as it stands and one with that token changed, and nothing else. It says nothing of why.
+It takes one step on the canvas as it is and one with that token changed. It does not explain the difference.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.decoding.generate import checked_rows, complete, prepared
+from engine.decoding.performing import complete
 from engine.decoding.prefill import prefill, reuse_prefix
 from engine.decoding.protocols import BlockDenoiser
+from engine.decoding.run import checked_rows, prepared
 from engine.decoding.sampler import non_finite, to_host
 from engine.errors import SafelightError
 from engine.events import Influence
 from engine.layers.kv_cache import KVCache
 from engine.types import Row, Tokens
 
-ROWS = 16  # of a canvas whose distributions are held in float64 at once
+ROWS = 16  # rows of a canvas whose distributions are in memory as float64 at once
 
 
 @torch.inference_mode()
@@ -37,34 +38,30 @@ def influence(
     temperature: float = 1.0,
     top_k: int = 8,
 ) -> Influence:
-    """Measure how far one token of a canvas moves the distributions of the others.
+    """Measures how far one token of a canvas changes the distributions of the others.
 
-    Both steps are taken without self-conditioning: a trace does not hold the prediction that it would need, and a fed
-    back prediction would hide much of what the token itself does.
+    Both steps are taken without self-conditioning: a trace does not hold the prediction that it would need, and feeding
+    it back would hide much of the token's own effect.
 
     Args:
         model, prompt_ids, cache: as for ``generate``; the cache then holds the text before the canvas.
         committed: the canvases (C,) before this one.
         canvas: token ids (C,), usually settled ones.
-        position, token: the token that takes the place of the one there.
+        position: of the token that is changed.
+        token: that takes its place.
         temperature: that logits are divided by, above 0.
-        top_k: how many likeliest tokens are told of each position before and after.
+        top_k: how many of the likeliest tokens are returned for each position, before and after.
 
     Raises:
-        SafelightError: a canvas, position or token that is none of this model's; non-finite logits; text that does
-            not fit.
+        SafelightError: a canvas, position or token that does not fit this model; non-finite logits; text that does not
+            fit.
     """
     prompt, cache = prepared(model, prompt_ids, cache)
     length, size = len(canvas), model.config.vocab_size
     if not length:
         raise SafelightError("the canvas is empty; give the tokens of a block")
     *before_it, settled = checked_rows(model, [*committed, canvas], length)
-    if not 0 <= position < length:
-        raise SafelightError(f"position {position} is outside the canvas of {length} tokens")
-    if not 0 <= token < size:
-        raise SafelightError(f"token id {token} is outside the vocabulary of {size} tokens")
-    if not (math.isfinite(temperature) and temperature > 0):
-        raise SafelightError(f"the temperature must be above 0, not {temperature}")
+    _check_change(position, token, temperature, length, size)
     texts = [prompt, *before_it]
     if sum(map(len, texts)) + length > model.config.max_position_embeddings:
         raise SafelightError(f"the text does not fit the model's {model.config.max_position_embeddings} positions")
@@ -74,7 +71,7 @@ def influence(
     changed = settled.clone()
     changed[position] = token
     before = _logits(model, settled, cache, temperature, len(committed))
-    # An unchanged token is not run again, so that its influence is 0 on devices, too, that add in any order.
+    # An unchanged canvas is not run again, so that its influence is 0 also on devices that add in any order.
     after = before if torch.equal(changed, settled) else _logits(model, changed, cache, temperature, len(committed))
     starts = range(0, length, ROWS)
     kl = torch.cat([_kl(before[at : at + ROWS], after[at : at + ROWS]) for at in starts]).cpu().numpy()
@@ -89,6 +86,15 @@ def influence(
     )
 
 
+def _check_change(position: int, token: int, temperature: float, length: int, size: int) -> None:
+    if not 0 <= position < length:
+        raise SafelightError(f"position {position} is outside the canvas of {length} tokens")
+    if not 0 <= token < size:
+        raise SafelightError(f"token id {token} is outside the vocabulary of {size} tokens")
+    if not (math.isfinite(temperature) and temperature > 0):
+        raise SafelightError(f"the temperature must be above 0, not {temperature}")
+
+
 def _logits(model: BlockDenoiser, canvas: Tensor, cache: KVCache, temperature: float, block: int) -> Tensor:
     logits = model.denoise(canvas.to(model.device), cache) / temperature
     if not bool(torch.isfinite(logits).all()):
@@ -97,7 +103,7 @@ def _logits(model: BlockDenoiser, canvas: Tensor, cache: KVCache, temperature: f
 
 
 def _kl(before: Tensor, after: Tensor) -> Tensor:
-    """KL(before || after) of logits (R, V), in nats: float64 (R,)."""
+    """Returns KL(before || after) of logits (R, V), in nats: float64 (R,)."""
     log_p, log_q = (torch.log_softmax(logits.double(), dim=-1) for logits in (before, after))
     return (log_p.exp() * (log_p - log_q)).sum(dim=-1).clamp_min(0.0)
 

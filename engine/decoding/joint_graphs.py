@@ -1,7 +1,8 @@
-"""CUDA graphs of joint steps, one a combination of programs; a few are kept.
+"""Captures joint steps as CUDA graphs, one for each combination of programs, and keeps a few of them.
 
-A combination is captured the second time that it is asked for: what comes once is not worth the steps before a capture.
-Nothing of this has run on a card yet. ``launch_together`` is told whether to use it, and is right without.
+A combination is captured when it is requested for the second time: one that comes once is not worth the steps before a
+capture. None of this has run on a card yet. ``launch_together`` decides whether graphs are used, and gives the same
+results without them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from torch import Tensor
 from engine.decoding.step_program import CAPTURE_ERRORS, WARM_UP, StepProgram
 from engine.models.diffusion_gemma.network import DiffusionGemma
 
-MOST = 4  # graphs that are kept: what repeats is the one combination of all runs of the moment
+MOST = 4  # graphs in memory: usually only the combination of all current runs repeats
 
 _Key = tuple[weakref.ref[StepProgram], ...]
 _Step = Callable[[], Tensor]
@@ -27,7 +28,7 @@ _Step = Callable[[], Tensor]
 
 @dataclass(frozen=True)
 class _Captured:
-    """A graph, where the caches' buffers were, and what it leaves in its own memory."""
+    """A graph, the addresses of the caches' buffers at its capture, and the hidden states in its memory."""
 
     graph: torch.cuda.CUDAGraph
     places: list[list[int]]
@@ -35,24 +36,26 @@ class _Captured:
 
 
 class JointGraphs:
-    """Those of one network. They keep neither programs nor caches alive, and go with them."""
+    """The graphs of one network. They do not keep programs or caches alive, and are dropped with them."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[_Key, _Captured | None] = OrderedDict()  # None: was asked for once
-        self._has_room = True  # on the device, for one more
+        self._kept: OrderedDict[_Key, _Captured | None] = OrderedDict()  # None: was requested once
+        self._has_room = True  # on the device, for one more graph
 
     @staticmethod
-    def of(network: DiffusionGemma) -> JointGraphs:
-        """The network's own."""
+    def of_network(network: DiffusionGemma) -> JointGraphs:
+        """Returns the graphs of a network."""
         return _OF_NETWORKS.setdefault(network, JointGraphs())
 
     def replayed(self, programs: Sequence[StepProgram], step: _Step) -> Tensor | None:
-        """Take a step from a graph -> its hidden states, a copy; None: it is not captured, and nothing was done.
+        """Replays a step from its graph and returns a copy of its hidden states; None if it is not captured and was not
+        done.
 
-        Where there was once no room for a graph, no more are captured.
+        After one capture ran out of memory no more graphs are captured.
 
         Args:
-            programs: that take part. step: the step itself, of the device alone.
+            programs: that take part.
+            step: the step itself; it must run on the device alone.
         """
         self._forget_dead()
         key = tuple(weakref.ref(program) for program in programs)
@@ -60,7 +63,7 @@ class JointGraphs:
         is_new = key not in self._kept
         found = self._kept.pop(key, None)
         if not is_new and (found is None or found.places != places):
-            found = None  # its memory first
+            found = None  # frees its memory first
             if self._has_room:
                 try:
                     found = self._captured(programs, step, places)
@@ -79,7 +82,7 @@ class JointGraphs:
             del self._kept[key]
 
     def _captured(self, programs: Sequence[StepProgram], step: _Step, places: list[list[int]]) -> _Captured:
-        """Steps to warm up and a capture, which leave the programs as they were."""
+        """Warms up and captures a step, and leaves the programs as they were."""
         pool = next((other.graph.pool() for other in self._kept.values() if other is not None), None)
         with ExitStack() as undone:
             for program in programs:
@@ -92,9 +95,10 @@ _OF_NETWORKS: weakref.WeakKeyDictionary[DiffusionGemma, JointGraphs] = weakref.W
 
 
 def capture(programs: Sequence[StepProgram], step: _Step, pool: Any) -> tuple[torch.cuda.CUDAGraph, Tensor]:
-    """A step as a graph, and the hidden states in its memory.
+    """Captures a step; returns its graph, and the hidden states in the graph's memory.
 
-    pool: another graph's, whose memory it shares; None: its own.
+    Args:
+        pool: of another graph, whose memory this one shares; None: its own.
     """
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     stream.wait_stream(torch.cuda.current_stream())

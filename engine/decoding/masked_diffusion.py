@@ -1,8 +1,8 @@
-"""Block diffusion with masks: they are filled in bidirectional passes, then the block is read causally into the cache.
+"""Block diffusion with masks: fills a block in bidirectional passes, then reads it causally into the cache.
 
-Its first token is written by the causal pass before it, and never looked at again; the others are written where the
-model is sure, the likeliest in any case. A predicted mask stays one, but in a block's last pass, which writes all that
-is left. Source: Nemotron-Labs-Diffusion, arXiv 2607.05722.
+The first token of a block is written by the causal pass before it, and stays. The others are written where the model is
+sure; the likeliest one always is. A predicted mask stays a mask, except in a block's last pass, which writes all masks.
+Source: Nemotron-Labs-Diffusion, arXiv 2607.05722.
 """
 
 from __future__ import annotations
@@ -10,47 +10,38 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from engine.config import GenerationConfig
 from engine.decoding.masked_run import MaskedRun
-from engine.decoding.protocols import CausalModel, Decoding
-from engine.layers.kv_cache import KVCache
-from engine.types import Cancel
+from engine.decoding.protocols import Decoding
+from engine.decoding.run import Run
 
 
 @torch.inference_mode()  # as a decorator it is off while the generator is suspended
-def masked_diffusion(
-    model: CausalModel,
-    prompt: Tensor,
-    config: GenerationConfig,
-    seed: int,
-    cancel: Cancel | None,
-    cache: KVCache,
-) -> Decoding[None]:
-    """Generate text after ``prompt`` (T,). Cancelling takes effect within one pass.
+def masked_diffusion(run: Run) -> Decoding[None]:
+    """Generates text after the prompt. A cancelled run ends within one pass.
 
-    In the end the cache holds the prompt and the blocks before the last one, as a causal pass reads them.
+    At the end the cache holds the prompt and the blocks before the last one, as a causal pass reads them.
 
     Raises:
         SafelightError: as ``MaskedRun``; the model gives numbers that are not finite.
     """
-    run = MaskedRun(model, prompt, config, seed, cancel, cache)
+    state, config = MaskedRun(run), run.config
 
     def choose(logits: Tensor, _step: int) -> tuple[Tensor, list[int]]:
-        drawn = run.drawing.draw(logits)
+        drawn = state.drawing.draw(logits)
         return drawn, _is_sure(logits, drawn, config.accept_probability).nonzero()[:, 0].tolist()
 
-    yield from run.begin(unread=1)
-    places, unread = range(0), prompt[-1:].tolist()
-    while run.goes_on():
-        yield from run.write_next(unread)
-        places = range(places.stop, min(places.stop + run.size, run.limit))
-        yield from run.fill(places, min(config.max_denoising_steps, len(places)), choose)
-        unread = run.tokens(places)
-    yield from run.finish()
+    yield from state.begin(unread=1)
+    places, unread = range(0), run.prompt[-1:].tolist()
+    while state.goes_on():
+        yield from state.write_next(unread)
+        places = range(places.stop, min(places.stop + state.size, state.limit))
+        yield from state.fill(places, min(config.max_denoising_steps, len(places)), choose)
+        unread = state.tokens(places)
+    yield from state.finish()
 
 
 def _is_sure(logits: Tensor, drawn: Tensor, probability: float) -> Tensor:
-    """Whether a row's token is likely enough, before the temperature; the likeliest always is: (R, V), (R,) -> (R,)."""
+    """True for rows with a token that is likely enough before the temperature, and for the likeliest: (R,)."""
     chosen = logits.gather(1, drawn[:, None])[:, 0]
     shares = (chosen - logits.logsumexp(dim=-1)).exp()
     sure = shares >= probability

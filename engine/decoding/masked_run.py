@@ -1,4 +1,4 @@
-"""What decoding with masks shares: how a run begins, what its passes write, and where its text ends."""
+"""The common parts of decoders with masks: how a run begins, the events of its passes, and where its text ends."""
 
 from __future__ import annotations
 
@@ -10,28 +10,27 @@ import torch
 from torch import Tensor
 
 from engine.adapters.draft import DraftAdapter
-from engine.config import GenerationConfig
 from engine.decoding.drawing import Drawing
 from engine.decoding.prefill import read_prompt
-from engine.decoding.protocols import CausalModel, Decode, Decoding, Passes
+from engine.decoding.protocols import Decode, Decoding, Passes
+from engine.decoding.run import Run
 from engine.decoding.shares import TRANSFORMERS, SamplingOrder
 from engine.decoding.thoughts import ThoughtBudget
 from engine.decoding.written_blocks import Predicted
 from engine.decoding.written_run import blocks_of, required_mask, room_behind
 from engine.errors import SafelightError
 from engine.events import Event, GenerationFinished
-from engine.layers.kv_cache import KVCache
-from engine.types import Cancel
 
 Choose: TypeAlias = Callable[[Tensor, int], tuple[Tensor, Sequence[int]]]
 """Logits (M, V) of a block's masks and the number of the pass -> the tokens drawn (M,), and the rows to write."""
 
 
 class MaskedRun:
-    """A run in progress. Places count the generated text from 0; the cache holds the prompt and a part of it.
+    """The state of a run with masks. Places count the generated text from 0; the cache holds the prompt and a part of
+    the text.
 
     Args:
-        in_order: see ``WrittenBlocks``. Where it is not, a mask that is predicted stays a mask.
+        in_order: see ``WrittenBlocks``. Otherwise a predicted mask stays a mask.
         order: of temperature and cuts.
 
     Raises:
@@ -39,59 +38,46 @@ class MaskedRun:
             settings of a canvas of noise.
     """
 
-    def __init__(
-        self,
-        model: CausalModel,
-        prompt: Tensor,
-        config: GenerationConfig,
-        seed: int,
-        cancel: Cancel | None,
-        cache: KVCache,
-        *,
-        in_order: bool = False,
-        order: SamplingOrder = TRANSFORMERS,
-    ) -> None:
-        shape = model.config
-        self.mask = required_mask(shape, config)
-        self.prompt, self.config, self.cancel, self.cache = prompt, config, cancel, cache
-        self.limit = min(config.max_new_tokens, room_behind(shape, len(prompt)))  # tokens
-        self.length = 0  # tokens of the text up to the first place where nothing is written, or up to its end
+    def __init__(self, run: Run, *, in_order: bool = False, order: SamplingOrder = TRANSFORMERS) -> None:
+        self.mask, self.run = required_mask(run), run
+        self.prompt, self.config, self.cache = run.prompt, run.config, run.cache
+        self.limit = min(run.config.max_new_tokens, room_behind(run))  # tokens
+        self.length = 0  # tokens of the text up to the first unwritten place, or up to its end
         self.in_order = in_order
-        self.drawing = Drawing(config, shape.vocab_size, model.device, seed, order)
-        self.drawing.see(prompt.tolist())
-        self.budget = ThoughtBudget.of(model, config, prompt)
+        self.drawing = Drawing.from_run(run, order)
+        self.budget = ThoughtBudget.from_run(run)
         forbidden = self.drawing.forbidden
         if forbidden is not None and int((~forbidden).sum()) == int(~forbidden[self.mask]):
             raise SafelightError("every token but the mask is banned; leave at least one")
-        self._blocks = blocks_of(shape, config, in_order=in_order)
+        self._blocks = blocks_of(run, in_order=in_order)
         self.size = self._blocks.length  # of a block
         self._end: Literal["eos", "length", "cancelled"] | None = None
 
     @property
     def text(self) -> Mapping[int, int]:
-        """All that is written, by its place."""
+        """All written tokens, by their place."""
         return self._blocks.text
 
     def goes_on(self) -> bool:
-        """Whether there is another pass: the text has not ended, and the run is not cancelled."""
-        if self._end is None and self.cancel is not None and self.cancel.is_set():
+        """True if there is another pass: the text has not ended, and the run is not cancelled."""
+        if self._end is None and self.run.is_cancelled:
             self._end = "cancelled"
         return self._end is None
 
     def tokens(self, places: Sequence[int]) -> list[int]:
-        """What stands at places, of which those below 0 are the prompt's, counted from its end; else a mask."""
+        """Returns the tokens at places, a mask where none is written; places below 0 count from the prompt's end."""
         return [int(self.prompt[place]) if place < 0 else self.text.get(place, self.mask) for place in places]
 
     def begin(self, unread: int, block: int = 1) -> Decoding[None]:
-        """Read the prompt, but for so many of its last tokens; ``block`` as ``read_prompt`` takes it."""
+        """Reads the prompt without its last ``unread`` tokens; ``block`` is that of ``read_prompt``."""
         room = self.limit + block - 1
-        if not (yield from read_prompt(self.cache, self.prompt, room, self.cancel, unread, block=block)):
+        if not (yield from read_prompt(self.run, room, unread, block=block)):
             self._end = "cancelled"
             return
         yield from self._blocks.begin()
 
     def write_next(self, ids: Sequence[int]) -> Decoding[None]:
-        """Read the text's last tokens causally, into the cache, and write the token behind them, or a thought's end."""
+        """Reads the text's last tokens causally, into the cache, and writes the next token, or a thought's end."""
         clock = time.perf_counter()
         logits = yield from self.read(ids, len(ids), len(ids) - 1)
         (token,) = drawn = self.budget.ending(self.drawing.draw(logits))
@@ -99,7 +85,7 @@ class MaskedRun:
         yield from self.write({self.length: int(token)}, predicted, time.perf_counter() - clock)
 
     def fill(self, places: range, steps: int, choose: Choose) -> Decoding[None]:
-        """Write a block's masks, and among them the end of a thought where its budget ends.
+        """Writes a block's masks, and the end of a thought where its budget ends.
 
         Args:
             steps: the most passes; the last one writes all masks.
@@ -107,12 +93,12 @@ class MaskedRun:
         if not self.budget.is_due:
             yield from self._fill(places, self.budget.cut(places), steps, choose)
         if self.budget.is_due and self.length in places:
-            self._blocks.text[self.length] = self.budget.end  # the next pass tells of it
+            self._blocks.text[self.length] = self.budget.end  # is part of the next pass's event
             self.drawing.see((self.budget.end,))
         yield from self._fill(places, places.stop, steps, choose)
 
     def _fill(self, places: range, stop: int, steps: int, choose: Choose) -> Decoding[None]:
-        """Write a block's masks before ``stop``, pass by pass; ends early where the text ends."""
+        """Writes a block's masks before ``stop``, pass by pass; ends early where the text ends."""
         for step in range(steps):
             masked = [place for place in range(max(0, places.start), stop) if place not in self.text]
             if not masked or not self.goes_on():
@@ -136,7 +122,7 @@ class MaskedRun:
         is_causal: bool = True,
         draft: DraftAdapter | None = None,
     ) -> Passes[Tensor]:
-        """One pass over ids (T,) behind the cache's text, the first ``commit`` of which are appended to it.
+        """Reads ids (T,) behind the cache's text in one pass; the first ``commit`` of them are appended to it.
 
         Returns:
             Logits (T - first_logits, V), those of forbidden tokens at minus infinity.
@@ -147,11 +133,11 @@ class MaskedRun:
         return self.drawing.allowed(wanted.take(), ids[first_logits:] if is_causal else ())
 
     def predicted(self, places: Sequence[int], logits: Tensor, drawn: Tensor) -> dict[int, Predicted]:
-        """What is told of predictions (R, V) at R places, by place."""
+        """Returns predictions by place, from logits (R, V) and drawn tokens (R,) at R places."""
         return dict(zip(places, self.drawing.predicted(logits, drawn), strict=True))
 
     def write(self, written: Mapping[int, int], predicted: Mapping[int, Predicted], seconds: float) -> Iterator[Event]:
-        """Take up what one pass wrote and predicted, by place."""
+        """Adds the tokens and predictions of one pass, by place, and yields its events."""
         if not self.in_order:
             written = {place: token for place, token in written.items() if token != self.mask}
         self.drawing.see(list(written.values()))
@@ -166,7 +152,7 @@ class MaskedRun:
         yield from self._blocks.step(written, predicted, seconds, temperature, settled=self.length)
 
     def finish(self) -> Iterator[Event]:
-        """The end of the run; the cache then holds nothing behind the committed text."""
+        """Ends the run; the cache then holds only committed text."""
         for event in self._blocks.finish(self._end or "cancelled", self.length):
             if isinstance(event, GenerationFinished):
                 self.cache.truncate(min(self.cache.length, len(self.prompt) + len(event.tokens)))

@@ -1,13 +1,13 @@
 """Two decoders in one run, on the same weights: block diffusion and autoregressive, block by block.
 
-Blocks that begin in a thought have one decoder, all others another. Thoughts are found by the tokens that open and
-close them; the decoder changes at the first edge between blocks behind those. The first block counts as a thought where
-the prompt asks for one. Without a tokenizer there are no thoughts.
+Blocks that begin in a thought use one decoder, all others another. Thoughts are found by the tokens that open and close
+them; the decoder changes at the next edge between blocks. The first block counts as a thought if the prompt asks for
+one. Without a tokenizer there are no thoughts.
 
 *Rescue*: a canvas that has taken all its steps and not converged is read causally, by the same weights. Its longest
-prefix of tokens that have been the argmax for ``stability_threshold`` steps before the last, and have a causal
-probability of at least ``rescue_probability``, is kept; pinned tokens always are. The pass that reads it predicts the
-token behind the prefix, too. From there on the block is written autoregressively.
+prefix of good tokens is kept. A token is good if it was the argmax for ``stability_threshold`` steps before the last,
+and has a causal probability of at least ``rescue_probability``; pinned tokens always are. The pass that reads the
+prefix also predicts the token behind it. From there on the block is written autoregressively.
 
 *Verify*: all other canvases are read causally when they are finished, and doubtful spans may be written anew; see
 ``verifying``.
@@ -21,96 +21,75 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.config import BLOCK_DIFFUSION, GenerationConfig
+from engine.config import BLOCK_DIFFUSION
 from engine.decoding.autoregressive import Reason, Writer
-from engine.decoding.block_diffusion import FinishedCanvas, Usage, cut_at_eos, denoise_block, room_for_blocks
-from engine.decoding.device_stepper import stepper_for
-from engine.decoding.drawing import Drawing
+from engine.decoding.block_diffusion import FinishedCanvas, Usage, cut_at_eos, denoise_block, most_blocks
 from engine.decoding.fork_schedule import ForkSchedule
 from engine.decoding.prefill import commit, read_prompt
-from engine.decoding.protocols import BlockDenoiser, Decode, Decoding, Passes
-from engine.decoding.sampler import Sampler
+from engine.decoding.protocols import Decode, Decoding, Passes
+from engine.decoding.run import Run
 from engine.decoding.thoughts import ThoughtTokens
 from engine.decoding.verifying import CausalReader, Verifier
-from engine.decoding.written_run import blocks_of
 from engine.errors import SafelightError
-from engine.layers.kv_cache import SLACK, KVCache
-from engine.types import Cancel
+from engine.layers.kv_cache import SLACK
 
 
 @torch.inference_mode()
-def mixed(
-    model: BlockDenoiser,
-    prompt: Tensor,
-    config: GenerationConfig,
-    seed: int,
-    cancel: Cancel | None,
-    cache: KVCache,
-    decoders: tuple[str, str],
-    thoughts: ThoughtTokens,
-) -> Decoding[None]:
-    """Generate text after ``prompt`` (T,), by the first of two ``names.MIXABLE`` decoders in thoughts, else the second.
+def mixed(run: Run, decoders: tuple[str, str], thoughts: ThoughtTokens) -> Decoding[None]:
+    """Generates text after the prompt, in thoughts by the first of two ``names.MIXABLE`` decoders, else by the second.
 
-    Where no block is written autoregressively and none is rewritten the run is block diffusion's, bit for bit. Both
-    have ``seed`` for streams of their own. A block that is denoised or rescued has all its positions; one that is
-    written autoregressively ends with ``max_new_tokens``.
+    If no block is written autoregressively and none is rewritten, the run is that of block diffusion, bit for bit. Both
+    decoders use ``seed`` for their own random streams. A block that is denoised or rescued has all its positions; one
+    that is written autoregressively ends with ``max_new_tokens``.
     """
-    run = _Run(model, prompt, config, seed, cancel, cache)
-    in_thought, length = thoughts.expected(prompt), run.blocks.length
-    denoises = [name == BLOCK_DIFFUSION for name in decoders]  # in thoughts, elsewhere
-    count = min(-(-config.max_new_tokens // length), room_for_blocks(model.config, len(prompt), length))
+    parts, config = _Parts(run), run.config
+    in_thought, length = thoughts.expected(run.prompt), parts.blocks.length
+    denoises = [name == BLOCK_DIFFUSION for name in decoders]  # whether thoughts are denoised, and other text
+    count = most_blocks(run)
     unread = 0 if denoises[not in_thought] else 1
-    read = run.reader.prefill if config.verify else None
-    if not (yield from read_prompt(cache, prompt, count * length, cancel, unread, read)):
-        yield from run.blocks.finish("cancelled", 0)
+    read = parts.reader.prefill if config.verify else None
+    if not (yield from read_prompt(run, count * length, unread, read)):
+        yield from parts.blocks.finish("cancelled", 0)
         return
-    run.writer.pending = prompt[len(prompt) - unread :].tolist()
+    parts.writer.pending = run.prompt[len(run.prompt) - unread :].tolist()
     reason: Reason | None = None
     for block in range(count):
         if denoises[not in_thought]:
-            reason = yield from run.denoise(block)
+            reason = yield from parts.denoise(block)
         else:
-            yield from run.blocks.begin()
-            reason = yield from run.writer.write(min((block + 1) * length, config.max_new_tokens), cancel)
+            yield from parts.blocks.begin()
+            reason = yield from parts.writer.write(min((block + 1) * length, config.max_new_tokens))
         if reason is not None:
             break
-        in_thought = thoughts.is_open_behind(run.blocks.text[place] for place in range(run.writer.length))
-    yield from run.blocks.finish(reason or "length", run.writer.length)
+        in_thought = thoughts.is_open_behind(parts.blocks.text[place] for place in range(parts.writer.length))
+    yield from parts.blocks.finish(reason or "length", parts.writer.length)
 
 
-class _Run:
-    """What the blocks of a run share."""
+class _Parts:
+    """The state that the blocks of a run share."""
 
-    def __init__(
-        self,
-        model: BlockDenoiser,
-        prompt: Tensor,
-        config: GenerationConfig,
-        seed: int,
-        cancel: Cancel | None,
-        cache: KVCache,
-    ) -> None:
-        sampler = Sampler.of(model.config, config, model.device, seed)
-        if (config.rescue or config.verify) and sampler.length >= SLACK + model.config.canvas_length:
-            most = SLACK + model.config.canvas_length - 1  # the window before the canvas stays whole, and one more
+    def __init__(self, run: Run) -> None:
+        config, own = run.config, run.model.config.canvas_length
+        if (config.rescue or config.verify) and run.canvas_length >= SLACK + own:
+            most = SLACK + own - 1  # the window before the canvas stays whole, and one more
             name = "rescue" if config.rescue else "verify"
-            raise SafelightError(f"{name} takes canvases of at most {most} tokens, not {sampler.length}; switch it off")
-        self.config, self.cancel, self.cache = config, cancel, cache
-        self.schedule = ForkSchedule(stepper_for(model, cache, sampler))
-        self.reader = CausalReader(cache)
-        self.verifier = Verifier(self.schedule, self.reader, config, cancel)
-        self.drawing = Drawing(config, model.config.vocab_size, model.device, seed)
-        self.drawing.see(prompt.tolist())
-        self.blocks = blocks_of(model.config, config, in_order=True)
-        self.writer = Writer(cache, self.drawing, self.blocks, [])
-        self.newest = int(prompt[-1])  # token of the text
+            raise SafelightError(
+                f"{name} takes canvases of at most {most} tokens, not {run.canvas_length}; switch it off"
+            )
+        self.run, self.config, self.cache = run, config, run.cache
+        self.schedule = ForkSchedule(run)
+        self.reader = CausalReader(run.cache)
+        self.verifier = Verifier(self.schedule, self.reader)
+        self.writer = Writer(run, [])
+        self.blocks, self.drawing = self.writer.blocks, self.writer.drawing
+        self.newest = int(run.prompt[-1])  # token of the text
 
     def denoise(self, block: int) -> Decoding[Reason | None]:
-        """A block by diffusion; returns why the run ends with it, None where it goes on."""
+        """Denoises a block; returns why the run ends with it, None if it goes on."""
         usage, clock = Usage(), time.perf_counter()
         yield from self._read_pending()
         usage.seconds = time.perf_counter() - clock
-        canvas = yield from denoise_block(self.schedule, block, (), self.cancel, usage)
+        canvas = yield from denoise_block(self.schedule, block, usage)
         is_rescued = canvas is not None and self.config.rescue and not canvas.last.converged
         if self.config.verify and canvas is not None and not is_rescued:
             canvas = yield from self.verifier.verify(block, canvas, usage)
@@ -129,7 +108,7 @@ class _Run:
         return "eos" if self.writer.has_ended else None
 
     def _read_pending(self) -> Passes[None]:
-        """Bring all of the text into the cache, at the latest with the next canvas."""
+        """Reads the rest of the text into the cache, at the latest with the next canvas."""
         pending, stepper = self.writer.pending, self.schedule.stepper
         if pending:
             self.newest = pending[-1]
@@ -141,8 +120,8 @@ class _Run:
             self.writer.pending = []
 
     def _rescue(self, block: int, canvas: FinishedCanvas) -> Decoding[Reason | None]:
-        """Write on behind what is kept of a canvas; returns as ``denoise``."""
-        if self.cancel is not None and self.cancel.is_set():
+        """Writes on behind the kept prefix of a canvas; returns as ``denoise``."""
+        if self.run.is_cancelled:
             return "cancelled"
         clock, cache, argmax = time.perf_counter(), self.cache, canvas.last.argmax
         start, length = cache.length, len(argmax)
@@ -160,10 +139,10 @@ class _Run:
         self.blocks.write_on(canvas.last, canvas.steps)
         yield from self.writer.put(tokens, logits[: len(tokens)], end, clock)
         del self.writer.pending[: cache.length - start]
-        return (yield from self.writer.write(end, self.cancel))
+        return (yield from self.writer.write(end))
 
     def _kept(self, block: int, canvas: FinishedCanvas, logits: Tensor) -> int:
-        """How many tokens of a canvas are kept, by causal logits (C, V); an end token is the last of them."""
+        """Returns how many tokens of a canvas are kept, by causal logits (C, V); an end token is the last of them."""
         argmax = canvas.last.argmax
         probabilities = logits.softmax(dim=-1).gather(1, torch.from_numpy(argmax).long().to(logits.device)[:, None])
         is_good = (probabilities[:, 0] >= self.config.rescue_probability).cpu().numpy()

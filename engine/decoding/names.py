@@ -1,4 +1,4 @@
-"""Which way of decoding a run has, by its settings and by what its model's family has. Knows no tensors."""
+"""The decoder of a run, by its settings and by the decoders of its model's family. Knows no tensors."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ BOUNDING = ("autoregressive", "masked_diffusion", "self_speculation", "block_cau
 
 
 def names_of(config: GenerationConfig, decoders: Sequence[str], own: str) -> tuple[str, str]:
-    """Names of the decoders of thoughts, and of all else.
+    """Returns the names of the decoder of thoughts, and of the decoder of all else.
 
     Args:
-        decoders: that the model's family has. own: the one that it takes by itself.
+        decoders: of the model's family.
+        own: the family's default one.
 
     Raises:
-        SafelightError: the family does not have one that is asked for, a run cannot change between the two, or blocks
-            of block diffusion are to be rescued or verified where there are none.
+        SafelightError: the family does not have a requested one, a run cannot change between the two, or blocks of
+            block diffusion are to be rescued or verified where there are none.
     """
     for name in (config.decoder, config.thought_decoder, config.answer_decoder):
         if name and name not in decoders:
@@ -45,7 +46,7 @@ def names_of(config: GenerationConfig, decoders: Sequence[str], own: str) -> tup
 
 
 def formatting(config: GenerationConfig, decoders: Sequence[str], own: str) -> str:
-    """The decoder of a run whose answer must fit a format: what is asked for, else the model's own if that can do it.
+    """Returns the decoder of a run with a format: the requested one, else the model's own if that can hold a format.
 
     Args:
         decoders, own: as ``names_of`` takes them.
@@ -70,13 +71,14 @@ def formatting(config: GenerationConfig, decoders: Sequence[str], own: str) -> s
 def require_thoughts(
     config: GenerationConfig, decoders: Sequence[str], own: str, *, has_end: bool, thinks: bool
 ) -> None:
-    """See that a run whose thinking is bounded has thoughts to bound.
+    """Checks that a run with a bound on its thinking has thoughts.
 
     Args:
-        decoders, own: as ``names_of`` takes them. has_end: the model has a token that ends a thought.
+        decoders, own: as ``names_of`` takes them.
+        has_end: the model has a token that ends a thought.
 
     Raises:
-        SafelightError: it has none, or its decoder does not bound them.
+        SafelightError: the run has no thoughts, or its decoder does not bound them.
     """
     if config.thinking_tokens is None:
         return
@@ -91,10 +93,10 @@ def require_thoughts(
 
 
 def require_diffusion(config: GenerationConfig, decoders: Sequence[str], own: str, what: str) -> None:
-    """See that what only block diffusion can do is asked of it.
+    """Checks that a run uses block diffusion, which ``what`` needs.
 
     Raises:
-        SafelightError: the run has another decoder.
+        SafelightError: it uses another decoder.
     """
     for name in names_of(config, decoders, own):
         if name != BLOCK_DIFFUSION:

@@ -1,4 +1,4 @@
-"""Denoising steps one after the other in plain torch: the oracle of the device's."""
+"""Takes denoising steps in plain torch; the oracle of the device's stepper."""
 
 from __future__ import annotations
 
@@ -15,18 +15,16 @@ from engine.layers.kv_cache import KVCache
 
 
 class PlainStepper:
-    """One step after the other in plain torch, on any device."""
-
     commits_with_step = False
 
     def __init__(self, dtype: torch.dtype, cache: KVCache, sampler: Sampler) -> None:
-        self.dtype, self.cache, self.sampler = dtype, cache, sampler  # the model's type
+        self.dtype, self.cache, self.sampler = dtype, cache, sampler  # the model's number type
 
     def commit(self, ids: Tensor) -> Passes[None]:
         yield from commit(ids, self.cache)
 
     def begin(self, block: int, canvas: Tensor) -> Passes[None]:
-        yield from ()  # nothing is run before the first step
+        yield from ()  # no pass before the first step
         self.block, self.canvas = block, canvas
         self.conditioning: Tensor | None = None
         self.history: list[Tensor] = []
@@ -69,7 +67,7 @@ class PlainStepper:
 
     def change(self, sampler: Sampler, edits: Edits, mixed: Shares = ()) -> None:
         if mixed and self.conditioning is not None:
-            fed = self.conditioning.float()  # rounded any further, the shares would be other ones
+            fed = self.conditioning.float()  # rounding it would change the shares
             positions, tokens, shares = as_tensors(mixed, fed.device)
             self.conditioning = fed.index_put((positions,), sampling.with_shares(fed[positions], tokens, shares))
         self.sampler = sampler

@@ -1,4 +1,4 @@
-"""Brings text into a cache: what it holds already is used again, the rest is read a piece at a time."""
+"""Reads text into a cache: reuses what the cache holds already, and reads the rest a piece at a time."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from engine.decoding.protocols import Decoding, Passes, Prefill
+from engine.decoding.run import Run
 from engine.events import PrefillFinished
 from engine.layers.kv_cache import KVCache
 from engine.types import Cancel
@@ -18,46 +19,39 @@ Read: TypeAlias = Callable[[Tensor, Cancel | None], Passes[bool]]
 """Appends what a cache lacks of a text (T,); returns as ``prefill``."""
 
 
-def read_prompt(
-    cache: KVCache,
-    prompt: Tensor,
-    room: int,
-    cancel: Cancel | None,
-    unread: int = 0,
-    read: Read | None = None,
-    block: int = 1,
-) -> Decoding[bool]:
-    """Begin a run: bring its prompt (T,) into the cache, and tell it.
+def read_prompt(run: Run, room: int, unread: int = 0, read: Read | None = None, block: int = 1) -> Decoding[bool]:
+    """Reads the prompt of a run into its cache, and yields the event of that.
 
     Args:
         room: tokens that the run may add.
         unread: how many of the prompt's last tokens are left out; the run reads them itself.
         read: in place of ``prefill``.
-        block: as ``KVCache.block``; what is read are whole blocks.
+        block: as ``KVCache.block``; only whole blocks are reused.
 
     Returns:
-        False where ``cancel`` was set before all was read; then nothing is told.
+        False if ``cancel`` was set before all was read; then there is no event.
     """
-    started, text = time.perf_counter(), prompt[: len(prompt) - unread]
+    started, length, cache = time.perf_counter(), len(run.prompt), run.cache
+    text = run.prompt[: length - unread]
     kept = reuse_prefix(cache, [text], block)
-    cache.reserve(len(prompt) + room)
-    is_read = yield from prefill([text], cache, cancel) if read is None else read(text, cancel)
+    cache.reserve(length + room)
+    is_read = yield from prefill([text], cache, run.cancel) if read is None else read(text, run.cancel)
     if is_read:
-        yield PrefillFinished(len(prompt), kept, time.perf_counter() - started)
+        yield PrefillFinished(length, kept, time.perf_counter() - started)
     return is_read
 
 
 def reuse_prefix(cache: KVCache, texts: Sequence[Tensor], block: int = 1) -> int:
-    """Cut the cache back to what it shares with the texts, one after the other.
+    """Cuts the cache back to the part that it shares with the texts, one after the other.
 
-    The first one may be kept in part, the others are kept whole or not at all: a canvas is always read in one go, so
-    that its numbers come out the same each time.
+    The first text may be kept in part. Each other text is kept whole or not at all: a canvas is always read in one
+    pass, so that its numbers are the same each time.
 
     Args:
         block: as ``KVCache.block``.
 
     Returns:
-        How many tokens stay.
+        The number of tokens that stay.
     """
     ids = [token for text in texts for token in text.tolist()]
     kept = cache.keep_prefix(ids, block)
@@ -70,7 +64,7 @@ def reuse_prefix(cache: KVCache, texts: Sequence[Tensor], block: int = 1) -> int
 
 
 def prefill(texts: Sequence[Tensor], cache: KVCache, cancel: Cancel | None = None) -> Passes[bool]:
-    """Append what the cache lacks of the texts, of which it holds the beginning and nothing else.
+    """Appends the rest of the texts to a cache, which holds their beginning and nothing else.
 
     Returns:
         As ``commit``.
@@ -83,10 +77,10 @@ def prefill(texts: Sequence[Tensor], cache: KVCache, cancel: Cancel | None = Non
 
 
 def commit(ids: Tensor, cache: KVCache, cancel: Cancel | None = None) -> Passes[bool]:
-    """Append tokens (T,), T >= 0, to the cache, a piece at a time.
+    """Appends tokens (T,), T >= 0, to the cache, a piece at a time.
 
     Returns:
-        False where ``cancel`` was set between two pieces; the cache then holds those before.
+        False if ``cancel`` was set between two pieces; the cache then holds those before.
     """
     return (yield from _append([ids], cache, cancel))
 

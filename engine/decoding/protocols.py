@@ -1,8 +1,8 @@
-"""What a way of decoding is, what it needs of a model, and the passes that it asks for.
+"""The model interface that decoders use, and the passes that they yield.
 
-A decoder does not run the model. It yields *passes*, one forward each, and finds in each what it came to; between them
-it yields the events of its run. ``generate`` performs the passes of one run as they come; passes of several runs can be
-performed together.
+A decoder does not run the model. It yields *passes*, one forward each, and reads the result from the pass. Between
+passes it yields the events of its run. ``performing`` performs the passes of one run one by one; ``together`` performs
+passes of several runs at once.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ import torch
 from torch import Tensor
 
 from engine.adapters.draft import DraftAdapter
-from engine.config import GenerationConfig, ModelConfig
+from engine.config import ModelConfig
 from engine.decoding.step_program import StepProgram
 from engine.events import Event
 from engine.layers.kv_cache import KVCache
-from engine.types import Cancel
 
 T = TypeVar("T")
 
@@ -35,7 +34,7 @@ class CausalModel(Protocol):
     def dtype(self) -> torch.dtype: ...
     def new_cache(self) -> KVCache: ...
     def prefill(self, ids: Tensor, cache: KVCache) -> Tensor:
-        """Ids (T,) -> hidden states (T, H), causally unless the cache is one of blocks; appends to it."""
+        """Appends ids (T,) to the cache; returns hidden states (T, H). Causal, unless the cache is one of blocks."""
 
     def decode(
         self,
@@ -46,22 +45,28 @@ class CausalModel(Protocol):
         positions: Tensor | None = None,
         is_causal: bool = True,
     ) -> Tensor:
-        """Ids (T,) behind the cache's text -> logits (T - first_logits, V) fp32; see ``models.network.Network``."""
+        """Reads ids (T,) behind the cache's text; returns logits (T - first_logits, V) fp32. See
+        ``models.network.Network``.
+        """
 
 
 class BlockDenoiser(CausalModel, Protocol):
-    """A model that also predicts all of a canvas at once."""
+    """A model that also predicts a whole canvas at once."""
 
     def denoise(self, canvas: Tensor, cache: KVCache, self_conditioning_logits: Tensor | None = None) -> Tensor:
-        """Bidirectional: canvas (C,), logits of the step before (C, V) or None -> (C, V) fp32; the cache stays."""
+        """Predicts a canvas (C,), bidirectionally; returns logits (C, V) fp32. Leaves the cache as it is.
+
+        Args:
+            self_conditioning_logits: (C, V) of the step before, or None.
+        """
 
     def log_probabilities(self, hidden: Tensor, ids: Tensor) -> Tensor:
-        """Hidden states (T, H) of ``prefill`` and the token ids (T,) behind each -> log-probabilities (T,) fp32."""
+        """Returns log-probabilities (T,) fp32 of token ids (T,), each by its hidden state (T, H) of ``prefill``."""
 
 
 @dataclass(frozen=True, eq=False)
 class Prefill:
-    """Append token ids (T,) to a cache, as ``models.network.Network.prefill``; comes to nothing."""
+    """Appends token ids (T,) to a cache, as ``models.network.Network.prefill``; has no result."""
 
     ids: Tensor
     cache: KVCache
@@ -69,32 +74,33 @@ class Prefill:
 
 @dataclass(eq=False)
 class ScoreTokens:
-    """Append token ids (T,) to a cache, causally, and tell how likely each is behind the text before it."""
+    """Appends token ids (T,) to a cache, causally, and finds how likely each is behind the text before it."""
 
     ids: Tensor
     cache: KVCache
     before: Tensor | None = None  # hidden state (H,) of the token before them; None: not known
-    first: int = 0  # how many of them are not asked about, from the first
-    log_probabilities: Tensor | None = None  # (T - first,) fp32, NaN where not known; put here by whoever performs
-    last: Tensor | None = None  # hidden state (H,) of the last of them; likewise
+    first: int = 0  # first tokens that need no log-probability
+    log_probabilities: Tensor | None = None  # result (T - first,) fp32, NaN where not known
+    last: Tensor | None = None  # result: hidden state (H,) of the last token
 
 
 @dataclass(eq=False)
 class Denoise:
-    """Predict a canvas (C,) behind a cache's text; comes to logits (C, V). Before that the text may be appended to.
+    """Predicts a canvas (C,) behind a cache's text; the result is logits (C, V). Text may be appended to the cache
+    first.
 
-    Logits are the largest tensors of a run. A generator that is sent one keeps it until it is sent the next; here they
-    are put down and taken, so that none is held longer than it is needed.
+    Logits are the largest tensors of a run. A generator that is sent a value keeps it until the next one is sent. Here
+    logits are stored and taken, so that they are freed as soon as possible.
     """
 
     canvas: Tensor
     cache: KVCache
     self_conditioning_logits: Tensor | None
-    text: Tensor | None = None  # token ids (T,) that are appended to the cache first, causally
-    logits: Tensor | None = None  # put here by whoever performs the pass
+    text: Tensor | None = None  # token ids (T,) that are appended to the cache before, causally
+    logits: Tensor | None = None  # result
 
     def take(self) -> Tensor:
-        """The logits; the pass lets go of them, and of those that it was made with."""
+        """Returns the logits; the pass drops them and its self-conditioning logits."""
         found, self.logits, self.self_conditioning_logits = self.logits, None, None
         assert found is not None, "the pass was not performed"
         return found
@@ -102,9 +108,9 @@ class Denoise:
 
 @dataclass(eq=False)
 class Decode:
-    """Read token ids (T,) behind a cache's text and predict; the first ``commit`` rows become part of that text.
+    """Reads token ids (T,) behind a cache's text and predicts; the first ``commit`` rows become part of that text.
 
-    Comes to logits (T - first_logits, V). The arguments are those of ``models.network.Network.decode``.
+    The result is logits (T - first_logits, V). The arguments are those of ``models.network.Network.decode``.
     """
 
     ids: Tensor
@@ -113,11 +119,11 @@ class Decode:
     first_logits: int = 0
     positions: Tensor | None = None
     is_causal: bool = True
-    draft: DraftAdapter | None = None  # that is on in this pass alone
-    logits: Tensor | None = None  # put here by whoever performs the pass
+    draft: DraftAdapter | None = None  # is on in this pass alone
+    logits: Tensor | None = None  # result
 
     def take(self) -> Tensor:
-        """The logits, of which the pass lets go."""
+        """Returns the logits, and drops them here."""
         found, self.logits = self.logits, None
         assert found is not None, "the pass was not performed"
         return found
@@ -125,22 +131,23 @@ class Decode:
 
 @dataclass(eq=False)
 class ReadImages:
-    """A layer of the vision tower, on an image of a prompt; the last one comes to the prompt with all of its images.
+    """Runs one layer of the vision tower on an image of a prompt; the last result is the prompt with all of its images.
 
-    A pass that fails beside others is performed again, but a generator that raised has ended: so what it raised is kept
-    for the run.
+    A joint pass that fails is performed again for each run alone, but a generator that has raised cannot go on. So its
+    exception is stored for the run.
 
-    reading: ``Model.seeing``'s, the same in each of the passes.
+    Args:
+        reading: the generator of ``Model.seeing``, the same for each of the passes.
     """
 
     reading: Generator[None, None, Sequence[int]]
-    prompt: Sequence[int] | None = None  # put here by whoever performs the last
+    prompt: Sequence[int] | None = None  # result of the last pass
     failure: Exception | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class LaunchStep:
-    """Launch a whole step as a program of the device; comes to nothing, its facts are collected from the program."""
+    """Launches a whole step as a program of the device; has no result, its facts are collected from the program."""
 
     program: StepProgram
     index: int  # of the step in its canvas
@@ -148,21 +155,7 @@ class LaunchStep:
 
 Pass: TypeAlias = ReadImages | Prefill | ScoreTokens | Denoise | Decode | LaunchStep
 Passes: TypeAlias = Generator[Pass, None, T]
-"""Asks for passes, and comes to a ``T``."""
+"""Yields passes, and returns a ``T``."""
 
 Decoding: TypeAlias = Generator[Event | Pass, None, T]
-"""Asks for passes and tells events on its way."""
-
-
-class Decoder(Protocol):
-    """Takes a prompt (T,) to the end of a run; the cache may hold the prompt's beginning."""
-
-    def __call__(
-        self,
-        model: BlockDenoiser,
-        prompt: Tensor,
-        config: GenerationConfig,
-        seed: int,
-        cancel: Cancel | None,
-        cache: KVCache,
-    ) -> Decoding[None]: ...
+"""Yields passes and events, and returns a ``T``."""

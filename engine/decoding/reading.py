@@ -1,7 +1,8 @@
-"""Reading a decision: one denoising step over a canvas whose slots hold noise, and what the labels came to there.
+"""Reads a decision: one denoising step over a canvas with noise in its slots, and the probabilities of the labels
+there.
 
-Nothing of it becomes text: the cache holds the prompt alone afterwards, so that the next question about the same state
-begins with it. The slots alone are predicted; all else on the canvas is pinned.
+No text is written: the cache holds only the prompt afterwards, so that the next question about the same state can reuse
+it. Only the slots are predicted; all else on the canvas is pinned.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from torch import Tensor
 from engine.config import GenerationConfig
 from engine.decoding import sampling
 from engine.decoding.block_diffusion import cut_at_eos, room_for_blocks
-from engine.decoding.generate import prepared, require_block_diffusion, run
+from engine.decoding.generate import require_block_diffusion
+from engine.decoding.performing import perform_all
 from engine.decoding.prefill import prefill, reuse_prefix
 from engine.decoding.protocols import BlockDenoiser, Decoding, Denoise
+from engine.decoding.run import Run
 from engine.decoding.sampler import non_finite, to_host
 from engine.errors import SafelightError
 from engine.events import (
@@ -34,14 +37,13 @@ from engine.events import (
     SlotsRead,
     StepFinished,
 )
-from engine.forks import check_seed
 from engine.layers.kv_cache import KVCache
 from engine.tasks.decisions.answers import DOUBT, LabelRead
 from engine.tasks.decisions.layout import NOISE, Layout
 from engine.types import Cancel, Tokens
 
-ROWS = 16  # slots whose distributions are held in float64 at once
-LEAST = -1000.0  # a log-probability in nats; those below it are told as this
+ROWS = 16  # slots whose distributions are in memory as float64 at once
+LEAST = -1000.0  # the lowest log-probability that is reported, in nats
 
 
 def read(
@@ -54,14 +56,14 @@ def read(
     cancel: Cancel | None = None,
     cache: KVCache | None = None,
 ) -> Iterator[Event]:
-    """Read a decision from a canvas behind a prompt.
+    """Reads a decision from a canvas behind a prompt.
 
     Args:
-        model, prompt_ids, cancel, cache: as for ``generate``; the cache holds the prompt alone afterwards.
+        model, prompt_ids, cancel, cache: as for ``generate``; the cache holds only the prompt afterwards.
         layout: the canvas (C,) and its slots; C may differ from the model's own, and must not be above it.
-        config: its ``top_k``, and the tokens that end and fill a text, count.
+        config: only its ``top_k`` and the tokens that end and fill a text are used.
         repeats: reads with fresh noise that follow the first one where a slot is in doubt.
-        seed: the same one gives the same noise behind the same prompt, on any machine.
+        seed: the same seed gives the same noise behind the same prompt, on any machine.
 
     Yields:
         ``PrefillFinished``; for each read ``CanvasStarted``, ``StepFinished``, ``SlotsRead`` and ``CanvasCommitted``;
@@ -70,41 +72,30 @@ def read(
     Raises:
         SafelightError: as ``generate``; a canvas with tokens that are not in the vocabulary.
     """
-    yield from run(
-        model, reading(model, prompt_ids, layout, config or GenerationConfig(), repeats, seed, cancel, cache)
-    )
+    run = Run.from_ids(model, prompt_ids, config or GenerationConfig(), seed, cancel, cache)
+    yield from perform_all(model, reading(run, layout, repeats))
 
 
 @torch.inference_mode()  # as a decorator it is off while the generator is suspended
-def reading(
-    model: BlockDenoiser,
-    prompt_ids: Sequence[int] | Tensor,
-    layout: Layout,
-    config: GenerationConfig,
-    repeats: int = 0,
-    seed: int = 0,
-    cancel: Cancel | None = None,
-    cache: KVCache | None = None,
-) -> Decoding[None]:
-    """As ``read``; whoever takes the items performs the passes among them."""
-    require_block_diffusion(model, config, "a decision")
-    prompt, cache = prepared(model, prompt_ids, cache)
-    check_seed(seed)
-    room_for_blocks(model.config, len(prompt), len(layout.canvas))
-    sheet, started = _Sheet.of(layout, model.config.vocab_size), time.perf_counter()
+def reading(run: Run, layout: Layout, repeats: int = 0) -> Decoding[None]:
+    """Reads a decision from a canvas behind the prompt; the arguments are those of ``read``."""
+    model, prompt, config, cache = run.model, run.prompt, run.config, run.cache
+    require_block_diffusion(run, "a decision")
+    room_for_blocks(run, len(layout.canvas))
+    sheet, started = _Sheet.from_layout(layout, model.config.vocab_size), time.perf_counter()
     kept = reuse_prefix(cache, [prompt])
     cache.reserve(len(prompt) + len(layout.canvas))
     behind_images = max((image.end for image in cache.images), default=0)
-    last = prompt[max(kept, behind_images, len(prompt) - cache.piece) :]  # is read in the first step's pass
-    is_read = yield from prefill([prompt[: len(prompt) - len(last)]], cache, cancel)
+    last = prompt[max(kept, behind_images, len(prompt) - cache.piece) :]  # read in the first step's pass
+    is_read = yield from prefill([prompt[: len(prompt) - len(last)]], cache, run.cancel)
     prefilled = time.perf_counter() - started
     reads, seconds = list[tuple[NDArray[np.float32], ...]](), 0.0
     while is_read and len(reads) < 1 + (repeats if reads and _is_in_doubt(reads[0]) else 0):
-        if cancel is not None and cancel.is_set():
+        if run.is_cancelled:
             is_read = False
             break
         block, clock = len(reads), time.perf_counter()
-        canvas = sheet.with_noise(_generator(seed, block, prompt), model.config.vocab_size)
+        canvas = sheet.with_noise(_generator(run.seed, block, prompt), model.config.vocab_size)
         wanted = Denoise(canvas.to(model.device), cache, None, last if len(last) else None)
         yield wanted
         logits = wanted.take()[sheet.positions.to(model.device)]
@@ -117,7 +108,7 @@ def reading(
         yield CanvasStarted(block, to_host(canvas), sheet.pinned)
         if not bool(torch.isfinite(logits).all()):
             raise non_finite(block, 0)
-        found = _Rows.of(logits, sheet.ids.to(model.device), config.top_k)
+        found = _Rows.from_logits(logits, sheet.ids.to(model.device), config.top_k)
         argmax = sheet.filled(found.argmax)
         taken = time.perf_counter() - clock
         seconds += taken
@@ -141,7 +132,7 @@ def reading(
 
 
 def _generator(seed: int, number: int, prompt: Tensor) -> torch.Generator:
-    """Of the noise of a read: on the processor, so that it is the same wherever the model runs."""
+    """Returns the generator of a read's noise, on the CPU, so that the noise is the same on any device."""
     digest = hashlib.sha256(json.dumps([seed, number, prompt.tolist()]).encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big"))
 
@@ -152,7 +143,7 @@ def _is_in_doubt(logprobs: Sequence[NDArray[np.float32]]) -> bool:
 
 @dataclass(frozen=True)
 class _Rows:
-    """What a read came to at its S slots, on the host. L labels of I tokens each, at most."""
+    """The results of a read at its S slots, on the host. L labels of I tokens each, at most."""
 
     argmax: Tokens  # (S,)
     entropy: NDArray[np.float32]  # (S,) nats
@@ -160,8 +151,8 @@ class _Rows:
     top: tuple[Tokens, NDArray[np.float32]] | None  # (S, K) likeliest tokens and their probabilities
 
     @staticmethod
-    def of(logits: Tensor, ids: Tensor, top_k: int) -> _Rows:
-        """Of logits (S, V) and the labels' tokens (S, L, I)."""
+    def from_logits(logits: Tensor, ids: Tensor, top_k: int) -> _Rows:
+        """Computes the results from logits (S, V) and the labels' tokens (S, L, I)."""
         parts: list[tuple[Tensor, ...]] = []
         for rows, own in zip(torch.split(logits, ROWS), torch.split(ids, ROWS), strict=True):
             logprobs = torch.log_softmax(rows.double(), dim=-1)
@@ -185,8 +176,9 @@ class _Sheet:
     pinned: NDArray[np.bool_]  # (C,) False at the slots
 
     @staticmethod
-    def of(layout: Layout, vocab_size: int) -> _Sheet:
-        """
+    def from_layout(layout: Layout, vocab_size: int) -> _Sheet:
+        """Returns the arrays of a layout.
+
         Raises:
             SafelightError: it has a token that is not in the vocabulary.
         """
@@ -200,24 +192,24 @@ class _Sheet:
         return _Sheet(layout, np.where(pinned, raw, 0).astype(np.int32), positions, ids, pinned)
 
     def with_noise(self, generator: torch.Generator, vocab_size: int) -> Tensor:
-        """The canvas (C,) with a random token at each slot."""
+        """Returns the canvas (C,) with a random token at each slot."""
         noise = sampling.uniform_tokens((len(self.positions),), vocab_size, generator)
         return torch.from_numpy(self.canvas).long().index_put((self.positions,), noise)
 
     def filled(self, tokens: Tokens) -> Tokens:
-        """The canvas (C,) with tokens (S,) at the slots."""
+        """Returns the canvas (C,) with tokens (S,) at the slots."""
         found = self.canvas.copy()
         found[self.positions.numpy()] = tokens
         return found
 
     def spread(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Values (S,) at the slots, 0 elsewhere: (C,)."""
+        """Returns (C,) values: those (S,) at the slots, 0 elsewhere."""
         found = np.zeros(len(self.canvas), dtype=np.float32)
         found[self.positions.numpy()] = values
         return found
 
     def likeliest(self, argmax: Tokens, found: _Rows) -> tuple[Tokens, NDArray[np.float32]] | tuple[()]:
-        """The likeliest tokens (C, K) and their probabilities; what is pinned is certain."""
+        """Returns the likeliest tokens (C, K) and their probabilities; pinned tokens have probability 1."""
         if found.top is None:
             return ()
         ids, shares = found.top
@@ -229,17 +221,17 @@ class _Sheet:
         return tokens, certain
 
     def of_labels(self, labels: NDArray[np.float32]) -> tuple[NDArray[np.float32], ...]:
-        """Log-probabilities (S, L, I) -> of each slot its labels', the best of their tokens."""
+        """Returns the log-probabilities of each slot's labels, from (S, L, I): the best of each label's tokens."""
         best = labels.max(axis=2)
         return tuple(row[: len(slot.labels)].copy() for row, slot in zip(best, self.layout.slots, strict=True))
 
     def are_labels(self, argmax: Tokens) -> tuple[bool, ...]:
-        """Whether a slot's token is one of its labels."""
+        """Returns for each slot whether its token is one of its labels."""
         slots = zip(argmax.tolist(), self.layout.slots, strict=True)
         return tuple(any(token in label for label in slot.labels) for token, slot in slots)
 
     def answer(self, reads: Sequence[Sequence[NDArray[np.float32]]]) -> Tokens:
-        """The likeliest label of each slot over all reads, as a token (S,)."""
+        """Returns the likeliest label of each slot over all reads, as a token (S,)."""
         found = []
         for slot, *own in zip(self.layout.slots, *reads, strict=True):
             shares = np.mean([LabelRead(tuple(one.tolist())).probabilities() for one in own], axis=0)
@@ -248,7 +240,7 @@ class _Sheet:
 
 
 def _block(slots: Sequence[Sequence[Sequence[int]]]) -> Tensor:
-    """Token ids of labels of slots (S, L, I), filled up with the last ones."""
+    """Returns the token ids of the slots' labels (S, L, I), padded with the last ones."""
     most, tokens = max(map(len, slots)), max(len(label) for labels in slots for label in labels)
     rows = [[[*label, *[label[-1]] * (tokens - len(label))] for label in labels] for labels in slots]
     return torch.tensor([[*labels, *[labels[-1]] * (most - len(labels))] for labels in rows])

@@ -1,8 +1,9 @@
 """The sampler's settings as tensors, and its random draws.
 
-They come from one seeded generator in a fixed order: a canvas of noise a block, then a row of candidates and a canvas
-of noise a step. How much of it is drawn depends on the canvas's length and the vocabulary's size alone, never on a
-value, a pin or a ban: draws can be left out, and a ban changes nothing where no banned token would have come.
+All draws come from one seeded generator in a fixed order: a canvas of noise for each block, then a row of candidates
+and a canvas of noise for each step. The number of draws depends only on the canvas's length and the vocabulary's size,
+never on a value, a pin or a ban. So draws can be skipped, and a ban changes nothing if no banned token would have been
+drawn.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from engine.config import GenerationConfig, ModelConfig
 from engine.decoding import sampling
-from engine.decoding.stopping import StableAndConfident, Stopping
+from engine.decoding.stopping import StableAndConfident
 from engine.errors import SafelightError
 from engine.events import step_number
 from engine.forks import Shares
@@ -28,7 +29,7 @@ Edits = Sequence[tuple[int, int]]  # (position, token id)
 
 
 def non_finite(block: int, step: int) -> SafelightError:
-    """What to say of logits that are no numbers."""
+    """Returns the error for logits that are not finite."""
     return SafelightError(
         f"the model gave non-finite logits in block {block + 1}, step {step_number(step)}; the weights may be damaged, "
         "or the number type too narrow (use float32 or bfloat16)"
@@ -43,48 +44,48 @@ class Sampler:
     length: int
     vocab_size: int
     generator: torch.Generator
-    stop: Stopping
+    stop: StableAndConfident
     allowed: Tensor | None = field(repr=False)  # (A,) token ids that noise is drawn from
     pinned: tuple[Tensor, Tensor] | None  # positions and token ids of one block
     forbidden: Tensor | None = field(repr=False)  # (V,) True where a token may not be sampled
-    instead: Tensor | None = field(repr=False)  # (V,) each token, or what stands in for one that is banned
+    instead: Tensor | None = field(repr=False)  # (V,) each token, or the substitute of a banned one
     pinned_block: int = 0
 
     @staticmethod
-    def of(shape: ModelConfig, config: GenerationConfig, device: torch.device, seed: int) -> Sampler:
-        """Check the canvas options against the model.
+    def from_settings(shape: ModelConfig, config: GenerationConfig, device: torch.device, seed: int) -> Sampler:
+        """Checks the canvas options against the model.
 
         Raises:
-            SafelightError: a token outside the vocabulary, a position outside the canvas, a seed canvas that differs in
+            SafelightError: a token outside the vocabulary, a position outside the canvas, a seed canvas of another
                 size, no token that is left.
         """
         generator = torch.Generator(device=device).manual_seed(seed)
         return _made(config, config.canvas_length or shape.canvas_length, shape.vocab_size, generator, 0)
 
     def changed(self, config: GenerationConfig, block: int) -> Sampler:
-        """Other settings on the same random stream; ``config.pinned`` are pins of ``block``.
+        """Returns other settings on the same random stream; ``config.pinned`` are pins of ``block``.
 
         Raises:
-            SafelightError: as ``of``.
+            SafelightError: as ``from_settings``.
         """
         return _made(config, self.length, self.vocab_size, self.generator, block)
 
     # --- canvases ----------------------------------------------------------------------------------------------------
 
     def noise(self) -> Tensor:
-        """A canvas of noise (C,)."""
+        """Draws a canvas of noise (C,)."""
         choices = self.vocab_size if self.allowed is None else self.allowed
         return sampling.uniform_tokens((self.length,), choices, self.generator)
 
     def first_canvas(self, block: int, edits: Edits = ()) -> Tensor:
-        """Noise, or the seed canvas; edits and pinned tokens in place."""
+        """Returns noise, or the seed canvas, with edits and pinned tokens in place."""
         canvas = self.noise()
         if block == 0 and self.config.seed_canvas is not None:
             canvas = torch.tensor(self.config.seed_canvas, device=canvas.device)
         return self.amended(canvas, block, edits)
 
     def amended(self, canvas: Tensor, block: int, edits: Edits = ()) -> Tensor:
-        """A canvas (C,) as these settings want it: nothing banned, then the edits, then the pinned tokens."""
+        """Returns a canvas (C,) that follows these settings: nothing banned, then the edits, then the pinned tokens."""
         canvas = canvas.clone() if self.instead is None else self.instead[canvas]
         for position, token in edits:
             canvas[position] = token
@@ -93,7 +94,7 @@ class Sampler:
         return canvas
 
     def check_edits(self, edits: Edits) -> None:
-        """See that edits can be made.
+        """Checks that edits can be made.
 
         Raises:
             SafelightError: a position outside the canvas, a token outside the vocabulary or banned.
@@ -104,7 +105,7 @@ class Sampler:
                 raise SafelightError(f"position {position} is edited to token {token}, which is banned; release one")
 
     def check_shares(self, mixed: Shares, block: int) -> None:
-        """See that shares can be set in what is fed back.
+        """Checks that shares can be set in the logits that are fed back.
 
         Raises:
             SafelightError: a position outside the canvas or pinned, a token outside the vocabulary or banned.
@@ -124,7 +125,7 @@ class Sampler:
         return mask
 
     def pinned_ids(self, block: int) -> Tensor | None:
-        """The token each position is pinned to, -1 where it is free: int32 (C,); None where nothing is."""
+        """Returns the token ids of pinned positions, -1 where free, as int32 (C,); None if nothing is pinned."""
         if block != self.pinned_block or self.pinned is None:
             return None
         positions, ids = self.pinned
@@ -133,7 +134,7 @@ class Sampler:
     # --- steps -------------------------------------------------------------------------------------------------------
 
     def scale(self, logits: Tensor, temperature: float, block: int, step: int) -> Tensor:
-        """Temperature-scaled logits (C, V); forbidden tokens at -inf, pinned positions certain of their token."""
+        """Returns logits (C, V) at a temperature; forbidden tokens at -inf, pinned positions certain of their token."""
         if not bool(torch.isfinite(logits).all()):
             raise non_finite(block, step)
         scaled = logits / temperature
@@ -146,23 +147,23 @@ class Sampler:
         return scaled
 
     def step(self, logits: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Candidates, entropy, accepted mask and next canvas, each (C,)."""
+        """Returns candidates, entropy, accepted mask and next canvas, each (C,)."""
         candidates = sampling.sample_candidates(logits, self.generator)
         entropy = sampling.token_entropy(logits)
         accepted = sampling.accept_mask(entropy, self.config.entropy_bound)
         return candidates, entropy, accepted, sampling.renoise(candidates, accepted, self.noise())
 
     def skip_step(self) -> None:
-        """Leave out the draws of a step."""
+        """Skips the draws of a step."""
         flat = torch.zeros((), device=self.generator.device).expand(self.length, self.vocab_size)
         sampling.sample_candidates(flat, self.generator)
         self.noise()
 
     def top(self, logits: Tensor) -> Top:
-        """The likeliest tokens of every position and their probabilities, (C, K) each; nothing if not asked for.
+        """Returns the likeliest tokens of every position and their probabilities, (C, K) each; empty if not requested.
 
-        Forbidden tokens are never among them: where fewer than K are left, the likeliest one stands there again, with
-        a probability of 0.
+        Forbidden tokens are never among them. If fewer than K tokens are left, the likeliest one fills the other
+        places, with a probability of 0.
         """
         if not self.config.top_k:
             return ()
@@ -175,7 +176,7 @@ class Sampler:
 
 
 def as_tensors(mixed: Shares, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """Positions, tokens and shares, (M,) each."""
+    """Returns positions, tokens and shares, (M,) each."""
     positions, tokens, shares = zip(*mixed, strict=True)
     places, ids = (torch.tensor(part, dtype=torch.long, device=device) for part in (positions, tokens))
     return places, ids, torch.tensor(shares, dtype=torch.float32, device=device)
@@ -218,7 +219,7 @@ def _made(
         left = everything[~forbidden]
         if not len(left):
             raise SafelightError("every token is banned; leave at least one")
-        # Each banned token has one that stands in for it, spread evenly over those left.
+        # Each banned token has a substitute; the substitutes are spread evenly over the tokens left.
         instead = everything.clone()
         instead[banned] = left[torch.arange(len(banned), device=device) * len(left) // len(banned)]
         allowed = instead if allowed is None else instead[allowed]
@@ -229,7 +230,8 @@ def _made(
 
 
 def check_cells(name: str, cells: Edits, length: int, vocab_size: int) -> None:
-    """
+    """Checks positions and tokens.
+
     Raises:
         SafelightError: a position is outside the canvas, or a token outside the vocabulary.
     """

@@ -19,17 +19,19 @@ def token_entropy(logits: Tensor) -> Tensor:
 
 
 def sample_candidates(logits: Tensor, generator: torch.Generator) -> Tensor:
-    """Draw one token a position: (..., C, V) -> (..., C)."""
+    """Draws one token for each position: (..., C, V) -> (..., C)."""
     probabilities = torch.softmax(logits, dim=-1, dtype=torch.float32)
     drawn = torch.multinomial(probabilities.flatten(0, -2), 1, generator=generator)
     return drawn.view(logits.shape[:-1])
 
 
 def with_shares(logits: Tensor, tokens: Tensor, shares: Tensor) -> Tensor:
-    """Log-probabilities in which one token of each row has a share, and all others keep their proportions.
+    """Returns log-probabilities in which one token of each row has a given share; all others keep their proportions.
 
     Args:
-        logits: (M, V) fp32. tokens: (M,) ids. shares: (M,) fp32, 0 to 1.
+        logits: (M, V) fp32.
+        tokens: (M,) ids.
+        shares: (M,) fp32, 0 to 1.
 
     Raises:
         SafelightError: a row in which no other token is possible.
@@ -43,14 +45,14 @@ def with_shares(logits: Tensor, tokens: Tensor, shares: Tensor) -> Tensor:
 
 
 def verified(drafted: Tensor, drafted_shares: Tensor, shares: Tensor, generator: torch.Generator) -> Tensor:
-    """The drafts that stand, and one more token: (D,), (D, V), (D + 1, V) -> (A + 1,), A <= D.
+    """Returns the drafts that stand, and one more token: (D,), (D, V), (D + 1, V) -> (A + 1,), A <= D.
 
     They are distributed as if each had been drawn from its own row of ``shares``, whatever the drafts were drawn from
     (speculative sampling: Leviathan et al. 2023, arXiv 2211.17192).
 
     Args:
-        drafted_shares: what each draft was drawn from. shares: of each place if the drafts before it stand; the last
-            row is of the place behind all of them.
+        drafted_shares: (D, V) that the drafts were drawn from.
+        shares: (D + 1, V) of each place if the drafts before it stand; the last row is of the place behind all of them.
     """
     count = len(drafted)
     rows = torch.arange(count, device=drafted.device)
@@ -60,7 +62,7 @@ def verified(drafted: Tensor, drafted_shares: Tensor, shares: Tensor, generator:
     rest = shares[agreed]
     if agreed < count:
         missing = (rest - drafted_shares[agreed]).clamp_min(0)
-        rest = missing if bool(missing.any()) else rest  # without: the two differ by rounding alone
+        rest = missing if bool(missing.any()) else rest  # else the two differ by rounding alone
     return torch.cat((drafted[:agreed], torch.multinomial(rest, 1, generator=generator)))
 
 
@@ -76,12 +78,12 @@ def accept_mask(entropy: Tensor, entropy_bound: float | Tensor) -> Tensor:
 
 
 def uniform_tokens(shape: tuple[int, ...], choices: Tensor | int, generator: torch.Generator) -> Tensor:
-    """Noise: tokens drawn uniformly from a vocabulary size or from a 1-d tensor of allowed ids."""
+    """Draws noise: tokens uniformly from a vocabulary size or from a 1-d tensor of allowed ids."""
     if isinstance(choices, int):
         return torch.randint(choices, shape, generator=generator, device=generator.device)
     return choices[torch.randint(len(choices), shape, generator=generator, device=generator.device)]
 
 
 def renoise(candidates: Tensor, accepted: Tensor, noise: Tensor) -> Tensor:
-    """Accepted positions take the candidate, all others fresh noise; all (..., C)."""
+    """Returns candidates at accepted positions, fresh noise at all others; all (..., C)."""
     return torch.where(accepted, candidates, noise)

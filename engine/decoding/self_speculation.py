@@ -1,8 +1,8 @@
 """Self-speculation: a model drafts several tokens in one bidirectional pass and verifies them in one causal pass.
 
-What is written is what the causal pass says, so the text is that of autoregressive decoding, however good the drafts
-are: token for token at temperature 0, else in distribution. (Where two tokens are equally likely to rounding, a pass of
-many rows may choose the other.) Source: Nemotron-Labs-Diffusion, arXiv 2607.05722.
+Only tokens that the causal pass predicts are written, so the text is that of autoregressive decoding, however good the
+drafts are: token for token at temperature 0, else in distribution. (If two tokens are equally likely to rounding, a
+pass of many rows may choose the other.) Source: Nemotron-Labs-Diffusion, arXiv 2607.05722.
 """
 
 from __future__ import annotations
@@ -14,30 +14,20 @@ import torch
 from torch import Tensor
 
 from engine.adapters.draft import DraftAdapter
-from engine.config import GenerationConfig
 from engine.decoding.masked_run import MaskedRun
-from engine.decoding.protocols import CausalModel, Decoding
+from engine.decoding.protocols import Decoding
+from engine.decoding.run import Run
 from engine.decoding.sampling import verified
-from engine.layers.kv_cache import KVCache
 from engine.models.model import Model
-from engine.types import Cancel
 
 LEAST_WINDOW, MOST_WINDOW = 8, 32  # rows of a round: the last token, and the drafts behind it
 
 
 @torch.inference_mode()  # as a decorator it is off while the generator is suspended
-def self_speculation(
-    model: CausalModel,
-    prompt: Tensor,
-    config: GenerationConfig,
-    seed: int,
-    cancel: Cancel | None,
-    cache: KVCache,
-    draft: DraftAdapter | None = None,
-) -> Decoding[None]:
-    """Generate text after ``prompt`` (T,). Cancelling takes effect within one pass.
+def self_speculation(run: Run, draft: DraftAdapter | None = None) -> Decoding[None]:
+    """Generates text after the prompt. A cancelled run ends within one pass.
 
-    In the end the cache holds the prompt and the text but its last token.
+    At the end the cache holds the prompt and the text without its last token.
 
     Args:
         draft: on in the drafting passes; None takes the model's own, if it has one.
@@ -45,60 +35,60 @@ def self_speculation(
     Raises:
         SafelightError: as ``masked_diffusion``.
     """
-    if draft is None and isinstance(model, Model):
-        draft = model.draft
-    run = MaskedRun(model, prompt, config, seed, cancel, cache, in_order=True)
-    most = min(MOST_WINDOW, run.size)
+    if draft is None and isinstance(run.model, Model):
+        draft = run.model.draft
+    state = MaskedRun(run, in_order=True)
+    most = min(MOST_WINDOW, state.size)
     window = least = min(LEAST_WINDOW, most)
-    yield from run.begin(unread=1)
-    if run.goes_on():
-        yield from run.write_next(prompt[-1:].tolist())
-    while run.goes_on():
-        token = run.text[run.length - 1]
-        count = min(window, run.limit - run.length)  # of rows
-        drafts = (yield from _draft(run, token, count, draft)) if count > 1 else None
-        if run.goes_on():
-            written = yield from _verify(run, token, drafts)
+    yield from state.begin(unread=1)
+    if state.goes_on():
+        yield from state.write_next(run.prompt[-1:].tolist())
+    while state.goes_on():
+        token = state.text[state.length - 1]
+        count = min(window, state.limit - state.length)  # rows
+        drafts = (yield from _draft(state, token, count, draft)) if count > 1 else None
+        if state.goes_on():
+            written = yield from _verify(state, token, drafts)
             if written == count:
                 window = min(most, window * 2)
             elif written <= max(1, count // 2):
                 window = max(least, window // 2)
-    yield from run.finish()
+    yield from state.finish()
 
 
 @dataclass(frozen=True)
 class _Drafts:
-    """Tokens (D,) and what each was drawn from, (D, V)."""
+    """Drafted tokens (D,), and the distributions (D, V) that they were drawn from."""
 
     tokens: Tensor
     shares: Tensor
 
 
-def _draft(run: MaskedRun, token: int, count: int, draft: DraftAdapter | None) -> Decoding[_Drafts]:
-    """Draft ``count`` - 1 tokens behind the text's last one, which writes nothing."""
+def _draft(state: MaskedRun, token: int, count: int, draft: DraftAdapter | None) -> Decoding[_Drafts]:
+    """Drafts ``count`` - 1 tokens behind the text's last one; writes none."""
     clock = time.perf_counter()
-    logits = yield from run.read([token] + [run.mask] * (count - 1), 0, 1, is_causal=False, draft=draft)
-    shares = run.drawing.shares(logits)
-    drawn = run.drawing.draw(logits, shares)
-    predicted = run.predicted(range(run.length, run.length + count - 1), logits, drawn)
-    yield from run.write({}, predicted, time.perf_counter() - clock)
+    logits = yield from state.read([token] + [state.mask] * (count - 1), 0, 1, is_causal=False, draft=draft)
+    shares = state.drawing.shares(logits)
+    drawn = state.drawing.draw(logits, shares)
+    predicted = state.predicted(range(state.length, state.length + count - 1), logits, drawn)
+    yield from state.write({}, predicted, time.perf_counter() - clock)
     return _Drafts(drawn, shares)
 
 
-def _verify(run: MaskedRun, token: int, drafts: _Drafts | None) -> Decoding[int]:
-    """Read the text's last token and the drafts; write what is verified and the token behind. Returns how many."""
-    clock, held = time.perf_counter(), run.cache.length
+def _verify(state: MaskedRun, token: int, drafts: _Drafts | None) -> Decoding[int]:
+    """Reads the last token and the drafts, writes the verified ones and the token behind them; returns how many."""
+    clock, held = time.perf_counter(), state.cache.length
     block = [token] if drafts is None else [token, *drafts.tokens.tolist()]
-    logits = yield from run.read(block, len(block))
+    logits = yield from state.read(block, len(block))
     if drafts is None:
-        tokens = run.drawing.draw(logits)
+        tokens = state.drawing.draw(logits)
     else:
-        tokens = verified(drafts.tokens, drafts.shares, run.drawing.shares(logits), run.drawing.generator)
-    tokens = run.budget.ending(tokens)
+        tokens = verified(drafts.tokens, drafts.shares, state.drawing.shares(logits), state.drawing.generator)
+    tokens = state.budget.ending(tokens)
     count = len(tokens)
-    run.cache.truncate(held + count)
-    places = range(run.length, run.length + count)
-    predicted = run.predicted(places, logits[:count], tokens)
+    state.cache.truncate(held + count)
+    places = range(state.length, state.length + count)
+    predicted = state.predicted(places, logits[:count], tokens)
     written = dict(zip(places, tokens.tolist(), strict=True))
-    yield from run.write(written, predicted, time.perf_counter() - clock)
+    yield from state.write(written, predicted, time.perf_counter() - clock)
     return count

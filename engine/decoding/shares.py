@@ -12,11 +12,11 @@ from engine.config import GenerationConfig
 
 @dataclass(frozen=True)
 class SamplingOrder:
-    """How a reference cuts the distribution of a token.
+    """The order in which a reference cuts the distribution of a token.
 
     Args:
-        temperature_first: whether the temperature is applied before the cuts; else behind them.
-        keeps_edge: whether top-p keeps a token where those before it come to exactly ``sampling_top_p``.
+        temperature_first: the temperature is applied before the cuts, else behind them.
+        keeps_edge: top-p keeps a token if those before it sum to exactly ``sampling_top_p``.
     """
 
     temperature_first: bool
@@ -32,10 +32,10 @@ WEDLM = SamplingOrder(temperature_first=False, keeps_edge=True)
 
 
 def shares_of(logits: Tensor, config: GenerationConfig, order: SamplingOrder) -> Tensor:
-    """Probabilities (R, V) in fp32 that tokens are drawn with, of logits (R, V).
+    """Returns the probabilities (R, V) in fp32 that tokens are drawn with, from logits (R, V).
 
     Temperature 0 gives all to the likeliest. Else the ``sampling_top_k`` likeliest are kept, of those the fewest that
-    come to ``sampling_top_p``, of those the ones with ``sampling_min_p`` of the likeliest one's probability.
+    sum to ``sampling_top_p``, of those the ones with ``sampling_min_p`` of the likeliest one's probability.
     """
     temperature = config.sampling_temperature
     if temperature == 0.0:
@@ -48,8 +48,8 @@ def shares_of(logits: Tensor, config: GenerationConfig, order: SamplingOrder) ->
 
 
 def _cut(logits: Tensor, config: GenerationConfig, order: SamplingOrder) -> Tensor:
-    """Logits (R, V) with those that top-k and top-p leave out at minus infinity."""
-    if 0 < config.sampling_top_k < logits.shape[-1]:  # all that are as likely as the last one stay
+    """Returns logits (R, V) with those that top-k and top-p leave out at minus infinity."""
+    if 0 < config.sampling_top_k < logits.shape[-1]:  # tokens as likely as the last one stay
         least = logits.topk(config.sampling_top_k, dim=-1).values[:, -1:]
         logits = logits.masked_fill(logits < least, -torch.inf)
     if config.sampling_top_p == 1.0:

@@ -1,24 +1,24 @@
 """The steps of several runs in one pass of the step program, so that weights are read once for all of them.
 
-Rows of all runs are one after the other: first the text of those that commit a canvas, then all canvases. Embedding,
-linear layers, experts, norms and head take them together. Attention, and writing of keys and values, goes run by run,
-each on its own cache, in the very calls that it takes alone. The table is walked once for all runs that choose among
-the same tokens, with the temperature and the draw of each row's own run. Accepting, re-noising and judging is each
-run's. What a step has to tell arrives where its program puts it alone.
+The rows of all runs lie one after the other: first the text of those that commit a canvas, then all canvases.
+Embedding, linear layers, experts, norms and head take them together. Attention, and writing of keys and values, goes
+run by run, each on its own cache, in the same calls as for a run alone. The table is read once for all runs that choose
+among the same tokens, with the temperature and the draw of each row's own run. Each run accepts, re-noises and judges
+by itself. The facts of a step arrive where its program puts them alone.
 
-What a run comes to depends on its neighbours by rounding alone: a product of more rows may add up in another order. In
-fp32 entropies are within 2e-5 nats of those alone, after a step from the same state; in bf16 within 0.05 nats with the
-same argmax, as tests hold for random small models in int4 and nf4 (there, most are the same to the bit). A draw between
-two tokens that are nearly tied may fall to the other one, from where on a run is another sample of the same model. What
-is no number in one run stays in it.
+A run's results depend on the other runs by rounding alone: a product of more rows may add up in another order. In fp32
+entropies are within 2e-5 nats of those alone, after a step from the same state. In bf16 they are within 0.05 nats with
+the same argmax, as tests hold for random small models in int4 and nf4 (there, most are the same to the bit). A draw
+between two nearly tied tokens may fall to the other one; from there on the run is another sample of the same model. A
+number that is not finite stays in its run.
 
 Floor of 4 runs of the 26B in int4, 256 tokens each: 15 GB of weights are read once, not four times, and 11.5 TFLOP are
-computed, as by four apart. Memory and arithmetic take an H100 5 and 12 ms, an RTX 4090 15 and 69, an RTX 5090 8 and 54:
-a canvas has so many rows that arithmetic is the limit on consumer cards already alone, and nothing is to be had there
-but what single steps lose. Predicted, not measured, +- 30 %, ms a pass of 1, 2, 4 runs, and tokens a second of all runs
-at 16 steps: H100 10.4, 17, 32 and 1540, 1840, 2000; RTX 4090 28, 47, 91 and 570, 680, 710; RTX 5090 20, 36, 74 and 800,
-900, 860. A pass is 439, 622 and 902 launches: without a graph the host takes longer to launch it than an H100 to run
-it. No card has run any of this yet.
+computed, as by four apart. Memory and arithmetic take an H100 5 and 12 ms, an RTX 4090 15 and 69, an RTX 5090 8 and 54.
+A canvas has so many rows that on consumer cards arithmetic is the limit for one run already; a joint step only saves
+the overhead of single steps there. Predicted, not measured, +- 30 %, ms a pass of 1, 2, 4 runs, and tokens a second of
+all runs at 16 steps: H100 10.4, 17, 32 and 1540, 1840, 2000; RTX 4090 28, 47, 91 and 570, 680, 710; RTX 5090 20, 36, 74
+and 800, 900, 860. A pass is 439, 622 and 902 launches: without a graph the host takes longer to launch it than an H100
+to run it. No card has run any of this yet.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from torch import Tensor
 from engine import kernels
 from engine.decoding.joint_graphs import JointGraphs
 from engine.decoding.protocols import LaunchStep
-from engine.decoding.step_program import StepProgram, tell_likeliest
+from engine.decoding.step_program import StepProgram, find_likeliest
 from engine.kernels.reference_step import VocabularyResult
 from engine.layers.attention import Extend
 from engine.layers.joint_rows import JointRows, JointSpan
 
 
 def launch_together(launches: Sequence[LaunchStep], captures: bool = True) -> None:
-    """Start the steps of several runs as one pass; each program's facts are collected from it, as of a step alone.
+    """Starts the steps of several runs as one pass; each program's facts are collected from it, as of a step alone.
 
-    A single one is ``StepProgram.launch``. What fails in the layers or at the table, where memory is taken, leaves all
+    A single step is ``StepProgram.launch``. A failure in the layers or at the table, where memory is taken, leaves all
     programs as they were, so that each step may be launched again by itself.
 
     Args:
         launches: of different programs of one network.
-        captures: whether passes that repeat may be replayed from graphs, on CUDA.
+        captures: repeated passes may be replayed from graphs, on CUDA.
 
     Raises:
         ValueError: the programs are of several networks, or one comes twice.
@@ -56,7 +56,7 @@ def launch_together(launches: Sequence[LaunchStep], captures: bool = True) -> No
         return
     programs = [launch.program for launch in launches]
     step = JointStep(programs, [launch.program.commits_at(launch.index) for launch in launches])
-    graphs = JointGraphs.of(step.network) if captures else None
+    graphs = JointGraphs.of_network(step.network) if captures else None
     hidden = graphs.replayed(programs, step.run) if graphs is not None and step.repeats else None
     if hidden is None:
         hidden = step.run()
@@ -86,32 +86,32 @@ class JointStep:
 
     @property
     def repeats(self) -> bool:
-        """Whether the same pass is likely to come again, and may be captured."""
+        """True if the same pass is likely to come again, so that it may be captured."""
         return not self.rows.text_rows and all(program.captures for program in self.programs)
 
     def of_each(self, canvases: Tensor) -> tuple[Tensor, ...]:
-        """Rows of all canvases -> those of each run."""
+        """Splits the rows of all canvases into those of each run."""
         return torch.split(canvases, [*self.rows.canvases])
 
     # --- what the device does ----------------------------------------------------------------------------------------
 
     def run(self) -> Tensor:
-        """The whole step -> what was predicted from, hidden states (C, H) of all canvases."""
+        """Runs the whole step; returns the hidden states (C, H) of all canvases that it predicted from."""
         hidden = self.layers()
         found = self.vocabulary(hidden)
-        told = [place for place, program in enumerate(self.programs) if program.top_ids.numel()]
-        if told:
-            tell_likeliest(
-                [self.programs[place] for place in told],
-                torch.cat([self.of_each(hidden)[place] for place in told]),
-                [found[place].logsumexp for place in told],
+        ranked = [place for place, program in enumerate(self.programs) if program.top_ids.numel()]
+        if ranked:
+            find_likeliest(
+                [self.programs[place] for place in ranked],
+                torch.cat([self.of_each(hidden)[place] for place in ranked]),
+                [found[place].logsumexp for place in ranked],
             )
         for program, own in zip(self.programs, found, strict=True):
             program.settle(own)
         return hidden
 
     def layers(self) -> Tensor:
-        """All rows through all layers -> hidden states (C, H) of all canvases."""
+        """Runs all rows through all layers; returns hidden states (C, H) of all canvases."""
         programs, rows = self.programs, self.rows
         ids = rows.together(
             [program.ids[program.length - text :] for program, text in zip(programs, rows.texts, strict=True)]
@@ -156,10 +156,10 @@ class JointStep:
         return hidden[0]
 
     def vocabulary(self, hidden: Tensor) -> list[VocabularyResult]:
-        """Hidden states (C, H) of all canvases -> each run's results.
+        """Returns each run's results, from hidden states (C, H) of all canvases.
 
-        Runs that choose among the same tokens go through the table together. Others go by themselves: a mask for each
-        row would be read by every tile of the table for the sake of few.
+        Runs that choose among the same tokens go through the table together. Others go by themselves: with a mask for
+        each row every tile of the table would read the masks, which few runs need.
         """
         found: dict[int, VocabularyResult] = {}
         states = self.of_each(hidden)
@@ -174,7 +174,7 @@ class JointStep:
         return [found[place] for place in range(len(states))]
 
     def _groups(self) -> list[list[int]]:
-        """Places of the programs that may go through the table together."""
+        """Returns the places of the programs that may go through the table together."""
         groups: dict[tuple[object, ...], list[int]] = {}
         for place, program in enumerate(self.programs):
             chooses = None if program.forbidden is None else id(program.forbidden)
@@ -183,7 +183,7 @@ class JointStep:
 
 
 def _stage(programs: Sequence[StepProgram], hidden: Tensor) -> VocabularyResult:
-    """The vocabulary stage of all rows (C, H), each with the temperature, the draw and the pin of its own run."""
+    """Runs the vocabulary stage of all rows (C, H), each with the temperature, the draw and the pin of its own run."""
     first, config = programs[0], programs[0].network.config
     draws = [
         torch.cat([program.draw.expand(program.length, 2), program.offsets[program.length :, None]], dim=1)
@@ -203,7 +203,7 @@ def _stage(programs: Sequence[StepProgram], hidden: Tensor) -> VocabularyResult:
 
 
 def _apart(found: VocabularyResult, lengths: list[int]) -> list[VocabularyResult]:
-    """Each run's results; only its own rows can make a run's not finite."""
+    """Splits the results by run; only a run's own rows can make it not finite."""
     parts = (found.argmax, found.candidate, found.entropy, found.logsumexp, found.soft)
     return [
         VocabularyResult(

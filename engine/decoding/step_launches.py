@@ -1,4 +1,4 @@
-"""What a denoising step of a shape launches on a card, counted without one and without the shape's memory."""
+"""Counts the kernel launches of a denoising step on a card, without a card and without the model's memory."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class StepLaunches:
 
     step: int
     commit_and_step: int  # of a canvas's first step, which commits the canvas before
-    layers: dict[str, int]  # kind of layer -> launches of each, in whichever of the two steps has more
+    layers: dict[str, int]  # kind of layer -> launches of one layer, the larger number of the two steps
     names: dict[str, int]  # of the plain step: kernel or torch operation -> how often
 
 
 def step_launches(config: ModelConfig, precision: Precision, top_k: int = 0) -> StepLaunches:
-    """Count a shape's step on a card with ``launches.PROCESSORS`` multiprocessors.
+    """Counts the launches of a shape's step on a card with ``launches.PROCESSORS`` multiprocessors.
 
     Args:
-        top_k: likeliest tokens told of each position, which cost a second walk over the vocabulary.
+        top_k: likeliest tokens reported for each position, which cost a second pass over the vocabulary.
 
     Raises:
         SafelightError: Triton is not installed.
@@ -48,7 +48,7 @@ def step_launches(config: ModelConfig, precision: Precision, top_k: int = 0) -> 
 
 
 def _of_layer(config: ModelConfig, layer: LayerConfig, precision: Precision, commits: bool) -> int:
-    """What a layer more costs."""
+    """Returns how many launches one more layer costs."""
     one, two = (
         _count(dataclasses.replace(config, layers=count * (layer,)), precision, 0, commits).total() for count in (1, 2)
     )
@@ -56,7 +56,7 @@ def _of_layer(config: ModelConfig, layer: LayerConfig, precision: Precision, com
 
 
 def empty(config: ModelConfig, precision: Precision) -> tuple[DiffusionGemma, KVCache]:
-    """A network of a shape on the meta device, and a cache with room for two canvases."""
+    """Returns a network of a shape on the meta device, and a cache with room for two canvases."""
     with torch.device("meta"):
         network = DiffusionGemma(config)
         install(network, precision, torch.bfloat16)
@@ -73,7 +73,7 @@ def _count(config: ModelConfig, precision: Precision, top_k: int, commits: bool)
     program = StepProgram(network, cache, config.canvas_length, top_k=top_k)
     canvas = torch.zeros(config.canvas_length, dtype=torch.long)
     program.begin(canvas, None, GenerationConfig(), canvas if commits else None)
-    for _ in range(2):  # what the first step makes once is no part of a step
+    for _ in range(2):  # the first step also makes what later ones reuse
         with counting() as found:
             program.run_step(commits)
     return found

@@ -1,9 +1,9 @@
 """One denoising step as a fixed program over fixed buffers; on CUDA it is captured once and replayed.
 
 The program is ``plain_stepper``'s step in the kernels' terms: nothing in it depends on a value that only the host
-knows. The text's length, the step, the sampler's knobs and the random streams live on the device; a canvas writes its
-keys and values into the cache's buffers at a place read from there. All that an event tells is left in one buffer, with
-the flag that says whether the canvas has converged, and copied to the host behind the step.
+knows. The text's length, the step, the sampler's settings and the random streams are on the device. A canvas writes its
+keys and values into the cache's buffers at a place read from there. Everything that an event needs is left in buffers,
+with the flag for a converged canvas, and copied to the host behind the step.
 
 A canvas's first step may also commit the canvas before it: both go through the layers in one pass, text first, so that
 the weights are read once for the two. Programs of several runs can take their steps in one pass: see ``step_batch``.
@@ -33,14 +33,14 @@ from engine.layers.kv_cache import KVCache
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.quant import BF16, Activations, Packed, unpack
 
-CAPTURE_ERRORS = "thread_local"  # what another thread of the app does on the device is no fault of a capture
+CAPTURE_ERRORS = "thread_local"  # other threads of the app may use the device during a capture
 WARM_UP = 2  # steps before a capture, in which kernels compile and libraries make their workspaces
-SOFT_PIECE = 8_192  # rows of the table that are unpacked at once where a share is set
-NOISE = 0x5AFE116  # told from the run's seed, from which the canvases themselves are drawn
+SOFT_PIECE = 8_192  # rows of the table that are unpacked at once for a share
+NOISE = 0x5AFE116  # makes the noise's seed differ from the run's seed, which draws the first canvases
 
 
 class StepFacts(NamedTuple):
-    """What one step leaves on the host. C positions."""
+    """The facts of one step on the host. C positions."""
 
     argmax: Tensor  # (C,) int64
     candidates: Tensor  # (C,) int64
@@ -54,7 +54,7 @@ class StepFacts(NamedTuple):
 
 @dataclass(frozen=True)
 class _Slot:
-    """Where a step's facts arrive on the host; there are two, so that one can be read while the other is written."""
+    """Host memory for a step's facts; there are two, so that one can be read while the other is written."""
 
     tensors: tuple[Tensor, ...]  # as ``StepProgram._facts``
     arrived: torch.cuda.Event | None
@@ -63,16 +63,18 @@ class _Slot:
 class StepProgram:
     """The step of one network on one cache, which it does not keep alive.
 
-    It serves run after run. A graph is captured when it is first needed, and again where the cache's buffers have
-    moved: see ``KVCache.reserve``.
+    It serves run after run. A graph is captured when it is first needed, and again if the cache's buffers have moved:
+    see ``KVCache.reserve``.
 
     Args:
-        network: whose experts run without asking the host (packed, or few).
+        network: whose experts run without a value from the host (packed, or few).
         cache: of the text so far.
         length: of the canvas.
-        forbidden: (V,) True where a token may not be sampled. allowed: (A,) ids that noise is drawn from.
-        top_k: likeliest tokens told of each position; above 0 the table is read once more a step.
-        activations: which products of the vocabulary stage round to int8; the linear layers are told at their making.
+        forbidden: (V,) True where a token may not be sampled.
+        allowed: (A,) ids that noise is drawn from.
+        top_k: likeliest tokens reported for each position; above 0 the table is read once more in each step.
+        activations: which products of the vocabulary stage round to int8; the linear layers get theirs when they are
+            made.
     """
 
     def __init__(
@@ -90,8 +92,8 @@ class StepProgram:
         self.activations = activations
         device, hidden = network.device, network.config.hidden_size
         self.generator = torch.Generator("cpu" if device.type == "meta" else device)  # of the noise
-        self.ids = torch.zeros(2 * length, dtype=torch.long, device=device)  # a canvas to commit, and the one in work
-        self.commits = False  # whether the canvas's first step commits
+        self.ids = torch.zeros(2 * length, dtype=torch.long, device=device)  # a canvas to commit, and the current one
+        self.commits = False  # the canvas's first step commits the one before
         self.pinned = torch.full((length,), -1, dtype=torch.int32, device=device)
         self.soft = torch.zeros(length, hidden, dtype=network.dtype, device=device)
         self.previous = torch.zeros(length, dtype=torch.long, device=device)
@@ -126,7 +128,7 @@ class StepProgram:
 
     @property
     def canvas(self) -> Tensor:
-        """Input of the next step (C,)."""
+        """The input of the next step (C,)."""
         return self.ids[self.length :]
 
     # --- what the host does ------------------------------------------------------------------------------------------
@@ -134,7 +136,7 @@ class StepProgram:
     def begin(
         self, canvas: Tensor, pinned: Tensor | None, config: GenerationConfig, committed: Tensor | None = None
     ) -> None:
-        """Put a fresh canvas (C,) behind the cache's text.
+        """Puts a fresh canvas (C,) behind the cache's text.
 
         Args:
             pinned: (C,) token ids, -1 where free.
@@ -167,12 +169,12 @@ class StepProgram:
             self._look_where_buffers_are()
 
     def seed(self, seed: int) -> None:
-        """Begin a run's random streams."""
+        """Restarts the random streams."""
         self.generator.manual_seed(seed ^ NOISE)
         self.draw.copy_(torch.tensor([seed, 0]))
 
     def launch(self, index: int) -> None:
-        """Start step ``index`` of the canvas; returns before it is done on a GPU."""
+        """Starts step ``index`` of the canvas; on a GPU it returns before the step is done."""
         commits = self.commits_at(index)
         if self.captures:
             self._capture_missing(is_to_commit=commits)
@@ -184,11 +186,11 @@ class StepProgram:
         self.send(index)
 
     def commits_at(self, index: int) -> bool:
-        """Whether step ``index`` of the canvas commits the one before."""
+        """True if step ``index`` of the canvas commits the one before."""
         return self.commits and index == 0
 
     def send(self, index: int) -> None:
-        """Copy the facts of step ``index`` to the host behind it."""
+        """Copies the facts of step ``index`` to the host, behind the step."""
         slot = self.slots[index % 2]
         for host, here in zip(slot.tensors, self._facts, strict=True):
             host.copy_(here, non_blocking=True)
@@ -196,7 +198,7 @@ class StepProgram:
             slot.arrived.record()
 
     def collect(self, index: int) -> StepFacts:
-        """Wait for step ``index`` and what it has to tell; good until step ``index + 2`` is launched."""
+        """Waits for step ``index`` and returns its facts; they are valid until step ``index + 2`` is launched."""
         slot = self.slots[index % 2]
         if slot.arrived is not None:
             slot.arrived.synchronize()
@@ -211,16 +213,16 @@ class StepProgram:
     # --- what the device does ----------------------------------------------------------------------------------------
 
     def run_step(self, commits: bool = False) -> None:
-        """The whole step; the first of a canvas may commit the one before. Every line runs on the device alone."""
+        """Runs the whole step; the first of a canvas may commit the one before. Every line runs on the device alone."""
         hidden = self.layers(self.length if commits else 0)
         found = self.vocabulary(hidden)
         self.hidden = hidden
         if self.top_ids.numel():
-            tell_likeliest([self], hidden, [found.logsumexp])
+            find_likeliest([self], hidden, [found.logsumexp])
         self.settle(found)
 
     def layers(self, text_rows: int = 0) -> Tensor:
-        """The canvas (C,) and the ``text_rows`` of text before it through all layers -> hidden states (C, H)."""
+        """Runs the canvas (C,) and ``text_rows`` of text before it through all layers; returns hidden states (C, H)."""
         network, cache, spans = self.network, self.cache, self.spans_with(text_rows)
         ids, offsets = (rows[self.length - text_rows :] for rows in (self.ids, self.offsets))
         if self.fused is not None:
@@ -236,7 +238,7 @@ class StepProgram:
         return hidden[text_rows:]
 
     def spans_with(self, text_rows: int) -> dict[str, Span]:
-        """What the canvas and ``text_rows`` of text before it attend to, for each kind of layer."""
+        """Returns the span that the canvas and ``text_rows`` of text before it attend to, for each kind of layer."""
         window = self.network.config.sliding_window
         return {
             kind: Span(bounds, text_rows, window if kind == "sliding_attention" else None)
@@ -244,12 +246,12 @@ class StepProgram:
         }
 
     def temperature(self, step: Tensor) -> Tensor:
-        """Of step (1,) of the canvas, (1,)."""
+        """Returns the temperature (1,) of step (1,) of the canvas."""
         t_min, t_max, most = self.knobs[:3].unbind()
         return t_min + (t_max - t_min) * ((most - step) / most)
 
     def vocabulary(self, hidden: Tensor) -> VocabularyResult:
-        """Hidden states (C, H) -> what the sampler needs of their logits, and the next soft embedding."""
+        """Returns the sampler's inputs and the next soft embedding, from hidden states (C, H)."""
         return kernels.vocabulary_stage(
             hidden,
             self.network.embed_tokens.table,
@@ -263,10 +265,10 @@ class StepProgram:
         )
 
     def keep_likeliest(self, found: Sequence[tuple[Tensor, Tensor]], logsumexp: Tensor) -> None:
-        """Top k of what is ``best`` of each piece; pinned positions are certain of their token."""
+        """Stores the top k of the ``best`` of all pieces; pinned positions are certain of their token."""
         cap, count = self.network.config.final_logit_softcapping, self.top_ids.shape[1]
         highest = torch.cat([values for values, _ in found], dim=1).float().topk(count, dim=-1)
-        # Cap and temperature leave the order as it is.
+        # Cap and temperature do not change the order.
         logits = torch.tanh(highest.values / cap) * cap / self.temperature(self.step)
         shares = torch.where(highest.values.isneginf(), 0.0, (logits - logsumexp[:, None]).exp())
         pinned = (self.pinned >= 0)[:, None]
@@ -276,14 +278,14 @@ class StepProgram:
         self.top_shares.copy_(torch.where(pinned, first.float(), shares))
 
     def best(self, raw: Tensor, start: int) -> tuple[Tensor, Tensor]:
-        """The highest of raw logits (C, V') of one piece of the vocabulary (C, K at most), and their tokens."""
+        """Returns the highest raw logits (C, K at most) of one piece of the vocabulary (C, V'), and their tokens."""
         if self.forbidden is not None:
             raw = raw.masked_fill(self.forbidden[start : start + raw.shape[1]], -torch.inf)
         values, ids = raw.topk(min(self.top_ids.shape[1], raw.shape[1]), dim=-1)
         return values, ids + start
 
     def raw(self, hidden: Tensor, start: int, count: int) -> Tensor:
-        """The raw logits (M, count at most) of hidden states (M, H) for one piece of the vocabulary."""
+        """Returns the raw logits (M, count at most) of hidden states (M, H) for one piece of the vocabulary."""
         piece = self._rows(start, count)
         product = kernels.linear_int8 if self.activations.head else kernels.linear
         return F.linear(hidden, piece) if isinstance(piece, Tensor) else product(hidden, piece)
@@ -293,15 +295,13 @@ class StepProgram:
         return table[start : start + count] if isinstance(table, Tensor) else table.rows(start, start + count)
 
     def mix(self, positions: Tensor, tokens: Tensor, shares: Tensor) -> None:
-        """Give tokens shares in what the last step feeds back; all (M,). The next step must not be launched yet.
+        """Gives tokens shares in the logits that the last step feeds back; all (M,). No next step may be launched yet.
 
-        The few positions are predicted anew from the step's hidden states, as nothing else knows all their logits.
+        The few positions are predicted again from the step's hidden states, since their logits are not stored.
         """
         assert self.hidden is not None, "no step was taken"
-        cap, size = self.network.config.final_logit_softcapping, self.network.config.vocab_size
-        hidden = self.hidden[positions]
-        raw = torch.cat([self.raw(hidden, start, TOP_PIECE) for start in range(0, size, TOP_PIECE)], dim=1).float()
-        logits = torch.tanh(raw / cap) * cap / self.temperature(self.step - 1)
+        size, hidden = self.network.config.vocab_size, self.hidden[positions]
+        logits = self._capped(hidden) / self.temperature(self.step - 1)
         if self.forbidden is not None:
             logits = logits.masked_fill(self.forbidden, -torch.inf)
         held = self.pinned[positions].long()[:, None]
@@ -315,15 +315,18 @@ class StepProgram:
         self.soft[positions] = (soft * self.network.embed_scale).to(self.soft.dtype)
 
     def logits(self, position: int) -> Tensor:
-        """The logits (V,) that the last step predicted a position from, without bans, pins and temperature."""
+        """Returns the logits (V,) of the last step at a position, without bans, pins and temperature."""
         assert self.hidden is not None, "no step was taken"
+        return self._capped(self.hidden[position : position + 1])[0]
+
+    def _capped(self, hidden: Tensor) -> Tensor:
+        """Returns soft-capped logits (M, V) of hidden states (M, H)."""
         cap, size = self.network.config.final_logit_softcapping, self.network.config.vocab_size
-        hidden = self.hidden[position : position + 1]
         raw = torch.cat([self.raw(hidden, start, TOP_PIECE) for start in range(0, size, TOP_PIECE)], dim=1).float()
-        return (torch.tanh(raw / cap) * cap)[0]
+        return torch.tanh(raw / cap) * cap
 
     def settle(self, found: VocabularyResult) -> None:
-        """Accept, re-noise and judge; leave the facts and the next step's inputs in their buffers."""
+        """Accepts, re-noises and judges; leaves the facts and the next step's inputs in their buffers."""
         noise = sampling.uniform_tokens((self.length,), self.choices, self.generator)
         self.soft.copy_(found.soft)
         if self.fused is not None:
@@ -347,7 +350,7 @@ class StepProgram:
         self.draw[1] += 1
 
     def writer(self, index: int, offsets: Tensor) -> Extend:
-        """``extend`` for a layer: writes all rows behind its stored tokens and returns the whole buffers."""
+        """Returns ``extend`` of a layer: it writes all rows behind the stored tokens and returns the whole buffers."""
         keys, values = self.cache.buffers(index)
         places = self.spans[self.network.config.layers[index].kind][0, 1] - self.length + offsets
 
@@ -359,14 +362,14 @@ class StepProgram:
         return write
 
     def _look_where_buffers_are(self) -> None:
-        """Forget the graphs where the cache's buffers have moved."""
+        """Drops the graphs if the cache's buffers have moved."""
         places = [part.data_ptr() for index in range(len(self.network.layers)) for part in self.cache.buffers(index)]
         if places != self.places:
             self.graphs, self.predicted, self.places = {}, {}, places
 
     def _capture_missing(self, is_to_commit: bool) -> None:
-        """Capture what the canvas needs from a step on and is not there: one step, or one of each sort."""
-        # The step that commits comes first: its warm-up writes the text's keys, at which the other one's looks.
+        """Captures the missing graphs that the canvas needs from a step on: one step, or one of each kind."""
+        # The step that commits comes first: its warm-up writes the text's keys, which the other one's reads.
         for commits in sorted({False, is_to_commit} - self.graphs.keys(), reverse=True):
             with self.undone():
                 self.graphs[commits], self.predicted[commits] = self._capture(commits), self.hidden
@@ -380,7 +383,7 @@ class StepProgram:
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
         graph.register_generator_state(self.generator)
-        # Steps run one after the other and leave no more than ``hidden`` in their own memory, so that all may share it.
+        # Steps run one after the other and leave only ``hidden`` in their own memory, so that all may share it.
         pool = next((other.pool() for other in self.graphs.values()), None)
         with torch.cuda.graph(graph, pool=pool, capture_error_mode=CAPTURE_ERRORS):
             self.run_step(commits)
@@ -388,9 +391,9 @@ class StepProgram:
 
     @contextmanager
     def undone(self) -> Iterator[None]:
-        """Steps taken inside leave the canvas and the random streams as they were.
+        """Restores the canvas and the random streams after steps taken inside.
 
-        What they write into the cache lies behind its text, where the canvas's own steps will write.
+        These steps write into the cache behind its text, where the canvas's own steps will write.
         """
         changed = (self.ids, self.soft, self.previous, self.unchanged, self.step, self.draw)
         before, drawn = [tensor.clone() for tensor in changed], self.generator.get_state()
@@ -403,7 +406,7 @@ class StepProgram:
 
     @property
     def _facts(self) -> tuple[Tensor, ...]:
-        """What is copied to the host after a step, in the order in which ``collect`` reads it."""
+        """The tensors that are copied to the host after a step, in the order in which ``collect`` reads them."""
         return self.tokens, self.entropy, self.flags, self.top_ids, self.top_shares
 
     def _slot(self) -> _Slot:
@@ -412,13 +415,14 @@ class StepProgram:
         return _Slot(tensors, torch.cuda.Event() if cuda else None)  # type: ignore[no-untyped-call]
 
 
-def tell_likeliest(programs: Sequence[StepProgram], hidden: Tensor, logsumexps: Sequence[Tensor]) -> None:
-    """Top k in a second walk over the table, a piece at a time, for programs of one network that tell them.
+def find_likeliest(programs: Sequence[StepProgram], hidden: Tensor, logsumexps: Sequence[Tensor]) -> None:
+    """Finds the top k for several programs of one network, in a second pass over the table, a piece at a time.
 
-    A piece's logits take no more for several than for one.
+    The logits of a piece take no more memory for several programs than for one.
 
     Args:
-        hidden: the rows (C, H) of each program, one after the other. logsumexps: (C,) of each.
+        hidden: the rows (C, H) of each program, one after the other.
+        logsumexps: (C,) of each program.
     """
     lengths = [program.length for program in programs]
     piece = TOP_PIECE >> (len(programs) - 1).bit_length()

@@ -1,28 +1,21 @@
-"""When a canvas is finished: small frozen callables."""
+"""The rule that decides when a canvas is finished."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 
-class Stopping(Protocol):
-    """Looks at the argmax canvases so far (oldest first, the current one last, each (..., C)) and the entropy (..., C).
-
-    Returns:
-        Bools (...,): which of the canvases are finished.
-    """
-
-    def __call__(self, argmax_history: Sequence[Tensor], entropy: Tensor) -> Tensor: ...
-
-
 @dataclass(frozen=True)
 class StableAndConfident:
-    """Argmax unchanged over ``stability_threshold`` steps, and mean entropy (nats) below ``confidence_threshold``."""
+    """Argmax unchanged over ``stability_threshold`` steps, and mean entropy (nats) below ``confidence_threshold``.
+
+    It is called with the argmax canvases so far (oldest first, the current one last), each (..., C), and the entropy
+    (..., C); it returns bools (...,) that are True for finished canvases.
+    """
 
     stability_threshold: int
     confidence_threshold: float

@@ -1,4 +1,4 @@
-"""The window of causal parallel decoding, and the rule by which its masks are written. Knows no tensors."""
+"""The window of causal parallel decoding, and the rule that decides which masks are written. Knows no tensors."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class EntropyRule:
-    """Which masks a pass writes: all whose entropy, with a penalty for distance, is below a threshold.
+    """Chooses the masks that a pass writes: all whose entropy, with a penalty for distance, is below a threshold.
 
-    threshold: nats. distance_penalty: nats for each place between a mask and the first one.
+    Args:
+        threshold: nats.
+        distance_penalty: nats for each place between a mask and the first one.
     """
 
     threshold: float
     distance_penalty: float
 
     def chosen(self, entropies: Sequence[float], places: Sequence[int]) -> list[int]:
-        """Indices of the masks that are written, at least one: the lowest if none is below.
+        """Returns the indices of the masks to write, at least one: the lowest if none is below.
 
         Args:
-            entropies: nats, a mask each, of the distribution at temperature 1. places: of these masks, rising.
+            entropies: nats, one for each mask, of the distribution at temperature 1.
+            places: of these masks, rising.
         """
         penalised = [
             nats + self.distance_penalty * (place - places[0]) for nats, place in zip(entropies, places, strict=True)
@@ -32,38 +35,38 @@ class EntropyRule:
 
 @dataclass
 class StreamingWindow:
-    """The places behind the committed text, each with its token, or None: a mask. Masks are never told by their id."""
+    """The places behind the committed text, each with its token, or None for a mask."""
 
     slots: list[int | None]
     room: int  # further places that the model has positions for
     text: list[int] = field(default_factory=list)  # generated and committed
 
     @staticmethod
-    def of(width: int, room: int) -> StreamingWindow:
-        """A window of masks, of at most ``room``."""
+    def from_width(width: int, room: int) -> StreamingWindow:
+        """Returns a window of masks, of at most ``room``."""
         return StreamingWindow([None] * min(width, room), room - min(width, room))
 
     @property
     def leading(self) -> list[int]:
-        """Tokens that stand behind the text without a gap; the next pass commits them."""
+        """The tokens that follow the text without a gap; the next pass commits them."""
         return [token for token in itertools.takewhile(lambda slot: slot is not None, self.slots) if token is not None]
 
     def refill(self) -> None:
-        """Append as many masks as the next pass commits tokens, as far as there is room."""
+        """Appends as many masks as the next pass commits tokens, as far as there is room."""
         count = min(len(self.leading), self.room)
         self.slots, self.room = self.slots + [None] * count, self.room - count
 
     def order(self) -> tuple[list[int], list[int]]:
-        """Written slots and masks, rising: the order in which a pass reads them."""
+        """Returns written slots and masks, rising, in the order in which a pass reads them."""
         written = [index for index, slot in enumerate(self.slots) if slot is not None]
         return written, [index for index, slot in enumerate(self.slots) if slot is None]
 
     def commit(self, count: int) -> None:
-        """The first slots become text."""
+        """Makes the first slots text."""
         self.text += self.leading[:count]
         self.slots = self.slots[count:]
 
     def write(self, tokens: Mapping[int, int]) -> None:
-        """Write tokens into masks, by their place in the generated text."""
+        """Writes tokens into masks, by their place in the generated text."""
         for place, token in tokens.items():
             self.slots[place - len(self.text)] = token

@@ -1,12 +1,12 @@
-"""Structured output: an answer that fits a format, written by a model that knows nothing of it.
+"""Structured output: an answer that fits a format, by a model that does not know the format.
 
-A canvas is denoised freely until it converges. Then it is read from the left under the format: what fits is pinned,
-and behind it what the format forces, or the likeliest of the tokens that it allows there. The rest is denoised again
-behind the longer prefix, from what it was: a canvas that fits but for a token settles within few steps. Each round
-pins at least one token, so that the answer comes to its end, or to its last block.
+A canvas is denoised freely until it converges. Then it is read from the left under the format. The tokens that fit are
+pinned, and behind them those that the format forces, or the likeliest allowed one. The rest is denoised again behind
+the longer prefix, from its current tokens: a canvas that fits except for one token settles within few steps. Each round
+pins at least one token, so that the answer reaches its end, or its last block.
 
-The choice is made from one pass over the canvas with noise in place of the token that does not fit: the last step's
-own prediction is of a canvas with that token in it, which it has settled on.
+The choice is made from one pass over the canvas with noise in place of the token that does not fit. The last step's own
+prediction would favour that token, since it was on the canvas.
 """
 
 from __future__ import annotations
@@ -18,79 +18,70 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.config import GenerationConfig
-from engine.decoding.block_diffusion import FinishedCanvas, Usage, finished, room_for_blocks, take_steps
-from engine.decoding.device_stepper import stepper_for
+from engine.decoding.block_diffusion import FinishedCanvas, Usage, finished, most_blocks, take_steps
 from engine.decoding.fork_schedule import ForkSchedule
 from engine.decoding.held_answer import AnswerReader, allowed_next, take_chosen, take_forced
 from engine.decoding.prefill import read_prompt
-from engine.decoding.protocols import BlockDenoiser, Decoding, Passes
-from engine.decoding.sampler import Sampler, to_host
-from engine.decoding.stepper import Stepper
+from engine.decoding.protocols import Decoding, Passes
+from engine.decoding.run import Run
+from engine.decoding.sampler import to_host
 from engine.events import CanvasCommitted, CanvasStarted, PrefixPinned
-from engine.layers.kv_cache import KVCache
-from engine.types import Cancel, Tokens
+from engine.types import Tokens
 
-MOST_BLOCK_STEPS = 4_000  # denoising steps of a block; behind them each round takes one
-LATER = 4  # a round that is not a block's first takes this part of the steps at most: most of its canvas is written
+MOST_BLOCK_STEPS = 4_000  # denoising steps of a block; after them each round takes one
+LATER = 4  # a later round takes at most this part of the steps: most of its canvas is written
 
 
 @torch.inference_mode()
-def structured(
-    model: BlockDenoiser,
-    prompt: Tensor,
-    config: GenerationConfig,
-    seed: int,
-    cancel: Cancel | None,
-    cache: KVCache,
-    answer: AnswerReader,
-) -> Decoding[None]:
-    """Generate text after ``prompt`` (T,) that fits ``answer``, which is taken to its end.
+def structured(run: Run) -> Decoding[None]:
+    """Generates text after the prompt that fits the run's answer, which is written to its end.
 
-    The run's end is "eos" where the answer is whole, and "length" where it was cut, or can no longer be held to its
-    format, which the end says then.
+    The run ends with "eos" if the answer is complete. It ends with "length" if the answer was cut, or can no longer be
+    held to its format; then the last event says why.
     """
-    sampler = Sampler.of(model.config, config, model.device, seed)
-    length = sampler.length
-    blocks = min(-(-config.max_new_tokens // length), room_for_blocks(model.config, len(prompt), length))
-    stepper = stepper_for(model, cache, sampler)
-    if not (yield from read_prompt(cache, prompt, blocks * length, cancel)):
-        yield finished("cancelled", [], Usage())
+    assert run.answer is not None, "the run has no format"
+    answer, length = run.answer, run.canvas_length
+    blocks = most_blocks(run)
+    parts, usage = _Blocks(run, answer), Usage()
+    if not (yield from read_prompt(run, blocks * length)):
+        yield finished("cancelled", [], usage)
         return
 
-    run = _Run(stepper, config, answer, cancel)
     done = list[Tokens]()
     for block in range(blocks):
         if block:
             clock = time.perf_counter()
-            yield from stepper.commit(torch.from_numpy(done[-1]).long())
-            run.usage.seconds += time.perf_counter() - clock
-        committed = yield from run.block(block)
+            yield from parts.stepper.commit(torch.from_numpy(done[-1]).long())
+            usage.seconds += time.perf_counter() - clock
+        committed = yield from parts.write(block, usage)
         if committed is None:
-            yield finished("cancelled", done, run.usage)
+            yield finished("cancelled", done, usage)
             return
         done.append(committed.tokens[: committed.text_length])
         yield committed
         if answer.has_ended or answer.must_end or answer.failure:
             break
-    yield finished("eos" if answer.has_ended or answer.must_end else "length", done, run.usage, answer.failure)
+    yield finished("eos" if answer.has_ended or answer.must_end else "length", done, usage, answer.failure)
 
 
-class _Run:
-    """The blocks of a run, one after the other."""
+class _Blocks:
+    """Writes the blocks of a run, one after the other."""
 
-    def __init__(self, stepper: Stepper, config: GenerationConfig, answer: AnswerReader, cancel: Cancel | None) -> None:
-        self.stepper, self.config, self.answer, self.cancel = stepper, config, answer, cancel
-        self.usage = Usage()
+    def __init__(self, run: Run, answer: AnswerReader) -> None:
+        self.schedule, self.config, self.answer = ForkSchedule(run), run.config, answer
+        self.stepper = self.schedule.stepper
 
-    def block(self, block: int) -> Decoding[CanvasCommitted | None]:
-        """One block; None where it was cancelled."""
+    def write(self, block: int, usage: Usage) -> Decoding[CanvasCommitted | None]:
+        """Writes a block; returns None where it was cancelled."""
         stepper, answer = self.stepper, self.answer
         stepper.adopt(stepper.sampler.changed(self.config, block))
         canvas = stepper.sampler.first_canvas(block)
         length = len(canvas)
         yield CanvasStarted(block, to_host(canvas), stepper.sampler.pinned_mask(block))
-        held, written = take_forced(answer, length), 0  # the prefix; of its newest part, what the model wrote itself
+        held, written = (
+            take_forced(answer, length),
+            0,
+        )  # the prefix; its newest tokens by the model itself
         is_new, steps, rounds = bool(held), 0, 0
         last: FinishedCanvas | None = None
         while True:
@@ -101,7 +92,7 @@ class _Run:
             is_whole = self._is_whole(held, length)
             if is_whole and last is not None:
                 break
-            last = yield from take_steps(ForkSchedule(stepper), block, canvas, steps, self.cancel, self.usage)
+            last = yield from take_steps(self.schedule, block, canvas, steps, usage)
             if last is None:
                 return None
             steps, argmax = last.steps, last.last.argmax
@@ -117,11 +108,11 @@ class _Run:
         return self._committed(block, held, length, last)
 
     def _is_whole(self, held: Sequence[int], length: int) -> bool:
-        """Returns whether nothing more is written on a canvas whose prefix is ``held``."""
+        """True if nothing more is written on a canvas whose prefix is ``held``."""
         return self.answer.has_ended or bool(self.answer.failure) or len(held) == length
 
     def _choice(self, argmax: Tokens, position: int) -> Passes[list[int]]:
-        """Take the likeliest token that the format allows at a position of a canvas (C,); none where it has failed."""
+        """Takes the likeliest allowed token at a position of a canvas (C,); returns none if the answer has failed."""
         stepper = self.stepper
         canvas = torch.from_numpy(argmax).long().to(stepper.sampler.generator.device)
         canvas[position] = stepper.sampler.noise()[position]
@@ -134,7 +125,7 @@ class _Run:
         return take_chosen(self.answer, token)
 
     def _pin(self, block: int, canvas: Tensor, held: list[int], steps: int) -> Tensor:
-        """Pin a prefix, and set how many steps may be taken next; returns the canvas (C,) with it."""
+        """Pins a prefix, and sets how many steps may be taken next; returns the canvas (C,) with it."""
         is_whole = self._is_whole(held, len(canvas))
         most = self.config.max_denoising_steps if not steps else max(1, self.config.max_denoising_steps // LATER)
         most = 1 if is_whole else max(1, min(most, MOST_BLOCK_STEPS - steps))
@@ -143,7 +134,7 @@ class _Run:
         return self.stepper.sampler.amended(canvas, block)
 
     def _committed(self, block: int, held: list[int], length: int, last: FinishedCanvas) -> CanvasCommitted:
-        """A block whose text is ``held``, with padding behind its end."""
+        """Returns the event of a block whose text is ``held``, with padding behind it."""
         tokens = np.full(length, self.config.pad_token_id, dtype=np.int32)
         tokens[: len(held)] = held
         return last.committed(block, tokens, len(held) - self.answer.has_ended)

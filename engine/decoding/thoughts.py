@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from engine.config import GenerationConfig
-from engine.decoding.protocols import BlockDenoiser, CausalModel
+from engine.decoding.run import Run
 from engine.models.model import Model
 from engine.text.tags import CLOSE, OPEN, THINK, THINK_ASKED, THINK_END, end_of_thought, starts_in_thought
 from engine.text.tokenizer import Tokenizer
@@ -26,8 +25,8 @@ class ThoughtTokens:
     starts_open: bool = False  # the prompt ends inside a thought
 
     @staticmethod
-    def of(tokenizer: Tokenizer, prompt: Tensor) -> ThoughtTokens:
-        """Returns those of a run behind a prompt (T,)."""
+    def from_prompt(tokenizer: Tokenizer, prompt: Tensor) -> ThoughtTokens:
+        """Returns the tokens of a run behind a prompt (T,)."""
 
         def ids(*tags: str) -> frozenset[int]:
             return frozenset(token for tag in tags if (token := tokenizer.token_id(tag)) is not None)
@@ -36,12 +35,12 @@ class ThoughtTokens:
         return ThoughtTokens(ids(OPEN, THINK), ids(CLOSE, THINK_END), ids(THINK_ASKED), is_open)
 
     def expected(self, prompt: Tensor) -> bool:
-        """Returns whether the text behind a prompt (T,) begins in a thought, as far as the prompt tells."""
+        """True if the text behind a prompt (T,) begins in a thought, as far as the prompt shows."""
         ids = prompt.tolist()
         return self.starts_open or (ids[-1] not in self.closes and not self.asks.isdisjoint(ids))
 
     def is_open_behind(self, text: Iterable[int]) -> bool:
-        """Returns whether generated text ends inside a thought."""
+        """True if generated text ends inside a thought."""
         is_open = self.starts_open
         for token in text:
             is_open = (is_open or token in self.opens) and token not in self.closes
@@ -50,10 +49,10 @@ class ThoughtTokens:
 
 @dataclass
 class ThoughtBudget:
-    """Ends a run's first thought where it is still open behind a number of generated tokens.
+    """Ends a run's first thought if it is still open behind a number of generated tokens.
 
-    All generated tokens count, from the first. Without arguments there are no thoughts, and nothing is ended.
-    Source: the thinking budget of Nemotron-Labs-Diffusion, as its ``ar_generate`` has it.
+    All generated tokens count, from the first. Without arguments there are no thoughts, and nothing is ended. Source:
+    the thinking budget of Nemotron-Labs-Diffusion, as its ``ar_generate`` has it.
 
     Args:
         tokens: that may be generated before the thought's end, 0 or more.
@@ -69,28 +68,29 @@ class ThoughtBudget:
         self._length = 0  # tokens of the text
 
     @staticmethod
-    def of(model: BlockDenoiser | CausalModel, config: GenerationConfig, prompt: Tensor) -> ThoughtBudget:
-        """Returns the budget of a run behind a prompt (T,); it ends nothing where no token for that may be written."""
+    def from_run(run: Run) -> ThoughtBudget:
+        """Returns the budget of a run; it ends nothing if the token for that may not be written."""
+        model, config = run.model, run.config
         if config.thinking_tokens is None or not isinstance(model, Model):
             return ThoughtBudget()
         end, allowed = end_of_thought(model.tokenizer.encode, model.tokenizer.piece), config.allowed_tokens
         if end is None or end in config.banned_tokens or (allowed is not None and end not in allowed):
             return ThoughtBudget()
-        return ThoughtBudget(ThoughtTokens.of(model.tokenizer, prompt), config.thinking_tokens, end)
+        return ThoughtBudget(ThoughtTokens.from_prompt(model.tokenizer, run.prompt), config.thinking_tokens, end)
 
     @property
     def is_due(self) -> bool:
-        """Returns whether the next token must be the thought's end."""
+        """True if the next token must be the thought's end."""
         return self._is_open and not self._has_ended and self._length >= self.tokens
 
     def add(self, token: int) -> None:
-        """Take up the next token of the text."""
+        """Counts the next token of the text."""
         closes = self._is_open and token in self.thoughts.closes
         self._is_open = (self._is_open or token in self.thoughts.opens) and not closes
         self._has_ended, self._length = self._has_ended or closes, self._length + 1
 
     def ending(self, tokens: Tensor) -> Tensor:
-        """The tokens (R,) that are to come next; where the thought is to end among them, those up to its end."""
+        """Returns the next tokens (R,); if the thought must end among them, those up to its end."""
         ahead = copy(self)
         for place, token in enumerate(tokens.tolist()):
             if ahead.is_due:
@@ -99,6 +99,6 @@ class ThoughtBudget:
         return tokens
 
     def cut(self, places: range) -> int:
-        """The place in a block at which a thought would have to end, if none ends before; or the block's end."""
+        """Returns the place in a block at which a thought must end, if none ends before; or the block's end."""
         may_be_open = (self._is_open or bool(self.thoughts.opens)) and not self._has_ended
         return min(max(self.tokens, self._length), places.stop) if may_be_open else places.stop

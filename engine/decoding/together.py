@@ -1,6 +1,6 @@
-"""Passes of several runs at once. What each comes to does not depend on the others.
+"""Performs passes of several runs at once. The results of a pass do not depend on the others.
 
-``perform``, one pass after the other, is the oracle.
+``performing.perform``, one pass after the other, is the oracle.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from engine.decoding.generate import perform
+from engine.decoding.performing import perform
 from engine.decoding.protocols import BlockDenoiser, Denoise, LaunchStep, Pass, Prefill
 from engine.decoding.step_batch import launch_together
 from engine.models.diffusion_gemma.joining import Joining, takes_texts
@@ -22,13 +22,13 @@ Performed = Callable[[Pass], None]
 
 @torch.inference_mode()
 def perform_together(model: BlockDenoiser, passes: Sequence[Pass], performed: Performed = lambda _: None) -> None:
-    """Perform passes of different runs, each with a cache of its own: as one where that may be.
+    """Performs passes of different runs, each with its own cache; as one pass where they can be joined.
 
     Args:
-        performed: called with each that is done, also with those done before one fails.
+        performed: called with each pass that is done, also with those done before one fails.
 
     Raises:
-        Exception: whatever one of them failed with. Those that were not done have changed nothing.
+        Exception: whatever one of them failed with. Passes that were not done have changed nothing.
     """
     launches = [wanted for wanted in passes if isinstance(wanted, LaunchStep)]
     plain = [wanted for wanted in passes if isinstance(wanted, Prefill | Denoise)]
@@ -46,7 +46,7 @@ def perform_together(model: BlockDenoiser, passes: Sequence[Pass], performed: Pe
 
 
 def _join(model: BlockDenoiser, passes: Sequence[Prefill | Denoise]) -> Sequence[Prefill | Denoise]:
-    """Perform as one those passes that may be joined; returns them."""
+    """Performs those passes as one that can be joined; returns them."""
     network: object = model
     threads = torch.get_num_threads()
     if isinstance(model, Model):
@@ -72,7 +72,7 @@ def _join(model: BlockDenoiser, passes: Sequence[Prefill | Denoise]) -> Sequence
 
 
 def _has_text(one: Prefill | Denoise) -> bool:
-    """Whether it is two passes, of a text and of a canvas, unless they are joined."""
+    """True if it is two passes, of a text and of a canvas, unless they are joined."""
     return isinstance(one, Denoise) and one.text is not None
 
 

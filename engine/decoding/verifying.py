@@ -1,15 +1,17 @@
-"""Verify: a finished canvas is read causally by the same weights, as a second opinion, and doubtful spans written anew.
+"""Verify: reads a finished canvas causally with the same weights, as a second opinion, and writes doubtful spans anew.
 
-On the plain path the reading is the pass that commits the canvas: its hidden states are there, and what is added is the
-head on them. A program of the device commits a canvas with the next one's first step and leaves no hidden states of it;
-there, the reading is a pass of its own, behind which the cache is cut back, so that the text is what it is without.
+On the plain path the reading is the pass that commits the canvas: its hidden states are there, and only the head is
+added. A device program commits a canvas with the next one's first step and keeps no hidden states of it. There the
+reading is a pass of its own, and the cache is cut back afterwards, so that the text is the same as without it.
 
 *Rewrite*: positions with a causal probability under ``verify_probability`` begin as noise again, all others are pinned,
-and the canvas is denoised and read anew, up to ``verify_rewrites`` times. Pinned positions, the end token and what is
-behind it are not doubtful; nor is anything where more than half of a text would be: a model whose causal mode was never
-trained to predict has no second opinion, and a canvas begun anew is no rewrite of spans. A rewrite stands where the
-whole block is causally at least as likely as before, and ends where it did: a span alone may become likelier by what
-makes the text behind it unlikely, and a shorter text is likelier as such. One that changes nothing is the last.
+and the canvas is denoised and read anew, up to ``verify_rewrites`` times. Pinned positions, the end token and the
+tokens behind it are not doubtful. If more than half of a text would be doubtful, none of it is: a model whose causal
+mode was never trained to predict has no second opinion, and a canvas begun anew is no rewrite of spans.
+
+A rewrite stands if the whole block is causally at least as likely as before, and ends at the same place. A span alone
+may become likelier by making the text behind it unlikely, and a shorter text is likelier as such. A rewrite that
+changes nothing is the last.
 """
 
 from __future__ import annotations
@@ -24,7 +26,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.config import GenerationConfig
 from engine.decoding.block_diffusion import FinishedCanvas, Usage, cut_at_eos, take_steps
 from engine.decoding.fork_schedule import ForkSchedule
 from engine.decoding.prefill import prefill
@@ -34,19 +35,19 @@ from engine.events import CanvasVerified
 from engine.layers.kv_cache import KVCache
 from engine.types import Cancel, Tokens
 
-MOST_BLOCK_STEPS = 4_000  # denoising steps of a block, behind which no rewrite begins
-LATER = 4  # a rewrite takes this part of the steps at most: most of its canvas is written
+MOST_BLOCK_STEPS = 4_000  # denoising steps of a block, after which no rewrite begins
+LATER = 4  # a rewrite takes at most this part of the steps: most of its canvas is written
 
 
 class CausalReader:
-    """Reads text into a cache as ``prefill`` and ``commit`` do, and remembers what the newest token predicts."""
+    """Reads text into a cache as ``prefill`` and ``commit`` do, and keeps the hidden state of the newest token."""
 
     def __init__(self, cache: KVCache) -> None:
         self.cache = cache
         self.newest: tuple[int, Tensor] | None = None  # length of a text, and the hidden state (H,) at its end
 
     def prefill(self, text: Tensor, cancel: Cancel | None) -> Passes[bool]:
-        """Append what the cache lacks of a text (T,), of which it holds the beginning; returns as ``prefill``."""
+        """Appends the rest of a text (T,), whose beginning the cache holds; returns as ``prefill``."""
         lacking = self.cache.pieces(len(text) - self.cache.length)
         if not lacking:
             return True
@@ -59,7 +60,7 @@ class CausalReader:
         return True
 
     def read(self, ids: Tensor, first: int = 0) -> Passes[NDArray[np.float32]]:
-        """Append tokens (T,); returns their log-probabilities from ``first`` on, NaN where not known."""
+        """Appends tokens (T,); returns their log-probabilities from ``first`` on, NaN where not known."""
         found = list[Tensor]()
         for start in range(0, len(ids), self.cache.piece):
             piece = ids[start : start + self.cache.piece]
@@ -77,37 +78,35 @@ class CausalReader:
 
 @dataclass(frozen=True, eq=False)
 class _Reading:
-    """A finished canvas as it was read."""
+    """The results of reading a finished canvas."""
 
     canvas: FinishedCanvas
     probabilities: NDArray[np.float32]  # (C,) NaN where not known
     likelihood: float  # log-probability of the whole text, as far as it is known
     end: int  # positions of the text, an end token among them
-    newest: tuple[int, Tensor] | None  # as the reader left it
+    newest: tuple[int, Tensor] | None  # of the reader after it
 
     @property
     def tokens(self) -> Tokens:
-        """(C,)"""
         return self.canvas.last.argmax
 
 
 class Verifier:
     """Reads the finished canvases of a run, one after the other.
 
-    ``is_held``: whether the cache holds the one that was verified last; else it ends before it.
+    Attributes:
+        is_held: the cache holds the canvas that was verified last; else it ends before it.
     """
 
-    def __init__(
-        self, schedule: ForkSchedule, reader: CausalReader, config: GenerationConfig, cancel: Cancel | None
-    ) -> None:
-        self.schedule, self.reader, self.config, self.cancel = schedule, reader, config, cancel
+    def __init__(self, schedule: ForkSchedule, reader: CausalReader) -> None:
+        self.schedule, self.reader, self.config = schedule, reader, schedule.run.config
         self.is_held = False
 
     def verify(self, block: int, canvas: FinishedCanvas, usage: Usage) -> Decoding[FinishedCanvas | None]:
-        """Read a canvas behind the cache's text, and write it anew where that is asked for.
+        """Reads a canvas behind the cache's text, and writes it anew where that is requested.
 
         Returns:
-            The one that stands, with the steps of all; None where it was cancelled.
+            The canvas that stands, with the steps of all; None if the run was cancelled.
         """
         cache, start, own = self.reader.cache, self.reader.cache.length, self.schedule.stepper.sampler
         before = self.reader.newest
@@ -127,7 +126,7 @@ class Verifier:
             cache.truncate(start)
             self.reader.newest = before
             first = torch.from_numpy(next_canvas).long().to(own.generator.device)
-            rewritten = yield from take_steps(self.schedule, block, first, steps, self.cancel, usage)
+            rewritten = yield from take_steps(self.schedule, block, first, steps, usage)
             self.schedule.stepper.adopt(own)
             found = None if rewritten is None else (yield from self._read(rewritten, usage))
             if found is None:
@@ -142,8 +141,8 @@ class Verifier:
         return dataclasses.replace(kept.canvas, steps=steps)
 
     def _read(self, canvas: FinishedCanvas, usage: Usage) -> Passes[_Reading | None]:
-        """Read a canvas up to its end token; None where the run was cancelled before."""
-        if self.cancel is not None and self.cancel.is_set():
+        """Reads a canvas up to its end token; returns None if the run was cancelled before."""
+        if self.schedule.run.is_cancelled:
             return None
         clock, argmax = time.perf_counter(), canvas.last.argmax
         end = min(len(argmax), cut_at_eos(argmax, self.config)[1] + 1)
@@ -153,14 +152,14 @@ class Verifier:
         return _Reading(canvas, padded, float(np.nansum(found, dtype=np.float64)), end, self.reader.newest)
 
     def _doubtful(self, reading: _Reading, pinned: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Where a canvas (C,) is to be written anew."""
+        """Returns a mask (C,) of the positions to write anew."""
         is_end = np.isin(reading.tokens, self.config.eos_token_ids)
-        is_low = reading.probabilities < self.config.verify_probability  # NaN is not
+        is_low = reading.probabilities < self.config.verify_probability  # NaN is not low
         found: NDArray[np.bool_] = is_low & ~is_end & ~pinned
         return found & (2 * int(found.sum()) <= reading.end)
 
     def _noise(self, block: int, tokens: Tokens, doubtful: NDArray[np.bool_]) -> Tokens:
-        """A canvas (C,) with noise where it is doubtful; all else is pinned from here on."""
+        """Returns a canvas (C,) with noise where it is doubtful; pins all else from here on."""
         stepper = self.schedule.stepper
         held = tuple((place, token) for place, token in enumerate(tokens.tolist()) if not doubtful[place])
         most = max(1, self.config.max_denoising_steps // LATER)

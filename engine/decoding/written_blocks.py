@@ -1,10 +1,11 @@
-"""The blocks of text that is written a few tokens at a time: the events of autoregressive and masked decoding.
+"""Makes the events of text that is written a few tokens at a time, for autoregressive and masked decoding.
 
-A block is a canvas of C positions with a filler where nothing is written yet. The decoder counts the text it has
-generated from 0, wherever blocks begin, and may write ahead of the open block: what lies there shows when that begins.
+A block is a canvas of C positions, with a filler where nothing is written yet. The decoder counts the text it has
+generated from 0, wherever blocks begin. It may write ahead of the open block; those tokens are shown when their block
+begins.
 
-Some blocks of a run may be denoised. One that was denoised in vain can be written on: its draft then stands where
-nothing is written.
+Some blocks of a run may be denoised. A block whose denoising did not converge can be written on: its draft then stands
+where nothing is written.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ from engine.types import Tokens
 
 @dataclass(frozen=True)
 class Predicted:
-    """What a pass came to at one position."""
+    """The prediction of a pass at one position."""
 
     argmax: int
     candidate: int  # drawn
-    entropy: float  # nats, of what it was drawn from
+    entropy: float  # nats, of the distribution that it was drawn from
     top_tokens: Tokens | None = None  # (K,) likeliest first
     top_probabilities: np.ndarray | None = None  # (K,) fp32
 
 
 @dataclass(frozen=True)
-class _Told:
-    """The last pass."""
+class _LastPass:
+    """The tokens and predictions of the last pass."""
 
     written: Mapping[int, int]
     predicted: Mapping[int, Predicted]
@@ -42,16 +43,18 @@ class _Told:
 
 @dataclass
 class WrittenBlocks:
-    """Turns what each pass wrote into events.
+    """Turns the tokens of each pass into events.
 
-    Each committed block has a step: a pass that goes on into blocks behind the open one is told in each that it brings
-    to its end, its seconds in the first.
+    Each committed block has a step. A pass that goes on into blocks behind the open one is reported in each block that
+    it completes, with its seconds in the first.
 
     Args:
-        length: C. filler: the token id that stands where nothing is written. padding: what follows the text's end.
-        ends: tokens that end the text; a block with one is committed by ``finish``, which is given where the text ends.
-        pinned: place -> token of those in the first block that are given; they count as written from its beginning.
-        in_order: whether each token is written behind the one before it, so that there are no gaps.
+        length: C.
+        filler: the token id that stands where nothing is written.
+        padding: follows the text's end.
+        ends: tokens that end the text; a block with one is committed by ``finish``, which gets the length of the text.
+        pinned: place -> token of given tokens in the first block; they count as written from its beginning.
+        in_order: each token is written behind the one before it, so that there are no gaps.
     """
 
     length: int
@@ -61,33 +64,35 @@ class WrittenBlocks:
     ends: frozenset[int] = frozenset()
     pinned: Mapping[int, int] = field(default_factory=dict)
     in_order: bool = False
-    text: dict[int, int] = field(default_factory=dict)  # all that is written, by its place in the generated text
+    text: dict[int, int] = field(default_factory=dict)  # written tokens, by their place in the generated text
     passes: int = 0
     seconds: float = 0.0
-    _block: int = 0  # the open one
-    _steps: int = 0  # of it
+    _block: int = 0  # index of the open one
+    _steps: int = 0  # of the open block
     _is_open: bool = False
     _committed: int = 0  # blocks
-    _settled: int = 0  # tokens of the text, from its first, that stay
-    _last: _Told | None = None
-    _known: dict[int, Predicted] = field(default_factory=dict)  # of what is written and not committed yet
+    _settled: int = 0  # tokens from the text's first that stay
+    _last: _LastPass | None = None
+    _known: dict[int, Predicted] = field(
+        default_factory=dict
+    )  # predictions of written tokens that are not committed yet
     _draft: Step | None = None  # of the open block, if it was denoised before
 
     def __post_init__(self) -> None:
         self.text |= self.pinned
 
     def begin(self) -> Iterator[Event]:
-        """Open the next block."""
+        """Opens the next block."""
         yield from self._open()
 
     def add(self, committed: CanvasCommitted) -> None:
-        """Count in the next block, which was denoised; its events are out already."""
+        """Counts the next block, which was denoised; its events were yielded already."""
         own = committed.tokens[: committed.text_length].tolist()
         self.text |= dict(enumerate(own, self._start))
         self._block, self._committed = self._block + 1, self._committed + 1
 
     def write_on(self, draft: Step, steps: int) -> None:
-        """Open the next block where denoising has left it; its events up to there are out already."""
+        """Opens the next block as denoising has left it; its events up to there were yielded already."""
         self._is_open, self._steps, self._draft = True, steps, draft
 
     def step(
@@ -98,18 +103,18 @@ class WrittenBlocks:
         temperature: float = 0.0,
         settled: int | None = None,
     ) -> Iterator[Event]:
-        """One pass: what it wrote, and what it predicted, by place in the text. Full blocks are committed.
+        """Adds one pass: its tokens and its predictions, by place in the text. Full blocks are committed.
 
         Args:
             written: place -> token; a place is written once.
-            settled: tokens of the text, from its first, that stay whatever comes, and have no end token among them:
-                blocks are committed up to there. None: all that is written without a gap, up to an end token.
+            settled: tokens from the text's first that will stay and have no end token among them; blocks are committed
+                up to there. None: all that is written without a gap, up to an end token.
         """
         if not self._is_open:
             yield from self._open()
         self.text |= written
         self.passes, self.seconds = self.passes + 1, self.seconds + seconds
-        self._last = _Told(written, predicted, temperature)
+        self._last = _LastPass(written, predicted, temperature)
         self._known |= {place: predicted[place] for place in written.keys() & predicted.keys()}
         yield self._step_of(predicted, seconds, temperature)
         if settled is None:
@@ -121,11 +126,11 @@ class WrittenBlocks:
             yield from self._end(settled, settled)
 
     def finish(self, reason: Literal["eos", "length", "cancelled"], length: int, why: str = "") -> Iterator[Event]:
-        """Commit what is not committed yet, and end the run.
+        """Commits the remaining blocks, and ends the run.
 
         Args:
-            length: tokens of the text, without an end token; what was written behind them is dropped. Of a run that is
-                cancelled an open block is committed only where all that it shows is text.
+            length: tokens of the text, without an end token; tokens written behind them are dropped. If the run is
+                cancelled, an open block is committed only if everything that it shows is text.
             why: see ``GenerationFinished``.
         """
         if reason == "cancelled" and (not self.in_order or self._draft is not None or not self._steps):
@@ -142,14 +147,15 @@ class WrittenBlocks:
 
     @property
     def _start(self) -> int:
-        """Where the open block begins in the text."""
+        """The place of the open block in the text."""
         return self._block * self.length
 
     def _end(self, length: int, end: int) -> Iterator[Event]:
-        """Commit the next block, whether or not it was open before the last pass.
+        """Commits the next block, whether or not it was open before the last pass.
 
         Args:
-            length: tokens of the text. end: as many, and an end token behind them; what comes then is dropped.
+            length: tokens of the text.
+            end: the same, and an end token behind them; tokens behind that are dropped.
         """
         if not self._is_open and self._last is not None:
             yield from self._open(without=self._last.written)
@@ -190,8 +196,8 @@ class WrittenBlocks:
             index = place - self._start
             if 0 <= index < self.length:
                 argmax[index], candidates[index], entropy[index] = found.argmax, found.candidate, found.entropy
-        told = predicted if self._steps else {**self._known, **predicted}  # at first also what was written ahead
-        for place, found in told.items():
+        shown = predicted if self._steps else {**self._known, **predicted}  # at first also tokens written ahead
+        for place, found in shown.items():
             index, (ids, shares) = place - self._start, (found.top_tokens, found.top_probabilities)
             if 0 <= index < self.length and self.top_k and ids is not None and shares is not None:
                 top_tokens[index], top_probabilities[index] = ids, shares

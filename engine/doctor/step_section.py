@@ -17,7 +17,7 @@ from engine.benchmarks.random_network import random_network
 from engine.checks.operands import draws
 from engine.config import GenerationConfig, ModelConfig
 from engine.decoding import sampling
-from engine.decoding.generate import complete
+from engine.decoding.performing import complete
 from engine.decoding.prefill import commit
 from engine.decoding.protocols import LaunchStep
 from engine.decoding.step_batch import launch_together

@@ -47,13 +47,14 @@ from engine.service.requests import (
     RunRequest,
     is_remote,
 )
-from engine.service.routing import RoutedBackend
+from engine.service.routing import BackendRouter
 from engine.service.scheduler import BusyError, Outlet, Scheduler
 
 __all__ = [
     "AdapterChanged",
     "AdapterRequest",
     "Backend",
+    "BackendRouter",
     "BoardAdvanced",
     "BoardEnded",
     "BoardRequest",
@@ -81,7 +82,6 @@ __all__ = [
     "RaceLoading",
     "RaceRequest",
     "Racing",
-    "RoutedBackend",
     "RunAdvanced",
     "RunEnded",
     "RunKind",

@@ -1,4 +1,4 @@
-"""Which runs fit the memory of the device beside each other."""
+"""Decides which runs fit the device's memory at the same time."""
 
 from __future__ import annotations
 
@@ -12,55 +12,55 @@ if TYPE_CHECKING:
 
 
 class Admission:
-    """Knows what the runs under way take at most, and how much of that they have.
+    """The largest memory that each current run may take, and the part that it has already.
 
     Args:
-        caches: idle ones; the longest unused are let go where room is needed.
+        caches: idle ones; the longest unused are freed when room is needed.
     """
 
     def __init__(self, caches: CachePool) -> None:
         self._caches = caches
-        self._needs: dict[str, int] = {}  # bytes of each run under way
+        self._needs: dict[str, int] = {}  # bytes of each current run
         self._held: dict[str, KVCache] = {}
-        self._asked = ("", 0)  # the run that was asked about last, and its bytes
+        self._asked = ("", 0)  # the last run of ``fits``, and its bytes
 
     @property
     def running(self) -> int:
-        """Runs under way."""
+        """The number of current runs."""
         return len(self._needs)
 
     def fits(self, run_id: str, need: Callable[[], int], free: Callable[[], int]) -> bool:
-        """Whether a run has room beside those under way, once idle caches have made it.
+        """True if a run has room next to the current ones; frees idle caches for it.
 
         Args:
-            need: the bytes that it takes at most; asked once a run.
-            free: the bytes that are free now.
+            need: returns the most bytes that it takes; called once for each run.
+            free: returns the bytes that are free now.
         """
         if self._asked[0] != run_id:
             self._asked = run_id, need()
         return self._makes_room(self._asked[1] + sum(map(self._outstanding, self._needs)), free)
 
     def begin(self, run_id: str, need: int) -> None:
-        """A run begins that takes so many bytes at most."""
+        """Counts a run that takes at most ``need`` bytes."""
         self._needs[run_id] = need
 
     def hold(self, run_id: str, cache: KVCache, free: Callable[[], int]) -> None:
-        """A run has its cache; where there is no room for the rest, idle ones make it."""
+        """Notes the cache of a run; frees idle caches if there is no room for the rest of the run."""
         self._held[run_id] = cache
         self._makes_room(sum(map(self._outstanding, self._needs)), free)
 
     def end(self, run_id: str) -> None:
-        """A run has ended, or could not begin."""
+        """Removes a run that has ended, or could not begin."""
         self._needs.pop(run_id, None)
         self._held.pop(run_id, None)
 
     def _makes_room(self, wanted: int, free: Callable[[], int]) -> bool:
         while wanted > free():
-            if not self._caches.let_go():
+            if not self._caches.drop_oldest():
                 return False
         return True
 
     def _outstanding(self, run_id: str) -> int:
-        """What a run may still take."""
+        """Returns the bytes that a run may still take."""
         held = self._held.get(run_id)
         return max(0, self._needs[run_id] - (0 if held is None else held.device_bytes))

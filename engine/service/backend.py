@@ -20,62 +20,65 @@ from engine.service.requests import AdapterRequest, InfluenceRequest, LoadReques
 from engine.text.message import Message
 
 RunSteps: TypeAlias = Generator[RunReply | PassWanted, None, None]
-"""A run under way: its replies, and between them the passes that must be performed before it goes on."""
+"""A current run: its replies, and between them the passes that must be performed before it goes on."""
 
 
 class Backend(Protocol):
-    """One model at a time. All methods but ``count_tokens`` are called from one thread, one after another.
+    """Runs one model at a time. All methods but ``count_tokens`` are called from one thread, one after another.
 
     Only ``count_tokens`` raises: other failures are reported in the replies.
     """
 
     @property
     def capabilities(self) -> Capabilities:
-        """What requests it can serve."""
+        """The kinds of requests that it can serve."""
 
     def load(self, request: LoadRequest, report: Callable[[LoadReply], None]) -> None:
-        """Load a model in place of the present one; calls ``report`` with the progress.
+        """Loads a model in place of the present one; calls ``report`` with the progress.
 
         Reports ``LoadStarted``, ``LoadProgress`` a number of times, and finally ``ModelLoaded`` or ``LoadFailed``, and
-        ``AdapterChanged`` after a model that was to have an adapter. The present model is let go only once the new
+        ``AdapterChanged`` after a model that was to have an adapter. The present model is unloaded only once the new
         one's files are checked. A cancelled request is abandoned at its next progress; its end is not reported.
         """
 
     def unload(self) -> ModelUnloaded:
-        """Unload the model."""
+        """Unloads the model."""
 
     def admits(self, request: RunRequest, running: Sequence[RunRequest]) -> bool:
-        """Whether a run can begin now beside those under way, of which ``capabilities.parallel_runs`` are taken further
-        at a time, and the others wait for their clients. With none under way it always can.
+        """True if a run can begin now next to the running ones.
+
+        ``capabilities.parallel_runs`` of these advance at a time, the others wait for their clients. A run can always
+        begin if no other is running.
         """
 
     def begin(self, request: RunRequest) -> RunSteps:
-        """Generate: ``RunStarted``, ``RunAdvanced`` for each event, and always ``RunEnded``, each with the run's id.
+        """Begins a run and yields ``RunStarted``, ``RunAdvanced`` for each event, and always ``RunEnded``, each with
+        its id.
 
-        The run pauses until the next item is requested; a pass that it wants is performed first. What a pass fails
-        with can be thrown into it. Closing it abandons the run.
+        The run pauses until the next item is requested; a pass among the items is performed first. The exception of a
+        failed pass can be thrown into it. Closing it abandons the run.
         """
 
     def perform(self, passes: Sequence[PassWanted]) -> None:
-        """Perform passes of several runs, together where that is faster; one of each run at most.
+        """Performs passes of several runs, together if that is faster; at most one pass of each run.
 
-        It may return early from passes that wait for something else than this machine: their runs then ask again.
+        It may return early from passes that wait for another machine: their runs then yield them again.
 
         Raises:
             Exception: whatever failed. Passes that were performed before it are marked as done.
         """
 
     def set_adapter(self, request: AdapterRequest) -> AdapterChanged:
-        """Attach an adapter to the model, or detach it."""
+        """Attaches an adapter to the model, or detaches it."""
 
     def measure(self, request: InfluenceRequest) -> InfluenceMeasured:
-        """Measure how strongly one token influences the others."""
+        """Measures how strongly one token influences the others."""
 
     def sibling(self) -> Backend:
-        """Another one of its kind, without a model, for one that is to be loaded beside this one's."""
+        """Returns another backend of the same kind, without a model, for a second model."""
 
     def count_tokens(self, messages: Sequence[Message]) -> int:
-        """Number of tokens of a conversation in the model's template; from any thread.
+        """Returns the number of tokens of a conversation in the model's template; from any thread.
 
         Raises:
             SafelightError: no model is loaded, or its template rejects the messages.
@@ -83,19 +86,25 @@ class Backend(Protocol):
 
 
 def run_alone(backend: Backend, request: RunRequest) -> Iterator[RunReply]:
-    """A run from beginning to end, with nothing beside it."""
+    """Yields the replies of a run, and performs its passes alone."""
     with closing(backend.begin(request)) as steps:
-        resume: Callable[[], RunReply | PassWanted] = steps.__next__
-        while True:
-            try:
-                item = resume()
-            except StopIteration:
-                return
-            resume = steps.__next__
+        for item in performed(backend, steps):
             if not isinstance(item, PassWanted):
                 yield item
-                continue
+
+
+def performed(backend: Backend, steps: RunSteps) -> RunSteps:
+    """Yields the items of a run, each pass once it is performed; the run reports what a pass fails with."""
+    resume: Callable[[], RunReply | PassWanted] = steps.__next__
+    while True:
+        try:
+            item = resume()
+        except StopIteration:
+            return
+        resume = steps.__next__
+        if isinstance(item, PassWanted):
             try:
                 backend.perform([item])
-            except Exception as error:  # the run reports it
+            except Exception as error:
                 resume = functools.partial(steps.throw, error)
+        yield item

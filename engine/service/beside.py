@@ -1,4 +1,4 @@
-"""Loads a model beside the loaded one, which stays. Knows neither Qt nor torch."""
+"""Loads a second model next to the loaded one, which stays. Knows neither Qt nor torch."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from engine.service.requests import LoadRequest
 
 @dataclass(frozen=True)
 class Runner:
-    """A loaded model, and what runs it."""
+    """A loaded model, and the backend that runs it."""
 
     backend: Backend
     model: LoadedModel
 
 
-def load_beside(backend: Backend, request: LoadRequest, tell: Callable[[float], object]) -> Runner | None:
-    """Load a model in a ``sibling`` of a backend; None where the request was cancelled meanwhile.
+def load_beside(backend: Backend, request: LoadRequest, progress: Callable[[float], object]) -> Runner | None:
+    """Loads a model in a ``sibling`` of a backend; returns None if the request was cancelled meanwhile.
 
     Args:
-        tell: takes the share that is done, 0 to 1.
+        progress: called with the share that is done, 0 to 1.
 
     Raises:
         SafelightError: it cannot be loaded.
@@ -36,7 +36,7 @@ def load_beside(backend: Backend, request: LoadRequest, tell: Callable[[float], 
     def report(reply: LoadReply) -> None:
         match reply:
             case LoadProgress(_, share):
-                tell(share)
+                progress(share)
             case ModelLoaded(model):
                 found.append(model)
             case LoadFailed(message=message):

@@ -1,4 +1,4 @@
-"""Keeps the caches of runs that have ended: the next prompt reuses what it shares with one of them."""
+"""Keeps the caches of runs that have ended: the next prompt reuses the part that it shares with one of them."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ if TYPE_CHECKING:
     from engine.layers.kv_cache import KVCache
     from engine.models.model import Model
 
-MOST_IDLE = 4  # caches that are kept
+MOST_IDLE = 4  # caches in the pool
 
 
 class CachePool:
-    """Idle caches of one model, the one given back last at the end."""
+    """The idle caches of one model, the latest at the end."""
 
     def __init__(self) -> None:
         self._idle: list[KVCache] = []
 
     def take(self, model: Model, prompt: Sequence[int]) -> KVCache:
-        """The cache that holds most of a prompt's beginning, else a new one; at most one run has it."""
+        """Returns the cache that holds most of a prompt's beginning, else a new one; at most one run has it."""
         if not self._idle:
             return model.new_cache()
         keys = prompt.keys if isinstance(prompt, Prompt) else prompt
-        best = max(self._idle, key=lambda cache: cache.shared(keys))  # of equals the oldest
+        best = max(self._idle, key=lambda cache: cache.shared(keys))  # the oldest of equals
         self._idle.remove(best)
         return best
 
     def give_back(self, cache: KVCache) -> None:
-        """Keep a cache whose run has ended; the one unused for longest may go."""
+        """Keeps the cache of a run that has ended; the one unused for longest may be dropped."""
         self._idle.append(cache)
         del self._idle[:-MOST_IDLE]
 
-    def let_go(self) -> bool:
-        """Let the one go that is unused for longest; False where there is none."""
+    def drop_oldest(self) -> bool:
+        """Drops the cache that is unused for longest; returns False if there is none."""
         if not self._idle:
             return False
         del self._idle[0]
         return True
 
     def clear(self) -> None:
-        """Let all of them go."""
+        """Drops all caches."""
         self._idle.clear()

@@ -1,4 +1,4 @@
-"""What a backend can do with its present model; the interface offers features by this alone."""
+"""The abilities of a backend with its present model; the interface offers features by these alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Capabilities:
-    """With all off, a backend only answers with text."""
+    """The defaults, all off, are those of a backend that only answers with text."""
 
     steps: bool = False  # runs report their denoising steps
     forks: bool = False  # a recorded run can be continued with changes

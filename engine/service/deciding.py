@@ -1,4 +1,4 @@
-"""What a loaded model decides with: its labels, its canvas, the prompt, and the settings of a read."""
+"""The parts of a loaded model that decisions need: its labels, its canvas, the prompt, and the settings of a read."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from engine.text.message import Message, message_of
 
 TURN_END = "<turn|>"
 NO_INSTRUCTIONS = "this model reads no system message; write the instructions into the state or the questions"
-MOST_KEPT = 1_024  # short texts whose tokens are kept
+MOST_KEPT = 1_024  # short texts whose tokens are in memory
 
 
 @dataclass(frozen=True)
 class Deciding:
-    """What a model's tokenizer makes of decisions."""
+    """The labels and canvas tokens of decisions in a model's tokenizer."""
 
     labels: Labels
     tokens: CanvasTokens
 
     @staticmethod
-    def of(encode: Encode, defaults: GenerationConfig, canvas_length: int) -> Deciding:
-        """Of a model by its tokenizer, its settings and its canvas.
+    def from_tokenizer(encode: Encode, defaults: GenerationConfig, canvas_length: int) -> Deciding:
+        """Returns the labels and canvas tokens of a model.
 
         Raises:
             SafelightError: it has no single tokens for yes and no, no token that ends a turn, or too short a canvas.
@@ -44,17 +44,16 @@ class Deciding:
         return Deciding(Labels.from_tokenizer(kept), CanvasTokens(kept, end, defaults.pad_token_id, canvas_length))
 
     def layout(self, decision: Decision) -> Layout:
-        """As ``layout_of``."""
         return layout_of(decision, self.labels, self.tokens)
 
     def messages(self, decision: Decision, pictures: Sequence[Picture] = ()) -> tuple[Message, ...]:
-        """What the model is told; pictures stand before the text."""
+        """Returns the messages that the model reads; pictures stand before the text."""
         system = ({"role": "system", "content": decision.instructions},) if decision.instructions else ()
         return (*system, message_of(user_text(decision, self.labels), pictures))
 
 
 def reading_config(config: GenerationConfig, width: int) -> GenerationConfig:
-    """The settings of one read-only step on a canvas of ``width`` tokens."""
+    """Returns the settings of one read-only step on a canvas of ``width`` tokens."""
     return config.replace(
         decoder=BLOCK_DIFFUSION,
         thought_decoder="",
@@ -76,7 +75,7 @@ def reading_config(config: GenerationConfig, width: int) -> GenerationConfig:
 
 
 def _kept(encode: Encode) -> Callable[[str], Sequence[int]]:
-    """The same, with the tokens of the last texts kept: labels and numbers are asked for again and again."""
+    """Returns ``encode`` with the tokens of the last texts in memory: labels and numbers come again and again."""
 
     @functools.lru_cache(MOST_KEPT)
     def found(text: str) -> tuple[int, ...]:

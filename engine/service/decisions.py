@@ -1,4 +1,4 @@
-"""Decisions for clients: what is asked as runs, and their replies as typed answers."""
+"""Decisions for clients: makes runs of questions, and typed answers of their replies."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from engine.tasks.decisions.wording import CLOSING, asked, user_text
 
 CANNOT = "this model cannot decide; choose one that answers from a canvas"
 NOTHING = "the state is empty; give a text or an image that the questions are about"
-MARGIN = 64  # tokens: a prompt that comes as close to the context is counted exactly
-ALLOWANCE = 32  # tokens of a template that another machine has
+MARGIN = 64  # tokens: a prompt this close to the context is counted exactly
+ALLOWANCE = 32  # tokens for the template of a remote model
 
 
 def decision_requests(
@@ -39,21 +39,24 @@ def decision_requests(
     pictures: Sequence[Picture] = (),
     image_tokens: int | None = None,
 ) -> tuple[RunRequest, ...]:
-    """The runs that decide questions about a state, which together have all of them in order.
+    """Returns the runs that decide questions about a state; together they have all questions in order.
 
-    Of questions asked singly a run each. Asked jointly as many a run as fit the model's canvas and context; one alone
-    is asked singly. A model elsewhere whose steps nobody reports gets all in one.
+    Single questions have a run each. Joint questions share a run as far as they fit the model's canvas and context; one
+    question alone is asked singly. A remote model without steps gets all questions in one run.
 
     Args:
-        model: that is to decide. instructions: what it is told before the state.
-        state: may be empty where there are pictures.
-        repeats: reads with fresh noise where an answer is in doubt. seed: of the noise.
+        model: that is to decide.
+        instructions: the model's system message.
+        state: may be empty if there are pictures.
+        repeats: reads with fresh noise where an answer is in doubt.
+        seed: of the noise.
         adapter, keep: as of a ``RunRequest``.
-        pictures: that the questions are about, too. image_tokens: the most that one may take; None: the model's own.
+        pictures: that the questions are about, too.
+        image_tokens: the most that a picture may take; None: the model's own.
 
     Raises:
-        SafelightError: the model cannot decide them, or cannot see; neither state nor picture; no question; or what
-            does not fit.
+        SafelightError: the model cannot decide them, or cannot see; neither state nor picture; no question; or a
+            question that does not fit.
     """
     if not state.strip() and not pictures:
         raise SafelightError(NOTHING)
@@ -82,7 +85,7 @@ def decision_requests(
 
 @dataclass(frozen=True)
 class _Known:
-    """What is the same for all decisions of a model."""
+    """The facts that all decisions of a model share."""
 
     deciding: Deciding
     templates: dict[bool, int] = field(default_factory=dict)  # tokens that its template adds, with instructions or not
@@ -92,15 +95,15 @@ _KNOWN: WeakKeyDictionary[LoadedModel, _Known] = WeakKeyDictionary()
 
 
 def _known_of(model: LoadedModel) -> _Known:
-    """A model's own, kept as long as it is."""
+    """Returns the shared facts of a model; they are kept as long as the model is."""
     known = _KNOWN.get(model)
     if known is None:
-        known = _KNOWN[model] = _Known(Deciding.of(model.encode, model.defaults, model.canvas_length))
+        known = _KNOWN[model] = _Known(Deciding.from_tokenizer(model.encode, model.defaults, model.canvas_length))
     return known
 
 
 class _Room:
-    """Whether questions about a state fit a model's canvas and context."""
+    """Fits questions about a state into a model's canvas and context."""
 
     def __init__(
         self, model: LoadedModel, decision: Decision, config: GenerationConfig, pictures: tuple[Picture, ...]
@@ -111,7 +114,7 @@ class _Room:
         self._tokens = functools.cache(lambda text: len(model.encode(text)))
 
     def decisions(self) -> list[Decision]:
-        """One for each run.
+        """Returns one decision for each run.
 
         Raises:
             SafelightError: a question does not fit.
@@ -140,7 +143,7 @@ class _Room:
             width = len(self._deciding.layout(part).canvas)
         except SafelightError:
             if len(questions) == 1:
-                raise  # which no other split would mend
+                raise  # no other split can help
             return False
         most = self._model.context - width
         texts = [asked(question, self._deciding.labels) for question in questions]
@@ -149,23 +152,23 @@ class _Room:
         count = self._frame + sum(map(self._tokens, asking))
         if count <= most - MARGIN or is_remote(self._model.path_or_id):
             return count <= most
-        # Text in pieces may have a few tokens more, or fewer, than the whole has.
+        # The pieces of a text may have a few tokens more, or fewer, than the whole text.
         return count <= most + MARGIN and len(self._model.prompt_ids(self._request(part))) <= most
 
     @functools.cached_property
     def _frame(self) -> int:
-        """Tokens of a prompt beside those of its questions."""
+        """The number of a prompt's tokens without those of its questions."""
         texts = self._tokens(self._whole.state) + self._tokens(self._whole.instructions)
         return texts + sum(map(self._cost, self._pictures)) + self._template
 
     def _cost(self, picture: Picture) -> int:
-        """Tokens of a picture; none where it cannot be seen, which was refused before."""
+        """Returns the tokens of a picture; 0 for a model that cannot see, which was refused before."""
         cost = self._model.image_cost
         return 0 if cost is None else cost(picture.width, picture.height, self._config.image_tokens)
 
     @functools.cached_property
     def _template(self) -> int:
-        """Tokens that a template adds."""
+        """The number of tokens that the template adds."""
         if is_remote(self._model.path_or_id):
             return ALLOWANCE
         has_system = bool(self._whole.instructions)
@@ -183,11 +186,11 @@ class _Room:
 
 @dataclass(frozen=True)
 class DecisionUsage:
-    """What a decision took."""
+    """The tokens of a decision."""
 
     prompt_tokens: int = 0
-    reused_tokens: int = 0  # of these, how many had been read before
-    answer_tokens: int = 0  # one a question and read
+    reused_tokens: int = 0  # prompt tokens that had been read before
+    answer_tokens: int = 0  # one for each question and read
 
 
 class DecisionReads:
@@ -201,7 +204,7 @@ class DecisionReads:
         self.message = ""  # why it failed
 
     def add(self, reply: RunReply) -> None:
-        """Take in the next reply."""
+        """Adds the next reply."""
         match reply:
             case RunAdvanced(event=SlotsRead() as read):
                 self._reads.append(read)
@@ -212,11 +215,11 @@ class DecisionReads:
 
     @property
     def reads(self) -> int:
-        """How many there are so far."""
+        """The number of reads so far."""
         return len(self._reads)
 
     def label_reads(self) -> tuple[tuple[LabelRead, ...], ...]:
-        """Of each question, the reads so far.
+        """Returns the reads so far of each question.
 
         Raises:
             SafelightError: the run failed, or was ended before the first read.
@@ -231,7 +234,7 @@ class DecisionReads:
         )
 
     def answers(self, temperature: float = 1.0) -> tuple[TypedAnswer, ...]:
-        """The answer to each question, from the reads so far; errors as ``label_reads``."""
+        """Returns the answer to each question, from the reads so far; raises as ``label_reads``."""
         return tuple(
             answer_of(question, reads, temperature)
             for question, reads in zip(self._questions, self.label_reads(), strict=True)
@@ -239,7 +242,7 @@ class DecisionReads:
 
     @property
     def usage(self) -> DecisionUsage:
-        """So far."""
+        """The usage so far."""
         answered = len(self._reads) * len(self._questions)
         if self._prefill is None:
             return DecisionUsage(answer_tokens=answered)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def describe(model: Model, request: LoadRequest, identity: ModelIdentity, capabilities: Capabilities) -> LoadedModel:
-    """The plain data that clients get about it."""
+    """Returns the plain data that clients get about a model."""
     return LoadedModel(
         path_or_id=request.path_or_id,
         title=request.title,
@@ -59,7 +59,7 @@ def describe(model: Model, request: LoadRequest, identity: ModelIdentity, capabi
 
 
 def _settings(model: Model) -> frozenset[str] | None:
-    """Return all settings but the bound of a thought where the model has no token that ends one; None for all."""
+    """Returns all settings but the bound of a thought if the model has no token that ends one; None for all."""
     if end_of_thought(model.tokenizer.encode, model.tokenizer.piece) is not None:
         return None
     return frozenset(field.name for field in dataclasses.fields(GenerationConfig)) - {"thinking_tokens"} | {"seed"}
@@ -75,15 +75,15 @@ _TOOL: Mapping[str, Any] = {
 
 
 def _reads(model: Model, messages: Sequence[Message], wanted: Message) -> bool:
-    """Whether the model's template writes a message of a conversation, for the model to read."""
+    """True if the model's template writes a message of a conversation, for the model to read."""
     try:
         return wanted["content"] in model.chat_template.render(messages)
-    except SafelightError:  # it refuses such conversations, and says so when one is sent
+    except SafelightError:  # such conversations are refused when one is sent
         return True
 
 
 def _reads_tools(model: Model) -> bool:
-    """Whether the model's template writes the tools that are offered."""
+    """True if the model's template writes the offered tools."""
     try:
         return _TOOL["function"]["name"] in model.chat_template.render([_QUESTION], [_TOOL])
     except SafelightError:
@@ -96,7 +96,7 @@ def count_tokens(
     tools: Sequence[Mapping[str, Any]] = (),
     image_tokens: int = GenerationConfig.image_tokens,
 ) -> int:
-    """Number of tokens of a conversation in the model's template; images count where it places them."""
+    """Returns the number of tokens of a conversation in the model's template; images count where it places them."""
     if not image_digests(messages):
         return model.tokenizer.count(model.chat_template.render(messages, tools, inert=model.tokenizer.inert))
     if model.vision is None:
@@ -104,18 +104,18 @@ def count_tokens(
     text = model.chat_template.render(messages, tools, inert=model.tokenizer.inert)
     sizes = model.image_sizes(messages, image_tokens)
     places = text.count(model.tokenizer.piece(model.vision.config.image_token_id))
-    placed = sizes[max(0, len(sizes) - places) :]  # the first may be left out
+    placed = sizes[max(0, len(sizes) - places) :]  # the template may leave out the first ones
     # Each has two tokens around it, and one in the rendered text.
     return model.tokenizer.count(text) + sum(placed) + len(placed)
 
 
 def prompt_ids(model: Model, request: RunRequest) -> list[int]:
-    """A request's prompt as tokens.
+    """Returns a request's prompt as tokens.
 
     Raises:
         SafelightError: it is empty, or the model's template rejects it.
     """
-    # Only where there are images, what they may take matters.
+    # The most tokens of an image matter only if there are images.
     images: dict[str, Any] = {"image_tokens": request.config.image_tokens} if request.pictures else {}
     if request.source is not None:
         header = request.source.header
@@ -130,11 +130,11 @@ def prompt_ids(model: Model, request: RunRequest) -> list[int]:
 
 
 def deciding_of(model: Model) -> Deciding:
-    """What a model decides with.
+    """Returns the labels and canvas tokens that a model decides with.
 
     Raises:
-        SafelightError: it cannot.
+        SafelightError: it cannot decide.
     """
     if BLOCK_DIFFUSION not in model.family.decoders:
         raise SafelightError("this model does not denoise, and a decision is read from a denoising step; load another")
-    return Deciding.of(model.tokenizer.encode, model.generation_defaults, model.config.canvas_length)
+    return Deciding.from_tokenizer(model.tokenizer.encode, model.generation_defaults, model.config.canvas_length)

@@ -1,12 +1,21 @@
-"""Messages for unexpected failures."""
+"""Messages for failures."""
 
 from __future__ import annotations
 
-from engine.errors import Sentence, spoken
+import traceback
+
+from engine.errors import SafelightError, Sentence, spoken
+
+
+def explained(error: Exception) -> tuple[str, str]:
+    """Returns a message for people, and the traceback of an unexpected error; empty for a ``SafelightError``."""
+    if isinstance(error, SafelightError):
+        return str(error), ""
+    return in_words(error), "".join(traceback.format_exception(error))
 
 
 def in_words(error: Exception) -> Sentence:
-    """Returns one line, with what to do next."""
+    """Returns one line about an unexpected error, with what to do next."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's, not imported here
         return Sentence("Memory ran out. Close other programs, start a new chat, or load the model in fewer bits.")
     return Sentence("Something went wrong: {text}. Try again; the details may tell why.", text=spoken(error))

@@ -1,4 +1,4 @@
-"""Work before a run begins that may take seconds, done in a thread while the other runs go on."""
+"""Does work before a run begins that may take seconds, in a thread, while the other runs go on."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import TypeVar
 from engine.service.replies import PassWanted
 from engine.types import Cancel
 
-POLL_SECONDS = 0.05  # how long there is waited at a time, where no other run has a pass to perform
+POLL_SECONDS = 0.05  # the wait if no other run has a pass to perform
 T = TypeVar("T")
 
 
 class _Stop:
-    """Set with another flag, or by itself."""
+    """A flag that is set with another one, or by itself."""
 
     def __init__(self, cancel: Cancel) -> None:
         self._cancel = cancel
-        self.is_given_up = False
+        self.is_abandoned = False
 
     def is_set(self) -> bool:
-        return self.is_given_up or self._cancel.is_set()
+        return self.is_abandoned or self._cancel.is_set()
 
 
 def meanwhile(work: Callable[[Cancel], T], cancel: Cancel) -> Generator[PassWanted, None, T]:
-    """Do work in a thread; comes to what it returns. It is handed a flag that is set where nobody wants it any more.
+    """Does work in a thread, and returns its result. The work gets a flag that is set once its result is not needed.
 
     Raises:
         Exception: whatever the work raises.
@@ -37,13 +37,13 @@ def meanwhile(work: Callable[[Cancel], T], cancel: Cancel) -> Generator[PassWant
             while not future.done():
                 yield PassWanted(future)
         except BaseException:
-            stop.is_given_up = True
+            stop.is_abandoned = True
             raise
     return future.result()
 
 
 def without_waiting(passes: Sequence[PassWanted]) -> list[PassWanted]:
-    """The passes that are to be performed; where none is, waits a moment for the work of the others."""
+    """Returns the passes to perform; if there is none, waits a moment for the work in other threads."""
     works = [wanted.what for wanted in passes if isinstance(wanted.what, Future)]
     others = [wanted for wanted in passes if not isinstance(wanted.what, Future)]
     if works and not others:

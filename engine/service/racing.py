@@ -1,25 +1,23 @@
-"""A race: one prompt answered in two to four ways beside each other. Knows neither Qt nor torch.
+"""A race: one prompt answered by two to four lanes at the same time. Knows neither Qt nor torch.
 
-A lane is a model with the settings of a run. Lanes take turns, a step each, and no two passes are performed at once or
-joined: what a lane's events say of its time is what it would have taken alone. Before its first race a way of decoding
-takes two steps that nobody sees, since what is set up then would count as its time. A lane of the loaded model runs on
-that; other models are loaded beside it, and stay for the next race.
+A lane is a model with the settings of a run. Lanes take turns, a step each. Passes are never joined or performed at the
+same time, so that a lane's times are those of the lane alone. Before its first race a model with a decoder takes two
+steps whose events are dropped, since their setup would count as its time. A lane of the loaded model runs on that.
+Other models are loaded next to it, and stay for the next race.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
-import traceback
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 from engine.errors import SafelightError, Sentence
 from engine.events import PrefillFinished
-from engine.service.backend import Backend, RunSteps, run_alone
+from engine.service.backend import Backend, RunSteps, performed, run_alone
 from engine.service.beside import Runner, load_beside
-from engine.service.failures import in_words
+from engine.service.failures import explained
 from engine.service.replies import (
     LanePassed,
     LoadedModel,
@@ -28,22 +26,21 @@ from engine.service.replies import (
     RaceLoading,
     RunAdvanced,
     RunEnded,
-    RunReply,
     ServiceReply,
 )
 from engine.service.requests import Lane, LoadRequest, RaceRequest, RunRequest, is_remote
 from engine.trace.header import new_id
 
-POLL_SECONDS = 0.02  # between two looks whether a client has room again
+POLL_SECONDS = 0.02  # between two checks whether a client has room again
 
 
 @dataclass(eq=False)
 class _Open:
-    """A lane that goes on."""
+    """A lane that is still running."""
 
     runner: Runner
     request: RunRequest
-    steps: RunSteps
+    items: RunSteps
     forwards: int = 0  # behind the prompt
     has_read: bool = False  # the prompt
 
@@ -57,14 +54,14 @@ class Racing:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._beside: dict[tuple[str, str], Runner] = {}
+        self._siblings: dict[tuple[str, str], Runner] = {}
         self._warm: set[object] = set()  # models and decoders that have run
 
     def forget(self) -> None:
-        """Let go of the models beside the loaded one."""
-        for runner in self._beside.values():
+        """Unloads the models next to the loaded one."""
+        for runner in self._siblings.values():
             runner.backend.unload()
-        self._beside.clear()
+        self._siblings.clear()
         self._warm.clear()
 
     def run(
@@ -74,19 +71,17 @@ class Racing:
         put: Callable[[ServiceReply], object],
         is_full: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Run a race to its end; the replies end with ``RaceEnded``.
+        """Runs a race to its end; the replies end with ``RaceEnded``.
 
         Args:
-            present: the model that is loaded.
-            is_full: while it is, nothing goes on.
+            present: the loaded model.
+            is_full: while it returns True, the lanes wait.
         """
         message = details = ""
         try:
             self._run(request, present, put, is_full)
-        except SafelightError as error:
-            message = str(error)
         except Exception as error:  # whatever the libraries raise
-            message, details = in_words(error), traceback.format_exc()
+            message, details = explained(error)
         put(RaceEnded(request.race_id, message, details))
 
     def _run(
@@ -110,19 +105,19 @@ class Racing:
         with ExitStack() as ending:
             lanes: list[_Open] = []
             for runner, run in starters:
-                beside = [other.request for other in lanes if other.runner is runner]
-                if not runner.backend.admits(run, beside):
+                others = [other.request for other in lanes if other.runner is runner]
+                if not runner.backend.admits(run, others):
                     raise SafelightError(
                         Sentence(
                             "There is no room for {count} runs of {model} at once. Race fewer lanes, or ask for fewer "
                             "tokens.",
-                            count=len(beside) + 1,
+                            count=len(others) + 1,
                             model=runner.model.title,
                         )
                     )
                 steps = runner.backend.begin(run)
                 ending.callback(steps.close)
-                begun = _Open(runner, run, steps)
+                begun = _Open(runner, run, performed(runner.backend, steps))
                 if _take_turn(begun, put):  # reads the prompt
                     lanes.append(begun)
             while lanes:
@@ -131,30 +126,30 @@ class Racing:
                 lanes = [lane for lane in lanes if _take_turn(lane, put)]
 
     def _warm_up(self, lane: Lane, runner: Runner, run: RunRequest) -> None:
-        """Take two steps of a block, unless this model has decoded so before. What fails there will fail again."""
+        """Takes two steps of a block, unless this model has decoded so before. A failure will happen again later."""
         config = run.config
-        way = lane.key, config.decoder, config.thought_decoder, config.answer_decoder
-        if way in self._warm or run.cancel.is_set():
+        setup = lane.key, config.decoder, config.thought_decoder, config.answer_decoder
+        if setup in self._warm or run.cancel.is_set():
             return
         short = config.replace(max_new_tokens=1, max_denoising_steps=2)
         first = dataclasses.replace(run, config=short, keep=False, run_id=new_id())
         for _ in run_alone(runner.backend, first):
             pass
-        self._warm.add(way)
+        self._warm.add(setup)
 
     # ---------------------------------------------------------------- models
 
     def _runners(
         self, request: RaceRequest, present: LoadedModel | None, put: Callable[[ServiceReply], object]
     ) -> list[Runner]:
-        """What runs each lane, the same object for lanes of one model; fewer where the race is cancelled.
+        """Returns the runner of each lane, the same object for lanes of one model; fewer if the race is cancelled.
 
-        Models that are missing are loaded, those that no lane asks for let go.
+        Loads missing models, and unloads those that no lane uses.
 
         Raises:
-            SafelightError: a model cannot be loaded, or another machine runs it.
+            SafelightError: a model cannot be loaded, or is on another machine.
         """
-        known = dict(self._beside)
+        known = dict(self._siblings)
         if present is not None:
             known[present.path_or_id, present.adapter or ""] = Runner(self._backend, present)
         wanted = {lane.key: lane for lane in request.lanes}
@@ -163,18 +158,18 @@ class Racing:
                 raise SafelightError(
                     Sentence("{model} is run by another machine; a race is run on this one.", model=lane.title)
                 )
-        for key in [key for key in self._beside if key not in wanted]:
-            self._beside.pop(key).backend.unload()
+        for key in [key for key in self._siblings if key not in wanted]:
+            self._siblings.pop(key).backend.unload()
         for key, lane in wanted.items():
             if key not in known:
                 runner = self._load(lane, request, put)
                 if runner is None:
                     return []
-                known[key] = self._beside[key] = runner
+                known[key] = self._siblings[key] = runner
         return [known[lane.key] for lane in request.lanes]
 
     def _load(self, lane: Lane, request: RaceRequest, put: Callable[[ServiceReply], object]) -> Runner | None:
-        """Load a lane's model beside the others; None where the race was cancelled meanwhile.
+        """Loads a lane's model next to the others; returns None if the race was cancelled meanwhile.
 
         Raises:
             SafelightError: it cannot be loaded.
@@ -184,7 +179,7 @@ class Racing:
 
 
 def _run_of(request: RaceRequest, lane: Lane, model: LoadedModel) -> RunRequest:
-    """A lane's run, with its model's own settings but for the lane's."""
+    """Returns a lane's run: its model's own settings with the lane's changes."""
     return RunRequest(
         "chat",
         request.messages,
@@ -199,24 +194,14 @@ def _run_of(request: RaceRequest, lane: Lane, model: LoadedModel) -> RunRequest:
 
 
 def _take_turn(lane: _Open, put: Callable[[ServiceReply], object]) -> bool:
-    """Take a lane to the first of its events behind a pass; whether it goes on from there.
+    """Advances a lane to the first of its events behind a pass; returns True if it goes on from there.
 
-    The clock of a run stands still while its event is looked at, so that the other lanes' turns are not counted.
+    The clock of a run is stopped while its event is handled, so that the other lanes' turns are not counted.
     """
     has_passed = False
-    resume: Callable[[], RunReply | PassWanted] = lane.steps.__next__
-    while True:
-        try:
-            item = resume()
-        except StopIteration:
-            return False
-        resume = lane.steps.__next__
+    for item in lane.items:
         if isinstance(item, PassWanted):
             has_passed = True
-            try:
-                lane.runner.backend.perform([item])
-            except Exception as error:  # the run reports it
-                resume = functools.partial(lane.steps.throw, error)
             lane.forwards += lane.has_read
             continue
         put(item)
@@ -225,3 +210,4 @@ def _take_turn(lane: _Open, put: Callable[[ServiceReply], object]) -> bool:
             if has_passed:
                 put(LanePassed(lane.request.run_id, lane.forwards))
                 return True
+    return False

@@ -1,9 +1,8 @@
-"""Reads Sudokus from pictures: nine runs on one picture, which is looked at once. Knows neither Qt nor torch."""
+"""Reads Sudokus from pictures: nine runs on one picture, which is encoded once. Knows neither Qt nor torch."""
 
 from __future__ import annotations
 
 import threading
-import traceback
 from collections.abc import Callable, Iterator
 
 from engine.catalog import EMBEDDED, SIGHT
@@ -12,35 +11,33 @@ from engine.events import CanvasCommitted, Event, StepFinished
 from engine.pictures import Picture
 from engine.service.backend import Backend, run_alone
 from engine.service.beside import Runner, load_beside
-from engine.service.failures import in_words
+from engine.service.failures import explained
 from engine.service.replies import BoardAdvanced, BoardEnded, LoadedModel, RunAdvanced, RunEnded, ServiceReply
 from engine.service.requests import BoardRequest, LoadRequest, RunRequest
 from engine.tasks.sudoku_pictures import EMPTY, IMAGE_TOKENS, ROW_QUESTIONS, row_of
 from engine.tasks.sudoku_pictures.reading import ReadBoard, ReadRow
 from engine.text.message import image_of
 
-CANDIDATES = 10  # a position that each step must report: all that can stand in a cell
-SEED = 0  # of the noise: a picture is read as it was before
-MOST_TOKENS = 16  # of a row: nine, and where it ends
+CANDIDATES = 10  # reported for each position and step: all that can stand in a cell
+SEED = 0  # of the noise: fixed, so that a picture is always read the same
+MOST_TOKENS = 16  # of a row: nine cells and the end token
 TITLE = next(model.title for model in EMBEDDED if model.id == SIGHT)
 
 
 def read_board(
     request: BoardRequest, backend: Backend, present: LoadedModel | None, put: Callable[[ServiceReply], object]
 ) -> None:
-    """Read a board; the replies end with ``BoardEnded``.
+    """Reads a board; the replies end with ``BoardEnded``.
 
     Args:
-        backend: of the loaded model, beside which the one that sees is loaded, unless it is that.
-        present: the model that is loaded.
+        backend: of the loaded model; the model that sees is loaded in its sibling, unless it is the loaded one.
+        present: the loaded model.
     """
     board, message, details = None, "", ""
     try:
         board = _read(request, backend, present, put)
-    except SafelightError as error:
-        message = str(error)
     except Exception as error:  # whatever the libraries raise
-        message, details = in_words(error), traceback.format_exc()
+        message, details = explained(error)
     put(BoardEnded(request.board_id, board, message, details))
 
 
@@ -67,7 +64,7 @@ def _read(
 
 
 def read_rows(runner: Runner, picture: Picture, cancel: threading.Event) -> Iterator[ReadRow]:
-    """The rows of a picture, one after another; fewer where that is cancelled.
+    """Yields the rows of a picture, one after another; fewer if that is cancelled.
 
     Raises:
         SafelightError: one cannot be read, or the model cannot see.
@@ -89,12 +86,12 @@ def read_rows(runner: Runner, picture: Picture, cancel: threading.Event) -> Iter
 
 
 class RowReader:
-    """Takes in the events of a row's run.
+    """Collects the events of a row's run.
 
-    Only its first step tells doubts: later ones see the guess of the one before, and agree with it, right or wrong.
+    Only its first step shows doubts: later ones see the guess of the step before, and agree with it, right or wrong.
 
     Args:
-        piece: how a token is written.
+        piece: returns the text of a token.
     """
 
     def __init__(self, number: int, piece: Callable[[int], str]) -> None:
@@ -103,7 +100,7 @@ class RowReader:
         self._committed: CanvasCommitted | None = None
 
     def add(self, event: Event) -> None:
-        """Take in the next event."""
+        """Adds the next event."""
         match event:
             case StepFinished(block_index=0, step=0):
                 self._first = event
@@ -111,10 +108,10 @@ class RowReader:
                 self._committed = event
 
     def row(self) -> ReadRow:
-        """What was read.
+        """Returns the row.
 
         Raises:
-            SafelightError: it is no row.
+            SafelightError: the text is no row.
         """
         done = self._committed
         tokens = [] if done is None else done.tokens[: done.text_length].tolist()
@@ -123,7 +120,7 @@ class RowReader:
         return ReadRow(cells.replace(EMPTY, "0"), tuple(self._at_first(place, tokens[place]) for _, place in signs))
 
     def _at_first(self, place: int, token: int) -> float:
-        """The probability of a token in the first step; 0 where it was not among the likeliest."""
+        """Returns the probability of a token in the first step; 0 if it was not among the likeliest."""
         first = self._first
         if first is None or first.top_tokens is None or first.top_probabilities is None:
             return 0.0

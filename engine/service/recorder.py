@@ -1,6 +1,6 @@
-"""Records every run: in memory for the view, and in a file of its own if there is a folder for traces.
+"""Records every run: in memory for the view, and in its own file if there is a folder for traces.
 
-A file that cannot be written does not stop the run; it is reported once, until writing works again.
+A file that cannot be written does not stop the run. The failure is reported once, until writing works again.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from engine.config import GenerationConfig
 from engine.errors import Sentence
-from engine.events import Event
+from engine.events import Event, GenerationFinished
 from engine.pictures import Picture
 from engine.service.replies import TraceNotKept
 from engine.service.requests import RunRequest
@@ -32,21 +34,21 @@ if TYPE_CHECKING:
     from engine.text.tokenizer import Tokenizer
 
 TOP_K = 8  # candidates per position that every run reports
-RUNS_TO_PRUNE = 100  # the folder is cleaned up after the first run, then once in so many runs
+RUNS_TO_PRUNE = 100  # the folder is cleaned up after the first run, then each time after this many runs
 
 
 def reporting_candidates(config: GenerationConfig) -> GenerationConfig:
-    """The settings with enough candidates reported; does not change what is sampled."""
+    """Returns the settings with enough candidates reported; does not change the sampling."""
     return config if config.top_k >= TOP_K else config.replace(top_k=TOP_K)
 
 
 def _question(messages: Sequence[Message]) -> str:
-    """What the user said last; the last message where no user said anything."""
+    """Returns the user's last message; the last message if the user wrote none."""
     return str(next((each for each in reversed(messages) if each["role"] == "user"), messages[-1])["content"])
 
 
 def _kept(message: Message) -> Message:
-    """What a trace's header has of a message."""
+    """Returns the part of a message that a trace's header has."""
     return {name: message[name] for name in ("role", "content", "images") if name in message}
 
 
@@ -66,11 +68,11 @@ class Recorder:
         self._runs = 0
 
     def model_loaded(self, model: ModelIdentity) -> None:
-        """Attribute the following runs to this model."""
+        """Attributes the following runs to this model."""
         self._model = model
 
     def adapter_changed(self, adapter: Adapter | None) -> None:
-        """Attribute the following runs to the model with this adapter, or with none."""
+        """Attributes the following runs to the model with this adapter, or with none."""
         if self._model is not None:
             name, fingerprint = ("", "") if adapter is None else (adapter.title, adapter.fingerprint)
             self._model = dataclasses.replace(self._model, adapter=name, adapter_fingerprint=fingerprint)
@@ -78,10 +80,10 @@ class Recorder:
     def begin(
         self, request: RunRequest, ids: Sequence[int], tokenizer: Tokenizer, slots: tuple[Slot, ...] = ()
     ) -> RunRecord:
-        """Begin recording a run. For a fork, the blocks before the change are copied from the source.
+        """Begins recording a run. For a fork, copies the blocks before the change from the source.
 
         Args:
-            request: with the messages that are passed to the model.
+            request: with the messages that the model reads.
             ids: the prompt as tokens.
             slots: of a decision's canvas.
         """
@@ -131,7 +133,7 @@ class Recorder:
         *,
         keep: bool,
     ) -> RunRecord:
-        """Begin recording a run whose header is known; the functions write its tokens."""
+        """Begins recording a run whose header is known; the functions return the texts of its tokens."""
         trace = Trace(header=header, piece=piece, is_special=is_special, decode=decode, pictures=pictures)
         writer = None
         if self.folder is not None and keep:
@@ -141,14 +143,14 @@ class Recorder:
         return RunRecord(self, trace, writer)
 
     def take_warnings(self) -> list[TraceNotKept]:
-        """Warnings since the last call."""
+        """Returns the warnings since the last call."""
         warnings, self._warnings = self._warnings, []
         return warnings
 
-    # ---------------------------------------------------------------- what records ask of it
+    # ---------------------------------------------------------------- for the records
 
     def prepare(self) -> None:
-        """Make the folder, private to the user.
+        """Makes the folder, private to the user.
 
         Raises:
             OSError: it cannot be made.
@@ -158,20 +160,27 @@ class Recorder:
             self._is_ready = True
 
     def was_stored(self) -> None:
-        """A trace was written to its end."""
+        """Notes that a trace was written to its end; cleans up the folder now and then."""
         self._has_warned = False
         if self.folder is not None and self._runs % RUNS_TO_PRUNE == 0:
             prune_traces(self.folder)
         self._runs += 1
 
     def was_not_stored(self, error: Exception) -> None:
-        """A trace cannot be written: warn, unless nothing was stored since the last warning."""
+        """Warns that a trace cannot be written, unless no trace was stored since the last warning."""
         why = (error.strerror if isinstance(error, OSError) else None) or str(error)
         problem = why if isinstance(error, TraceError) else f"{self.folder} ({why})"
         if not self._has_warned:
             self._has_warned = True
             pattern = "Runs are not kept for replay now: {problem}."
             self._warnings.append(TraceNotKept(Sentence(pattern, problem=problem.rstrip("."))))
+
+
+def cancelled(trace: Recording, steps: int = 0, seconds: float = 0.0) -> GenerationFinished:
+    """Returns the last event of a run that was cancelled; its text is that of the committed blocks."""
+    rows = [event.tokens[: event.text_length] for event in trace.committed]
+    tokens = np.concatenate(rows) if rows else np.empty(0, dtype=np.int32)
+    return GenerationFinished("cancelled", tokens, len(rows), steps, seconds)
 
 
 class RunRecord:
@@ -182,12 +191,12 @@ class RunRecord:
         self._recorder, self._writer = recorder, writer
 
     def append(self, event: Event) -> None:
-        """Record the run's next event."""
+        """Records the run's next event."""
         self.trace.append(event)
         self._write(lambda writer: writer.append(event))
 
     def end(self, failure: str = "") -> None:
-        """End the recording; ``failure`` says why the run ended early."""
+        """Ends the recording; ``failure`` says why the run ended early."""
         if failure:
             self.trace.fail(failure)
         self._write(lambda writer: writer.close(failure))
@@ -195,7 +204,7 @@ class RunRecord:
             self._recorder.was_stored()
 
     def copy(self, source: Recording, block: int) -> None:
-        """Record the events of a run before a block."""
+        """Records the events of another run before a block."""
         for index, entry in enumerate(source.entries):
             if entry.kind in ("canvas", "step", "commit") and entry.block < block:
                 self.append(source.event(index))

@@ -19,7 +19,7 @@ from engine.trace.recording import Recording
 
 @dataclass(frozen=True, eq=False)
 class LoadedModel:
-    """Facts about a loaded model; its functions may be called from any thread."""
+    """The facts about a loaded model; its functions may be called from any thread."""
 
     path_or_id: str
     title: str
@@ -33,7 +33,7 @@ class LoadedModel:
     piece: Callable[[int], str]
     is_special: Callable[[int], bool]
     decode: Callable[[Iterable[int]], Reply]
-    write: Callable[[Iterable[int]], str]  # text of token ids, with special tokens written out
+    write: Callable[[Iterable[int]], str]  # returns the text of token ids, with special tokens
     count_tokens: Callable[[Sequence[Message]], int]  # of a conversation; slow: not for a GUI thread
     encode: Callable[[str], list[int]]
     prompt_ids: Callable[[RunRequest], list[int]]  # a request's prompt as tokens; slow, like ``count_tokens``
@@ -42,16 +42,16 @@ class LoadedModel:
     threads: int = 0  # CPU threads that a pass takes; 0 on a GPU
     kernels: str = ""  # which kernels compute, in words
     device_reason: str = ""  # why this device, in words
-    image_cost: ImageCost | None = None  # None: it is blind
-    adapter: str | None = None  # the folder or id of the adapter that is on it
+    image_cost: ImageCost | None = None  # None: it cannot see
+    adapter: str | None = None  # the folder or id of its adapter
     adapter_title: str = ""
     capabilities: Capabilities = field(default_factory=Capabilities)
     traits: Traits = field(default_factory=Traits)
-    decoders: tuple[str, ...] = ()  # that its runs may have, its own first; none where a server does not say
-    settings: frozenset[str] | None = None  # that its runs follow, of ``GenerationConfig``, and "seed"; None: all
-    reads_system: bool = True  # its template writes the system prompt,
-    reads_history: bool = True  # and what was said before the last message
-    reads_tools: bool = False  # and the tools that are offered
+    decoders: tuple[str, ...] = ()  # of its runs, its own first; none if a server does not say
+    settings: frozenset[str] | None = None  # fields of ``GenerationConfig`` that its runs follow, and "seed"; None: all
+    reads_system: bool = True  # its template writes the system prompt
+    reads_history: bool = True  # its template writes the messages before the last one
+    reads_tools: bool = False  # its template writes the offered tools
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,10 @@ class ModelUnloaded:
 
 @dataclass(frozen=True)
 class LoadFailed:
-    """``kept``: the previous model is still loaded; else none is. ``details``: an unexpected failure's traceback."""
+    """The model was not loaded.
+
+    ``kept``: the previous model is still loaded; else none is. ``details``: the traceback of an unexpected failure.
+    """
 
     path_or_id: str
     message: str
@@ -139,7 +142,7 @@ class RunAdvanced:
 
 @dataclass(frozen=True)
 class RunEnded:
-    """The last reply of every run, also of one that never began. ``message`` says why it failed; empty: it did not."""
+    """The last reply of every run, also of one that never began. ``message`` says why it failed, or is empty."""
 
     run_id: str
     message: str = ""
@@ -148,7 +151,7 @@ class RunEnded:
 
 @dataclass(eq=False)
 class PassWanted:
-    """Between the replies of a run: it goes on once this pass is performed. Only the backend knows what it is."""
+    """A pass between the replies of a run, which goes on once it is performed. Only the backend knows its content."""
 
     what: object
     is_done: bool = False  # set by the backend
@@ -163,7 +166,7 @@ class TraceNotKept:
 
 @dataclass(frozen=True)
 class RaceLoading:
-    """A model of a race is being loaded, beside the one that is; ``share`` of it is done, 0 to 1."""
+    """A model of a race is being loaded next to the loaded one; ``share`` of it is done, 0 to 1."""
 
     race_id: str
     title: str
@@ -172,7 +175,7 @@ class RaceLoading:
 
 @dataclass(frozen=True)
 class LanePassed:
-    """How many forwards a lane's run has taken behind its prompt, those that only commit text included."""
+    """The number of forwards of a lane's run behind its prompt, those that only commit text included."""
 
     run_id: str
     forwards: int
@@ -180,8 +183,10 @@ class LanePassed:
 
 @dataclass(frozen=True)
 class RaceEnded:
-    """The last reply of every race that was begun. ``message`` says why it failed; runs of it that had not ended are
-    given up then, without a reply of their own."""
+    """The last reply of every race that was begun. ``message`` says why it failed.
+
+    Its runs that had not ended are abandoned then, without a reply of their own.
+    """
 
     race_id: str
     message: str = ""
@@ -190,7 +195,7 @@ class RaceEnded:
 
 @dataclass(frozen=True)
 class BoardAdvanced:
-    """The model that reads a board is ready, and then: another row is read. ``rows`` are those so far."""
+    """The model that reads a board is ready, or has read another row. ``rows`` are those so far."""
 
     board_id: str
     rows: tuple[ReadRow, ...]
@@ -198,7 +203,7 @@ class BoardAdvanced:
 
 @dataclass(frozen=True)
 class BoardEnded:
-    """The last reply of every board that was to be read; with it, unless that failed or was cancelled."""
+    """The last reply of every board request; with the board, unless that failed or was cancelled."""
 
     board_id: str
     board: ReadBoard | None = None

@@ -22,7 +22,7 @@ RunKind = Literal["chat", "completion", "puzzle", "fork", "infill", "decision"]
 
 
 def is_remote(path_or_id: str) -> bool:
-    """Whether a model's path or id is the address of one that another machine runs."""
+    """True if a model's path or id is the address of one on another machine."""
     return path_or_id.startswith(SCHEMES)
 
 
@@ -42,13 +42,13 @@ class RunRequest:
     """One generation; ``cancel`` stops it within one denoising step.
 
     A chat or a puzzle answers ``messages``, a completion goes on with ``text``. A fork continues ``source`` with
-    ``changes``; an infill regenerates the ``marks`` in the finished text of ``source``. Those two take the prompt and
-    the settings of ``source``, and a fork its seed, too: see ``RunRequest.fork`` and ``RunRequest.infill``. A decision
-    reads answers to the questions of ``decision`` from one canvas; its messages are made of them. ``pictures`` are
-    those that the messages name, each once.
+    ``changes``; an infill regenerates the ``marks`` in the finished text of ``source``. Forks and infills take the
+    prompt and the settings of ``source``, and a fork its seed, too: see ``RunRequest.fork`` and ``RunRequest.infill``.
+    A decision reads answers to the questions of ``decision`` from one canvas; its messages are made of them.
+    ``pictures`` are those that the messages name, each once.
 
     Raises:
-        SafelightError: ``source`` is a run that cannot be gone on from, or a message shows a picture that is not there.
+        SafelightError: ``source`` is a run that cannot be continued, or a message shows a picture that is missing.
     """
 
     kind: RunKind
@@ -64,7 +64,7 @@ class RunRequest:
     tools: tuple[Mapping[str, Any], ...] = ()  # of a chat: functions as JSON schemas, for the chat template
     text: str = ""  # of a completion: the prompt as it is, without a template
     decision: Decision | None = None
-    output_format: OutputFormat | None = None  # of a chat or a completion: what the answer must fit
+    output_format: OutputFormat | None = None  # of a chat or a completion: the format of the answer
     pictures: tuple[Picture, ...] = ()
     adapter: str | None = None  # for this run, a folder or an embedded one's id; "": none; None: the one attached
     run_id: str = field(default_factory=new_id)
@@ -82,46 +82,34 @@ class RunRequest:
 
     @property
     def departure(self) -> Fork:
-        """Of a fork: the first change that its source was not made with; what comes before it, both share."""
+        """The first change of a fork that its source was not made with; the two share everything before it."""
         made = () if self.source is None else self.source.header.changes
         fresh = [change for place, change in enumerate(self.changes) if made[place : place + 1] != (change,)]
         return fresh[0] if fresh else self.changes[-1]
 
     @staticmethod
     def fork(source: Recording, changes: tuple[Fork, ...]) -> RunRequest:
-        """Continue a recorded run with all its changes, the new ones last."""
-        header = source.header
-        return RunRequest(
-            "fork",
-            header.messages,
-            header.config,
-            header.seed or 0,
-            header.think,
-            source=source,
-            changes=changes,
-            pictures=source.pictures,
-        )
+        """Returns a request that continues a recorded run with all its changes, the new ones last."""
+        return _going_on("fork", source, source.header.seed or 0, changes=changes)
 
     @staticmethod
     def infill(source: Recording, marks: tuple[Mark, ...], seed: int) -> RunRequest:
-        """Regenerate spans of a recorded run's finished text, with a new seed."""
-        header = source.header
-        return RunRequest(
-            "infill",
-            header.messages,
-            header.config,
-            seed,
-            header.think,
-            source=source,
-            marks=marks,
-            pictures=source.pictures,
-        )
+        """Returns a request that regenerates spans of a recorded run's finished text, with a new seed."""
+        return _going_on("infill", source, seed, marks=marks)
+
+
+def _going_on(kind: RunKind, source: Recording, seed: int, **more: Any) -> RunRequest:
+    header, pictures = source.header, source.pictures
+    return RunRequest(
+        kind, header.messages, header.config, seed, header.think, source=source, pictures=pictures, **more
+    )
 
 
 def _check_source(header: TraceHeader) -> None:
-    """
+    """Checks that a run can be continued, by its header.
+
     Raises:
-        SafelightError: it is the header of a run that cannot be gone on from.
+        SafelightError: it cannot.
     """
     if header.decision is not None:
         raise SafelightError("a decision is read, not written; there is no text to fork or to write anew")
@@ -136,23 +124,23 @@ FEWEST_LANES, MOST_LANES = 2, 4  # of a race
 
 @dataclass(frozen=True, eq=False)
 class Lane:
-    """A way to answer a race's prompt: a model, and how its settings differ from its own."""
+    """One answer to a race's prompt: a model, and how its settings differ from its own."""
 
     model: str  # a folder or an embedded one's id
-    title: str  # the model's, in messages
+    title: str  # of the model, in messages
     changes: Mapping[str, Any] = field(default_factory=dict)  # fields of ``GenerationConfig``; ``decoder`` among them
     adapter: str = ""  # a folder or an embedded one's id; empty: none
     run_id: str = field(default_factory=new_id)
 
     @property
     def key(self) -> tuple[str, str]:
-        """Which model it takes, with what is on it."""
+        """The model and its adapter."""
         return self.model, self.adapter
 
 
 @dataclass(frozen=True, eq=False)
 class RaceRequest:
-    """One prompt, answered in several lanes beside each other; ``cancel`` stops all of them within one step.
+    """One prompt, answered by several lanes at the same time; ``cancel`` stops all of them within one step.
 
     ``pictures`` are as of a ``RunRequest``.
 
@@ -165,7 +153,7 @@ class RaceRequest:
     seed: int
     think: bool = False
     keep: bool = True  # store the traces as files, if the backend stores files
-    threads: int = 0  # CPU threads of models that are loaded for it; 0: chosen by the model
+    threads: int = 0  # CPU threads of models loaded for it; 0: chosen by the model
     pictures: tuple[Picture, ...] = ()
     race_id: str = field(default_factory=new_id)
     cancel: threading.Event = field(default_factory=threading.Event)
@@ -179,10 +167,10 @@ class RaceRequest:
 
 @dataclass(frozen=True, eq=False)
 class BoardRequest:
-    """A Sudoku to be read from a picture, by the embedded model that sees; ``cancel`` stops that within one step."""
+    """A Sudoku in a picture, for the embedded model that sees; ``cancel`` stops the reading within one step."""
 
     picture: Picture
-    threads: int = 0  # CPU threads of that model, where it is loaded for it; 0: chosen by the model
+    threads: int = 0  # CPU threads of that model if it is loaded for it; 0: chosen by the model
     board_id: str = field(default_factory=new_id)
     cancel: threading.Event = field(default_factory=threading.Event)
 
@@ -196,7 +184,7 @@ class AdapterRequest:
 
 @dataclass(frozen=True, eq=False)
 class InfluenceRequest:
-    """How strongly one token of a canvas influences the others, after the text of a run's first blocks."""
+    """The influence of one token of a canvas on the others, behind the text of a run's first blocks."""
 
     trace: Recording
     block: int

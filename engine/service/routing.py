@@ -1,53 +1,43 @@
-"""A model here or on another machine, by the path that it is loaded by."""
+"""Chooses the backend of a model by the path that it is loaded by."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from engine.service.backend import Backend, RunSteps
-from engine.service.capabilities import Capabilities
-from engine.service.replies import (
-    AdapterChanged,
-    InfluenceMeasured,
-    LoadFailed,
-    LoadReply,
-    ModelLoaded,
-    ModelUnloaded,
-    PassWanted,
-)
-from engine.service.requests import AdapterRequest, InfluenceRequest, LoadRequest, RunRequest, is_remote
-from engine.text.message import Message
+from engine.service.backend import Backend
+from engine.service.replies import LoadFailed, LoadReply, ModelLoaded, ModelUnloaded
+from engine.service.requests import LoadRequest, is_remote
 
 
-class RoutedBackend:
-    """A ``Backend`` of two, of which one has the model: an address is the remote one's, all else the local one's.
+class BackendRouter:
+    """Two backends, one of which has the model: an address is loaded by the remote one, all else by the local one.
 
     Args:
-        make_remote: makes the remote one with the first address, so that a start does without what speaks HTTP.
+        local: loads models on this machine.
+        make_remote: makes the remote one at the first address, so that a start does not import an HTTP client; without
+            it all is loaded by the local one.
+
+    Attributes:
+        active: the backend of the loaded model; the local one at first.
     """
 
-    def __init__(self, local: Backend, make_remote: Callable[[], Backend]) -> None:
-        self._local, self._make_remote = local, make_remote
+    def __init__(self, local: Backend, make_remote: Callable[[], Backend] | None = None) -> None:
+        self.local = self.active = local
+        self._make_remote = make_remote
         self._remote: Backend | None = None
-        self._present = local
         self._has_model = False
 
-    @property
-    def capabilities(self) -> Capabilities:
-        return self._present.capabilities
-
     def load(self, request: LoadRequest, report: Callable[[LoadReply], None]) -> None:
-        wanted = self._local
-        if is_remote(request.path_or_id):
-            wanted = self._remote = self._remote or self._make_remote()
-        is_other = wanted is not self._present
+        """Loads a model as ``Backend.load`` does; the other backend's model is unloaded once this one is there."""
+        wanted = self._backend_of(request.path_or_id)
+        is_other = wanted is not self.active
 
         def pass_on(reply: LoadReply) -> None:
             if isinstance(reply, ModelLoaded):
                 if is_other:
-                    self._present.unload()
-                self._present, self._has_model = wanted, True
+                    self.active.unload()
+                self.active, self._has_model = wanted, True
             elif isinstance(reply, LoadFailed):
                 if is_other:
                     reply = dataclasses.replace(reply, kept=self._has_model)
@@ -57,27 +47,12 @@ class RoutedBackend:
         wanted.load(request, pass_on)
 
     def unload(self) -> ModelUnloaded:
+        """Unloads the model."""
         self._has_model = False
-        return self._present.unload()
+        return self.active.unload()
 
-    def admits(self, request: RunRequest, running: Sequence[RunRequest]) -> bool:
-        return self._present.admits(request, running)
-
-    def begin(self, request: RunRequest) -> RunSteps:
-        return self._present.begin(request)
-
-    def perform(self, passes: Sequence[PassWanted]) -> None:
-        self._present.perform(passes)
-
-    def set_adapter(self, request: AdapterRequest) -> AdapterChanged:
-        return self._present.set_adapter(request)
-
-    def measure(self, request: InfluenceRequest) -> InfluenceMeasured:
-        return self._present.measure(request)
-
-    def sibling(self) -> Backend:
-        """A local one: there is nothing to load beside what another machine runs."""
-        return self._local.sibling()
-
-    def count_tokens(self, messages: Sequence[Message]) -> int:
-        return self._present.count_tokens(messages)
+    def _backend_of(self, path_or_id: str) -> Backend:
+        if self._make_remote is None or not is_remote(path_or_id):
+            return self.local
+        self._remote = self._remote or self._make_remote()
+        return self._remote

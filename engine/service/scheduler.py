@@ -1,8 +1,8 @@
 """Shares one backend among any number of clients: a window, a server, a test. Knows neither Qt, HTTP nor torch.
 
-The backend lives in one thread. Requests are served in the order in which they came: runs that it admits go on
-together, a pass of each at a time; a load, an adapter, a measurement, a race and a picture's board wait until no run is
-under way.
+The backend runs in one thread. Requests are served in the order in which they came. Runs that the backend admits go on
+together, a pass of each at a time. A load, an adapter, a measurement, a race and a picture's board wait until no run is
+active.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import threading
-import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from typing import Protocol
 from engine.errors import SafelightError, Sentence
 from engine.service.backend import Backend, RunSteps
 from engine.service.capabilities import Capabilities
-from engine.service.failures import in_words
+from engine.service.failures import explained
 from engine.service.racing import Racing
 from engine.service.reading_boards import read_board
 from engine.service.replies import (
@@ -37,11 +36,12 @@ from engine.service.replies import (
     ServiceReply,
 )
 from engine.service.requests import AdapterRequest, BoardRequest, InfluenceRequest, LoadRequest, RaceRequest, RunRequest
+from engine.service.routing import BackendRouter
 from engine.text.message import Message
 
 STACK_BYTES = 16 * 2**20  # secondary threads have 0.5 MiB on macOS, too little for tensor libraries
-POLL_SECONDS = 0.05  # how often a flag is looked at while there is nothing else to do
-MOST_REPLIES = 16  # of one run in a turn, so that one without passes does not hold up the others
+POLL_SECONDS = 0.05  # between two checks of the cancel flags while nothing else is to do
+MOST_REPLIES = 16  # of one run in a turn, so that one without passes does not delay the others
 
 
 class BusyError(SafelightError):
@@ -49,19 +49,19 @@ class BusyError(SafelightError):
 
 
 class Outlet(Protocol):
-    """Where a client gets its replies; called in the scheduler's thread."""
+    """A client's receiver of replies; called in the scheduler's thread."""
 
     def put(self, reply: ServiceReply) -> None:
-        """Take a reply; must not block."""
+        """Takes a reply; must not block."""
 
     @property
     def is_full(self) -> bool:
-        """While it is, its runs are not taken further, the others are. Call ``Scheduler.wake`` once it is not."""
+        """True while its runs must not advance; the others do. Call ``Scheduler.wake`` once it is False."""
 
 
 @dataclass(eq=False)
 class _Run:
-    """A run that waits or is under way."""
+    """A waiting or active run."""
 
     request: RunRequest
     outlet: Outlet
@@ -75,30 +75,30 @@ class _Run:
 
 @dataclass(eq=False)
 class _Call:
-    """Something that is done while no run is under way."""
+    """A task that is done while no run is active."""
 
     perform: Callable[[], None]
-    cancel: threading.Event | None = None  # that stops it, of a race
+    cancel: threading.Event | None = None  # stops it, if it is a race or a board
 
 
 class Scheduler:
-    """A backend in a thread of its own. All methods may be called from any thread. Must be closed.
+    """A backend in its own thread. All methods may be called from any thread. Must be closed.
 
     The backend is called from that thread alone.
     """
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend | BackendRouter) -> None:
         self.model: LoadedModel | None = None
         self.loading: LoadStarted | LoadProgress | None = None
-        self._held: LoadedModel | None = None  # while another is being loaded
-        self._backend = backend
+        self._held: LoadedModel | None = None  # the loaded one while another is being loaded
+        self._router = backend if isinstance(backend, BackendRouter) else BackendRouter(backend)
         self._waiting: deque[_Run | _Call] = deque()
         self._active: list[_Run] = []
-        self._racing = Racing(backend)
+        self._racing = Racing(self._router.local)
         self._load: LoadRequest | None = None  # the newest
-        self._under_way: _Call | None = None
+        self._current_call: _Call | None = None
         self._changed = threading.Condition()
-        self._has_news = False  # since the thread last looked
+        self._has_news = False  # since the thread's last turn
         self._is_closing = False
         before = threading.stack_size(STACK_BYTES)
         try:
@@ -110,7 +110,7 @@ class Scheduler:
     # ---------------------------------------------------------------- requests
 
     def run(self, request: RunRequest, outlet: Outlet, most_waiting: int | None = None) -> None:
-        """Generate; the replies end with ``RunEnded``. A run that is cancelled while it waits gets no other.
+        """Starts a run; the replies end with ``RunEnded``, the only one of a run that is cancelled while it waits.
 
         Raises:
             BusyError: ``most_waiting`` clients wait already.
@@ -118,7 +118,7 @@ class Scheduler:
         self.run_all((request,), outlet, most_waiting)
 
     def run_all(self, requests: Sequence[RunRequest], outlet: Outlet, most_waiting: int | None = None) -> None:
-        """Several runs of one client, begun beside each other as far as the backend admits them.
+        """Starts several runs of one client, at the same time as far as the backend admits them.
 
         Raises:
             BusyError: ``most_waiting`` clients wait already.
@@ -135,8 +135,8 @@ class Scheduler:
             self.wake()
 
     def load(self, request: LoadRequest, outlet: Outlet) -> None:
-        """Load a model; everything asked for before it is cancelled."""
-        self._cancel_earlier(request)
+        """Loads a model; cancels all earlier requests."""
+        self._stop_earlier(request)
 
         def report(reply: LoadReply) -> None:
             self._note(reply)
@@ -144,23 +144,23 @@ class Scheduler:
 
         def load() -> None:
             self._racing.forget()  # their memory may be needed
-            self._backend.load(request, report)
+            self._router.load(request, report)
             self.loading = None
 
         self._add(_Call(load))
 
     def unload(self, outlet: Outlet) -> None:
-        """Unload the model; everything asked for before it is cancelled."""
+        """Unloads the model; cancels all earlier requests."""
 
         def unload() -> ModelUnloaded:
             self._racing.forget()
-            return self._backend.unload()
+            return self._router.unload()
 
-        self._cancel_earlier(None)
+        self._stop_earlier(None)
         self._call(outlet, unload)
 
     def race(self, request: RaceRequest, outlet: Outlet) -> None:
-        """Run a race; the replies end with ``RaceEnded``. Other clients' runs wait for its end."""
+        """Runs a race; the replies end with ``RaceEnded``. Other clients' runs wait for its end."""
 
         def race() -> None:
             self._racing.run(request, self.model, outlet.put, lambda: outlet.is_full)
@@ -168,19 +168,19 @@ class Scheduler:
         self._add(_Call(race, request.cancel))
 
     def read_board(self, request: BoardRequest, outlet: Outlet) -> None:
-        """Read a Sudoku from a picture; the replies end with ``BoardEnded``. Other clients' runs wait for its end."""
-        self._add(_Call(lambda: read_board(request, self._backend, self.model, outlet.put), request.cancel))
+        """Reads a Sudoku from a picture; the replies end with ``BoardEnded``. Other clients' runs wait for its end."""
+        self._add(_Call(lambda: read_board(request, self._router.local, self.model, outlet.put), request.cancel))
 
     def set_adapter(self, request: AdapterRequest, outlet: Outlet) -> None:
-        """Attach an adapter to the model, or detach it."""
+        """Attaches an adapter to the model, or detaches it."""
         self._call(outlet, lambda: self._backend.set_adapter(request))
 
     def measure(self, request: InfluenceRequest, outlet: Outlet) -> None:
-        """Measure how strongly one token influences the others."""
+        """Measures how strongly one token influences the others."""
         self._call(outlet, lambda: self._backend.measure(request))
 
     def count_tokens(self, messages: Sequence[Message]) -> int:
-        """As ``Backend.count_tokens``, in the caller's thread."""
+        """Counts as ``Backend.count_tokens``, in the caller's thread."""
         return self._backend.count_tokens(messages)
 
     @property
@@ -188,38 +188,47 @@ class Scheduler:
         return self._backend.capabilities
 
     @property
+    def _backend(self) -> Backend:
+        return self._router.active
+
+    @property
     def running(self) -> int:
-        """Runs under way."""
+        """The number of active runs."""
         return len(self._active)
 
     @property
     def waiting(self) -> int:
-        """Runs that have not begun."""
+        """The number of runs that have not begun."""
         with self._changed:
             return sum(isinstance(item, _Run) for item in self._waiting)
 
     def wake(self) -> None:
-        """Look again: an outlet has room, or a run was cancelled."""
+        """Lets the thread check again: an outlet has room, or a run was cancelled."""
         with self._changed:
             self._has_news = True
             self._changed.notify()
 
-    def cancel_all(self) -> None:
-        """Cancel every run and load."""
-        self._cancel_earlier(None)
+    def stop(self, *requests: LoadRequest | RunRequest | RaceRequest | BoardRequest) -> None:
+        """Stops requests within one denoising step; those that wait do not begin."""
+        for request in requests:
+            request.cancel.set()
+        self.wake()
+
+    def stop_all(self) -> None:
+        """Stops every run and load."""
+        self._stop_earlier(None)
         self.wake()
 
     def close(self, seconds: float = 10.0) -> bool:
-        """Cancel everything and end the thread; may be called again. False where it did not end in time."""
+        """Stops everything and ends the thread; may be called again. Returns False if it did not end in time."""
         with self._changed:
             self._is_closing = True
-            self.cancel_all()
+            self.stop_all()
         self._thread.join(seconds)
         return not self.is_alive
 
     @property
     def is_alive(self) -> bool:
-        """Whether the thread is running."""
         return self._thread.is_alive()
 
     def _add(self, item: _Run | _Call) -> None:
@@ -235,19 +244,19 @@ class Scheduler:
 
         self._add(_Call(perform))
 
-    def _cancel_earlier(self, newest: LoadRequest | None) -> None:
+    def _stop_earlier(self, newest: LoadRequest | None) -> None:
         with self._changed:
             if self._load is not None:
                 self._load.cancel.set()
             self._load = newest
-            for item in (*self._active, *self._waiting, self._under_way):
+            for item in (*self._active, *self._waiting, self._current_call):
                 if isinstance(item, _Run):
                     item.request.cancel.set()
                 elif item is not None and item.cancel is not None:
                     item.cancel.set()
 
     def _note(self, reply: ServiceReply) -> None:
-        """Keep what clients may ask for."""
+        """Stores the facts that clients may ask for."""
         match reply:
             case LoadStarted():
                 self._held, self.model, self.loading = self.model, None, reply
@@ -269,7 +278,7 @@ class Scheduler:
             pass
 
     def _turn(self) -> bool:
-        """Take all runs one pass further; whether one of them can go on at once. While it waits, nothing is held."""
+        """Advances all runs by one pass; returns True if one can go on at once. Holds no lock while it waits."""
         self._admit()
         runs = self._going()
         for run in runs:
@@ -280,17 +289,17 @@ class Scheduler:
 
     @property
     def _places(self) -> int:
-        """Returns how many runs advance at a time."""
+        """The number of runs that advance at a time."""
         return max(1, self._backend.capabilities.parallel_runs)
 
     def _going(self) -> list[_Run]:
-        """The runs that are taken further now, the first ones first: one whose client reads nothing has no place."""
+        """Returns the runs that advance now, in order: a run whose client takes no replies has no place."""
         found = [run for run in self._active if not run.is_paused]
         ending = [run for run in found[self._places :] if run.request.cancel.is_set()]
         return found[: self._places] + ending
 
     def _admit(self) -> None:
-        """Begin what waits, in order, as far as there are places."""
+        """Begins the waiting requests, in order, as far as there are places."""
         while True:
             is_full = len(self._going()) >= self._places
             with self._changed:
@@ -304,50 +313,50 @@ class Scheduler:
                 elif item is None or self._active or self._is_closing:
                     return
                 self._waiting.popleft()
-                self._under_way = item if isinstance(item, _Call) else None
+                self._current_call = item if isinstance(item, _Call) else None
             if isinstance(item, _Run):
                 self._resume(item, functools.partial(self._begin, item))
             else:
                 item.perform()
-                self._under_way = None
+                self._current_call = None
 
     def _drop_cancelled(self) -> None:
-        """End the runs that were cancelled before they could begin; nobody waits behind them."""
+        """Ends the runs that were cancelled before they began."""
         if not self._active and not self._is_closing:
-            return  # the first in line begins at once, and says itself that it was cancelled
+            return  # the first one begins at once, and reports that it was cancelled
         for item in list(self._waiting):
             if isinstance(item, _Call):
                 if self._is_closing:
                     self._waiting.remove(item)
             elif item.request.cancel.is_set():
                 self._waiting.remove(item)
-                _tell(item, RunEnded(item.request.run_id))
+                _deliver(item, RunEnded(item.request.run_id))
 
     def _begin(self, run: _Run) -> RunReply | PassWanted:
         run.steps = self._backend.begin(run.request)
         return next(run.steps)
 
     def _take_further(self, run: _Run) -> None:
-        """Deliver a run's replies up to the next pass that it wants."""
+        """Delivers a run's replies up to its next pass."""
         for _ in range(MOST_REPLIES):
             if run.steps is None or run.wanted is not None or run.is_paused:
                 return
             self._resume(run, run.steps.__next__)
 
     def _resume(self, run: _Run, resume: Callable[[], RunReply | PassWanted]) -> None:
-        """Let a run go on to its next item, and hand that on."""
+        """Advances a run to its next item, and delivers that."""
         try:
             item = resume()
         except StopIteration:
             self._retire(run)
         except Exception as error:  # a fault of the backend; the thread must live on
-            _tell(run, RunEnded(run.request.run_id, in_words(error), traceback.format_exc()))
+            _deliver(run, RunEnded(run.request.run_id, *explained(error)))
             self._retire(run)
         else:
             if isinstance(item, PassWanted):
                 run.wanted = item
             else:
-                _tell(run, item)
+                _deliver(run, item)
 
     def _retire(self, run: _Run) -> None:
         run.steps = None
@@ -356,7 +365,7 @@ class Scheduler:
             self._has_news = True  # what waits may begin in its place
 
     def _perform(self, runs: Sequence[_Run]) -> None:
-        """Perform a pass of each; where that fails, one by one, so that only the run that it is about learns of it."""
+        """Performs a pass of each run; after a failure one by one, so that only the run that failed gets the error."""
         passes = [run.wanted for run in runs if run.wanted is not None]
         for run in runs:
             run.wanted = None
@@ -378,7 +387,7 @@ class Scheduler:
             self._resume(run, functools.partial(run.steps.throw, error))  # it reports what failed
 
     def _wait(self, *, can_go_on: bool) -> bool:
-        """Wait where there is nothing to do; False to end the thread."""
+        """Waits if there is nothing to do; returns False to end the thread."""
         with self._changed:
             if self._is_closing and not self._active and not self._waiting:
                 return False
@@ -388,8 +397,8 @@ class Scheduler:
         return True
 
 
-def _tell(run: _Run, reply: RunReply) -> None:
-    """Hand a reply to a run's client; one that fails at it has left."""
+def _deliver(run: _Run, reply: RunReply) -> None:
+    """Puts a reply into a run's outlet; cancels the run if that fails."""
     try:
         run.outlet.put(reply)
     except Exception:

@@ -70,7 +70,7 @@ def hold_to_a_format() -> str:
     from engine.text.tokenizer import Tokenizer
 
     tokenizer = Tokenizer.from_folder(Path(catalog.resolve(SKILLS)))
-    tokens = GrammarTokens.of(tokenizer, tokenizer.vocab_size, (1,))
+    tokens = GrammarTokens.from_tokenizer(tokenizer, tokenizer.vocab_size, (1,))
     with closing(GrammarState(OutputFormat("choices", choices=("x",)), tokens)) as state:
         return tokenizer.decode(state.forced())
 

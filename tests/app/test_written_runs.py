@@ -43,7 +43,8 @@ from engine import (
     generate,
 )
 from engine.decoding.block_causal import block_causal
-from engine.decoding.generate import run
+from engine.decoding.performing import perform_all
+from engine.decoding.run import Run
 from engine.service.wire import ReplyReader, decode_event, encode_event
 from engine.trace import Draft, open_trace
 from engine.trace.codec import Codec
@@ -63,7 +64,7 @@ def block_causal_run() -> list[Event]:
     network = masked_network(7, vocab_size=FILLER + 1)
     config = GenerationConfig(max_new_tokens=len(TEXT), eos_token_ids=(), canvas_length=C, top_k=3)
     prompt, cache = torch.tensor([2, 0, 1, 2, 2]), network.new_cache()
-    return list(run(network, block_causal(network, prompt, config, 0, None, cache)))  # type: ignore[arg-type]
+    return list(perform_all(network, block_causal(Run(network, prompt, config, 0, None, cache))))  # type: ignore[arg-type]
 
 
 RUNS = {

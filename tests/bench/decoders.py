@@ -20,7 +20,8 @@ import torch
 from engine import GenerationConfig, StepFinished
 from engine.config import LayerConfig
 from engine.decoding.causal_parallel import causal_parallel
-from engine.decoding.generate import run
+from engine.decoding.performing import perform_all
+from engine.decoding.run import Run
 from engine.models.causal.config import CausalConfig
 from engine.models.causal.network import CausalNetwork
 
@@ -74,7 +75,7 @@ def run_ms(network: CausalNetwork, tokens: int = 64) -> float:
     config = GenerationConfig(window=WINDOW, entropy_threshold=0.0, max_new_tokens=tokens, eos_token_ids=())
     prompt = torch.randint(VOCABULARY, (CONTEXT,))
     steps = list[float]()
-    for event in run(network, causal_parallel(network, prompt, config, 0, None, network.new_cache())):  # type: ignore[arg-type]
+    for event in perform_all(network, causal_parallel(Run(network, prompt, config, 0, None, network.new_cache()))):  # type: ignore[arg-type]
         if isinstance(event, StepFinished):
             steps.append(time.perf_counter())
     return min(1000 * (later - earlier) for earlier, later in pairwise(steps))

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from engine import CanvasCommitted, CanvasStarted, GenerationFinished, StepFinished
 from engine.config import LayerConfig
-from engine.decoding.generate import perform
+from engine.decoding.performing import perform
 from engine.decoding.protocols import Decoding, Pass
 from engine.events import Event, PrefillFinished
 from engine.layers.kv_cache import KVCache

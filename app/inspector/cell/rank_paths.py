@@ -17,7 +17,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QPolygon
 
 from app.design.fonts import px
 from app.design.tokens import Theme, color, luminance
-from app.state.run.cell_history import OUTSIDE, History, RankLine, Run
+from app.state.run.cell_history import OUTSIDE, History, RankLine, TokenRun
 from app.system.i18n import tr
 
 COLORED = 8
@@ -250,7 +250,7 @@ _LEFT = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
 def _paint_labels(
     painter: QPainter,
     plot: Plot,
-    runs: tuple[Run, ...],
+    runs: tuple[TokenRun, ...],
     top: float,
     theme: Theme,
     text: Text,

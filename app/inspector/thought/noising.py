@@ -56,7 +56,7 @@ class Noising(QObject):
     def stop(self) -> None:
         """Stops the running test and starts no more."""
         self._stopped = True
-        self._context.backend.cancel()
+        self._context.backend.stop()
 
     def refusal(self) -> str:
         """Returns why the open run's thought cannot be tested now; empty if it can."""

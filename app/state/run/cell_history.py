@@ -25,7 +25,7 @@ class Ranked(NamedTuple):
     probability: float
 
 
-class Run(NamedTuple):
+class TokenRun(NamedTuple):
     """Steps ``start`` to ``stop`` - 1, over which a token stays the same."""
 
     start: int
@@ -144,12 +144,12 @@ class History:
         return bool(self.depth) and bool((self.candidate_ranks == OUTSIDE).any())
 
     @cached_property
-    def argmax_runs(self) -> tuple[Run, ...]:
+    def argmax_runs(self) -> tuple[TokenRun, ...]:
         """The argmax tokens in order, equal ones in a row joined."""
         return runs_of(self.argmax)
 
     @cached_property
-    def candidate_runs(self) -> tuple[Run, ...]:
+    def candidate_runs(self) -> tuple[TokenRun, ...]:
         """The sampled candidates in order, equal ones in a row joined."""
         return runs_of(self.candidates)
 
@@ -196,9 +196,9 @@ def history_of(record: BlockRecord, position: int) -> History:
     )
 
 
-def runs_of(tokens: Tokens) -> tuple[Run, ...]:
+def runs_of(tokens: Tokens) -> tuple[TokenRun, ...]:
     """Returns the runs of equal tokens in a row."""
     if not len(tokens):
         return ()
     starts = [0, *(np.flatnonzero(tokens[1:] != tokens[:-1]) + 1).tolist()]
-    return tuple(Run(a, b, int(tokens[a])) for a, b in zip(starts, [*starts[1:], len(tokens)], strict=True))
+    return tuple(TokenRun(a, b, int(tokens[a])) for a, b in zip(starts, [*starts[1:], len(tokens)], strict=True))

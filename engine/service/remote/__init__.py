@@ -1,6 +1,7 @@
 """Models that another machine runs: any server of OpenAI's kind, vLLM, or another Safelight.
 
-``address`` says where, ``discovery`` what is there, ``backend`` runs it. Sockets are opened by ``engine.hub.wire``.
+``address`` is the place of a model, ``discovery`` finds the models of a server, ``backend`` runs one.
+``engine.hub.wire`` opens the sockets.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a model is that another machine runs: ``http(s)://host:port[/v1]#MODEL``."""
+"""The address of a model on another machine: ``http(s)://host:port[/v1]#MODEL``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.service.requests import is_remote
 
 LONGEST = 2_048  # characters of an address
 LONGEST_MODEL = 512  # characters of a model's name
-PREFIX = "/v1"  # where none is given
+PREFIX = "/v1"  # if the address names none
 _HOST = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(\.(?!-)[A-Za-z0-9_-]{1,63})*\.?")
 _PREFIX = re.compile(r"(/[A-Za-z0-9._~-]{1,100}){0,8}")
 
@@ -28,9 +28,10 @@ class RemoteAddress:
 
     @staticmethod
     def parse(text: str) -> RemoteAddress:
-        """
+        """Returns the address that a text gives.
+
         Raises:
-            SafelightError: it is no such address; what is wrong with it, in one sentence.
+            SafelightError: it is no such address; the message says what is wrong with it, in one sentence.
         """
         text = text.strip()
         if not is_remote(text):
@@ -59,7 +60,8 @@ class RemoteAddress:
         return RemoteAddress(origin, host, prefix).with_model(model)
 
     def with_model(self, model: str) -> RemoteAddress:
-        """
+        """Returns the address of a model on this server.
+
         Raises:
             SafelightError: no model has such a name.
         """
@@ -68,27 +70,27 @@ class RemoteAddress:
         return replace(self, model=model)
 
     def __str__(self) -> str:
-        """As it is loaded by."""
+        """The path that the model is loaded by."""
         return self.base + (f"#{self.model}" if self.model else "")
 
     @property
     def base(self) -> str:
-        """Before the routes of OpenAI's kind: ``base + "/models"``."""
+        """The beginning of the URLs of OpenAI's routes: ``base + "/models"``."""
         return self.origin + self.prefix
 
     @property
     def root(self) -> str:
-        """Before a server's own routes: ``root + "/version"``."""
+        """The beginning of the URLs of a server's own routes: ``root + "/version"``."""
         return self.origin + self.prefix.removesuffix(PREFIX)
 
     @property
     def is_near(self) -> bool:
-        """Whether it is on this machine."""
+        """True if the server is on this machine."""
         return is_loopback(self.host)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host's name is one of this machine's own."""
+    """True if a host's name is one of this machine's own."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

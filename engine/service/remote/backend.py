@@ -1,9 +1,8 @@
-"""Runs models that another machine has, and records every run here."""
+"""Runs models of other machines, and records every run here."""
 
 from __future__ import annotations
 
 import threading
-import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from engine.errors import SafelightError, Sentence
 from engine.pictures import BLIND
 from engine.service.backend import RunSteps
 from engine.service.capabilities import Capabilities
-from engine.service.failures import in_words
+from engine.service.failures import explained
 from engine.service.recorder import Recorder
 from engine.service.remote import chat, systemone
 from engine.service.remote.address import RemoteAddress
@@ -22,7 +21,7 @@ from engine.service.remote.foreign import ForeignModel
 from engine.service.remote.problems import RemoteError
 from engine.service.remote.run import RemoteRun
 from engine.service.remote.safelight import SafelightModel
-from engine.service.remote.stream import SLICE_SECONDS, BackgroundStream, GivenUpError
+from engine.service.remote.stream import SLICE_SECONDS, BackgroundStream, RequestCancelledError
 from engine.service.replies import (
     AdapterChanged,
     InfluenceMeasured,
@@ -41,16 +40,16 @@ from engine.text.tokenizer import Tokenizer
 
 
 def no_key(_origin: str) -> None:
-    """No server has a key."""
+    """Returns None for every server."""
 
 
 class RemoteBackend:
-    """A ``Backend`` for load paths that are addresses (``address``). A run's passes wait for what its server sends.
+    """A ``Backend`` for load paths that are addresses (``address``). A run's passes wait for the server's data.
 
     Args:
         traces: the folder where runs are stored; None stores none.
-        key_of: the key to the server at an origin ("http://host:port"), or None; asked at each load.
-        is_allowed: whether a host may be reached; asked before each request, in any thread.
+        key_of: returns the key to the server at an origin ("http://host:port"), or None; called at each load.
+        is_allowed: True if a host may be reached; called before each request, in any thread.
     """
 
     def __init__(
@@ -79,11 +78,10 @@ class RemoteBackend:
         report(LoadProgress("Asking the server", 0.0))
         try:
             model = self._found(request)
-        except GivenUpError:
+        except RequestCancelledError:
             return
         except Exception as error:  # whatever the libraries raise
-            message, details = _explained(error)
-            report(LoadFailed(request.path_or_id, message, details, kept=self._model is not None))
+            report(LoadFailed(request.path_or_id, *_explained(error), kept=self._model is not None))
             return
         if request.cancel.is_set():
             return
@@ -93,7 +91,7 @@ class RemoteBackend:
             report(self.set_adapter(AdapterRequest(request.adapter)))
 
     def _found(self, request: LoadRequest) -> Dialect:
-        """The model at an address, which the server must have, unless it lists none by that name and may still."""
+        """Returns the model at an address. The server must list it, unless servers of its kind have unlisted models."""
         address = RemoteAddress.parse(request.path_or_id)
         if not address.model:
             raise RemoteError(Sentence("The address names no model. Choose one that the server lists."))
@@ -101,12 +99,12 @@ class RemoteBackend:
 
         def check() -> None:
             if request.cancel.is_set():
-                raise GivenUpError
+                raise RequestCancelledError
 
         listed = models_of(calls, check)
         found = next((model for model in listed if model.id == address.model), None)
         if found is None:
-            if listed and listed[0].kind != "openai":  # others serve what they do not list
+            if listed and listed[0].kind != "openai":  # other kinds serve models that they do not list
                 names = ", ".join(model.id for model in listed[:5])
                 raise RemoteError(
                     Sentence(
@@ -186,9 +184,5 @@ class RemoteBackend:
 
 
 def _explained(error: Exception) -> tuple[str, str]:
-    """A message, and the details of what nobody expected."""
-    if isinstance(error, RemoteError):
-        return error.sentence, ""
-    if isinstance(error, SafelightError):
-        return str(error), ""
-    return in_words(error), "".join(traceback.format_exception(error))
+    """Returns as ``explained``, with a sentence that can be translated."""
+    return (error.sentence, "") if isinstance(error, RemoteError) else explained(error)

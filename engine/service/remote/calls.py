@@ -1,4 +1,4 @@
-"""Requests to one server: bounded, to its own origin alone, without redirects. Knows no dialect."""
+"""Sends requests to one server: bounded, only to its own origin, without redirects. Knows no dialect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from engine.service.remote.address import RemoteAddress
 from engine.service.remote.problems import WIRE_ERRORS, RemoteError
 
 AGENT = "safelight"
-ERROR_BYTES = 2**16  # of an error's body that are read
+ERROR_BYTES = 2**16  # bytes of an error's body that are read
 LONGEST_KEY = 4_096
 
 Check = Callable[[], None]
@@ -26,11 +26,11 @@ Check = Callable[[], None]
 
 @dataclass(frozen=True)
 class RemotePatience:
-    """Seconds."""
+    """The longest waits, in seconds."""
 
     connect: float = 10.0
     short: float = 15.0  # for an answer that needs no model
-    measure: float = 60.0  # for one that needs a pass; nothing else is done meanwhile
+    measure: float = 60.0  # for an answer that needs a pass; nothing else is done meanwhile
     answer: float = 900.0  # until an answer begins: a long prompt is read, or the server has others before us
     stall: float = 300.0  # without a byte in the middle of one
 
@@ -39,17 +39,17 @@ PATIENCE = RemotePatience()
 
 
 def anywhere(_host: str) -> bool:
-    """No host is refused."""
+    """Allows every host."""
     return True
 
 
 def no_check() -> None:
-    """Nothing ends a request early."""
+    """Ends no request early."""
 
 
 @dataclass(frozen=True)
 class Calls:
-    """A server and the key to it. ``is_allowed`` is asked before each request."""
+    """A server and its key. ``is_allowed`` is called before each request."""
 
     address: RemoteAddress
     key: str | None = field(default=None, repr=False)
@@ -57,7 +57,7 @@ class Calls:
     patience: RemotePatience = PATIENCE
 
     def get(self, url: str, check: Check = no_check, most: int = JSON_BYTES) -> bytes:
-        """The whole body of an answer.
+        """Returns the whole body of an answer.
 
         Raises:
             RemoteError: there is none.
@@ -65,11 +65,19 @@ class Calls:
         return self._whole(url, None, most, check)
 
     def get_json(self, url: str, check: Check = no_check) -> Any:
-        """Raises as ``get``, or if it is no JSON."""
+        """Returns an answer as JSON.
+
+        Raises:
+            RemoteError: as ``get``, or it is no JSON.
+        """
         return self._parse(self.get(url, check))
 
     def post_json(self, url: str, body: Any, check: Check = no_check, seconds: float | None = None) -> Any:
-        """The answer, for which so many seconds are waited, or as for any. Raises as ``get_json``."""
+        """Returns the answer to a POST as JSON; raises as ``get_json``.
+
+        Args:
+            seconds: the wait for the answer; None: as for any.
+        """
         return self._parse(self._whole(url, body, JSON_BYTES, check, seconds))
 
     def _parse(self, body: bytes) -> Any:
@@ -93,7 +101,7 @@ class Calls:
         return b"".join(parts)
 
     def refusal(self, url: str, body: Any, check: Check = no_check) -> tuple[int, bytes]:
-        """Returns the HTTP status that a POST of ``body`` as JSON is answered with, and the beginning of an error.
+        """Returns the HTTP status of the answer to a POST of ``body`` as JSON, and the beginning of its error.
 
         Raises:
             RemoteError: there is no answer.
@@ -106,22 +114,22 @@ class Calls:
     def asking(
         self, url: str, body: Any, accept: str, check: Check = no_check, seconds: float | None = None
     ) -> Iterator[Exchange]:
-        """The answer to a GET, or to a POST of ``body`` (bytes, or else JSON), once its head is there and says 200.
+        """Yields the answer to a GET, or to a POST of ``body`` (bytes, or else JSON), once its head has status 200.
 
         Raises:
-            RemoteError: it does not come, or says something else.
+            RemoteError: it does not come, or has another status.
         """
         seconds = self.patience.answer if seconds is None else seconds
         with self._exchange(url, body, accept, check, seconds) as exchange:
             if exchange.status != 200:
                 raise problems.of_status(exchange.status, self._error_body(exchange), self.address)
             if exchange.headers.get("Content-Encoding", "identity").lower() != "identity":
-                raise problems.strange(self.address)  # packed, which was not asked for
+                raise problems.strange(self.address)  # compressed, which was not requested
             yield exchange
 
     @contextmanager
     def _exchange(self, url: str, body: Any, accept: str, check: Check, seconds: float) -> Iterator[Exchange]:
-        """An answer, whatever it says, once its head is there."""
+        """Yields an answer of any status, once its head is there."""
         if not self.is_allowed(self.address.host):
             raise problems.offline(self.address)
         with self._in_words():
@@ -142,7 +150,7 @@ class Calls:
             exchange.__exit__(None)
 
     def _error_body(self, answer: Exchange) -> bytes:
-        """The beginning of it, as far as it comes in time."""
+        """Returns the beginning of an error's body, as far as it comes in time."""
         found = bytearray()
         try:
             for piece in answer.pieces(min(self.patience.short, 5.0)):

@@ -1,9 +1,9 @@
-"""A chat with a server of OpenAI's kind: what is sent, and what comes back as events of a run without steps.
+"""A chat with a server of OpenAI's kind: makes the request, and turns the answer into events of a run without steps.
 
-Only what the server follows is sent. For a diffusion model vLLM refuses a seed and a temperature other than its own
-(``SamplingParams._validate_diffusion``); it takes the steps of a canvas and its length. Other models get the seed, and
-temperature, top-k, top-p and the bound of a thought where they are not the neutral ones, which leave them to the
-server. The length of the answer is always sent.
+Only settings that the server follows are sent. For a diffusion model vLLM refuses a seed and a temperature other than
+its own (``SamplingParams._validate_diffusion``); it takes the steps of a canvas and its length. Other models get the
+seed. They also get temperature, top-k, top-p and the bound of a thought, unless these are neutral; neutral ones leave
+the choice to the server. The length of the answer is always sent.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from engine.text.message import Message, image_digests, in_parts
 from engine.text.output_format import OutputFormat
 
 MOST_TEXT = 2**21  # characters of an answer, its thinking and its tool calls together
-MOST_CALLS = 128  # of tools in one answer
+MOST_CALLS = 128  # calls of tools in one answer
 MOST_SIDE = 2_048  # pixels of a picture that is sent; models look at fewer
-LARGEST_SEED = 2**31 - 1  # that every server takes
+LARGEST_SEED = 2**31 - 1  # the largest seed that every server takes
 STREAM, WHOLE = "text/event-stream", "application/json"
 
-BROKEN = ("abort", "error")  # of the reasons why an answer ends, as vLLM and others give them
+BROKEN = ("abort", "error")  # reasons of vLLM and others for an answer that broke off
 Reason = Literal["eos", "length", "cancelled"]
 
 NEUTRAL = GenerationConfig(sampling_temperature=1.0, eos_token_ids=())
 """The settings of which nothing is sent: the server's own stand for them."""
-_BUDGET = "thinking_token_budget"  # of a thought, to vLLM
+_BUDGET = "thinking_token_budget"  # the bound of a thought, for vLLM
 _SAMPLING = {
     "sampling_temperature": "temperature",
     "sampling_top_k": "top_k",
@@ -54,7 +54,7 @@ _CANVAS = {"max_denoising_steps": "diffusion_max_steps", "canvas_length": "diffu
 
 
 def settings_of(model: RemoteModel) -> frozenset[str]:
-    """The settings of a run that are sent to a model's server and that it follows, by their names here."""
+    """Returns the settings of a run that are sent to a model's server and that it follows, by their names here."""
     own = {"max_new_tokens"}
     if model.kind == "vllm" and model.denoises is not False:
         own |= set(_CANVAS)
@@ -68,10 +68,10 @@ def settings_of(model: RemoteModel) -> frozenset[str]:
 
 
 def probed(model: RemoteModel, calls: Calls, check: Check = no_check) -> RemoteModel:
-    """Returns a vLLM model with ``denoises`` and ``bounds`` as its refusal shows them, unchanged without an answer.
+    """Returns a vLLM model with ``denoises`` and ``bounds`` by the server's refusals; unchanged without an answer.
 
-    A diffusion model refuses a seed. Another one refuses to bound a thought where the server has no reasoning parser
-    (``InputProcessor._validate_params``, which checks that last); else it writes one token. Asks the network.
+    A diffusion model refuses a seed. Another one refuses to bound a thought if the server has no reasoning parser
+    (``InputProcessor._validate_params``, which checks that last); else it writes one token. Uses the network.
     """
     messages = [{"role": "user", "content": "."}]
     body = {"model": calls.address.model, "messages": messages, "max_tokens": 1, "seed": 0, _BUDGET: 1}
@@ -88,7 +88,7 @@ def probed(model: RemoteModel, calls: Calls, check: Check = no_check) -> RemoteM
 
 
 def body_of(request: RunRequest, messages: tuple[Message, ...], model: RemoteModel) -> dict[str, Any]:
-    """Returns the request as it is sent. Slow where there are pictures."""
+    """Returns the JSON body of a request. Slow if there are pictures."""
     config, kind, shown, own = request.config, model.kind, image_digests(messages), settings_of(model)
     urls = {picture.digest: url_of(picture) for picture in request.pictures if picture.digest in shown}
     body: dict[str, Any] = {
@@ -116,10 +116,10 @@ def body_of(request: RunRequest, messages: tuple[Message, ...], model: RemoteMod
 
 
 def _format_fields(asked: OutputFormat, kind: ServerKind, tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What asks a server for an answer of a format; ``tools`` are those that the model is offered.
+    """Returns the fields that request an answer in a format; ``tools`` are those that the model is offered.
 
     Raises:
-        RemoteError: servers of its kind are not asked for such a one.
+        RemoteError: servers of its kind do not take such a format.
     """
     match asked.kind:
         case "json_schema":
@@ -145,12 +145,12 @@ def _changed(config: GenerationConfig, names: Mapping[str, str], own: frozenset[
 
 
 def url_of(picture: Picture) -> str:
-    """A picture as any server takes it: some read no WebP, and turn none upright."""
+    """Returns a picture as a URL that any server takes: some read no WebP, and some turn no picture upright."""
     return data_url(picture, MOST_SIDE, is_exact=True)
 
 
 def plain_message(message: Message, urls: Mapping[str, str]) -> dict[str, Any]:
-    """As it is on the wire: images are URLs, here by their digests, and the arguments of tool calls text."""
+    """Returns a message as it is sent: images as their URLs, by their digests, and arguments of tool calls as text."""
     sent = dict(in_parts(message))
     if isinstance(parts := sent["content"], list):
         images = iter([{"url": urls[image["digest"]]} for image in message["images"]])
@@ -170,22 +170,22 @@ def _written(arguments: Any) -> str:
 
 
 class ChatReader:
-    """Chunks of an answer to events. The last is ``GenerationFinished``."""
+    """Turns the chunks of an answer into events. The last is ``GenerationFinished``."""
 
     def __init__(self, address: RemoteAddress) -> None:
         self._address = address
         self._asked = time.monotonic()
-        self._begun: float | None = None  # when the first of the text came
+        self._begun: float | None = None  # when the first text came
         self._reason: Reason | None = None
         self._length = 0  # characters
-        self._counted = self._told = 0  # tokens, and those of them that events had
-        self._prompt: tuple[int, int] | None = None  # its tokens, and those of them that were cached
+        self._counted = self._reported = 0  # tokens, and the part of them in events
+        self._prompt: tuple[int, int] | None = None  # tokens of the prompt, and the cached part of them
         self._is_done = self._is_filtered = False
-        self._calls: dict[int, list[str]] = {}  # by its number, a tool's name and its arguments
-        self._strange_call = ""  # the name of one whose arguments are no object
+        self._calls: dict[int, list[str]] = {}  # number of a call -> the tool's name and its arguments
+        self._strange_call = ""  # the name of a tool whose arguments are no object
 
     def read(self, answer: Exchange) -> Iterator[Event]:
-        """The events of an answer as they come.
+        """Yields the events of an answer as they come.
 
         Raises:
             RemoteError: the answer is none, or breaks off.
@@ -240,7 +240,7 @@ class ChatReader:
         yield from self._data(b"".join(parts).decode("utf-8", "replace"))
 
     def _data(self, data: str) -> Iterator[Event]:
-        """The events of one chunk."""
+        """Yields the events of one chunk."""
         if data.strip() == "[DONE]":
             self._is_done = True
             return
@@ -265,7 +265,7 @@ class ChatReader:
     def _choice(self, raw: dict[str, Any]) -> Iterator[Event]:
         delta = raw.get("delta") if isinstance(raw.get("delta"), dict) else raw.get("message")
         if isinstance(delta, dict):
-            # Half of the servers write the one name, half the other, some both.
+            # Some servers use the one name, some the other, some both.
             yield from self._text(delta.get("reasoning") or delta.get("reasoning_content"), is_thought=True)
             yield from self._text(delta.get("content"), is_thought=False)
             self._note_calls(delta.get("tool_calls"))
@@ -294,7 +294,7 @@ class ChatReader:
     # ---------------------------------------------------------------- figures
 
     def _usage(self, raw: Any) -> None:
-        """Take the figures so far. vLLM sends the cached tokens with the last of them alone."""
+        """Stores the token counts so far. vLLM sends the cached tokens only with the last of them."""
         if not isinstance(raw, dict):
             return
         prompt, written = raw.get("prompt_tokens"), raw.get("completion_tokens")
@@ -311,8 +311,8 @@ class ChatReader:
             yield PrefillFinished(*self._prompt, (self._begun or time.monotonic()) - self._asked)
 
     def _newly_counted(self) -> int:
-        """Tokens since the event before."""
-        new, self._told = self._counted - self._told, self._counted
+        """Returns the number of tokens since the event before."""
+        new, self._reported = self._counted - self._reported, self._counted
         return new
 
     # ---------------------------------------------------------------- tools
@@ -333,17 +333,17 @@ class ChatReader:
                 raise RemoteError(Sentence("The answer calls more tools than {count}.", count=MOST_CALLS))
 
     def _rest(self) -> Iterator[Event]:
-        """The calls of tools, as text, and tokens that came without any."""
+        """Yields the calls of tools, as text, and the tokens that came without text."""
         for name, arguments in self._calls.values():
             if not _is_object(arguments):
                 self._strange_call = name
             yield TextArrived(_sound(f"\n```\n{name}({arguments})\n```\n"), False, self._newly_counted())
-        if self._counted > self._told:
+        if self._counted > self._reported:
             yield TextArrived("", False, self._newly_counted())
 
 
 def _is_object(arguments: str) -> bool:
-    """Returns whether a call's arguments are a JSON object; none at all stand for an empty one."""
+    """True if a call's arguments are a JSON object; an empty text stands for an empty object."""
     try:
         return not arguments.strip() or isinstance(parse_json(arguments, "the arguments", surrogates=True), dict)
     except SafelightError:
@@ -351,5 +351,5 @@ def _is_object(arguments: str) -> bool:
 
 
 def _sound(text: str) -> str:
-    """Without halves of characters, which no file takes."""
+    """Replaces lone surrogates, which no file takes."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,4 +1,4 @@
-"""How many tokens a conversation has, as a server says, or about, where it does not."""
+"""Counts the tokens of a conversation as the server does, or estimates them."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from engine.service.remote.discovery import ServerKind
 from engine.service.remote.problems import RemoteError
 from engine.text.message import Message, with_images
 
-BYTES_PER_TOKEN = 3.5  # of prose in UTF-8, rather too few than too many
+BYTES_PER_TOKEN = 3.5  # of prose in UTF-8, a low estimate
 TOKENS_PER_MESSAGE = 5  # turn marks
-TOKENS_PER_IMAGE = 1_000  # of models at large, rather too many than too few
+TOKENS_PER_IMAGE = 1_000  # of most models, a high estimate
 
 
 def estimate(messages: Sequence[Message]) -> int:
-    """About how many tokens these have; nobody is asked."""
+    """Estimates the number of tokens, without the network."""
     size = sum(len(str(message.get("content", "")).encode("utf-8", "replace")) for message in messages)
     return round(size / BYTES_PER_TOKEN) + TOKENS_PER_MESSAGE * (len(messages) + 1) + _of_images(messages)
 
 
 def count(calls: Calls, kind: ServerKind, messages: Sequence[Message], *, check: Check = no_check) -> int:
-    """As vLLM counts them; about, with any other server, and where it does not answer. Images always about."""
+    """Returns the number of tokens by vLLM; an estimate for images, other servers, and without an answer."""
     if kind != "vllm":
         return estimate(messages)
     body: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""What a remote backend needs of a server, whatever the server speaks."""
+"""The interface of a remote model, whatever its server speaks."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from engine.trace.header import TraceHeader
 
 
 class Dialect(Protocol):
-    """A model on a server. Every method asks the server, and raises ``SafelightError`` where it does not answer."""
+    """A model on a server. Every method uses the network, and raises ``SafelightError`` without an answer."""
 
     loaded: LoadedModel
 
     def read(self, request: RunRequest, check: Check) -> Generator[TraceHeader | Event, None, None]:
-        """A run: its header, then its events, in a thread of its own. ``check`` is called while waiting."""
+        """Yields the header of a run, then its events; in a thread of its own. ``check`` is called while waiting."""
 
     def count_tokens(self, messages: Sequence[Message]) -> int:
-        """Number of tokens of a conversation, or about that."""
+        """Returns the number of tokens of a conversation, or an estimate."""
 
     def set_adapter(self, request: AdapterRequest) -> AdapterChanged:
-        """Attach an adapter to the model, or detach it, for everybody that the server serves."""
+        """Attaches an adapter to the model, or detaches it, for all clients of the server."""
 
     def measure(self, request: InfluenceRequest, /) -> Influence:
-        """How strongly one token influences the others."""
+        """Measures how strongly one token influences the others."""

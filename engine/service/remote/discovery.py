@@ -1,4 +1,4 @@
-"""What a server is, which models it has, and whether it can be reached, in words."""
+"""Finds out what a server is, which models it has, and whether it can be reached."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _CONTEXTS = ("max_model_len", "context_length", "max_context_length", "loaded_co
 class RemoteModel:
     """A model that a server lists."""
 
-    address: RemoteAddress  # with the model's name; ``str`` of it is what it is loaded by
+    address: RemoteAddress  # with the model's name; its ``str`` is the path that it is loaded by
     kind: ServerKind
     context: int = 0  # tokens; 0 where the server does not say
-    sees: bool | None = None  # pictures; None where the server does not say
-    denoises: bool | None = None  # a diffusion model; None where nobody knows
-    bounds: bool = False  # thoughts by a number of tokens, as far as is known
+    sees: bool | None = None  # pictures; None: the server does not say
+    denoises: bool | None = None  # a diffusion model; None: not known
+    bounds: bool = False  # bounds thoughts by a number of tokens, as far as is known
 
     @property
     def id(self) -> str:
@@ -38,11 +38,11 @@ class RemoteModel:
 
 @dataclass(frozen=True)
 class Reachability:
-    """Whether a server answers. ``words`` can be translated."""
+    """The result of a probe. ``words`` can be translated."""
 
     is_reachable: bool
     words: Sentence
-    milliseconds: float = 0.0  # that the answer took
+    milliseconds: float = 0.0  # until the answer
     models: tuple[RemoteModel, ...] = ()
     wants_key: bool = False
 
@@ -54,10 +54,10 @@ def list_models(
     is_allowed: Callable[[str], bool] = anywhere,
     patience: RemotePatience = PATIENCE,
 ) -> tuple[RemoteModel, ...]:
-    """The models of a server, in its order; asks the network.
+    """Returns the models of a server, in its order. Uses the network.
 
     Raises:
-        RemoteError: it cannot be asked, or refuses.
+        RemoteError: the server does not answer, or refuses.
     """
     return models_of(Calls(address, key, is_allowed, patience))
 
@@ -69,33 +69,32 @@ def probe(
     is_allowed: Callable[[str], bool] = anywhere,
     patience: RemotePatience = PATIENCE,
 ) -> Reachability:
-    """See whether a server answers; asks the network, and never raises for what it finds."""
+    """Checks whether a server answers. Uses the network, and never raises for its findings."""
     started = time.monotonic()
     try:
         models = list_models(address, key, is_allowed=is_allowed, patience=patience)
     except RemoteError as error:
         return Reachability(False, error.sentence, wants_key=isinstance(error, problems.KeyRefusedError))
-    spent = 1000 * (time.monotonic() - started)
+    milliseconds = 1000 * (time.monotonic() - started)
     if len(models) == 1:
         words = Sentence("Reachable, with one model")
     else:
         words = Sentence("Reachable, with {count} models", count=len(models))
-    return Reachability(True, words, spent, models)
+    return Reachability(True, words, milliseconds, models)
 
 
 def models_of(calls: Calls, check: Check = no_check) -> tuple[RemoteModel, ...]:
-    """As ``list_models``."""
     raw = calls.get_json(calls.address.base + "/models", check)
     listed = raw.get("data") if isinstance(raw, dict) else None
     if not isinstance(listed, list) or len(listed) > MOST_MODELS:
         raise problems.strange(calls.address)
-    beside = raw.get("models")  # llama.cpp tells there what its models can
-    found = (_model(one, calls.address, beside if isinstance(beside, list) else []) for one in listed)
+    more = raw.get("models")  # llama.cpp lists the abilities of its models here
+    found = (_model(one, calls.address, more if isinstance(more, list) else []) for one in listed)
     return tuple(model for model in found if model is not None)
 
 
-def _model(raw: Any, address: RemoteAddress, beside: list[Any]) -> RemoteModel | None:
-    """A model of the list; None for what has no usable name."""
+def _model(raw: Any, address: RemoteAddress, more: list[Any]) -> RemoteModel | None:
+    """Returns a model of the list; None if it has no usable name."""
     name = raw.get("id") if isinstance(raw, dict) else None
     if not isinstance(name, str) or not name:
         return None
@@ -105,12 +104,12 @@ def _model(raw: Any, address: RemoteAddress, beside: list[Any]) -> RemoteModel |
         return None
     owner = raw.get("owned_by")
     kind: ServerKind = owner if owner in ("safelight", "vllm") else "openai"
-    told = (_sees(one) for one in (raw, *beside) if isinstance(one, dict) and name in (one.get("id"), one.get("name")))
-    return RemoteModel(named, kind, _context(raw), next((one for one in told if one is not None), None))
+    seen = (_sees(one) for one in (raw, *more) if isinstance(one, dict) and name in (one.get("id"), one.get("name")))
+    return RemoteModel(named, kind, _context(raw), next((one for one in seen if one is not None), None))
 
 
 def _sees(raw: dict[str, Any]) -> bool | None:
-    """Whether a model takes pictures, as llama.cpp, LM Studio, Mistral and OpenRouter say it; None without a word."""
+    """True if a model takes pictures, as llama.cpp, LM Studio, Mistral and OpenRouter say it; None if unknown."""
     able, made = raw.get("capabilities"), raw.get("architecture")
     if isinstance(able, dict) and isinstance(able.get("vision"), bool):
         return bool(able["vision"])

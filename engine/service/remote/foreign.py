@@ -1,4 +1,4 @@
-"""A model on a server of OpenAI's kind: it chats, may decide, and that is all that is known of how."""
+"""A model on a server of OpenAI's kind: it chats, may decide, and nothing is known of its steps."""
 
 from __future__ import annotations
 
@@ -24,16 +24,18 @@ from engine.text.reply import Reply
 from engine.trace.header import ModelIdentity, TraceHeader
 
 PARALLEL_RUNS = 4
-LONGEST_ANSWER = 2048  # tokens by default; at most half of the context
+LONGEST_ANSWER = 2048  # tokens of an answer by default; at most half of the context
 DEVICE = "remote"
 NO_OFFER = DecisionOffer()
 TRAITS = Traits(introduction="Another machine runs this model, and sends its answers as text.")
 
 
 class ForeignModel:
-    """A ``Dialect`` that gives text, and probabilities where the server ``decides``, too.
+    """A ``Dialect`` that gives text, and probabilities if the server ``decides``, too.
 
-    ``model`` is as the server lists it; ``offer`` says how its server decides.
+    Args:
+        model: as the server lists it.
+        offer: how its server decides.
     """
 
     def __init__(self, calls: Calls, model: RemoteModel, title: str, offer: DecisionOffer = NO_OFFER) -> None:
@@ -71,7 +73,7 @@ class ForeignModel:
             raise RemoteError(
                 Sentence("The server at {where} has no /v1/systemone for this model.", where=self._calls.address.origin)
             )
-        if decision.is_joint and not self._offer.joint:  # it would read them one by one all the same
+        if decision.is_joint and not self._offer.joint:  # the server would read them one by one in any case
             decision = dataclasses.replace(decision, is_joint=False)
         system = ({"role": "system", "content": decision.instructions},) if decision.instructions else ()
         asked = dataclasses.replace(request, decision=decision)
@@ -79,7 +81,7 @@ class ForeignModel:
         yield from systemone.decide(self._calls, decision, request.pictures, check)
 
     def _fitting(self, request: RunRequest, check: Check) -> tuple[Message, ...]:
-        """The part of a conversation that fits the context, where that is known."""
+        """Returns the part of a conversation that fits the context, if the context is known."""
         if not self._model.context or request.kind != "chat":
             return request.messages
         count = functools.partial(counting.count, self._calls, self._model.kind, check=check)
@@ -90,15 +92,15 @@ class ForeignModel:
 
     def _header(self, request: RunRequest, messages: tuple[Message, ...]) -> TraceHeader:
         model = self._model
-        told = tuple(
+        kept = tuple(
             {name: message[name] for name in ("role", "content", "images") if name in message} for message in messages
         )
         return TraceHeader(
             model=ModelIdentity(model.id, self.loaded.title, str(model.address), device=DEVICE),
-            prompt=str(told[-1]["content"]) if told else request.text,
-            config=request.config.replace(canvas_length=None),  # of its canvases nothing is told
+            prompt=str(kept[-1]["content"]) if kept else request.text,
+            config=request.config.replace(canvas_length=None),  # nothing is known of its canvases
             seed=request.seed if "seed" in chat.settings_of(model) and request.decision is None else None,
-            messages=told,
+            messages=kept,
             think=request.think,
             decision=request.decision,
             output_format=request.output_format,
@@ -116,12 +118,12 @@ class ForeignModel:
 
 
 def _sentence(said: str) -> str:
-    """What a server said, with an end."""
+    """Returns a server's sentence with a full stop."""
     return said if said.endswith((".", "!", "?")) else f"{said}."
 
 
 def _asked(decision: Decision) -> str:
-    """About what the model is told: how a server words it is its own."""
+    """Returns the approximate text that the model reads; each server words it differently."""
     questions = (question.instructions for question in decision.questions)
     return "\n\n".join((decision.state, *questions))
 
@@ -129,7 +131,7 @@ def _asked(decision: Decision) -> str:
 def _describe(model: RemoteModel, title: str, count: functools.partial[int], *, decides: bool) -> LoadedModel:
     longest = min(LONGEST_ANSWER, max(1, model.context // 2) if model.context else LONGEST_ANSWER)
     able = Capabilities(
-        structured=model.denoises is not True,  # vLLM refuses formats of diffusion models
+        structured=model.denoises is not True,  # vLLM takes no formats for diffusion models
         decisions=decides,
         images=model.sees is not False,
         parallel_runs=PARALLEL_RUNS,
@@ -172,7 +174,6 @@ def _is_never_special(_token: int) -> bool:
 
 
 def _nothing(_ids: Iterable[int]) -> Reply:
-    """Its answers have no tokens."""
     return Reply("")
 
 

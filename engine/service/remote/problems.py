@@ -1,4 +1,4 @@
-"""What goes wrong with a server, in sentences that say what to do."""
+"""Errors of a server, in sentences that say what to do."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ class RemoteError(SafelightError):
 
 
 class KeyRefusedError(RemoteError):
-    """The server wants a key, or another one."""
+    """The server needs a key, or another one."""
 
 
 class RefusedError(RemoteError):
-    """The server does not do what it is asked, and says why."""
+    """The server refuses a request, and says why."""
 
 
 def broken_off() -> RemoteError:
-    """A stream that ended before the answer did."""
+    """Returns the error for a stream that ended before the answer did."""
     return RemoteError(Sentence("The connection to the server broke off in the middle of the answer. Try again."))
 
 
 def in_the_midst(error: Exception, address: RemoteAddress) -> RemoteError:
-    """The sentence for one of ``WIRE_ERRORS`` after an answer had begun."""
+    """Returns the error for one of ``WIRE_ERRORS`` after an answer had begun."""
     if not _is_slow(error):
         return broken_off()
     return RemoteError(
@@ -48,7 +48,7 @@ def in_the_midst(error: Exception, address: RemoteAddress) -> RemoteError:
 
 
 def ended(said: str, address: RemoteAddress) -> RemoteError:
-    """The sentence for an error that a server sends in the middle of an answer."""
+    """Returns the error for one that a server sends in the middle of an answer."""
     if _is_crash(said):
         return crashed(address)
     return RemoteError(
@@ -57,7 +57,7 @@ def ended(said: str, address: RemoteAddress) -> RemoteError:
 
 
 def crashed(address: RemoteAddress) -> RemoteError:
-    """A server whose engine ended: what it says then is for whoever reads its log."""
+    """Returns the error for a server whose engine ended; its own message is for readers of its log."""
     return RemoteError(
         Sentence(
             "The model on the server at {where} stopped running; its log has the reason. Start the server again.",
@@ -67,7 +67,7 @@ def crashed(address: RemoteAddress) -> RemoteError:
 
 
 def strange(address: RemoteAddress) -> RemoteError:
-    """An answer that is none."""
+    """Returns the error for an answer that is none."""
     return RemoteError(
         Sentence(
             "What answers at {address} is not a server of OpenAI's kind. Check the address; as a rule it ends with "
@@ -78,7 +78,7 @@ def strange(address: RemoteAddress) -> RemoteError:
 
 
 def offline(address: RemoteAddress) -> RemoteError:
-    """An address that is not to be reached."""
+    """Returns the error for an address that must not be reached."""
     return RemoteError(
         Sentence(
             "The offline switch is on: servers on this computer are reached, {host} is not. Switch it off in the "
@@ -89,7 +89,7 @@ def offline(address: RemoteAddress) -> RemoteError:
 
 
 def of_wire(error: Exception, address: RemoteAddress) -> RemoteError:
-    """The sentence for one of ``WIRE_ERRORS``, before anything was answered."""
+    """Returns the error for one of ``WIRE_ERRORS``, before the answer began."""
     where = address.origin
     if _certificate(error):
         return RemoteError(
@@ -113,7 +113,7 @@ def of_wire(error: Exception, address: RemoteAddress) -> RemoteError:
 
 
 def of_status(status: int, body: bytes, address: RemoteAddress) -> RemoteError:
-    """The sentence for an answer that is not 200."""
+    """Returns the error for an answer with another status than 200."""
     where, said = address.origin, said_in(body)
     known = {"where": where, "said": said or str(status), "model": address.model}
     if status in (401, 403):
@@ -144,7 +144,7 @@ def of_status(status: int, body: bytes, address: RemoteAddress) -> RemoteError:
 
 
 def said_in(body: bytes) -> str:
-    """The message in an error's body, in one line and quoted where it is long; empty without one."""
+    """Returns the message in an error's body, in one line and quoted if it is long; empty without one."""
     try:
         return said_by(parse_json(body.decode("utf-8", "replace"), "the error", surrogates=True))
     except SafelightError:
@@ -152,7 +152,7 @@ def said_in(body: bytes) -> str:
 
 
 def said_by(error: Any) -> str:
-    """The message in an error object: servers have it in ``error.message``, ``error``, ``detail`` or lists of these."""
+    """Returns the message of an error object: in ``error.message``, ``error``, ``detail`` or lists of these."""
     for _ in range(4):
         if isinstance(error, list) and error:
             error = error[0]
@@ -166,7 +166,7 @@ def said_by(error: Any) -> str:
 
 
 def _is_crash(said: str) -> bool:
-    """Returns whether a server says that its engine ended, as vLLM words it."""
+    """True if a server says that its engine ended, as vLLM words it."""
     return "EngineCore" in said or "EngineDeadError" in said or "stack trace" in said.lower()
 
 

@@ -1,4 +1,4 @@
-"""One run of a remote model: what its server sends, recorded here and handed on as replies."""
+"""One run of a remote model: records its events here and yields them as replies."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import threading
 import time
 from collections.abc import Sequence
 
-import numpy as np
-
 from engine.events import Event, GenerationFinished, TextArrived
 from engine.service.backend import RunSteps
-from engine.service.recorder import Recorder, RunRecord
+from engine.service.recorder import Recorder, RunRecord, cancelled
 from engine.service.remote.dialect import Dialect
 from engine.service.remote.stream import BackgroundStream
 from engine.service.replies import PassWanted, RunAdvanced, RunStarted
@@ -25,13 +23,13 @@ class RemoteRun:
     def __init__(self, request: RunRequest, model: Dialect, recorder: Recorder, news: threading.Condition) -> None:
         self._request, self._model, self._recorder = request, model, recorder
         self._record: RunRecord | None = None
-        self._begun: float | None = None  # when the first of the text came
+        self._begun: float | None = None  # when the first text came
         self._stream: BackgroundStream[TraceHeader | Event] = BackgroundStream(
             lambda check: model.read(request, check), news
         )
 
     def steps(self) -> RunSteps:
-        """Its replies but the last."""
+        """Yields its replies but the last."""
         stream, request = self._stream, self._request
         while not stream.is_over:
             if request.cancel.is_set():
@@ -63,23 +61,19 @@ class RemoteRun:
             yield RunAdvanced(self._request.run_id, item)
 
     def _cancelled(self, trace: Recording) -> GenerationFinished:
-        """The end of a run that was stopped here: what it had committed stands."""
-        committed = trace.committed
-        rows = [event.tokens[: event.text_length] for event in committed]
-        tokens = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int32)
         steps = trace.steps
         seconds = time.monotonic() - self._begun if self._begun is not None else sum(step.seconds for step in steps)
-        return GenerationFinished("cancelled", tokens, len(committed), len(steps), seconds)
+        return cancelled(trace, len(steps), seconds)
 
     def end(self, failure: str) -> None:
-        """Close the stream and the record."""
+        """Closes the stream and the record."""
         self._stream.close()
         if self._record is not None:
             self._record.end(failure)
 
 
 def _joined(items: Sequence[TraceHeader | Event]) -> Sequence[TraceHeader | Event]:
-    """Texts that came together as one, so that a fast server does not make a trace of single letters."""
+    """Joins texts that came together, so that a fast server does not make a trace of single letters."""
     joined: list[TraceHeader | Event] = []
     for item in items:
         last = joined[-1] if joined else None

@@ -9,12 +9,12 @@ from collections.abc import Generator, Iterator, Sequence
 from engine.errors import SafelightError, Sentence
 from engine.events import Event, Influence
 from engine.pictures import Picture
-from engine.service.local import with_unmarked
 from engine.service.remote import problems
 from engine.service.remote.calls import Calls, Check, no_check
 from engine.service.remote.problems import WIRE_ERRORS, RemoteError
 from engine.service.replies import AdapterChanged, LoadedModel
 from engine.service.requests import AdapterRequest, InfluenceRequest, RunRequest
+from engine.service.run_task import with_unmarked
 from engine.service.wire import (
     CONTENT_TYPE,
     Ended,
@@ -36,33 +36,34 @@ PREFIX = "/safelight/v1"
 
 
 class SafelightModel:
-    """A ``Dialect`` with all that the server's own backend gives but adapters, which are the server's to choose."""
+    """A ``Dialect`` with everything that the server's own backend has, except adapters, which the server chooses."""
 
     def __init__(self, calls: Calls, title: str, tokenizers: dict[str, Tokenizer], check: Check) -> None:
-        """Ask for the model, and for its tokenizer, unless it is among those that were fetched before.
+        """Fetches the model's description, and its tokenizer, unless that was fetched before.
 
         Raises:
-            RemoteError: the server cannot be asked. SafelightError: it answers with something else.
+            RemoteError: the server does not answer.
+            SafelightError: the answer is no such description.
         """
         self._calls = calls
-        told = model_from_json(calls.get_json(self._url("model"), check), str(calls.address))
-        tokenizer = tokenizers.get(told.fingerprint)
+        described = model_from_json(calls.get_json(self._url("model"), check), str(calls.address))
+        tokenizer = tokenizers.get(described.fingerprint)
         if tokenizer is None:
             tokenizer = Tokenizer.from_bytes(
                 calls.get(self._url("tokenizer"), check, FILE_BYTES), "the server's tokenizer"
             )
-            tokenizers.clear()  # one is enough: it is for coming back to a model
-            if told.fingerprint:
-                tokenizers[told.fingerprint] = tokenizer
-        self.loaded = self._with_tokens(told, tokenizer, title)
+            tokenizers.clear()  # one is enough, for returning to a model
+            if described.fingerprint:
+                tokenizers[described.fingerprint] = tokenizer
+        self.loaded = self._with_tokens(described, tokenizer, title)
 
     def _url(self, route: str) -> str:
         return f"{self._calls.address.root}{PREFIX}/{route}"
 
-    def _with_tokens(self, told: LoadedModel, tokenizer: Tokenizer, title: str) -> LoadedModel:
+    def _with_tokens(self, described: LoadedModel, tokenizer: Tokenizer, title: str) -> LoadedModel:
         return dataclasses.replace(
-            told,
-            title=title or told.title,
+            described,
+            title=title or described.title,
             device_reason=Sentence("on the server {where}", where=self._calls.address.origin),
             piece=tokenizer.piece,
             is_special=tokenizer.is_special,
@@ -101,7 +102,7 @@ class SafelightModel:
                 yield from events
 
     def _send(self, pictures: Sequence[Picture], check: Check = no_check) -> None:
-        """Send what the server does not have of them: most are there from the turn before."""
+        """Sends the pictures that the server lacks; it has most of them from the turn before."""
         if not pictures:
             return
         raw = self._calls.post_json(
@@ -115,7 +116,7 @@ class SafelightModel:
                 self._calls.post_json(self._url("pictures"), picture.data, check, self._calls.patience.answer)
 
     def _parts(self, pieces: Iterator[bytes]) -> Iterator[TraceHeader | Event]:
-        """What the stream holds, until it says that the run is over.
+        """Yields the parts of the stream, until the run is over.
 
         Raises:
             SafelightError: the run failed, or the stream is none, or breaks off.
@@ -135,11 +136,11 @@ class SafelightModel:
         raise problems.broken_off()
 
     def _our(self, header: TraceHeader) -> TraceHeader:
-        """The header of a run as it is recorded here: its own id, and where its model is."""
+        """Returns the header of a run as it is recorded here: with its own id, and the address of its model."""
         model = dataclasses.replace(header.model, path=str(self._calls.address))
         return dataclasses.replace(header, model=model, **TraceHeader.fresh())
 
-    # ---------------------------------------------------------------- the rest
+    # ---------------------------------------------------------------- other requests
 
     def count_tokens(self, messages: Sequence[Message]) -> int:
         body = {"messages": [dict(message) for message in messages]}
@@ -162,7 +163,7 @@ class SafelightModel:
 
 
 def _options(decision: Decision | None) -> list[int]:
-    """How many options each question has; the reads of a run are checked against those of its header."""
+    """Returns how many options each question has; the reads of a run are checked against those of its header."""
     return [] if decision is None else [len(question.options) for question in decision.questions]
 
 

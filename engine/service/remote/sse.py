@@ -1,4 +1,4 @@
-"""Server-sent events out of a stream of bytes. Knows nothing of what they hold."""
+"""Reads server-sent events from a stream of bytes. Does not know their content."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class EventReader:
         self._held = self._read = 0  # bytes of ``_data``, and of all
 
     def feed(self, piece: bytes) -> list[str]:
-        """The data of each event that is complete now, in order.
+        """Returns the data of each event that is complete now, in order.
 
         Raises:
             RemoteError: a line never ends, or the stream does not.
@@ -31,7 +31,7 @@ class EventReader:
             self._check()
             return found
         lines = self._rest.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-        has_carriage = self._rest.endswith(b"\r")  # the line feed may be in the next piece
+        has_carriage = self._rest.endswith(b"\r")  # its line feed may be in the next piece
         self._rest = bytearray(lines.pop())
         if has_carriage:
             self._rest = bytearray(lines.pop() + b"\r")
@@ -46,7 +46,7 @@ class EventReader:
         return found
 
     def finish(self) -> list[str]:
-        """The stream is over: what has no empty line behind it."""
+        """Returns the data behind the last empty line, at the end of the stream."""
         return [*self.feed(b"\n\n"), *self._event()]
 
     def _event(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Reads a stream in a thread of its own, so that whoever takes from it never waits longer than it wants to."""
+"""Reads a stream in its own thread, so that a reader of its items never waits for the network."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from typing import Generic, TypeVar
 
 from engine.service.remote.calls import Check
 
-AHEAD = 1_024  # items that are read before they are taken
-SLICE_SECONDS = 0.05  # between two looks at whether anybody still takes
+AHEAD = 1_024  # items that are read ahead
+SLICE_SECONDS = 0.05  # between two checks whether the stream is closed
 
 T = TypeVar("T")
 
 
-class GivenUpError(Exception):
-    """Raised inside a stream that nobody takes from any more."""
+class RequestCancelledError(Exception):
+    """Raised inside a request to a server that was cancelled, or whose stream was closed."""
 
 
 class BackgroundStream(Generic[T]):
-    """Items of an iterator that another thread goes through.
+    """The items of an iterator that another thread reads.
 
     Args:
-        read: makes the iterator; called in that thread with what is to be called while waiting.
-        news: notified whenever there is something to take.
+        read: makes the iterator; called in that thread with a function to call while waiting.
+        news: notified whenever there is an item to take, or the end.
     """
 
     def __init__(self, read: Callable[[Check], Generator[T, None, None]], news: threading.Condition) -> None:
         self._read, self._news = read, news
         self._items: deque[T] = deque()
         self._error: BaseException | None = None
-        self._has_ended = self._is_given_up = False
+        self._has_ended = self._is_closed = False
         self._thread = threading.Thread(target=self._go_through, name="safelight-remote", daemon=True)
         self._thread.start()
 
     def take(self) -> list[T]:
-        """What has come since, in order; empty where nothing has.
+        """Returns the items since the last call, in order; may be empty.
 
         Raises:
-            BaseException: what the iterator raised, once all before it is taken.
+            BaseException: that of the iterator, once all items before it are taken.
         """
         with self._news:
             items = list(self._items)
@@ -53,24 +53,24 @@ class BackgroundStream(Generic[T]):
 
     @property
     def has_news(self) -> bool:
-        """Whether there is something to take, or will never be again."""
+        """True if there is an item to take, or the stream has ended."""
         return bool(self._items) or self._has_ended
 
     @property
     def is_over(self) -> bool:
-        """Whether all is taken."""
+        """True if all items are taken."""
         return self._has_ended and not self._items and self._error is None
 
     def close(self) -> None:
-        """End it, with its connection; waits for that as long as a look at the flag takes."""
-        self._is_given_up = True
+        """Ends the stream and its connection; waits for its thread, at most ten times ``SLICE_SECONDS``."""
+        self._is_closed = True
         with self._news:
             self._news.notify_all()
         self._thread.join(10 * SLICE_SECONDS)
 
     def _check(self) -> None:
-        if self._is_given_up:
-            raise GivenUpError
+        if self._is_closed:
+            raise RequestCancelledError
 
     def _go_through(self) -> None:
         error: BaseException | None = None
@@ -78,9 +78,9 @@ class BackgroundStream(Generic[T]):
             with closing(self._read(self._check)) as items:
                 for item in items:
                     self._put(item)
-        except GivenUpError:
+        except RequestCancelledError:
             pass
-        except Exception as found:  # it is raised where it is taken
+        except Exception as found:  # raised by ``take``
             error = found
         with self._news:
             self._error, self._has_ended = error, True
@@ -88,7 +88,7 @@ class BackgroundStream(Generic[T]):
 
     def _put(self, item: T) -> None:
         with self._news:
-            while len(self._items) >= AHEAD and not self._is_given_up:
+            while len(self._items) >= AHEAD and not self._is_closed:
                 self._news.wait(SLICE_SECONDS)
             self._check()
             self._items.append(item)

@@ -1,6 +1,6 @@
-"""``/v1/systemone`` of other servers: whether they have it, a decision as they are asked, and their answers as a read.
+"""``/v1/systemone`` of other servers: finds out if they have it, sends a decision, and turns the answer into a read.
 
-They tell of probabilities and no more: there is one read, without a canvas.
+These servers report probabilities only: there is one read, without a canvas.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from engine.tasks.decisions.forms import question_to_json
 from engine.tasks.decisions.questions import Decision, Option, Question, Score, YesNo
 
 LEAST = -1000.0  # nats
-LONGEST_NAME = 64  # characters of a question's name that are sent
-OFFERS = (400, 422)  # what a server that has the route says to a request without questions
-JOINT = b"body.joint"  # how vLLM names the field in such a complaint
-SLACK = 0.02  # by which probabilities may miss 1: they are rounded
+LONGEST_NAME = 64  # characters of a question's name in a request
+OFFERS = (400, 422)  # the answer to a request without questions, of a server that has the route
+JOINT = b"body.joint"  # vLLM's name of the field in such an answer
+SLACK = 0.02  # the most that a sum of rounded probabilities may differ from 1
 
 
 @dataclass(frozen=True)
 class DecisionOffer:
-    """A server's offer for a model: to decide, and to read questions jointly where it is asked to."""
+    """A server's offer for a model: to decide, and to read questions jointly on request."""
 
     decides: bool = False
     joint: bool = False
 
 
 def offer_of(calls: Calls, check: Check = no_check) -> DecisionOffer:
-    """Ask a server for its offer. vLLM 0.32 ignores ``joint``; a server that knows it complains of a wrong value."""
+    """Asks a server for its offer. vLLM 0.32 ignores ``joint``; a server that knows it refuses a wrong value."""
     body = {"model": calls.address.model, "state": "", "questions": {}, "joint": "?"}
     try:
         status, said = calls.refusal(_url(calls), body, check)
@@ -49,7 +49,7 @@ def offer_of(calls: Calls, check: Check = no_check) -> DecisionOffer:
 
 
 def decide(calls: Calls, decision: Decision, pictures: Sequence[Picture], check: Check) -> Iterator[Event]:
-    """The events of a decision, which may be about pictures.
+    """Yields the events of a decision, which may be about pictures.
 
     Raises:
         RemoteError: the server does not decide it.
@@ -92,7 +92,7 @@ def _body(decision: Decision, names: Sequence[str], model: str) -> dict[str, Any
 
 
 def _plain(question: Question) -> Question:
-    """A score's levels are names alone elsewhere."""
+    """Returns a score's levels as names, the form that other servers take."""
     if not isinstance(question, Score):
         return question
     levels = (f"{level.name} - {level.description}" if level.description else level.name for level in question.levels)
@@ -100,14 +100,14 @@ def _plain(question: Question) -> Question:
 
 
 def _names(questions: Sequence[Question]) -> list[str]:
-    """A name for each, its own where it can be: some servers write it into the prompt."""
+    """Returns a name for each question, its own if possible: some servers write it into the prompt."""
     own = [question.name for question in questions]
     fits = all(0 < len(name) <= LONGEST_NAME and name.isprintable() and ":" not in name for name in own)
     return own if fits and len(set(own)) == len(own) else [f"q{number}" for number, _ in enumerate(own, start=1)]
 
 
 def _logprobs(raw: Any, name: str, question: Question) -> list[float] | None:
-    """Of each option, over the whole vocabulary; None where the answer is none."""
+    """Returns the log-probability of each option over the whole vocabulary; None if the answer has none."""
     shares, mass = (
         _shares(_field(raw, "answers", name), question),
         _number(_field(raw, "diagnostics", name, "label_mass")),
@@ -119,7 +119,7 @@ def _logprobs(raw: Any, name: str, question: Question) -> list[float] | None:
 
 
 def _shares(answer: Any, question: Question) -> list[float] | None:
-    """The probability of each option, summing to 1."""
+    """Returns the probability of each option, summing to 1."""
     given = _field(answer, "probabilities")
     match question:
         case YesNo():
@@ -146,6 +146,6 @@ def _field(raw: Any, *names: str) -> Any:
 
 
 def _number(raw: Any) -> float | None:
-    """A probability."""
+    """Returns a probability."""
     is_one = isinstance(raw, int | float) and not isinstance(raw, bool) and 0.0 <= raw <= 1.0 + SLACK
     return min(1.0, float(raw)) if is_one else None

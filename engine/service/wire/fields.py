@@ -1,4 +1,4 @@
-"""Fields of an object from a stranger, each checked as it is taken; those left over are refused."""
+"""Checks the fields of an object from a stranger as they are taken, and refuses those left over."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.trace.format import MOST_TOKENS, PayloadError
 
 @contextmanager
 def reading(what: str) -> Iterator[None]:
-    """Turn a payload's error into a sentence that names what was read."""
+    """Turns a payload's error into a sentence that names the payload."""
     try:
         yield
     except PayloadError as error:
@@ -21,7 +21,7 @@ def reading(what: str) -> Iterator[None]:
 
 
 def fields(raw: Any, what: str, known: Collection[str] | None, needed: Collection[str] = ()) -> Mapping[str, Any]:
-    """An object with no other fields than those known; None lets any through.
+    """Returns an object that has only known fields; with None all fields are allowed.
 
     Raises:
         SafelightError: it is none, or has another field, or lacks one.
@@ -38,21 +38,21 @@ def fields(raw: Any, what: str, known: Collection[str] | None, needed: Collectio
 
 
 def whole(raw: Mapping[str, Any], name: str, low: int, high: int, default: int | None = None) -> int:
-    """A whole number within bounds."""
+    """Returns a whole number within bounds."""
     value: Any = raw.get(name, default)
     check_whole(name, value, low, high)
     return int(value)
 
 
 def real(raw: Mapping[str, Any], name: str, low: float = 0.0) -> float:
-    """A finite number from ``low``."""
+    """Returns a finite number from ``low``."""
     value: Any = raw.get(name)
     check_real(name, value, low)
     return float(value)
 
 
 def flag(raw: Mapping[str, Any], name: str, default: bool = False) -> bool:
-    """True or false."""
+    """Returns True or False."""
     value = raw.get(name, default)
     if not isinstance(value, bool):
         raise SafelightError(f"{name} must be true or false, not {quoted(value)}")
@@ -60,7 +60,7 @@ def flag(raw: Mapping[str, Any], name: str, default: bool = False) -> bool:
 
 
 def string(raw: Mapping[str, Any], name: str, most: int, default: str | None = "") -> str:
-    """A text of at most so many characters."""
+    """Returns a text of at most so many characters."""
     value = raw.get(name, default)
     if not isinstance(value, str) or len(value) > most:
         raise SafelightError(f"{name} must be a text of at most {most:,} characters, not {quoted(value)}")
@@ -68,7 +68,7 @@ def string(raw: Mapping[str, Any], name: str, most: int, default: str | None = "
 
 
 def items(raw: Mapping[str, Any], name: str, most: int) -> list[Any]:
-    """A list of at most so many values; empty where there is none."""
+    """Returns a list of at most so many values; empty if there is none."""
     value: Any = raw.get(name, [])
     if not isinstance(value, list) or len(value) > most:
         raise SafelightError(f"{name} must be a list of at most {most:,}, not {quoted(value)}")
@@ -76,7 +76,7 @@ def items(raw: Mapping[str, Any], name: str, most: int) -> list[Any]:
 
 
 def tokens(raw: Mapping[str, Any], name: str, most: int) -> list[int]:
-    """A list of at most so many token ids."""
+    """Returns a list of at most so many token ids."""
     value = items(raw, name, most)
     if not all(type(token) is int and 0 <= token < MOST_TOKENS for token in value):
         raise SafelightError(f"{name} must be token ids")

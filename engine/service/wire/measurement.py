@@ -26,7 +26,8 @@ _FOUND = ("position", "token", "kl", "measured", "before", "after")
 
 
 def influence_request_to_json(request: InfluenceRequest) -> dict[str, Any]:
-    """
+    """Returns a request as JSON.
+
     Raises:
         SafelightError: its run was recorded without its first blocks.
     """
@@ -41,7 +42,8 @@ def influence_request_to_json(request: InfluenceRequest) -> dict[str, Any]:
 
 
 def influence_request_from_json(raw: Any, find: FindPicture = none_sent) -> InfluenceRequest:
-    """
+    """Returns the request of a JSON payload.
+
     Raises:
         SafelightError: it is none.
     """
@@ -57,7 +59,7 @@ def influence_request_from_json(raw: Any, find: FindPicture = none_sent) -> Infl
 
 
 def influence_to_json(found: Influence) -> dict[str, Any]:
-    """What ``influence_from_json`` reads."""
+    """Returns a result as JSON."""
     return {
         "position": found.position,
         "token": found.token,
@@ -69,7 +71,8 @@ def influence_to_json(found: Influence) -> dict[str, Any]:
 
 
 def influence_from_json(raw: Any) -> Influence:
-    """
+    """Returns the result of a JSON payload.
+
     Raises:
         SafelightError: it is none.
     """

@@ -1,7 +1,7 @@
 """The loaded model as JSON: a ``LoadedModel``'s plain facts by their names, and the dialect's number.
 
-What needs the model's tokenizer is not in it: whoever reads the description fetches the tokenizer, too, and puts the
-functions in with ``dataclasses.replace``.
+The functions that need the model's tokenizer are not part of it. A reader of the description also fetches the
+tokenizer, and sets the functions with ``dataclasses.replace``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from engine.service.wire.fields import fields, flag, items, reading, real, strin
 from engine.text.reply import Reply
 from engine.trace.header import MOST_NAME, read_config
 
-DIALECT = 1  # raised by what an older reader must not pass over
+DIALECT = 1  # raised by changes that an older reader must not ignore
 MOST_PARAMETERS, MOST_RUNS, MOST_DECODERS = 10**15, 10**6, 64
 _TEXTS = ("title", "name", "device", "fingerprint", "kernels", "device_reason", "adapter_title")
 _FLAGS = ("reads_system", "reads_history", "reads_tools")
@@ -30,7 +30,7 @@ _FIELDS = (*_REST, *_TEXTS, *_FLAGS, *_NESTED)
 
 
 def model_to_json(model: LoadedModel) -> dict[str, Any]:
-    """The facts; not where its files lie."""
+    """Returns the facts, without the place of the model's files."""
     plain = {name: getattr(model, name) for name in (*_REST[2:], *_TEXTS, *_FLAGS, "adapter")}
     nested = {name: dataclasses.asdict(getattr(model, name)) for name in ("defaults", "capabilities", "traits")}
     tile = None if model.image_cost is None else model.image_cost.tile
@@ -38,9 +38,9 @@ def model_to_json(model: LoadedModel) -> dict[str, Any]:
 
 
 def model_from_json(raw: Any, path_or_id: str) -> LoadedModel:
-    """The model with functions that know no tokenizer: tokens are numbers, and to encode or to count is refused.
+    """Returns a model without a tokenizer: tokens are numbers, and encoding and counting are refused.
 
-    Fields that are not known are passed over: a newer server says more of its model.
+    Unknown fields are ignored: a newer server says more of its model.
 
     Raises:
         SafelightError: it is none, or of a newer dialect.
@@ -95,12 +95,12 @@ def _capabilities(raw: Any) -> Capabilities:
 
 
 def _image_cost(raw: dict[str, Any]) -> ImageCost | None:
-    """None of a blind model, and of older servers, which take no pictures."""
+    """Returns the cost of images; None for a model that cannot see, and for older servers, which take no pictures."""
     return None if raw.get("image_tile") is None else ImageCost(whole(raw, "image_tile", 1, MOST_TILE))
 
 
 def _decoders(raw: dict[str, Any]) -> tuple[str, ...]:
-    """The names; older servers say none."""
+    """Returns the names; older servers send none."""
     names = items(raw, "decoders", MOST_DECODERS) if "decoders" in raw else []
     if not all(isinstance(name, str) and name and is_decoder(name) for name in names):
         raise SafelightError("the model's decoders are no names")

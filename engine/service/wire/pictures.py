@@ -1,4 +1,4 @@
-"""The pictures that a run shows. They are sent before it, each once as its file is, and named by their digests."""
+"""The pictures of a run. They are sent before it, each once as its file is, and named by their digests."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ FindPicture = Callable[[str], Picture | None]
 
 
 def none_sent(_digest: str) -> None:
-    """Where there are no pictures."""
+    """Refuses every picture."""
 
 
 def digests_from_json(raw: Any, name: str) -> tuple[str, ...]:
-    """The list under a name of an object; empty where there is none.
+    """Returns the list of digests under a name of an object; empty if there is none.
 
     Raises:
-        SafelightError: it is none of digests.
+        SafelightError: it is no list of digests.
     """
     found = items(raw, name, MOST_DIGESTS)
     if not all(isinstance(digest, str) and _DIGEST.fullmatch(digest) for digest in found):
@@ -35,9 +35,10 @@ def digests_from_json(raw: Any, name: str) -> tuple[str, ...]:
 
 
 def sent_before(digests: Iterable[str], find: FindPicture) -> tuple[Picture, ...]:
-    """
+    """Returns the pictures with these digests.
+
     Raises:
-        SafelightError: one is not there.
+        SafelightError: one is missing.
     """
     found = tuple(map(find, digests))
     if None in found:
@@ -46,10 +47,10 @@ def sent_before(digests: Iterable[str], find: FindPicture) -> tuple[Picture, ...
 
 
 def shown_in(messages: Iterable[Message], find: FindPicture) -> tuple[Picture, ...]:
-    """Those that messages show, each once.
+    """Returns the pictures of messages, each once.
 
     Raises:
-        SafelightError: one is not there, or has another size than a message says.
+        SafelightError: one is missing, or has another size than a message says.
     """
     images = [image for message in messages for image in message.get("images", ())]
     pictures = {picture.digest: picture for picture in sent_before((image["digest"] for image in images), find)}

@@ -9,9 +9,9 @@
 
 ``config`` has a ``GenerationConfig``'s fields; those left out have its defaults. ``changes`` and ``marks`` are as in a
 trace's header, as are ``decision`` and ``output_format``, which may be null; ``messages`` and ``tools`` are as chat
-templates take them. ``adapter`` is null for whichever is attached, an empty text for none. ``pictures``, and the images
-of messages, name by their digests what was sent before. The run's id and whether its trace is kept are the receiver's
-to choose; the end of the connection cancels.
+templates take them. ``adapter`` is null for the attached one, an empty text for none. ``pictures``, and the images of
+messages, are digests of pictures that were sent before. The receiver chooses the run's id, and if its trace is kept.
+The end of the connection cancels the run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from engine.text.output_format import OutputFormat
 from engine.trace.header import MOST_NAME, read_changes, read_config, read_marks
 
 MOST_MESSAGES, MOST_TOOLS, MOST_CHANGES = 4_096, 256, 4_096
-MOST_CHARACTERS = 2**21  # of a message: what a tokenizer reads at once
+MOST_CHARACTERS = 2**21  # characters of a message, which a tokenizer reads at once
 _CHAT = ("kind", "messages", "config", "seed", "think", "reserve", "tools", "adapter")
 _FIELDS: dict[RunKind, tuple[str, ...]] = {
     "chat": (*_CHAT, "output_format"),
@@ -53,10 +53,10 @@ _MESSAGE = ("role", "content", "tool_calls", "reasoning_content", "name", "tool_
 
 
 def request_to_json(request: RunRequest) -> dict[str, Any]:
-    """What ``request_from_json`` makes the same run of, bit for bit.
+    """Returns a request as JSON; ``request_from_json`` makes the same run of it, bit for bit.
 
     Raises:
-        SafelightError: its source cannot be gone on from elsewhere.
+        SafelightError: its source cannot be continued on another machine.
     """
     whole_request: dict[str, Any] = {
         "kind": request.kind,
@@ -79,10 +79,10 @@ def request_to_json(request: RunRequest) -> dict[str, Any]:
 
 
 def request_from_json(raw: Any, find: FindPicture = none_sent) -> RunRequest:
-    """A request with an id and a cancel flag of its own. Whether it fits the model is not looked at.
+    """Returns a request with its own id and cancel flag. It is not checked against the model.
 
     Raises:
-        SafelightError: it is none, or shows a picture that is not there; the sentence names the field.
+        SafelightError: it is none, or shows a missing picture; the sentence names the field.
     """
     kind = _kind(raw)
     raw = fields(raw, f"a run of kind {kind}", _FIELDS[kind], _NEEDED[kind])
@@ -125,7 +125,7 @@ def request_from_json(raw: Any, find: FindPicture = none_sent) -> RunRequest:
 
 
 def messages_from_json(raw: Any) -> tuple[Message, ...]:
-    """A conversation.
+    """Returns a conversation.
 
     Raises:
         SafelightError: it is none.

@@ -1,9 +1,9 @@
-"""A recorded run that is gone on from, as JSON: its header and the canvases it committed, without their steps.
+"""A recorded run that is continued, as JSON: its header and the canvases it committed, without their steps.
 
     {"header": …, "committed": [{"tokens": [C], "text_length": …, "steps": …, "reason": "converged" | "step_cap"}, …]}
 
-The header is that of the trace file (``engine.trace.header``), the list in order from block 0. What is made of it is a
-recording in which each of these blocks stands at once, without the steps to it: whoever asked has them.
+The header is that of the trace file (``engine.trace.header``), the list in order from block 0. The receiver makes a
+recording in which each of these blocks is there at once, without its steps, which the sender has.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FIELDS = ("tokens", "text_length", "steps", "reason")
 
 
 def source_to_json(source: Recording) -> dict[str, Any]:
-    """What is needed of a run to go on from it.
+    """Returns the part of a run that is needed to continue it, as JSON.
 
     Raises:
         SafelightError: its first blocks are not in the recording.
@@ -42,9 +42,10 @@ def source_to_json(source: Recording) -> dict[str, Any]:
 
 
 def source_from_json(raw: Any, find: FindPicture = none_sent) -> Trace:
-    """
+    """Returns a recording of the committed blocks.
+
     Raises:
-        SafelightError: it is no recorded run, or shows a picture that is not there.
+        SafelightError: it is no recorded run, or shows a missing picture.
     """
     raw = fields(raw, "the source", ("header", "committed"), ("header", "committed"))
     header = _header(raw["header"])

@@ -2,11 +2,11 @@
 
     HEAD   the run began; its header, JSON (``engine.trace.header``); first
     PREF, CANV, STEP, PINS, VRFY, SLOT, COMM, PART, DONE   the run's events (``engine.trace.codec``), in order
-    IDLE   nothing: the run waits, or a step takes long
+    IDLE   no event: the run waits, or a step takes long
     ENDS   the run is over, JSON: {"message": why it failed, or ""}; last, also of a run that never began
 
-Of a fork there are the events from the changed block on, of an infill those of the marked blocks: whoever asked has the
-others. A stream without ENDS was broken off. A record of an unknown kind is skipped.
+A fork has the events from the changed block on, an infill those of the marked blocks; the client has the others. A
+stream without ENDS was broken off. A record of an unknown kind is skipped.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from engine.trace.index import KINDS, SLACK, Order
 
 CONTENT_TYPE = "application/vnd.safelight.run"
 IDLE = frame(b"IDLE", b"")
-MOST_MESSAGE = 2_000  # characters of why a run failed
+MOST_MESSAGE = 2_000  # characters of a failure's message
 MOST_UNKNOWN = 2**20  # bytes of a record of an unknown kind
 _BEGIN, _END = b"HEAD", b"ENDS"
 
 
 @dataclass(frozen=True)
 class Ended:
-    """The last of a run's replies; ``message`` says why it failed, empty if it did not."""
+    """The last reply of a run; ``message`` says why it failed, empty if it did not."""
 
     message: str = ""
 
 
 def encode_event(codec: Codec, event: Event) -> bytes:
-    """An event's record; ``codec`` is of the run's header.
+    """Returns the record of an event; ``codec`` is that of the run's header.
 
     Raises:
         ValueError: an array has another size than the canvas.
@@ -47,7 +47,7 @@ def encode_event(codec: Codec, event: Event) -> bytes:
 
 
 def decode_event(codec: Codec, record: bytes) -> Event:
-    """The event of one whole record.
+    """Returns the event of one whole record.
 
     Raises:
         SafelightError: it is none.
@@ -63,13 +63,13 @@ def decode_event(codec: Codec, record: bytes) -> Event:
 
 
 class ReplyWriter:
-    """Replies of one run to bytes; ``b""`` for those that concern the machine and not the run."""
+    """Turns replies of one run into bytes; ``b""`` for replies that concern the machine and not the run."""
 
     def __init__(self) -> None:
         self._codec: Codec | None = None
 
     def write(self, reply: RunReply) -> bytes:
-        """A reply's record. Where the model lies on the machine stays there."""
+        """Returns the record of a reply, without the place of the model's files."""
         match reply:
             case RunStarted():
                 header = reply.trace.header
@@ -84,7 +84,7 @@ class ReplyWriter:
 
 
 class ReplyReader:
-    """Replies of one run from bytes in pieces of any size."""
+    """Reads replies of one run from bytes in pieces of any size."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
@@ -94,7 +94,7 @@ class ReplyReader:
         self.is_over = False
 
     def feed(self, data: bytes) -> list[TraceHeader | Event | Ended]:
-        """What is complete now, in order: the header first, ``Ended`` last.
+        """Returns the parts that are complete now, in order: the header first, ``Ended`` last.
 
         Raises:
             SafelightError: this is not the stream of a run.
@@ -121,7 +121,7 @@ class ReplyReader:
         return found
 
     def finish(self) -> None:
-        """See that the stream is whole.
+        """Checks that the stream is whole.
 
         Raises:
             SafelightError: the connection ended before the run did.
@@ -134,7 +134,7 @@ class ReplyReader:
         return own.get(kind) or (self._codec.most.get(kind, MOST_UNKNOWN) if self._codec is not None else MOST_UNKNOWN)
 
     def _check(self, head: Head) -> None:
-        """Before its payload is waited for."""
+        """Checks a record's header before its payload is read."""
         most = self._most(head.kind)
         if self.is_over or max(head.size, head.stored - SLACK) > most:
             raise PayloadError("a record is larger than anything of its kind, or behind the end")

@@ -148,7 +148,7 @@ def test_cancel_stops_within_one_step(qtbot: QtBot, link: EngineLink, reader: Re
     link.run(chat(fake.defaults))
     fake.gate.release(2)
     qtbot.waitUntil(lambda: reader.count(StepFinished) == 2)
-    link.cancel()
+    link.stop()
     fake.gate.release(1000)
     qtbot.waitUntil(lambda: reader.has(RunEnded))
     assert reader.messages[-2].reason == "cancelled"
@@ -162,7 +162,7 @@ def test_cancel_frees_a_worker_that_waits_for_the_reader(
     fake.steps = 10_000
     link.run(chat(fake.defaults))
     qtbot.waitUntil(lambda: reader.has(StepFinished))
-    link.cancel()
+    link.stop()
     qtbot.waitUntil(lambda: reader.has(RunEnded))
     assert reader.messages[-2].reason == "cancelled"
 

@@ -26,7 +26,7 @@ from app.pictures.thumb import PictureThumb
 from app.pictures.window import PictureWindow
 from app.state.chat.counting import PromptCount
 from engine.pictures import Picture
-from engine.service import LocalBackend, RoutedBackend
+from engine.service import BackendRouter, LocalBackend
 from engine.service.remote import RemoteBackend
 from engine.text.message import image_digests, image_of
 from tests.engine.drawn import picture
@@ -220,7 +220,7 @@ def test_a_model_on_another_machine_is_shown_it(qtbot: QtBot, settings: QSetting
     settings.setValue("canvas/pace", "inf")
     seer = seeing(tmp_path / "seer", canvas_length=16)
     with serving(LocalBackend(), str(seer)) as served:
-        remote = RoutedBackend(FakeEngine(), lambda: RemoteBackend(None, lambda _origin: KEY))
+        remote = BackendRouter(FakeEngine(), lambda: RemoteBackend(None, lambda _origin: KEY))
         context = make_context(EngineLink(remote), settings, None)
         try:
             context.load(f"{served.server.url}/v1#seer")

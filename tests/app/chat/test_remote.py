@@ -14,7 +14,7 @@ from app.chat.controller import ChatController, build
 from app.context import AppContext
 from app.main import make_context
 from app.state.run.stats import RunFigures
-from engine.service import RoutedBackend
+from engine.service import BackendRouter
 from engine.service.remote import RemoteBackend
 from tests.engine.hub.rude_server import Request, Rude
 from tests.engine.service.remote.servers import SSE, chunk, events, models, serving
@@ -61,7 +61,7 @@ def server(slow: Slow) -> Iterator[Rude]:
 
 @pytest.fixture
 def context(qtbot: QtBot, server: Rude, settings: QSettings) -> Iterator[AppContext]:
-    context = make_context(EngineLink(RoutedBackend(FakeEngine(), RemoteBackend)), settings, None)
+    context = make_context(EngineLink(BackendRouter(FakeEngine(), RemoteBackend)), settings, None)
     context.load(f"{server.endpoint}/v1#far/model")
     qtbot.waitUntil(lambda: context.model is not None)
     yield context

@@ -224,13 +224,13 @@ def test_a_program_of_before_is_dropped(base: Path, tmp_path: Path) -> None:
     """What was captured without an adapter would go on without it."""
     tuned_by_peft(tmp_path)
     model = load_model(base, dtype="float32")
-    before = ProgramCache.of(model)
+    before = ProgramCache.of_model(model)
     load_adapter(model, tmp_path)
-    adapted = ProgramCache.of(model)
+    adapted = ProgramCache.of_model(model)
     assert adapted is not before
-    assert ProgramCache.of(model) is adapted
+    assert ProgramCache.of_model(model) is adapted
     unload_adapter(model)
-    assert ProgramCache.of(model) is not adapted
+    assert ProgramCache.of_model(model) is not adapted
 
 
 # --- ours in peft ------------------------------------------------------------------------------------------------

@@ -14,9 +14,11 @@ import torch
 from torch import Tensor
 
 from engine import CanvasCommitted, CanvasStarted, GenerationConfig, GenerationFinished, SafelightError, generate
-from engine.decoding.generate import fork, generating, infill, perform
+from engine.decoding.generate import decode, fork, infill
+from engine.decoding.performing import perform
 from engine.decoding.protocols import Pass
 from engine.decoding.reading import read
+from engine.decoding.run import Run
 from engine.decoding.together import perform_together
 from engine.events import Event, PrefillFinished, StepFinished
 from engine.layers.kv_cache import KVCache
@@ -192,7 +194,7 @@ def test_a_run_among_others_is_the_run_alone() -> None:
     config = GenerationConfig(max_new_tokens=12, max_denoising_steps=3, confidence_threshold=0.0, eos_token_ids=(7,))
     asked = [(tokens(5 + place, place), config.replace(**changes), place) for place, changes in enumerate(RUNS)]
     alone = [facts(list(generate(model, *wanted))) for wanted in asked]
-    runs = [generating(model, *wanted) for wanted in asked]
+    runs = [decode(Run.from_ids(model, *wanted)) for wanted in asked]
     seen: list[list[Event]] = [[] for _ in runs]
     waiting = dict(enumerate(runs))
     with torch.inference_mode():
@@ -248,7 +250,7 @@ def test_a_network_that_only_reads_decodes_so_by_itself() -> None:
         list(generate(model, [1], GenerationConfig(decoder="block_diffusion")))  # type: ignore[arg-type]
     cache: KVCache = model.new_cache()
     with torch.inference_mode():
-        items = generating(model, [1, 2], GenerationConfig(max_new_tokens=3), 0, cache=cache)  # type: ignore[arg-type]
+        items = decode(Run.from_ids(model, [1, 2], GenerationConfig(max_new_tokens=3), 0, cache=cache))  # type: ignore[arg-type]
         for item in items:
             if isinstance(item, Pass):
                 assert cache.length < 4

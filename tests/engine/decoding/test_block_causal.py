@@ -14,7 +14,9 @@ from torch import Tensor
 
 from engine import GenerationConfig
 from engine.config import REMASKING
-from engine.decoding.generate import DECODERS, run
+from engine.decoding.generate import DECODERS
+from engine.decoding.performing import perform_all
+from engine.decoding.run import Run
 from engine.events import Event, PrefillFinished
 from engine.layers.kv_cache import KVCache
 from engine.models.causal.network import CausalNetwork
@@ -155,7 +157,7 @@ def check_told(told: list[dict[int, int]], passes: list[dict[int, int]], *, is_a
 def events_of(
     network: CausalNetwork, prompt: Sequence[int], config: GenerationConfig, seed: int, cache: KVCache
 ) -> list[Event]:
-    return list(run(network, block_causal(network, torch.tensor(prompt), config, seed, None, cache)))  # type: ignore[arg-type]
+    return list(perform_all(network, block_causal(Run(network, torch.tensor(prompt), config, seed, None, cache))))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("runs", [30, pytest.param(120, marks=pytest.mark.slow)])
@@ -217,8 +219,8 @@ def test_blocks_of_another_size_are_read_anew() -> None:
         reused += [events[0].reused_tokens]
     assert reused == [0, 0, 32, 0]
     for name, count in (("autoregressive", 0), ("autoregressive", 31), ("block_causal", 0)):
-        decoding = DECODERS[name](network, torch.tensor(prompt), config.replace(canvas_length=4), 0, None, cache)  # type: ignore[arg-type]
-        events = list(run(network, decoding))
+        decoding = DECODERS[name](Run(network, torch.tensor(prompt), config.replace(canvas_length=4), 0, None, cache))  # type: ignore[arg-type]
+        events = list(perform_all(network, decoding))
         assert events[0].reused_tokens == count
     assert events[-1].tokens.tolist() == wanted[4]
 
@@ -238,7 +240,7 @@ def test_a_run_stops_within_a_pass_and_its_cache_serves_the_next() -> None:
     whole = plain_run(network, prompt, config, 0)
     for stop in range(len(whole.passes)):
         cache, cancel = network.new_cache(), threading.Event()
-        decoding = block_causal(network, torch.tensor(prompt), config, 0, cancel, cache)  # type: ignore[arg-type]
+        decoding = block_causal(Run(network, torch.tensor(prompt), config, 0, cancel, cache))  # type: ignore[arg-type]
         events = run_of(network, decoding, cancel, passes=stop)
         assert (events[-1].reason, events[-1].steps) == ("cancelled", stop)
         shown = events[-1].tokens.tolist()
@@ -281,6 +283,6 @@ def test_another_model_s_rule_gets_none_of_it_right(trained: CausalNetwork) -> N
     for name in ("masked_diffusion", "autoregressive"):
         for seed in range(10):
             asked = sdar.question(random.Random(seed), seed % 4)
-            decoding = DECODERS[name](trained, torch.tensor(asked), SETTINGS, 0, None, trained.new_cache())  # type: ignore[arg-type]
-            *_, last = run(trained, decoding)  # type: ignore[arg-type]
+            decoding = DECODERS[name](Run(trained, torch.tensor(asked), SETTINGS, 0, None, trained.new_cache()))  # type: ignore[arg-type]
+            *_, last = perform_all(trained, decoding)  # type: ignore[arg-type]
             assert [*last.tokens.tolist(), sdar.END] != sdar.answer(asked, 0)  # type: ignore[union-attr]

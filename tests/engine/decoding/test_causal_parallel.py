@@ -23,8 +23,10 @@ from torch import Tensor
 from engine import CanvasCommitted, CanvasStarted, GenerationConfig, GenerationFinished, SafelightError, StepFinished
 from engine.config import LayerConfig
 from engine.decoding.causal_parallel import causal_parallel
-from engine.decoding.generate import DECODERS, perform, run
+from engine.decoding.generate import DECODERS
+from engine.decoding.performing import perform, perform_all
 from engine.decoding.protocols import Pass
+from engine.decoding.run import Run
 from engine.events import Event, PrefillFinished
 from engine.layers.kv_cache import KVCache
 from engine.models.causal.config import CausalConfig
@@ -186,7 +188,7 @@ def run_of(
 ) -> list[Any]:
     """The events of a run that is cancelled after so many passes."""
     cancel, done, items = threading.Event(), -1, list[Any]()
-    for item in DECODERS["causal_parallel"](network, torch.tensor(prompt), config, seed, cancel, held):  # type: ignore[arg-type]
+    for item in DECODERS["causal_parallel"](Run(network, torch.tensor(prompt), config, seed, cancel, held)):  # type: ignore[arg-type]
         if isinstance(item, Pass):
             assert not cancel.is_set()
             perform(network, item)  # type: ignore[arg-type]
@@ -295,7 +297,7 @@ def test_what_it_cannot_decode_is_said_in_a_line() -> None:
 
     def events_of(network: Any, prompt: list[int], **settings: Any) -> list[Event]:
         config, cache = GenerationConfig(**settings), network.new_cache()
-        return list(run(network, causal_parallel(network, torch.tensor(prompt), config, 0, None, cache)))
+        return list(perform_all(network, causal_parallel(Run(network, torch.tensor(prompt), config, 0, None, cache))))
 
     for network, prompt, settings, message in (
         (diffusion_network(), [1], {}, "no mask token"),

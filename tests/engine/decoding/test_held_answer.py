@@ -22,8 +22,10 @@ from engine import (
     generate,
     load_model,
 )
-from engine.decoding.generate import fitting, run
+from engine.decoding.generate import decode
 from engine.decoding.names import formatting
+from engine.decoding.performing import perform_all
+from engine.decoding.run import Run
 from engine.text.output_format import OutputFormat
 from tests.engine.decoding.test_autoregressive import MODELS, oracle, told
 from tests.engine.decoding.test_structured import END, PAD, Failing, Fixed, fits
@@ -40,7 +42,11 @@ def model(request: pytest.FixtureRequest) -> Any:
 
 
 def answer(model: Any, reader: Fixed, seed: int = 4, cancel: Any = None, **changes: Any) -> list[Event]:
-    return list(run(model, fitting(model, PROMPT, CONFIG.replace(**changes), seed, reader, cancel)))
+    return list(
+        perform_all(
+            model, decode(Run.from_ids(model, PROMPT, CONFIG.replace(**changes), seed, cancel=cancel, answer=reader))
+        )
+    )
 
 
 @pytest.mark.parametrize("length", [1, 4, 5, 10, 24])
@@ -90,7 +96,7 @@ def test_an_answer_that_can_no_longer_be_held_to_its_format_says_why(model: Any,
 @pytest.mark.parametrize("after", [1, 3, 9])
 def test_stop_keeps_what_was_written(model: Any, after: int) -> None:
     cancel, steps, reader = threading.Event(), list[StepFinished](), Fixed(24)
-    for event in run(model, fitting(model, PROMPT, CONFIG, 4, reader, cancel)):
+    for event in perform_all(model, decode(Run.from_ids(model, PROMPT, CONFIG, 4, cancel=cancel, answer=reader))):
         if isinstance(event, StepFinished):
             steps.append(event)
         if len(steps) == after:

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from engine import GenerationConfig, GenerationFinished, PrefillFinished, SafelightError
-from engine.decoding.generate import fork, generate, perform
+from engine.decoding.generate import fork, generate
+from engine.decoding.performing import perform
 from engine.decoding.protocols import Denoise, Pass, Prefill
 from engine.decoding.together import perform_together
 from engine.events import Event

@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from engine import GenerationConfig, SafelightError
-from engine.decoding.generate import DECODERS, run
+from engine.decoding.generate import DECODERS
+from engine.decoding.performing import perform_all
+from engine.decoding.run import Run
 from engine.events import PrefillFinished
 from engine.models.causal.network import CausalNetwork
 from tests.engine.causal import POSITIONS, check_cache, masked_network, passes_told, plain_logits, run_of
@@ -94,7 +96,7 @@ def test_runs_against_the_definition(runs: int) -> None:
 
         cache, size = network.new_cache(), config.canvas_length or 5
         never = threading.Event()
-        decoding = masked_diffusion(network, torch.tensor(prompt), config, seed, never, cache)  # type: ignore[arg-type]
+        decoding = masked_diffusion(Run(network, torch.tensor(prompt), config, seed, never, cache))  # type: ignore[arg-type]
         events = run_of(network, decoding, never, passes=1000)
         assert passes_told(events, size, mask=8) == expected
         assert (events[-1].reason, events[-1].tokens.tolist()) == (reason, text)
@@ -107,7 +109,7 @@ def test_runs_against_the_definition(runs: int) -> None:
         check_cache(network, cache, [*prompt, *text[:read]])
 
         stop, cancel = rng.randrange(len(expected)), threading.Event()  # with the cache of the run before
-        decoding = masked_diffusion(network, torch.tensor(prompt), config, seed, cancel, cache)  # type: ignore[arg-type]
+        decoding = masked_diffusion(Run(network, torch.tensor(prompt), config, seed, cancel, cache))  # type: ignore[arg-type]
         events = run_of(network, decoding, cancel, passes=stop)
         assert (events[-1].reason, events[-1].steps) == ("cancelled", stop)
         shown = events[-1].tokens.tolist()
@@ -128,7 +130,7 @@ def test_passes_of_a_block_by_what_is_accepted(probability: float, passes: int) 
     )
     network = masked_network(1)
     prompt, cache = torch.tensor([1, 2, 3]), network.new_cache()
-    events = list(run(network, masked_diffusion(network, prompt, config, 0, None, cache)))  # type: ignore[arg-type]
+    events = list(perform_all(network, masked_diffusion(Run(network, prompt, config, 0, None, cache))))  # type: ignore[arg-type]
     assert events[-1].steps == 3 * (passes + 1)
 
 
@@ -143,4 +145,4 @@ def test_what_it_cannot_decode_is_said_in_a_line() -> None:
         ):
             prompt, cache = torch.ones(length, dtype=torch.long), network.new_cache()
             with pytest.raises(SafelightError, match=message):
-                list(DECODERS[name](network, prompt, GenerationConfig(**settings), 0, None, cache))  # type: ignore[arg-type]
+                list(DECODERS[name](Run(network, prompt, GenerationConfig(**settings), 0, None, cache)))  # type: ignore[arg-type]

@@ -12,8 +12,10 @@ import torch
 
 from engine import CanvasCommitted, CanvasStarted, GenerationConfig, GenerationFinished, SafelightError, generate
 from engine.decoding.block_diffusion import block_diffusion
-from engine.decoding.generate import fork, run
+from engine.decoding.generate import fork
 from engine.decoding.mixed import mixed
+from engine.decoding.performing import perform_all
+from engine.decoding.run import Run
 from engine.decoding.thoughts import ThoughtTokens
 from engine.events import Event, StepFinished
 from engine.layers.kv_cache import KVCache
@@ -52,7 +54,7 @@ def test_without_autoregressive_blocks_a_run_is_block_diffusion_bit_for_bit(made
         model = made()
         cache = model.new_cache()
         more: Any = {} if decode is block_diffusion else {"decoders": BOTH[:1] * 2, "thoughts": ThoughtTokens()}
-        events = list(run(model, decode(model, prompt, config, 3, None, cache, **more)))
+        events = list(perform_all(model, decode(Run(model, prompt, config, 3, None, cache), **more)))
         found.append((facts(events), cache.length, model.denoise(tokens(CANVAS), cache).tolist()))
     assert found[0] == found[1]
 
@@ -72,7 +74,11 @@ def test_thoughts_and_answers_have_decoders_of_their_own(model: DiffusionGemma, 
         order = BOTH if rng.random() < 0.5 else BOTH[::-1]
         config = CONFIG.replace(max_new_tokens=4 * LENGTH - rng.randint(0, 5), eos_token_ids=(3,), top_k=number % 2)
         cache = model.new_cache()
-        events = list(run(subject, mixed(subject, torch.tensor(prompt), config, number, None, cache, order, thoughts)))
+        events = list(
+            perform_all(
+                subject, mixed(Run(subject, torch.tensor(prompt), config, number, None, cache), order, thoughts)
+            )
+        )
         last = events[-1]
         assert isinstance(last, GenerationFinished)
         text = last.tokens.tolist()
@@ -204,7 +210,7 @@ class Tags:
     ],
 )
 def test_thoughts_are_found_by_their_tags(prompt: list[int], text: list[int], is_expected: bool, is_open: bool) -> None:
-    found = ThoughtTokens.of(Tags(), torch.tensor(prompt))  # type: ignore[arg-type]
+    found = ThoughtTokens.from_prompt(Tags(), torch.tensor(prompt))  # type: ignore[arg-type]
     assert (found.expected(torch.tensor(prompt)), found.is_open_behind(text)) == (is_expected, is_open)
 
 

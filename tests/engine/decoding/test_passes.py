@@ -13,9 +13,10 @@ from torch import Tensor
 
 from engine import CanvasCommitted, Event, GenerationConfig, generate
 from engine.decoding.block_diffusion import block_diffusion
-from engine.decoding.generate import complete, perform
+from engine.decoding.performing import complete, perform
 from engine.decoding.prefill import commit
 from engine.decoding.protocols import Decoding, Denoise, LaunchStep, Pass, Prefill
+from engine.decoding.run import Run
 from engine.layers.kv_cache import PIECE, KVCache
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from tests.engine.tiny import CANVAS, network, tokens
@@ -40,7 +41,7 @@ MODELS = {"plain": network, "program": lambda: ByProgram(network())}
 
 
 def decoding_of(model: Any, prompt: Tensor, seed: int, cache: KVCache) -> Decoding[None]:
-    return block_diffusion(model, prompt, CONFIG, seed, None, cache)
+    return block_diffusion(Run(model, prompt, CONFIG, seed, None, cache))
 
 
 def facts(events: Iterator[Event]) -> list[list[object]]:

@@ -20,9 +20,10 @@ from engine import (
     StepFinished,
 )
 from engine.decoding import reading
-from engine.decoding.generate import generating
+from engine.decoding.generate import decode
 from engine.decoding.protocols import Denoise, Pass
 from engine.decoding.reading import read
+from engine.decoding.run import Run
 from engine.decoding.together import perform_together
 from engine.events import Event
 from engine.models.diffusion_gemma.network import DiffusionGemma
@@ -145,8 +146,8 @@ def test_beside_other_runs_it_is_what_it_is_alone(model: DiffusionGemma) -> None
     config = CONFIG.replace(max_new_tokens=32, max_denoising_steps=2, eos_token_ids=())
 
     def runs() -> list[Any]:
-        made = [reading.reading(model, PROMPT, layout, CONFIG, 1, seed=2) for layout in (SINGLE, JOINT)]
-        return [*made, generating(model, tokens(9), config, 3)]
+        made = [reading.reading(Run.from_ids(model, PROMPT, CONFIG, 2), layout, 1) for layout in (SINGLE, JOINT)]
+        return [*made, decode(Run.from_ids(model, tokens(9), config, 3))]
 
     alone = [_performed(model, [one]) for one in runs()]
     assert _performed(model, runs()) == [told for one in alone for told in one]
@@ -190,7 +191,7 @@ def test_what_cannot_be_read_is_a_sentence(model: DiffusionGemma) -> None:
         events(model, strange)
     with pytest.raises(SafelightError, match="Shorten the prompt"):
         list(read(model, tokens(4090), SINGLE, CONFIG))
-    run = reading.reading(model, PROMPT, SINGLE, CONFIG)
+    run = reading.reading(Run.from_ids(model, PROMPT, CONFIG), SINGLE)
     for item in run:
         if isinstance(item, Denoise):
             item.logits = torch.full((16, VOCABULARY), torch.nan)

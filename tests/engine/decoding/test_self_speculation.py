@@ -13,8 +13,9 @@ import torch
 from engine import GenerationConfig, StepFinished
 from engine.adapters.draft import TARGETS, DraftAdapter
 from engine.adapters.lora import LayerAdapter, LowRank
-from engine.decoding.generate import run
+from engine.decoding.performing import perform_all
 from engine.decoding.protocols import Decode
+from engine.decoding.run import Run
 from engine.decoding.sampling import verified
 from engine.decoding.self_speculation import self_speculation
 from engine.decoding.shares import TRANSFORMERS, shares_of
@@ -65,7 +66,7 @@ def test_runs_against_greedy_autoregressive_decoding(runs: int) -> None:
         prompt = [rng.randrange(mask + 1) for _ in range(rng.randint(86, 95) if crowded else rng.randint(1, 10))]
 
         cache, never, size = network.new_cache(), threading.Event(), config.canvas_length or 5
-        decoding = self_speculation(network, torch.tensor(prompt), config, seed, never, cache, draft)
+        decoding = self_speculation(Run(network, torch.tensor(prompt), config, seed, never, cache), draft)
         events = run_of(network, decoding, never, passes=1000)
         reason, text, told = events[-1].reason, events[-1].tokens.tolist(), passes_told(events, size, mask)
         check_greedy(network, prompt, config, reason, text)
@@ -79,7 +80,7 @@ def test_runs_against_greedy_autoregressive_decoding(runs: int) -> None:
         check_cache(network, cache, [*prompt, *text][: cache.length])
 
         stop, cancel = rng.randrange(len(told)), threading.Event()  # with the cache of the run before
-        decoding = self_speculation(network, torch.tensor(prompt), config, seed, cancel, cache, draft)
+        decoding = self_speculation(Run(network, torch.tensor(prompt), config, seed, cancel, cache), draft)
         events = run_of(network, decoding, cancel, passes=stop)
         assert (events[-1].reason, events[-1].steps) == ("cancelled", stop)
         shown = events[-1].tokens.tolist()
@@ -99,7 +100,7 @@ def test_rounds_windows_and_the_passes_that_have_the_draft_adapter() -> None:
     for agrees in (True, False):
         config = GenerationConfig(max_new_tokens=80, eos_token_ids=())
         draft, drafting, rows = random_draft(network, 1), False, list[int]()
-        decoding = self_speculation(network, torch.tensor([1, 2]), config, 0, None, network.new_cache(), draft)
+        decoding = self_speculation(Run(network, torch.tensor([1, 2]), config, 0, None, network.new_cache()), draft)
         for item in decoding:
             if isinstance(item, Decode):
                 assert (item.draft is draft) == (not item.is_causal)
@@ -149,7 +150,9 @@ def test_drafts_above_temperature_0_leave_the_distribution_as_it_is() -> None:
     counts = Counter[tuple[int, ...]]()
     for seed in range(250):
         events = list(
-            run(network, self_speculation(network, torch.tensor(prompt), config, seed, None, network.new_cache()))
+            perform_all(
+                network, self_speculation(Run(network, torch.tensor(prompt), config, seed, None, network.new_cache()))
+            )
         )
         counts[tuple(events[-1].tokens.tolist())] += 1
         stood[events[-1].steps == 3] += 1

@@ -17,10 +17,12 @@ from torch import Tensor
 from engine import Event, GenerationConfig, GenerationFinished
 from engine.benchmarks.random_network import random_network
 from engine.decoding import joint_graphs
-from engine.decoding.generate import generate, generating, perform
+from engine.decoding.generate import decode, generate
 from engine.decoding.joint_graphs import JointGraphs
+from engine.decoding.performing import perform
 from engine.decoding.program_cache import ProgramCache
 from engine.decoding.protocols import Decoding, LaunchStep, Pass
+from engine.decoding.run import Run
 from engine.decoding.step_batch import JointStep, launch_together
 from engine.decoding.step_program import StepFacts, StepProgram
 from engine.layers.joint_rows import JointRows
@@ -227,7 +229,7 @@ def test_decoders_taken_on_together_tell_what_each_tells_alone(seed: int) -> Non
         for (prompt, own), config, flag in zip(asked, settings, flags, strict=True)
     ]
     runs = [
-        generating(model, prompt, config, own, flag)
+        decode(Run.from_ids(model, prompt, config, own, flag))
         for (prompt, own), config, flag in zip(asked, settings, flags, strict=True)
     ]
     found = advanced(model, runs, choose)
@@ -394,7 +396,7 @@ def test_graphs_keep_neither_programs_nor_caches_alive(captured: list[int]) -> N
     for index in range(3):
         together([program for program, _ in joint], index)
     assert captured == [2]
-    graphs, gone = JointGraphs.of(network), [weakref.ref(part) for pair in joint for part in pair]
+    graphs, gone = JointGraphs.of_network(network), [weakref.ref(part) for pair in joint for part in pair]
     kept = list(graphs._kept.values())
     assert len(kept) == 1
     # A real graph holds memory alone; the one that stands in for it has the step.
@@ -435,7 +437,7 @@ def test_only_the_latest_combinations_are_kept(captured: list[int]) -> None:
     for one, other in pairs:
         together([joint[one][0], joint[other][0]], 1)
     assert captured == []
-    assert len(JointGraphs.of(network)._kept) == joint_graphs.MOST < len(pairs)
+    assert len(JointGraphs.of_network(network)._kept) == joint_graphs.MOST < len(pairs)
 
 
 # --- programs of several runs ----------------------------------------------------------------------------------------
@@ -448,7 +450,7 @@ def test_a_model_keeps_the_programs_of_its_last_runs() -> None:
     config = GenerationConfig(max_new_tokens=CANVAS, max_denoising_steps=1, banned_tokens=(3,))
 
     def served() -> dict[int, int]:
-        kept = ProgramCache.of(model)._kept
+        kept = ProgramCache.of_model(model)._kept
         return {caches.index(place()): id(program) for place, (program, _) in kept.items() if place() in caches}
 
     def run(place: int, **changes: Any) -> None:
@@ -458,7 +460,7 @@ def test_a_model_keeps_the_programs_of_its_last_runs() -> None:
         run(place)
     before = served()
     assert list(before) == [0, 1, 2, 3]
-    masks = {id(program.forbidden) for program, _ in ProgramCache.of(model)._kept.values()}
+    masks = {id(program.forbidden) for program, _ in ProgramCache.of_model(model)._kept.values()}
     assert len(masks) == 1  # so that these runs go through the table together
     run(0)
     run(1, top_k=2)  # takes the place of the one before
@@ -466,11 +468,11 @@ def test_a_model_keeps_the_programs_of_its_last_runs() -> None:
     assert served()[0] == before[0]
     run(4)
     assert list(served()) == [3, 0, 1, 4]
-    gone = weakref.ref(ProgramCache.of(model).get(model.network, caches[3], _sampler(model, config)))
+    gone = weakref.ref(ProgramCache.of_model(model).get(model.network, caches[3], _sampler(model, config)))
     caches[3] = None
     assert gone() is None
-    assert len(ProgramCache.of(model)._kept) == 3
-    kept = weakref.ref(ProgramCache.of(model))
+    assert len(ProgramCache.of_model(model)._kept) == 3
+    kept = weakref.ref(ProgramCache.of_model(model))
     model.derived.clear()
     assert kept() is None  # at once: there is no circle
 
@@ -478,4 +480,4 @@ def test_a_model_keeps_the_programs_of_its_last_runs() -> None:
 def _sampler(model: Any, config: GenerationConfig) -> Any:
     from engine.decoding.sampler import Sampler
 
-    return Sampler.of(model.network.config, config, torch.device("cpu"), 0)
+    return Sampler.from_settings(model.network.config, config, torch.device("cpu"), 0)

@@ -486,7 +486,7 @@ def test_steps_undone_leave_no_trace(committed: Tensor | None) -> None:
 
 
 def sampler(network: DiffusionGemma, **changes: object) -> Sampler:
-    return Sampler.of(network.config, CONFIG.replace(**changes), torch.device("cpu"), 5)
+    return Sampler.from_settings(network.config, CONFIG.replace(**changes), torch.device("cpu"), 5)
 
 
 def test_the_last_program_serves_again_where_it_can() -> None:
@@ -529,7 +529,7 @@ def test_runs_on_one_program_are_what_each_is_on_its_own() -> None:
             run(model, tokens(length), cache, **changes),
             run(OnDevice(model.network), tokens(length), **changes),
         )
-        made.append(ProgramCache.of(model).get(model.network, cache, sampler(model.network)))
+        made.append(ProgramCache.of_model(model).get(model.network, cache, sampler(model.network)))
         assert facts(found) == facts(wanted)
     assert made[0] is made[1] is made[2]
 
@@ -565,7 +565,7 @@ def test_graphs_are_captured_where_they_are_missing_and_change_nothing(monkeypat
     ):
         captured.clear()
         cache.truncate(0)
-        program = ProgramCache.of(model).get(model.network, cache, sampler(model.network))
+        program = ProgramCache.of_model(model).get(model.network, cache, sampler(model.network))
         program.captures = True
         found = run(model, tokens(length), cache, **changes)
         assert captured == wanted

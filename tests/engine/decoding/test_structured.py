@@ -28,7 +28,9 @@ from engine import (
     generate,
     load_model,
 )
-from engine.decoding.generate import fitting, run
+from engine.decoding.generate import decode
+from engine.decoding.performing import perform_all
+from engine.decoding.run import Run
 from engine.text.formatted_answer import FormattedAnswer
 from engine.text.matching import MatchingEndedError
 from engine.text.output import parse_output
@@ -90,7 +92,7 @@ def model(request: pytest.FixtureRequest) -> Any:
 
 
 def answer(model: Any, length: int, **options: Any) -> list[Event]:
-    return list(run(model, fitting(model, PROMPT, CONFIG, 4, Fixed(length), **options)))
+    return list(perform_all(model, decode(Run.from_ids(model, PROMPT, CONFIG, 4, answer=Fixed(length), **options))))
 
 
 def fits(ids: Sequence[int], length: int) -> bool:
@@ -163,7 +165,7 @@ def test_the_same_seed_repeats_the_answer(model: Any) -> None:
 @pytest.mark.parametrize("after", [1, 3, 9])
 def test_cancel_takes_effect_within_a_step(model: Any, after: int) -> None:
     cancel, steps, found = threading.Event(), 0, list[Event]()
-    for event in run(model, fitting(model, PROMPT, CONFIG, 4, Fixed(24), cancel)):
+    for event in perform_all(model, decode(Run.from_ids(model, PROMPT, CONFIG, 4, cancel=cancel, answer=Fixed(24)))):
         found.append(event)
         steps += isinstance(event, StepFinished)
         if steps == after:
@@ -176,7 +178,7 @@ def test_cancel_takes_effect_within_a_step(model: Any, after: int) -> None:
 def test_a_ban_that_leaves_nothing_is_an_error(model: Any) -> None:
     banned = CONFIG.replace(banned_tokens=tuple(Fixed(9).sets[1]))
     with pytest.raises(SafelightError, match="no token for what must come next"):
-        list(run(model, fitting(model, PROMPT, banned, 4, Fixed(9))))
+        list(perform_all(model, decode(Run.from_ids(model, PROMPT, banned, 4, answer=Fixed(9)))))
 
 
 class Failing(Fixed):
@@ -202,7 +204,7 @@ class Failing(Fixed):
 @pytest.mark.parametrize("after", [0, 1, 4, 5, CANVAS - 1, CANVAS, CANVAS + 2])
 def test_an_answer_that_can_no_longer_be_held_to_its_format_is_cut_with_the_reason(model: Any, after: int) -> None:
     reader = Failing(24, after)
-    events = list(run(model, fitting(model, PROMPT, CONFIG, 4, reader)))
+    events = list(perform_all(model, decode(Run.from_ids(model, PROMPT, CONFIG, 4, answer=reader))))
     last = events[-1]
     assert isinstance(last, GenerationFinished)
     assert (last.reason, last.why) == ("length", "it fell out")
@@ -396,7 +398,7 @@ def test_a_random_network_calls_tools_as_they_are(gemma: Tokenizer, thinks: bool
     prompt = gemma.encode("hi<|channel>thought\n" + ("" if thinks else "<channel|>"))
     config = CONFIG.replace(max_new_tokens=64, eos_token_ids=(1, 8), pad_token_id=0, decoder=decoder)
     state = FormattedAnswer.for_prompt(CALLS, gemma, gemma.vocab_size, (1, 8), prompt)
-    last = list(run(made, fitting(made, prompt, config, 2, state)))[-1]
+    last = list(perform_all(made, decode(Run.from_ids(made, prompt, config, 2, answer=state))))[-1]
     assert isinstance(last, GenerationFinished)
     text = gemma.decode(last.tokens, skip_special=False)
     found = parse_output(text, starts_in_thought=thinks, schemas={"weather": WEATHER})

@@ -13,6 +13,7 @@ import torch
 from engine import GenerationConfig
 from engine.decoding import autoregressive, masked_run
 from engine.decoding.generate import DECODERS
+from engine.decoding.run import Run
 from engine.decoding.thoughts import ThoughtBudget, ThoughtTokens
 from engine.models.causal.network import CausalNetwork
 from tests.engine.causal import check_cache, masked_network, passes_told, plain_logits, run_of
@@ -58,13 +59,13 @@ def bounded(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
     """Give bare networks, which have no tokenizer, thoughts; the argument says that prompts end inside one."""
 
     def give(starts_open: bool) -> None:
-        def of(_model: Any, config: GenerationConfig, _prompt: Any) -> ThoughtBudget:
-            if config.thinking_tokens is None:
+        def from_run(run: Run) -> ThoughtBudget:
+            if run.config.thinking_tokens is None:
                 return ThoughtBudget()
-            return ThoughtBudget(thoughts_of(starts_open), config.thinking_tokens, CLOSES)
+            return ThoughtBudget(thoughts_of(starts_open), run.config.thinking_tokens, CLOSES)
 
         for module in (autoregressive, masked_run):
-            monkeypatch.setattr(module.ThoughtBudget, "of", of)
+            monkeypatch.setattr(module.ThoughtBudget, "from_run", from_run)
 
     return give
 
@@ -72,7 +73,7 @@ def bounded(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
 def run(name: str, network: CausalNetwork, prompt: Texts, config: GenerationConfig) -> tuple[Texts, Any]:
     """A run's text, and its cache; its events go together."""
     cache, never, size = network.new_cache(), threading.Event(), config.canvas_length or 5
-    decoding = DECODERS[name](network, torch.tensor(prompt), config, 0, never, cache)  # type: ignore[arg-type]
+    decoding = DECODERS[name](Run(network, torch.tensor(prompt), config, 0, never, cache))  # type: ignore[arg-type]
     events = run_of(network, decoding, never, passes=1000)
     told = passes_told(events, size, MASK)
     text = events[-1].tokens.tolist()

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from engine import SafelightError
 from engine.adapters.targets import attach
-from engine.decoding.generate import perform
+from engine.decoding.performing import perform
 from engine.decoding.protocols import Denoise, Pass, Prefill
 from engine.decoding.together import perform_together
 from engine.layers.kv_cache import SLACK

@@ -18,9 +18,11 @@ from engine import (
     StepFinished,
     generate,
 )
-from engine.decoding.generate import fork, perform, run
+from engine.decoding.generate import fork
 from engine.decoding.mixed import mixed
+from engine.decoding.performing import perform, perform_all
 from engine.decoding.protocols import ScoreTokens
+from engine.decoding.run import Run
 from engine.decoding.thoughts import ThoughtTokens
 from engine.decoding.together import perform_together
 from engine.events import Event
@@ -171,7 +173,7 @@ def test_beside_other_decoders_and_rescue(model: DiffusionGemma) -> None:
     thoughts = ThoughtTokens(frozenset(), frozenset(range(100)), frozenset(), starts_open=True)
     order = ("autoregressive", "block_diffusion")
     prompt = tokens(9)
-    events = list(run(model, mixed(model, prompt, LOOK, 3, None, model.new_cache(), order, thoughts)))
+    events = list(perform_all(model, mixed(Run(model, prompt, LOOK, 3, None, model.new_cache()), order, thoughts)))
     text = [*prompt.tolist(), *told(events, CanvasCommitted)[0].tokens.tolist()]
     seen = told(events, CanvasVerified)
     assert [event.block_index for event in seen] == [1, 2, 3]

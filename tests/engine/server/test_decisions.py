@@ -50,7 +50,7 @@ class DecidingEngine(ScriptedEngine):
     def render(self, messages: Any, tools: Any = (), **options: Any) -> str:
         return super().render(messages if self.reads_all else messages[-1:], tools, **options)
 
-    def _items_of(self, _model: Any, task: Any, *_: Any) -> Iterator[Any]:
+    def decode(self, _model: Any, task: Any, _cache: Any) -> Iterator[Any]:
         decision, layout, cancel = task.request.decision, task.layout, task.request.cancel
         self.decided.append(decision)
         canvas = np.array(layout.canvas, dtype=np.int32).clip(0)

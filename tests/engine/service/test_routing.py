@@ -10,12 +10,12 @@ from engine.errors import SafelightError
 from engine.service import LoadFailed, LoadRequest, ModelLoaded
 from engine.service.backend import run_alone
 from engine.service.remote import RemoteBackend
-from engine.service.routing import RoutedBackend
+from engine.service.routing import BackendRouter
 from tests.engine.service.remote.servers import SHORT, Ran, models, question, serving, streamed, words
 from tests.fake_engine import FakeEngine
 
 
-def load(backend: RoutedBackend, path: str) -> Any:
+def load(backend: BackendRouter, path: str) -> Any:
     """The last reply of a load."""
     replies: list[Any] = []
     backend.load(LoadRequest(path, "title"), replies.append)
@@ -24,26 +24,26 @@ def load(backend: RoutedBackend, path: str) -> Any:
 
 def test_the_path_says_where_a_model_runs_and_the_other_is_freed() -> None:
     local, remote = FakeEngine(), RemoteBackend(patience=SHORT)
-    backend = RoutedBackend(local, lambda: remote)
+    backend = BackendRouter(local, lambda: remote)
     with serving(v1_models=models("m"), v1_chat_completions=streamed(*words(["from afar"]))) as server:
         assert isinstance(load(backend, "safelight-skills"), ModelLoaded)
-        assert backend.capabilities == local.capabilities
+        assert backend.active.capabilities == local.capabilities
         assert isinstance(load(backend, f"{server.endpoint}#m"), ModelLoaded)
-        assert not backend.capabilities.steps
+        assert not backend.active.capabilities.steps
         with pytest.raises(SafelightError, match="no model is loaded"):
             local.count_tokens([])
-        assert Ran(list(run_alone(backend, question()))).text == "from afar"
+        assert Ran(list(run_alone(backend.active, question()))).text == "from afar"
         assert isinstance(load(backend, "safelight-skills"), ModelLoaded)
-        assert backend.capabilities.steps
+        assert backend.active.capabilities.steps
         with pytest.raises(SafelightError, match="no model is loaded"):
             remote.count_tokens([])
     backend.unload()
     with pytest.raises(SafelightError, match="no model is loaded"):
-        backend.count_tokens([])
+        backend.active.count_tokens([])
 
 
 def test_a_load_that_fails_elsewhere_leaves_the_present_model() -> None:
-    backend = RoutedBackend(FakeEngine(), lambda: RemoteBackend(patience=SHORT))
+    backend = BackendRouter(FakeEngine(), lambda: RemoteBackend(patience=SHORT))
     failed = load(backend, "http://127.0.0.1:9#m")
     assert isinstance(failed, LoadFailed)
     assert not failed.kept
@@ -51,8 +51,8 @@ def test_a_load_that_fails_elsewhere_leaves_the_present_model() -> None:
     failed = load(backend, "http://127.0.0.1:9#m")
     assert isinstance(failed, LoadFailed)
     assert failed.kept
-    assert backend.capabilities.steps
-    assert backend.count_tokens([{"role": "user", "content": "a b"}]) == 2
+    assert backend.active.capabilities.steps
+    assert backend.active.count_tokens([{"role": "user", "content": "a b"}]) == 2
     failed = load(backend, "crash")  # here, where the present one is let go first
     assert isinstance(failed, LoadFailed)
     assert not failed.kept

@@ -112,7 +112,7 @@ def test_a_run_whose_format_is_looked_at_can_be_cancelled(
     scheduler.run(wanted, ear)
     assert within(lambda: scheduler.running == 1)
     if closes:
-        scheduler.cancel_all()
+        scheduler.stop_all()
     else:
         wanted.cancel.set()
     assert ear.end == RunEnded(wanted.run_id)

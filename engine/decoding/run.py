@@ -1,0 +1,103 @@
+"""The facts of one run, which every decoder takes, and the checks before its first pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.config import GenerationConfig
+from engine.decoding.held_answer import AnswerReader
+from engine.decoding.protocols import BlockDenoiser, Decoding
+from engine.errors import SafelightError
+from engine.forks import check_seed
+from engine.layers.kv_cache import KVCache
+from engine.models.prompt import Prompt
+from engine.pictures import BLIND
+from engine.types import Cancel, Row
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One generation: a model, a prompt, and everything that decides what is written behind it."""
+
+    model: BlockDenoiser
+    prompt: Tensor  # token ids (T,) on the CPU, T >= 1
+    config: GenerationConfig
+    seed: int
+    cancel: Cancel | None
+    cache: KVCache  # may hold the beginning of the prompt
+    answer: AnswerReader | None = None  # the format that the text must fit; nothing of it is written yet
+
+    @staticmethod
+    def from_ids(
+        model: BlockDenoiser,
+        prompt_ids: Sequence[int] | Tensor,
+        config: GenerationConfig,
+        seed: int = 0,
+        cancel: Cancel | None = None,
+        cache: KVCache | None = None,
+        answer: AnswerReader | None = None,
+    ) -> Run:
+        """Returns a run of checked arguments, which are those of ``generate``.
+
+        Raises:
+            SafelightError: as ``prepared``; a seed that is out of range.
+        """
+        prompt, cache = prepared(model, prompt_ids, cache)
+        check_seed(seed)
+        return Run(model, prompt, config, seed, cancel, cache, answer)
+
+    @property
+    def canvas_length(self) -> int:
+        return self.config.canvas_length or self.model.config.canvas_length
+
+    @property
+    def is_cancelled(self) -> bool:
+        return self.cancel is not None and self.cancel.is_set()
+
+
+Decoder: TypeAlias = Callable[[Run], Decoding[None]]
+"""Takes a run to its end: yields its events, and the passes whose results it needs."""
+
+
+def prepared(model: BlockDenoiser, prompt_ids: Sequence[int] | Tensor, cache: KVCache | None) -> tuple[Tensor, KVCache]:
+    """Returns a prompt as a tensor (T,) and a cache that is bound to the model; a new one in place of None.
+
+    Raises:
+        SafelightError: the prompt is empty, or has images that this model cannot read; the cache is another model's.
+    """
+    ids = prompt_ids.ids if isinstance(prompt_ids, Prompt) else prompt_ids
+    prompt, images = torch.as_tensor(ids, dtype=torch.long), prompt_ids.images if isinstance(prompt_ids, Prompt) else ()
+    if prompt.dim() != 1 or prompt.numel() == 0:
+        raise SafelightError("the prompt is empty; write something first")
+    if images and model.config.vision is None:
+        raise SafelightError(BLIND)
+    cache = model.new_cache() if cache is None else cache
+    cache.bind(model, model.config)
+    cache.images = images
+    return prompt, cache
+
+
+def checked_rows(model: BlockDenoiser, committed: Sequence[Row], length: int | None) -> tuple[Tensor, ...]:
+    """Returns settled canvases as tensors (C,) on the CPU; ``length`` is C, None the model's own.
+
+    Raises:
+        SafelightError: one has another length, or a token outside the vocabulary.
+    """
+    length, size = length or model.config.canvas_length, model.config.vocab_size
+    rows = tuple(
+        # A copy: arrays of a trace may be read-only.
+        row.detach().to("cpu", torch.long) if isinstance(row, Tensor) else torch.from_numpy(np.array(row, np.int64))
+        for row in committed
+    )
+    for block, row in enumerate(rows):
+        if row.shape != (length,):
+            raise SafelightError(f"block {block} has the shape {tuple(row.shape)}; the canvas has {length} tokens")
+        if not 0 <= int(row.min()) <= int(row.max()) < size:
+            raise SafelightError(f"block {block} has a token outside the vocabulary of {size} tokens")
+    return rows

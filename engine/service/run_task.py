@@ -1,0 +1,197 @@
+"""Makes a request to run ready for the engine: its prompt, its settings, its format and its pictures."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections import deque
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from engine.config import BLOCK_DIFFUSION
+from engine.decoding.names import formatting, names_of, require_diffusion
+from engine.errors import SafelightError
+from engine.events import Event
+from engine.service.deciding import NO_INSTRUCTIONS, Deciding, reading_config
+from engine.service.description import count_tokens, deciding_of, prompt_ids
+from engine.service.meanwhile import meanwhile
+from engine.service.replies import PassWanted
+from engine.service.requests import RunRequest
+from engine.tasks.decisions.layout import Layout, Slot
+from engine.tasks.decisions.questions import Decision
+from engine.text.context_window import fit
+from engine.text.message import Message
+from engine.trace.recording import Recording, entry_of
+
+if TYPE_CHECKING:
+    from engine.decoding.protocols import Pass
+    from engine.layers.kv_cache import KVCache
+    from engine.models.model import Model
+    from engine.text.formatted_answer import FormattedAnswer
+
+
+class RunRefusedError(Exception):
+    """A run that cannot begin; the argument is the reason, empty if the run was cancelled."""
+
+
+@dataclass(frozen=True)
+class RunTask:
+    """A run before its first pass: its request with the messages that the model reads, and its prompt."""
+
+    request: RunRequest
+    ids: Sequence[int]
+    layout: Layout | None = None  # of a decision's canvas
+    answer: FormattedAnswer | None = None  # if the answer must fit a format
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        return () if self.layout is None else self.layout.slots
+
+    def with_request(self, **changes: Any) -> RunTask:
+        """Returns the task with changed fields of its request."""
+        return dataclasses.replace(self, request=dataclasses.replace(self.request, **changes))
+
+
+def task_of(model: Model, request: RunRequest, deciding: Deciding | None, *, reads_system: bool) -> RunTask:
+    """Returns a request's task.
+
+    Args:
+        deciding: of the model, where it was made already.
+        reads_system: the model's template writes a system message.
+
+    Raises:
+        SafelightError: the template rejects the messages, or the model cannot decide.
+        RunRefusedError: the messages do not fit the context.
+    """
+    if request.decision is not None:
+        return _decision_task(model, request, request.decision, deciding or deciding_of(model), reads_system)
+    messages = _messages_that_fit(model, request) if request.kind == "chat" else request.messages
+    request = dataclasses.replace(request, messages=messages)
+    return RunTask(request, prompt_ids(model, request))
+
+
+def _decision_task(
+    model: Model, request: RunRequest, decision: Decision, deciding: Deciding, reads_system: bool
+) -> RunTask:
+    if decision.instructions and not reads_system:
+        raise SafelightError(NO_INSTRUCTIONS)
+    layout = deciding.layout(decision)
+    width = len(layout.canvas)
+    request = dataclasses.replace(
+        request,
+        messages=deciding.messages(decision, request.pictures),
+        config=reading_config(request.config, width),
+    )
+    ids, most = prompt_ids(model, request), model.config.max_position_embeddings
+    if len(ids) + width > most:
+        raise SafelightError(
+            f"the state and its questions take {len(ids)} tokens and a canvas {width}; this model has {most} "
+            "positions. Shorten the state, or ask less at once"
+        )
+    return RunTask(request, ids, layout)
+
+
+def _messages_that_fit(model: Model, request: RunRequest) -> tuple[Message, ...]:
+    """Returns the part of a conversation that fits the context.
+
+    Tokens are counted in the thread of the runs, since an unknown template and tokenizer may be slow.
+    """
+
+    def count(messages: Sequence[Message]) -> int:
+        return count_tokens(model, messages, request.tools, request.config.image_tokens)
+
+    found = fit(request.messages, count, model.config.max_position_embeddings, request.reserve)
+    if found.problem:
+        raise RunRefusedError(found.problem)
+    return tuple(dict(message) for message in found.kept)
+
+
+def with_decoder(model: Model, task: RunTask) -> RunTask:
+    """Returns a task whose settings name its decoder, unless that is block diffusion.
+
+    Raises:
+        SafelightError: the model's family does not have the decoder, or the decoder cannot do what is requested.
+    """
+    known, own = model.family.decoders, model.family.default_decoder
+    request = task.request
+    if request.source is not None:
+        require_diffusion(request.source.header.config, known, own, "going on from a recorded run")
+    elif request.output_format is not None:
+        decoder = formatting(request.config, known, own)
+        if decoder != BLOCK_DIFFUSION:
+            named = request.config.replace(decoder=decoder, thought_decoder="", answer_decoder="")
+            return task.with_request(config=named)
+    elif request.decision is None:
+        names_of(request.config, known, own)
+        named = request.config.replace(decoder=request.config.decoder or own)
+        if not named.is_block_diffusion:
+            return task.with_request(config=named)
+    return task
+
+
+def answer_of_task(model: Model, task: RunTask) -> Generator[PassWanted, None, FormattedAnswer | None]:
+    """Makes the answer that a run must write; returns None where it has no format.
+
+    Raises:
+        SafelightError: no answer can be held to the format.
+    """
+    request = task.request
+    if request.output_format is None:
+        return None
+    from engine.decoding.generate import answer_of  # torch
+
+    begun = functools.partial(answer_of, model, task.ids, request.config, request.output_format)
+    try:
+        return (yield from meanwhile(begun, request.cancel))
+    except SafelightError:
+        if request.cancel.is_set():
+            raise RunRefusedError("") from None
+        raise
+
+
+def with_images(model: Model, task: RunTask) -> Generator[PassWanted, None, RunTask | None]:
+    """Reads the images of a prompt; returns the task with them, or None where the run was cancelled meanwhile."""
+    from engine.decoding.protocols import ReadImages  # torch
+
+    request = task.request
+    reading = model.seeing(task.ids, request.messages, request.pictures, request.config.image_tokens)
+    while not request.cancel.is_set():
+        wanted = ReadImages(reading)
+        yield PassWanted(wanted)
+        if wanted.failure is not None:
+            raise wanted.failure
+        if wanted.prompt is not None:
+            return dataclasses.replace(task, ids=wanted.prompt)
+    return None
+
+
+def decode_task(model: Model, task: RunTask, cache: KVCache) -> Iterable[Event | Pass]:
+    """Runs a task; yields its events, and the passes whose results it needs."""
+    from engine.decoding.generate import decode, decode_fork, decode_infill  # torch
+    from engine.decoding.reading import reading
+    from engine.decoding.run import Run
+
+    request, source = task.request, task.request.source
+    run = Run.from_ids(model, task.ids, request.config, request.seed, request.cancel, cache, task.answer)
+    if request.decision is not None and task.layout is not None:
+        return reading(run, task.layout, request.decision.repeats)
+    if source is None:
+        return decode(run)
+    committed = source.committed
+    rows, steps = [event.tokens for event in committed], [event.steps for event in committed]
+    if request.kind == "infill":
+        return with_unmarked(decode_infill(run, rows, request.marks), source, {mark.block for mark in request.marks})
+    known = request.departure.block
+    return decode_fork(run, rows[:known], steps[: known + 1], request.changes)
+
+
+def with_unmarked(run: Iterable[Event | Pass], source: Recording, marked: Collection[int]) -> Iterator[Event | Pass]:
+    """Yields an infilling's items, and the source's events for blocks that it did not change, in block order."""
+    kept = deque(place for place, entry in enumerate(source.entries) if entry.block >= 0 and entry.block not in marked)
+    for item in run:
+        if isinstance(item, Event):
+            here = entry_of(item)
+            while kept and (here.kind == "end" or source.entries[kept[0]].block < here.block):
+                yield source.event(kept.popleft())
+        yield item
