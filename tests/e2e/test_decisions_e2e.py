@@ -123,8 +123,8 @@ def test_a_table_is_decided_sorted_calibrated_and_written(
     assert view.wanted == "state"
     view.about.setCurrentText("missing")
     view.run.click()
-    qtbot.waitUntil(view.problem.isVisible)
-    assert "missing" in view.problem.text()
+    qtbot.waitUntil(view.fault.isVisible)
+    assert "missing" in view.fault.text()
     assert not page.is_busy
 
     view.about.setCurrentText("state")

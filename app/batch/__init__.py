@@ -1,0 +1,1 @@
+"""What the pages that run many items one after the other share."""
