@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QLabel, QProgressBar, QPushButton, QStackedWidget,
 from app.batch.saving import Saver
 from app.design.controls import FocusGroup, button, group, label
 from app.design.fonts import px
-from app.design.layouts import STRETCH, boxed, column
+from app.design.layouts import STRETCH, boxed, column_of
 from app.system.i18n import tr
 from engine.files import write_text
 
@@ -95,4 +95,4 @@ def teaching(text: str, *below: QWidget) -> QWidget:
     """Returns the page that is shown before the first results: a text, and widgets below it."""
     lead = label(text, wrap=True)
     lead.setMaximumWidth(px(LONGEST_LINE))
-    return boxed(column(lead, *below, STRETCH, margins=(0, 16, 0, 0), spacing=8))
+    return boxed(column_of(lead, *below, STRETCH, margins=(0, 16, 0, 0), spacing=8))

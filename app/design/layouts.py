@@ -27,12 +27,12 @@ Part = QWidget | QLayout | Gap | int | tuple[QWidget | QLayout, int] | tuple[QWi
 """A widget or layout, alone or with its stretch factor and alignment; a ``Gap``; or the factor of an empty stretch."""
 
 
-def column(*parts: Part, margins: Margins = (0, 0, 0, 0), spacing: int = -1) -> QVBoxLayout:
+def column_of(*parts: Part, margins: Margins = (0, 0, 0, 0), spacing: int = -1) -> QVBoxLayout:
     """Returns a layout of parts below each other; ``spacing`` -1 is that of the layout around it."""
     return fill(QVBoxLayout(), parts, margins, spacing)
 
 
-def row(*parts: Part, margins: Margins = (0, 0, 0, 0), spacing: int = -1) -> QHBoxLayout:
+def row_of(*parts: Part, margins: Margins = (0, 0, 0, 0), spacing: int = -1) -> QHBoxLayout:
     """Returns a layout of parts next to each other; ``spacing`` -1 is that of the layout around it."""
     return fill(QHBoxLayout(), parts, margins, spacing)
 

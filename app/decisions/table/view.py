@@ -15,7 +15,7 @@ from app.decisions.table.rows import RowsView
 from app.design.choice_box import ChoiceBox
 from app.design.controls import Elided, FlowLayout, button, group, label
 from app.design.fonts import px
-from app.design.layouts import boxed, column
+from app.design.layouts import boxed, column_of
 from app.design.tokens import Theme
 from app.state.decisions.board import Order, RowBoard
 from app.system.i18n import tr
@@ -97,9 +97,9 @@ class DecisionTable(BatchPanel):
         )
         self.sample = button(tr("Try an example"), tr("Open an example table with right answers"))
         self.sample.clicked.connect(self.sample_asked)
-        self.add_pages(teaching(lead, self.sample), boxed(column((self.rows, 1), self.detail, spacing=8)))
+        self.add_pages(teaching(lead, self.sample), boxed(column_of((self.rows, 1), self.detail, spacing=8)))
         lines = (self.asked, self.progress, self.fault, self.message)
-        self.setLayout(column(controls, *lines, (self.pages, 1), margins=(16, 12, 16, 12), spacing=8))
+        self.setLayout(column_of(controls, *lines, (self.pages, 1), margins=(16, 12, 16, 12), spacing=8))
 
     # ---------------------------------------------------------------- a table
 

@@ -14,7 +14,7 @@ from app.design.choice_box import ChoiceBox
 from app.design.controls import button, label, scroller
 from app.design.figure_table import FigureTable
 from app.design.fonts import px
-from app.design.layouts import STRETCH, boxed, column, fill, row
+from app.design.layouts import STRETCH, boxed, column_of, fill, row_of
 from app.design.series import SeriesLegend
 from app.design.tokens import DARKROOM, Theme
 from app.race.batch import words
@@ -92,18 +92,18 @@ class BatchView(BatchPanel):
         )
         self.add_pages(teaching(lead), self._results())
         lines = (self.progress, self.reason, self.fault, self.message)
-        files = row(self.csv, self.json, self.png, STRETCH, spacing=16)
-        inside = column(self.source, *lines, (self.pages, 1), files, margins=(16, 12, 16, 12), spacing=8)
-        self.setLayout(column(scroller(boxed(inside))))  # scrolls as a whole where a window is small
+        files = row_of(self.csv, self.json, self.png, STRETCH, spacing=16)
+        inside = column_of(self.source, *lines, (self.pages, 1), files, margins=(16, 12, 16, 12), spacing=8)
+        self.setLayout(column_of(scroller(boxed(inside))))  # scrolls as a whole where a window is small
         self.setFocusProxy(self.source.source)
 
     def _results(self) -> QWidget:
-        plotted = boxed(column(self.legend, self.unchecked, (self.plot, 1), 0, spacing=4))
-        single = boxed(column((self.answers, 1), self.detail, spacing=8))
+        plotted = boxed(column_of(self.legend, self.unchecked, (self.plot, 1), 0, spacing=4))
+        single = boxed(column_of((self.answers, 1), self.detail, spacing=8))
         self.detail.setFixedHeight(px(DETAIL))
         self._halves = fill(QBoxLayout(QBoxLayout.Direction.LeftToRight), ((plotted, 1), (single, 1)), spacing=16)
-        chosen = row(self.groups, self.speed, STRETCH, spacing=16)
-        return boxed(column(chosen, self.table, (self._halves, 1), spacing=8))
+        chosen = row_of(self.groups, self.speed, STRETCH, spacing=16)
+        return boxed(column_of(chosen, self.table, (self._halves, 1), spacing=8))
 
     # ---------------------------------------------------------------- a batch
 

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QCheckBox, QScrollArea, QWidget
 from app.batch.panel import RESULTS, TEACHING, BatchPanel, show_line, teaching, written_line
 from app.design.controls import FlowLayout, button, group, label
 from app.design.fonts import px
-from app.design.layouts import STRETCH, boxed, column, row
+from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.tokens import Theme
 from app.settings.fields import SeedBox, WholeBox
 from app.state.sudoku.scores import Request, Result, Scoreboard
@@ -97,11 +97,11 @@ class ScoreboardView(BatchPanel):
         scroller.setWidgetResizable(True)
         scroller.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         scroller.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        scroller.setWidget(boxed(column(self.table, (self.plot, 1), spacing=16)))
+        scroller.setWidget(boxed(column_of(self.table, (self.plot, 1), spacing=16)))
         self.add_pages(teaching(empty), scroller)
-        files = row(self.csv, self.json, STRETCH, self.clear_button, spacing=16)
+        files = row_of(self.csv, self.json, STRETCH, self.clear_button, spacing=16)
         lines = (self.progress, self.reason, self.message)
-        self.setLayout(column(choice, *lines, (self.pages, 1), files, spacing=8))
+        self.setLayout(column_of(choice, *lines, (self.pages, 1), files, spacing=8))
 
     # ---------------------------------------------------------------- a batch
 
