@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtWidgets import QCheckBox, QFileDialog, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QFileDialog, QHBoxLayout, QWidget
 
 from app.bridge.background import Background
 from app.design.controls import FlowLayout, button, group, label
 from app.design.fonts import px
+from app.design.layouts import column_of
 from app.design.text_field import LONGEST, TextField, refusal
 from app.race.batch.words import group_title
 from app.settings.fields import SeedBox, WholeBox, choice_box
@@ -87,19 +88,11 @@ class PromptSource(QWidget):
         boxes = FlowLayout(self._skills, gap=16, row_gap=0)
         for box in self.skills.values():
             boxes.addWidget(box)
-        written = QVBoxLayout(self._own)
-        written.setContentsMargins(0, 0, 0, 0)
-        written.setSpacing(4)
-        written.addWidget(self.own)
         below = QHBoxLayout()
         below.addWidget(self.file)
         below.addStretch(1)
-        written.addLayout(below)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(8)
-        for part in (self.controls, self._skills, self._own):
-            column.addWidget(part)
+        self._own.setLayout(column_of(self.own, below, spacing=4))
+        self.setLayout(column_of(self.controls, self._skills, self._own, spacing=8))
         for made in (self.controls, self._skills):
             policy = made.sizePolicy()
             policy.setHeightForWidth(True)
