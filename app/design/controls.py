@@ -11,7 +11,6 @@ from PySide6.QtGui import QFontMetrics, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QApplication,
     QFrame,
-    QHBoxLayout,
     QLabel,
     QLayout,
     QLayoutItem,
@@ -22,6 +21,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.design.fonts import px
+from app.design.layouts import row_of
 from app.system.i18n import tr
 
 Role = Literal["primary", "link", "chip", "plain"]
@@ -238,11 +238,7 @@ def group(*parts: QWidget) -> QWidget:
     """Groups widgets that stay on one line."""
     made = QWidget()
     made.setMinimumHeight(px(36))  # as high as a field, so that all groups have the same centre line
-    row = QHBoxLayout(made)
-    row.setContentsMargins(0, 0, 0, 0)
-    row.setSpacing(8)
-    for part in parts:
-        row.addWidget(part)
+    made.setLayout(row_of(*parts, spacing=8))
     return made
 
 

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QBoxLayout, QScrollArea, QVBoxLayout, QWidget
 from app.canvas.legend import Legend, LegendEntry
 from app.design.controls import label
 from app.design.fonts import px
+from app.design.layouts import column_of
 from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme, color
 from app.inspector.cell.candidate_table import CandidateTable
 from app.inspector.cell.rank_chart import BumpChart
@@ -44,19 +45,14 @@ class Biography(QWidget):
         self._split.addLayout(left)
         self._split.addLayout(right)
         contents = QWidget()
-        column = QVBoxLayout(contents)
-        column.setContentsMargins(SPACE_4, SPACE_2, SPACE_4, SPACE_4)
-        column.addWidget(self.title)
-        column.addLayout(self._split)
-        column.addStretch()
+        column = column_of(self.title, self._split, 0, margins=(SPACE_4, SPACE_2, SPACE_4, SPACE_4))
+        contents.setLayout(column)
         self.area = QScrollArea()  # scrolls if the panel is lower than its contents
         self.area.setWidgetResizable(True)
         self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.area.setWidget(contents)
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(0, 0, 0, 0)
-        whole.addWidget(self.area)
+        self.setLayout(column_of(self.area))
         for layout in (left, right, column):
             layout.setSpacing(SPACE_2)
             layout.setAlignment(Qt.AlignmentFlag.AlignTop)
