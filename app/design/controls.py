@@ -234,6 +234,15 @@ class FlowLayout(QLayout):
         return y + row - rect.y()
 
 
+def flow_of(*parts: QWidget, gap: int = 8, row_gap: int | None = None) -> QWidget:
+    """Returns a widget that lays out its parts as ``FlowLayout`` does."""
+    made = QWidget()
+    flow = FlowLayout(made, gap, row_gap)
+    for part in parts:
+        flow.addWidget(part)
+    return made
+
+
 def group(*parts: QWidget) -> QWidget:
     """Groups widgets that stay on one line."""
     made = QWidget()

@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QFileDialog, QVBoxLayout, QWidget
 
 from app.design.column_page import ColumnPage
-from app.design.controls import FlowLayout, button, chain_tabs, label
+from app.design.controls import button, chain_tabs, flow_of, label
 from app.design.fonts import px
 from app.design.layouts import STRETCH, column_of, row_of
 from app.design.notice import Notice
@@ -51,10 +51,7 @@ class PageFrame(ColumnPage):
         self.place.setAccessibleName(tr("Where models are kept"))
         self.notice = Notice()
         self.notice.float_over(self.viewport())
-        adding = QWidget()
-        flow = FlowLayout(adding)
-        for made in (self.add_server, self.add_file, self.add):
-            flow.addWidget(made)
+        adding = flow_of(self.add_server, self.add_file, self.add)
         title = label(tr("Models"), "title")
         title.setMinimumHeight(px(36))  # height of a button
         heading = row_of((title, 0, Qt.AlignmentFlag.AlignTop), STRETCH, adding, spacing=8)

@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QFrame, QLineEdit, QWidget
 
 from app.design.choice_box import ChoiceBox
-from app.design.controls import FlowLayout, FocusGroup, button, label, restyle
+from app.design.controls import FocusGroup, button, flow_of, label, restyle
 from app.design.layouts import Gap, column_of, row_of
 from app.design.notice import Notice
 from app.system.i18n import tr
@@ -81,13 +81,8 @@ class RemoteRow(QFrame):
 
     def _lay_out(self) -> None:
         heading = row_of((self.title, 1), (self.status, 0, Qt.AlignmentFlag.AlignTop), spacing=16)
-        self._key_strip, strip = QWidget(), QWidget()
-        keys, flow = (FlowLayout(widget, gap=16, row_gap=4) for widget in (self._key_strip, strip))
-        acts, key_acts = self.tab_order()[:6], self.tab_order()[6:]
-        for act in acts:
-            flow.addWidget(act)
-        for act in key_acts:
-            keys.addWidget(act)
+        acts = self.tab_order()
+        strip, self._key_strip = (flow_of(*part, gap=16, row_gap=4) for part in (acts[:6], acts[6:]))
         self.setLayout(
             column_of(
                 heading,

@@ -9,7 +9,7 @@ from PySide6.QtCore import QSettings, Signal, Slot
 from PySide6.QtWidgets import QLineEdit, QWidget
 
 from app.bridge.remote_access import RemoteAccess
-from app.design.controls import FlowLayout, button, chain_tabs, label
+from app.design.controls import button, chain_tabs, flow_of, label
 from app.design.layouts import column_of
 from app.design.notice import Notice
 from app.models import remote_words
@@ -74,10 +74,7 @@ class RemoteSection(QWidget):
         self._arrange()
 
     def _lay_out(self) -> None:
-        strip = QWidget()
-        flow = FlowLayout(strip, gap=8)
-        for widget in (self.address, self.key, self.add_button):
-            flow.addWidget(widget)
+        strip = flow_of(self.address, self.key, self.add_button)
         self._rows = column_of(spacing=8)
         self.setLayout(
             column_of(

@@ -8,7 +8,7 @@ from functools import partial
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QLabel, QProgressBar, QPushButton, QWidget
 
-from app.design.controls import FlowLayout, button, label, restyle
+from app.design.controls import button, flow_of, label, restyle
 from app.design.layouts import Gap, column_of, row_of
 from app.design.notice import Notice
 from app.models.entries import ACTIONS, Action, ModelEntry
@@ -73,10 +73,7 @@ class ModelRow(QFrame):
 
     def _lay_out(self) -> None:
         heading = row_of((self.title, 1), (self.status, 0, Qt.AlignmentFlag.AlignTop), spacing=16)
-        strip = QWidget()
-        flow = FlowLayout(strip, gap=16)
-        for made in self.buttons.values():
-            flow.addWidget(made)
+        strip = flow_of(*self.buttons.values(), gap=16)
         self.buttons["load"].setText(tr("Load"))
         strip.setMinimumHeight(self.buttons["load"].sizeHint().height())  # so that it is as high when it has only links
         column = column_of(

@@ -9,13 +9,13 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QCheckBox, QWidget
 
 from app.design.choice_box import ChoiceBox
-from app.design.controls import FocusGroup, button, label, scroller, show_stop
+from app.design.controls import FocusGroup, button, flow_of, label, scroller, show_stop
 from app.design.fonts import px
 from app.design.layouts import column_of
 from app.design.tokens import Theme
 from app.player.scrubber import Scrub
 from app.state.sudoku.board import Board
-from app.sudoku.board.column import BinChips, flow_of
+from app.sudoku.board.column import BinChips
 from app.sudoku.board.run_board import RunBoard
 from app.sudoku.board.view import BoardView
 from app.sudoku.contenders import Contender, usual_pair
@@ -160,7 +160,7 @@ class SideBySide(QWidget):
         self.right.inspect_asked.connect(self._inspect_right)
 
     def _lay_out(self) -> None:
-        self._head = head = flow_of(self.solve, self.stop, self.clamp, *self.bins.buttons.values())
+        self._head = head = flow_of(self.solve, self.stop, self.clamp, *self.bins.buttons.values(), gap=12)
         self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         self._row.setSpacing(24)
         for side in self.sides:

@@ -14,7 +14,7 @@ from app.chat.messages.prompt_editor import PromptEditor
 from app.chat.messages.versions import VersionSwitch
 from app.chat.prose.widget import PAD, Prose
 from app.chat.view_options import ViewOptions
-from app.design.controls import FlowLayout, button, label
+from app.design.controls import FlowLayout, button, flow_of, label
 from app.design.fonts import px
 from app.design.layouts import STRETCH, column_of, row_of
 from app.design.text_field import fits
@@ -156,11 +156,8 @@ class PromptView(QWidget):
     def _add_pictures(self) -> None:
         if not self.pictures:
             return
-        host = QWidget()
+        host = flow_of(*self.pictures)
         host.setAccessibleName(tr("Pictures of the prompt"))
-        flow = FlowLayout(host, 8)
-        for thumb in self.pictures:
-            flow.addWidget(thumb)
         row = row_of(host, margins=(PAD, 4, PAD, 4))
         self._column.addLayout(row)
 

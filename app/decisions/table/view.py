@@ -7,13 +7,13 @@ from pathlib import Path
 
 from PySide6.QtCore import QStandardPaths, Signal, Slot
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFileDialog, QLineEdit, QWidget
+from PySide6.QtWidgets import QFileDialog, QLineEdit
 
 from app.batch.panel import RESULTS, TEACHING, BatchPanel, show_line, teaching
 from app.decisions.table.detail import RowDetail
 from app.decisions.table.rows import RowsView
 from app.design.choice_box import ChoiceBox
-from app.design.controls import Elided, FlowLayout, button, group, label
+from app.design.controls import Elided, button, flow_of, group, label
 from app.design.fonts import px
 from app.design.layouts import boxed, column_of
 from app.design.tokens import Theme
@@ -80,16 +80,11 @@ class DecisionTable(BatchPanel):
         self.rows.chosen.connect(self._choose)
 
     def _lay_out(self) -> None:
-        controls = QWidget()
-        flow = FlowLayout(controls, gap=16)
         self._about = group(label(tr("State")), self.about)
         self._pictures = group(label(tr("Picture")), self.pictures)
         self._filter = group(label(tr("Show")), self.filter)
-        for part in (group(self.open), self._about, self._pictures, self.buttons, self._filter, group(self.export)):
-            flow.addWidget(part)
-        policy = controls.sizePolicy()
-        policy.setHeightForWidth(True)
-        controls.setSizePolicy(policy)
+        parts = (group(self.open), self._about, self._pictures, self.buttons, self._filter, group(self.export))
+        controls = flow_of(*parts, gap=16)
         lead = tr(
             "Ask the same questions about each row of a table: open a CSV file, say which column is the state, "
             "and decide. Columns named as a question hold its right answers, if there are any: then you see the "

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtWidgets import QCheckBox, QFileDialog, QHBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QFileDialog, QWidget
 
 from app.bridge.background import Background
-from app.design.controls import FlowLayout, button, group, label
+from app.design.controls import FlowLayout, button, flow_of, group, label
 from app.design.fonts import px
-from app.design.layouts import column_of
+from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.text_field import LONGEST, TextField, refusal
 from app.race.batch.words import group_title
 from app.settings.fields import SeedBox, WholeBox, choice_box
@@ -84,19 +84,9 @@ class PromptSource(QWidget):
         self._which, seeded = group(self.which), group(label(tr("Seed")), self.seed)
         for part in (group(self.source), self._counted, self._which, self._bins, seeded):
             self.flow.addWidget(part)
-        self._skills, self._own = QWidget(), QWidget()
-        boxes = FlowLayout(self._skills, gap=16, row_gap=0)
-        for box in self.skills.values():
-            boxes.addWidget(box)
-        below = QHBoxLayout()
-        below.addWidget(self.file)
-        below.addStretch(1)
-        self._own.setLayout(column_of(self.own, below, spacing=4))
+        self._skills = flow_of(*self.skills.values(), gap=16, row_gap=0)
+        self._own = boxed(column_of(self.own, row_of(self.file, STRETCH), spacing=4))
         self.setLayout(column_of(self.controls, self._skills, self._own, spacing=8))
-        for made in (self.controls, self._skills):
-            policy = made.sizePolicy()
-            policy.setHeightForWidth(True)
-            made.setSizePolicy(policy)
         self.own.setFixedHeight(LINES * self.own.fontMetrics().lineSpacing() + px(16))
 
     # ---------------------------------------------------------------- what is chosen

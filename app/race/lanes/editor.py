@@ -10,7 +10,7 @@ from PySide6.QtCore import QEvent, Signal, Slot
 from PySide6.QtWidgets import QCheckBox, QFrame, QWidget
 
 from app.design.choice_box import ChoiceBox
-from app.design.controls import FlowLayout, button, chain_tabs, label
+from app.design.controls import FlowLayout, button, chain_tabs, flow_of, label
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.race.lanes.facts import ModelFacts
@@ -110,12 +110,7 @@ class LaneEditor(QFrame):
             cell = boxed(column_of(label(title, "setting"), box, spacing=4))
             flow.addWidget(cell)
             self._titled[box] = cell
-        settings = QWidget()
-        grid = FlowLayout(settings, 24, 4)
-        for flag in self.flags.values():
-            grid.addWidget(flag)
-        for setting in SAMPLER:
-            grid.addWidget(self._add_setting(setting))
+        settings = flow_of(*self.flags.values(), *map(self._add_setting, SAMPLER), gap=24, row_gap=4)
         last = row_of(self.duplicate, self.remove, STRETCH, self.close_button, spacing=16)
         self.setLayout(
             column_of(

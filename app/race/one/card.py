@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QFrame, QPlainTextEdit, QWidget
 from app.board.block_board import BlockBoard
 from app.canvas.accessibility import expose_cells
 from app.canvas.view import CanvasView
-from app.design.controls import Elided, FlowLayout, button, label, scroller
+from app.design.controls import Elided, button, flow_of, label, scroller
 from app.design.fonts import px
 from app.design.layouts import column_of, row_of
 from app.design.text_field import fits
@@ -85,10 +85,7 @@ class LaneCard(QFrame):
 
     def _lay_out(self) -> None:
         head = row_of((self.title, 1), self.verdict, spacing=8)
-        links = QWidget()
-        flow = FlowLayout(links, 16, 0)
-        for link in (self.inspect, self.compare, self.export):
-            flow.addWidget(link)
+        links = flow_of(self.inspect, self.compare, self.export, gap=16, row_gap=0)
         self.setLayout(
             column_of(
                 head,

@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, Signal, Slot
 from PySide6.QtWidgets import QCheckBox, QGridLayout, QHBoxLayout, QPushButton, QWidget
 
 from app.design.choice_box import ChoiceBox
-from app.design.controls import FlowLayout, FocusGroup, Hairline, button, label, show_stop
+from app.design.controls import FocusGroup, Hairline, button, flow_of, label, show_stop
 from app.design.layouts import STRETCH, Gap, column_of
 from app.state.sudoku.solve_frame import SolveFrame
 from app.sudoku.board.picture_note import PictureNote
@@ -18,18 +18,6 @@ from app.system.i18n import tr
 from engine.tasks.sudoku import BINS
 
 OPEN_FOLDER = "open-folder"  # the adapters' last entry
-
-
-def flow_of(*widgets: QWidget, gap: int = 12) -> QWidget:
-    """Returns a widget that lays out controls in rows, with line breaks."""
-    made = QWidget()
-    row = FlowLayout(made, gap=gap)
-    for widget in widgets:
-        row.addWidget(widget)
-    policy = made.sizePolicy()
-    policy.setHeightForWidth(True)
-    made.setSizePolicy(policy)
-    return made
 
 
 class BinChips(QObject):
@@ -155,8 +143,8 @@ class Column(QWidget):
         self.setLayout(
             column_of(
                 label(tr("New puzzle"), "section"),
-                flow_of(*self.bins.buttons.values(), self.picture, gap=8),
-                flow_of(self.paste, self.copy, self.clear, self.undo, self.redo),
+                flow_of(*self.bins.buttons.values(), self.picture),
+                flow_of(self.paste, self.copy, self.clear, self.undo, self.redo, gap=12),
                 self.note,
                 self.check,
                 Gap(4),
@@ -173,7 +161,7 @@ class Column(QWidget):
                 self.figures,
                 self.verdict,
                 self.run_facts,
-                flow_of(self.inspect, self.back),
+                flow_of(self.inspect, self.back, gap=12),
                 STRETCH,
                 spacing=8,
             )

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, Signal, Slot
-from PySide6.QtWidgets import QCheckBox, QScrollArea, QWidget
+from PySide6.QtWidgets import QCheckBox, QScrollArea
 
 from app.batch.panel import RESULTS, TEACHING, BatchPanel, show_line, teaching, written_line
-from app.design.controls import FlowLayout, button, group, label
+from app.design.controls import button, flow_of, group, label
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.tokens import Theme
@@ -76,19 +76,13 @@ class ScoreboardView(BatchPanel):
         self.clear_button.clicked.connect(self.clear)
 
     def _lay_out(self) -> None:
-        choice = QWidget()
-        flow = FlowLayout(choice, gap=16)
-        for part in (
+        choice = flow_of(
             group(*self.bins.values()),
             group(self.count, label(tr("of each kind"))),
             group(label(tr("Seed")), self.seed),
             self.buttons,
-        ):
-            flow.addWidget(part)
-        policy = choice.sizePolicy()
-        policy.setHeightForWidth(True)
-        choice.setSizePolicy(policy)
-
+            gap=16,
+        )
         empty = tr(
             "No puzzles were run yet. Each one is fresh, has one solution, and comes from grids that no model here "
             "was trained on. A solver judges the answers; it never helps the model."
