@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from PySide6.QtCore import QObject, Signal, Slot
 
-from app.bridge.background import Background
+from app.bridge.background import Background, Receiver
 
 Item = TypeVar("Item")
 
@@ -17,16 +17,15 @@ class Ahead(QObject, Generic[Item]):
     """Goes through one iterator at a time. The iterator is used in a thread."""
 
     ready = Signal()  # ``take`` has the next item, or None after the last one
-    failed = Signal(object)  # the iterator's exception
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(self, parent: QObject, ready: Receiver, refused: Receiver) -> None:
+        """Connects two receivers: of ``ready``, and of the sentence of a SafelightError that the iterator raised."""
         super().__init__(parent)
+        self.ready.connect(ready)
         self._items: Iterator[Item] = iter(())
         self._made: Item | None = None
         self.is_ready = False  # True if ``take`` can be called
-        self._making = Background(self)
-        self._making.done.connect(self._show)
-        self._making.failed.connect(self.failed)
+        self._making = Background(self, self._show, refused)
 
     def begin(self, items: Iterator[Item]) -> None:
         """Begins to make the first item of an iterator."""

@@ -10,8 +10,6 @@ from PySide6.QtWidgets import QWidget
 
 from app.bridge.background import Background
 from app.design.saving import ask_target
-from app.system.i18n import tr
-from engine import SafelightError
 
 Write = Callable[[Path], object]
 """Writes a file; called in a thread. Raises SafelightError."""
@@ -27,9 +25,7 @@ class Saver(QObject):
         super().__init__(parent)
         self.folder = ""
         self._widget = parent
-        self._writing = Background(self)
-        self._writing.done.connect(self._end)
-        self._writing.failed.connect(self._fail)
+        self._writing = Background(self, self._end, self.failed)
 
     @property
     def is_busy(self) -> bool:
@@ -59,9 +55,3 @@ class Saver(QObject):
     def _end(self, path: Path) -> None:
         self.folder = str(path.parent)
         self.saved.emit(path)
-
-    @Slot(object)
-    def _fail(self, error: Exception) -> None:
-        if not isinstance(error, SafelightError):
-            raise error
-        self.failed.emit(tr(str(error)))

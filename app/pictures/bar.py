@@ -87,8 +87,7 @@ class PictureBar(ChipBar):
         self._cost: Cost | None = None
         self._held: list[Picture] = []
         self._waiting: list[Pasted] = []
-        self._reading = Background(self)
-        self._reading.done.connect(self._add)
+        self._reading = Background(self, self._add)
 
     @property
     def pictures(self) -> tuple[AttachedPicture, ...]:

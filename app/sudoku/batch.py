@@ -23,14 +23,12 @@ class PuzzleBatch(QObject):
     def __init__(self, queue: JobQueue, view: ScoreboardView, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._queue, self._view = queue, view
-        self.puzzles = Ahead[Task](self)
+        self.puzzles = Ahead[Task](self, self._offer, self._end)
         self.is_on = False
         self._task: Task | None = None
         self._title = ""
         self._contender: Contender | None = None
         self._seed = 0
-        self.puzzles.ready.connect(self._offer)
-        self.puzzles.failed.connect(self._fail)
 
     def begin(self, request: Request, title: str, contender: Contender | None = None) -> None:
         """Starts a batch.
@@ -50,6 +48,7 @@ class PuzzleBatch(QObject):
         if self.is_on:
             self._end(tr("Stopped."))
 
+    @Slot(str)
     def _end(self, message: str = "") -> None:
         self.is_on, self._task = False, None
         self.puzzles.drop()
@@ -67,10 +66,6 @@ class PuzzleBatch(QObject):
             return
         job = PuzzleJob(self._contender, self._task.puzzle, self._seed, follower=self, keep=False, is_watched=False)
         self._queue.add([job])
-
-    @Slot(object)
-    def _fail(self, error: Exception) -> None:
-        raise error
 
     # ---------------------------------------------------------------- Follower
 

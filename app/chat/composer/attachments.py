@@ -60,8 +60,7 @@ class AttachmentBar(ChipBar):
         self.chips: list[AttachmentChip] = []
         self._count: CountText | None = None
         self._known: dict[str, int] = {}  # tokens by text, of the files that are here
-        self._counting = Background(self)
-        self._counting.done.connect(self._counted)
+        self._counting = Background(self, self._counted)
 
     @property
     def attachments(self) -> tuple[Attachment, ...]:

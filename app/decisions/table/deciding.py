@@ -18,7 +18,6 @@ from app.state.decisions.board import RowBoard, RowOutcome
 from app.state.decisions.reading import DecisionReading
 from app.state.decisions.sheet import QuestionSheet
 from app.system.i18n import tr
-from engine import SafelightError
 from engine.service import LoadedModel, RunRequest, ServiceReply, decision_requests
 from engine.tasks.decisions.results import result_columns, write_results
 from engine.tasks.decisions.table import CsvTable, TableState, read_table, states_of
@@ -42,7 +41,8 @@ class TableDecider(QObject):
         self.runner = RowRunner(context.backend.scheduler, self)
         self.row = StateDecider(context, self)
         self._reading, self._ordering, self._rescaling, self._preparing = (
-            self._job(done) for done in (self.show, view.show_order, self._show_rescaled, self._run)
+            Background(self, done, self._refuse)
+            for done in (self.show, view.show_order, self._show_rescaled, self._run)
         )
         self.runner.arrived.connect(self._take)
         self.runner.ended.connect(self._end)
@@ -58,17 +58,9 @@ class TableDecider(QObject):
         context.model_changed.connect(self._model_changed)
         context.at_end(self.runner.close)
 
-    def _job(self, done: object) -> Background:
-        made = Background(self)
-        made.done.connect(done)
-        made.failed.connect(self._fail)
-        return made
-
-    @Slot(object)
-    def _fail(self, error: Exception) -> None:
-        if not isinstance(error, SafelightError):
-            raise error
-        self._view.show_fault(tr(str(error)))
+    @Slot(str)
+    def _refuse(self, problem: str) -> None:
+        self._view.show_fault(problem)
         self.changed.emit()
 
     @property

@@ -17,7 +17,6 @@ from app.state.race.prompts import BatchRequest, RacePrompt
 from app.state.race.running import RaceRun
 from app.state.race.scores import RaceResult, RaceScores, race_document, results_of
 from app.system.i18n import tr
-from engine import SafelightError
 
 MOST_UNCHECKED = 4  # races; a further one starts only after these are checked, which bounds memory
 
@@ -48,17 +47,13 @@ class RaceBatch(QObject):
         self.is_finished = False  # all prompts were answered
         self._asked: dict[str, object] = {}  # the settings of the batch, for the JSON file
         self._context = context
-        self._prompts = Ahead[RacePrompt](self)
+        self._prompts = Ahead[RacePrompt](self, self._go_on, self._end)
         self._racing_on: RacePrompt | None = None
         self._unchecked: list[Raced] = []
         self._why = ""  # why the batch ends early
         self._is_ending = False
-        self._checking, self._measuring = Background(self), Background(self)
-        self._prompts.ready.connect(self._go_on)
-        self._checking.done.connect(self._take_results)
-        self._measuring.done.connect(self.measured)
-        for work in (self._prompts, self._checking, self._measuring):
-            work.failed.connect(self._fail)
+        self._checking = Background(self, self._take_results, self._end)
+        self._measuring = Background(self, self.measured, self._end)
         self.racer.changed.connect(self.changed)
         self.racer.ended.connect(self._raced)
 
@@ -92,6 +87,7 @@ class RaceBatch(QObject):
         document = race_document(self.specs, self.scores, self._asked, finished=self.is_finished)
         return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
 
+    @Slot(str)
     def _end(self, why: str = "") -> None:
         """Starts no further race. The batch ends once the running race has ended and all answers are checked."""
         self._is_ending, self._why = True, self._why or why
@@ -153,12 +149,6 @@ class RaceBatch(QObject):
     def is_measuring(self) -> bool:
         """True while figures are being computed."""
         return self._measuring.is_busy
-
-    @Slot(object)
-    def _fail(self, error: Exception) -> None:
-        if not isinstance(error, SafelightError):
-            raise error
-        self._end(tr(str(error)))
 
 
 def _results(races: list[Raced]) -> list[list[RaceResult]]:

@@ -17,7 +17,6 @@ from app.settings.fields import SeedBox, WholeBox, choice_box
 from app.settings.spec import Choice
 from app.state.race.prompts import MOST_PROMPTS, BatchRequest, own_prompts
 from app.system.i18n import tr, trn
-from engine import SafelightError
 from engine.files import read_text
 from engine.tasks.skills import SKILLS
 from engine.tasks.sudoku import BINS
@@ -62,7 +61,7 @@ class PromptSource(QWidget):
         self.own.setPlaceholderText(tr("A prompt on each line"))
         self.own.setTabChangesFocus(True)
         self.file = button(tr("Open a file…"), tr("Open a file with a prompt on each line"))
-        self._reading = Background(self)
+        self._reading = Background(self, self._take_text, self._say)
         self._lay_out()
         for box in (*self.skills.values(), *self.bins.values()):
             box.setChecked(True)
@@ -72,8 +71,6 @@ class PromptSource(QWidget):
         self.own.textChanged.connect(self._change)
         self.own.overlong.connect(self._refuse)
         self.file.clicked.connect(self._ask_file)
-        self._reading.done.connect(self._take_text)
-        self._reading.failed.connect(self._fail)
         self._change()
 
     def _lay_out(self) -> None:
@@ -162,16 +159,11 @@ class PromptSource(QWidget):
         self.own.setPlainText(text)
         self._change()
 
-    @Slot(object)
-    def _fail(self, error: Exception) -> None:
-        if not isinstance(error, SafelightError):
-            raise error
-        self._say(tr(str(error)))
-
     @Slot()
     def _refuse(self) -> None:
         self._say(refusal())
 
+    @Slot(str)
     def _say(self, fault: str) -> None:
         self.own.clear()
         self._fault = fault
