@@ -14,7 +14,7 @@ from app.chat.reading import read_run
 from app.chat.view_options import ViewOptions
 from app.design.controls import button, label, restyle
 from app.design.fonts import canvas_font, px
-from app.design.layouts import STRETCH, Gap, column_of
+from app.design.layouts import STRETCH, Gap, column_of, row_of
 from app.player.player import Player
 from app.state.run.canvas import BlockState
 from app.state.run.replay import Replay
@@ -71,11 +71,8 @@ class FirstRun(QWidget):
             STRETCH,
             spacing=12,
         )
-        self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
-        self._row.setContentsMargins(0, 0, 0, 0)
-        self._row.setSpacing(16)
-        self._row.addWidget(self._stage)
-        self._row.addLayout(words, 1)
+        self._row = row_of(self._stage, (words, 1), spacing=16)
+        self.setLayout(self._row)
         self._later = QTimer(self)
         self._later.setSingleShot(True)
         self._later.timeout.connect(self._read)

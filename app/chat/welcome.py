@@ -44,10 +44,7 @@ class ChatWelcome(QScrollArea):
         self.invitation = label(tr("Try your own"), "title")
         self.suggestions = SuggestionBar(one_row=False)
         self.content = QWidget()
-        row = QHBoxLayout()
-        row.setSpacing(16)
-        row.addWidget(self.invitation)
-        row.addWidget(self.introduction, 1)
+        row = row_of(self.invitation, (self.introduction, 1), spacing=16)
         self.content.setLayout(
             column_of(self.title, self.about, self.first_run, row, self.suggestions, margins=(8, 16, 8, 16), spacing=12)
         )

@@ -29,12 +29,12 @@ Part = QWidget | QLayout | Gap | int | tuple[QWidget | QLayout, int] | tuple[QWi
 
 def column_of(*parts: Part, margins: Margins = (0, 0, 0, 0), spacing: int = -1) -> QVBoxLayout:
     """Returns a layout of parts below each other; ``spacing`` -1 is that of the layout around it."""
-    return fill(QVBoxLayout(), parts, margins, spacing)
+    return _filled(QVBoxLayout(), parts, margins, spacing)
 
 
 def row_of(*parts: Part, margins: Margins = (0, 0, 0, 0), spacing: int = -1) -> QHBoxLayout:
     """Returns a layout of parts next to each other; ``spacing`` -1 is that of the layout around it."""
-    return fill(QHBoxLayout(), parts, margins, spacing)
+    return _filled(QHBoxLayout(), parts, margins, spacing)
 
 
 def boxed(layout: QLayout) -> QWidget:
@@ -44,8 +44,7 @@ def boxed(layout: QLayout) -> QWidget:
     return made
 
 
-def fill(made: Made, parts: Sequence[Part], margins: Margins = (0, 0, 0, 0), spacing: int = -1) -> Made:
-    """Adds parts to a layout, sets its margins and spacing, and returns it."""
+def _filled(made: Made, parts: Sequence[Part], margins: Margins, spacing: int) -> Made:
     made.setContentsMargins(*margins)
     made.setSpacing(spacing)
     for part in parts:

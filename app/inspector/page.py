@@ -7,12 +7,10 @@ from collections.abc import Mapping, Sequence
 from PySide6.QtCore import QEvent, QSize, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
-    QHBoxLayout,
     QPushButton,
     QSplitter,
     QStackedWidget,
     QTabWidget,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -117,12 +115,8 @@ class InspectorPage(QWidget):
         self.view_buttons: list[QPushButton] = []
         head = QWidget()
         head.setObjectName("inspector-head")
-        names = QVBoxLayout()
-        names.setSpacing(0)
-        names.addWidget(self.title)
-        names.addWidget(self.facts)
-        self._switch = QHBoxLayout()
-        self._switch.setSpacing(16)
+        names = column_of(self.title, self.facts, spacing=0)
+        self._switch = row_of(spacing=16)
         head.setLayout(
             row_of(
                 self.close_button,

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QBoxLayout, QCheckBox, QWidget
 from app.design.choice_box import ChoiceBox
 from app.design.controls import FocusGroup, button, flow_of, label, scroller, show_stop
 from app.design.fonts import px
-from app.design.layouts import column_of
+from app.design.layouts import boxed, column_of, row_of
 from app.design.tokens import Theme
 from app.player.scrubber import Scrub
 from app.state.sudoku.board import Board
@@ -161,13 +161,10 @@ class SideBySide(QWidget):
 
     def _lay_out(self) -> None:
         self._head = head = flow_of(self.solve, self.stop, self.clamp, *self.bins.buttons.values(), gap=12)
-        self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight)
-        self._row.setSpacing(24)
-        for side in self.sides:
-            self._row.addWidget(side, 1)
-        self._inside = inside = QWidget()
-        inside.setLayout(column_of(head, self.note, (self._row, 1), self.scrub, margins=(16, 12, 16, 8), spacing=8))
-        self.area = scroller(inside)
+        self._row = row_of(*((side, 1) for side in self.sides), spacing=24)
+        inside = column_of(head, self.note, (self._row, 1), self.scrub, margins=(16, 12, 16, 8), spacing=8)
+        self._inside = boxed(inside)
+        self.area = scroller(self._inside)
         self.setLayout(column_of(self.area))
 
     # ---------------------------------------------------------------- contenders and puzzle

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QObject, Signal, Slot
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QWidget
 
 from app.decisions.one.questions import QuestionList
 from app.decisions.one.state_column import StateColumn
@@ -52,24 +52,13 @@ class OneState(QWidget):
 
     def _lay_out(self) -> None:
         buttons = row_of(self.decide, self.stop, self.load, STRETCH, spacing=8)
-        self._left = QWidget()
-        left = QVBoxLayout(self._left)
-        left.setContentsMargins(0, 0, 0, 0)
-        left.setSpacing(12)
-        left.addWidget(self.column, 1)
-        for line in (self.message, self.fault):
-            left.addWidget(line)
-        left.addLayout(buttons)  # at the lower edge, so that no message moves them
+        # The buttons are at the lower edge, so that no message moves them.
+        self._left = boxed(column_of((self.column, 1), self.message, self.fault, buttons, spacing=12))
         self._right = scroller(self.questions)
         self.questions.installEventFilter(self)
-        upper = QWidget()
-        self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight, upper)
-        self._row.setContentsMargins(16, 16, 8, 8)
-        self._row.setSpacing(24)
-        self._row.addWidget(self._left)
-        self._row.addWidget(self._right, 1)
+        self._row = row_of(self._left, (self._right, 1), margins=(16, 16, 8, 8), spacing=24)
         lower = boxed(column_of(self.strip, margins=(16, 8, 16, 12)))
-        self._area = scroller(upper)
+        self._area = scroller(boxed(self._row))
         self.setLayout(column_of((self._area, 1), Hairline(), lower, spacing=0))
         chain_tabs(self.column.temperature, (self.decide, self.stop, self.load, self.questions.open))
         self.questions.chain()

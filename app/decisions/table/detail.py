@@ -10,7 +10,7 @@ from app.decisions.one.answers import AnswerList
 from app.decisions.one.strip import CanvasStrip
 from app.design.controls import Hairline, label, scroller
 from app.design.fonts import px
-from app.design.layouts import boxed, column_of
+from app.design.layouts import boxed, column_of, row_of
 from app.design.tokens import Theme
 from app.pictures.row import PictureRow
 from app.state.decisions.board import RowBoard
@@ -33,13 +33,9 @@ class RowDetail(QWidget):
         self.strip = CanvasStrip()
         self.strip.question_chosen.connect(self.strip.choose_question)
         left = boxed(column_of(label(tr("Chosen row"), "section"), self.pictures, self.state, self.answers, spacing=8))
-        inside = QWidget()
-        self._halves = QBoxLayout(QBoxLayout.Direction.LeftToRight, inside)
-        self._halves.setContentsMargins(0, 8, 0, 0)
-        self._halves.setSpacing(24)
-        for half in (left, self.strip):
-            self._halves.addWidget(half, 1, Qt.AlignmentFlag.AlignTop)
-        self.setLayout(column_of(Hairline(), scroller(inside)))
+        halves = ((half, 1, Qt.AlignmentFlag.AlignTop) for half in (left, self.strip))
+        self._halves = row_of(*halves, margins=(0, 8, 0, 0), spacing=24)
+        self.setLayout(column_of(Hairline(), scroller(boxed(self._halves))))
 
     def show_row(self, board: RowBoard, row: int) -> None:
         """Shows a row, without a canvas."""

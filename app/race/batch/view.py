@@ -14,7 +14,7 @@ from app.design.choice_box import ChoiceBox
 from app.design.controls import button, label, scroller
 from app.design.figure_table import FigureTable
 from app.design.fonts import px
-from app.design.layouts import STRETCH, boxed, column_of, fill, row_of
+from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.series import SeriesLegend
 from app.design.tokens import DARKROOM, Theme
 from app.race.batch import words
@@ -101,7 +101,7 @@ class BatchView(BatchPanel):
         plotted = boxed(column_of(self.legend, self.unchecked, (self.plot, 1), 0, spacing=4))
         single = boxed(column_of((self.answers, 1), self.detail, spacing=8))
         self.detail.setFixedHeight(px(DETAIL))
-        self._halves = fill(QBoxLayout(QBoxLayout.Direction.LeftToRight), ((plotted, 1), (single, 1)), spacing=16)
+        self._halves = row_of((plotted, 1), (single, 1), spacing=16)
         chosen = row_of(self.groups, self.speed, STRETCH, spacing=16)
         return boxed(column_of(chosen, self.table, (self._halves, 1), spacing=8))
 

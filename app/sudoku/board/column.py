@@ -6,11 +6,11 @@ import functools
 from collections.abc import Sequence
 
 from PySide6.QtCore import QObject, Signal, Slot
-from PySide6.QtWidgets import QCheckBox, QGridLayout, QHBoxLayout, QPushButton, QWidget
+from PySide6.QtWidgets import QCheckBox, QGridLayout, QPushButton, QWidget
 
 from app.design.choice_box import ChoiceBox
 from app.design.controls import FocusGroup, Hairline, button, flow_of, label, show_stop
-from app.design.layouts import STRETCH, Gap, column_of
+from app.design.layouts import STRETCH, Gap, column_of, row_of
 from app.state.sudoku.solve_frame import SolveFrame
 from app.sudoku.board.picture_note import PictureNote
 from app.sudoku.words import bin_tip, bin_title, figures
@@ -129,17 +129,10 @@ class Column(QWidget):
         self.adapter.activated.connect(self._choose_adapter)
 
     def _lay_out(self, explanation: str) -> None:
-        doing = QHBoxLayout()
-        doing.setSpacing(12)
-        doing.addWidget(self.solve)
-        doing.addWidget(self.stop)
-        doing.addStretch(1)
+        doing = row_of(self.solve, self.stop, STRETCH, spacing=12)
         note = label(explanation, "caption", wrap=True)
         note.setContentsMargins(30, 0, 0, 0)  # under the switch's text
-        chooser = QHBoxLayout()
-        chooser.setSpacing(12)
-        chooser.addWidget(self.adapter_title)
-        chooser.addWidget(self.adapter, 1)
+        chooser = row_of(self.adapter_title, (self.adapter, 1), spacing=12)
         self.setLayout(
             column_of(
                 label(tr("New puzzle"), "section"),
