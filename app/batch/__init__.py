@@ -1,1 +1,1 @@
-"""What the pages that run many items one after the other share."""
+"""The widget, the runner and the saver that pages share if they run many items one after the other."""

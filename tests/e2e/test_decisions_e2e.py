@@ -191,12 +191,12 @@ def test_a_table_is_decided_sorted_calibrated_and_written(
 
     file = tmp_path / "questions.json"
     before = page.page.one.questions.sheet
-    page.keeper.save(file)
+    page.store.save(file)
     page.page.one.column.example_chosen.emit(1)
     assert page.page.one.questions.sheet != before
-    page.keeper.open(file)
+    page.store.open(file)
     assert page.page.one.questions.sheet == before
-    page.keeper.open(table)  # it is none
+    page.store.open(table)  # it is none
     assert page.page.one.questions.sheet == before
 
 
