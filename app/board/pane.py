@@ -9,6 +9,7 @@ from app.board.block_board import BlockBoard
 from app.board.legend import BoardLegend
 from app.canvas.heat import Heat
 from app.design.fonts import px
+from app.design.layouts import column_of
 from app.design.tokens import SPACE_1, SPACE_2, SPACE_4, Theme
 
 QWIDGETSIZE_MAX = 2**24 - 1  # Qt's value for no limit
@@ -24,11 +25,9 @@ class BoardPane(QWidget):
         self.legend = BoardLegend()
         self.legend.set_running(True)
         self._is_heated = False  # if True, the legend is one long line
-        self._layout = QBoxLayout(QBoxLayout.Direction.TopToBottom, self)
-        self._layout.setContentsMargins(SPACE_4, SPACE_1, SPACE_4, SPACE_1)
-        self._layout.setSpacing(SPACE_2)
-        self._layout.addWidget(self.board, 100)
-        self._layout.addWidget(self.legend)
+        margins = (SPACE_4, SPACE_1, SPACE_4, SPACE_1)
+        self._layout = column_of((self.board, 100), self.legend, margins=margins, spacing=SPACE_2)
+        self.setLayout(self._layout)
 
     def set_theme(self, theme: Theme) -> None:
         self.board.set_theme(theme)

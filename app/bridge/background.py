@@ -5,15 +5,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from PySide6.QtCore import QObject, QTimer, Signal, Slot
+from PySide6.QtCore import QObject, QTimer, Signal, SignalInstance, Slot
+
+from app.system.i18n import tr
+from engine import SafelightError
 
 POLL_MS = 15
 
 Job = Callable[[], object]
+Receiver = Callable[..., object] | SignalInstance
 
 
 class Background(QObject):
     """Runs one job at a time. While one runs, only the latest further job waits, and only its result is reported.
+
+    With a receiver of ``refused``, exceptions other than SafelightError are raised in the window's thread.
 
     The window polls the thread instead of being called by it, so a job may outlive the window safely. Threads end with
     their job.
@@ -21,9 +27,17 @@ class Background(QObject):
 
     done = Signal(object)  # the result
     failed = Signal(object)  # the exception
+    refused = Signal(str)  # the exception as a sentence, if it is a SafelightError
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(
+        self, parent: QObject | None = None, done: Receiver | None = None, refused: Receiver | None = None
+    ) -> None:
         super().__init__(parent)
+        if done is not None:
+            self.done.connect(done)
+        self._raises = refused is not None
+        if refused is not None:
+            self.refused.connect(refused)
         self._running: _Thread | None = None
         self._next: Job | None = None
         self._dropped = False
@@ -67,10 +81,15 @@ class Background(QObject):
         self._poll.stop()
         if self._dropped:
             return
-        if thread.error is not None:
-            self.failed.emit(thread.error)
-        else:
+        error = thread.error
+        if error is None:
             self.done.emit(thread.result)
+            return
+        self.failed.emit(error)
+        if isinstance(error, SafelightError):
+            self.refused.emit(tr(str(error)))
+        elif self._raises:
+            raise error
 
 
 class _Thread(threading.Thread):

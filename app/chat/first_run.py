@@ -14,6 +14,7 @@ from app.chat.reading import read_run
 from app.chat.view_options import ViewOptions
 from app.design.controls import button, label, restyle
 from app.design.fonts import canvas_font, px
+from app.design.layouts import STRETCH, Gap, column_of, row_of
 from app.player.player import Player
 from app.state.run.canvas import BlockState
 from app.state.run.replay import Replay
@@ -60,26 +61,22 @@ class FirstRun(QWidget):
         self.again.hide()
         for said in (*self.captions, self.figures, self.source):
             said.setMinimumHeight(1)  # else the page takes them to be as tall as in the narrowest column
-        words = QVBoxLayout()
-        words.setSpacing(12)
-        words.addStretch(1)
-        for caption in self.captions:
-            words.addWidget(caption)
-        words.addSpacing(4)
-        for widget in (self.figures, self.source):
-            words.addWidget(widget)
-        words.addWidget(self.again, 0, Qt.AlignmentFlag.AlignLeft)
-        words.addStretch(1)
-        self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
-        self._row.setContentsMargins(0, 0, 0, 0)
-        self._row.setSpacing(16)
-        self._row.addWidget(self._stage)
-        self._row.addLayout(words, 1)
+        words = column_of(
+            STRETCH,
+            *self.captions,
+            Gap(4),
+            self.figures,
+            self.source,
+            (self.again, 0, Qt.AlignmentFlag.AlignLeft),
+            STRETCH,
+            spacing=12,
+        )
+        self._row = row_of(self._stage, (words, 1), spacing=16)
+        self.setLayout(self._row)
         self._later = QTimer(self)
         self._later.setSingleShot(True)
         self._later.timeout.connect(self._read)
-        self._reader = Background(self)
-        self._reader.done.connect(self._open)
+        self._reader = Background(self, self._open)
         self._reader.failed.connect(self.hide)
         self.again.clicked.connect(self.play)
         self.player.placed.connect(self._show)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from PySide6.QtCore import QMetaMethod, Signal, Slot
 from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QDropEvent, QFont, QFontMetrics, QResizeEvent
-from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from app.chat.composer.composer import Composer
 from app.chat.guess import guess_height
@@ -20,6 +20,7 @@ from app.chat.welcome import ChatWelcome, centred
 from app.design.controls import Hairline, chain_tabs
 from app.design.drops import accept_drag
 from app.design.fonts import TEXT_LEAD, px
+from app.design.layouts import boxed, column_of
 from app.design.notice import Notice
 from app.design.suggestion_bar import SuggestionBar
 from app.state.chat.conversation import Answer, ChatState, Turn
@@ -94,21 +95,14 @@ class ChatPage(QWidget):
         self.composer = Composer()
         self.composer.submitted.connect(self.submitted)
         self.composer.changed.connect(self._welcome.first_run.stop)
-        self._bottom = QWidget()
-        bottom_column = QVBoxLayout(self._bottom)
-        bottom_column.setContentsMargins(PAD, 12, PAD, 12)
-        bottom_column.setSpacing(12)
-        for widget in (self.more_suggestions, self.composer):
-            bottom_column.addWidget(widget)
+        self._bottom = boxed(column_of(self.more_suggestions, self.composer, margins=(PAD, 12, PAD, 12), spacing=12))
 
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self._pages, 1)
+        column = column_of((self._pages, 1), spacing=0)
+        self.setLayout(column)
         self.notice.float_over(self._pages, self.composer)
         self.notice.covered.connect(self.scroller.set_covered)
-        column.addWidget(Hairline())
         self._bottom_row = centred(self._bottom, width, SIDE)
+        column.addWidget(Hairline())
         column.addLayout(self._bottom_row)
 
     # ---------------------------------------------------------------- before anything was asked

@@ -34,8 +34,7 @@ class Replaying(QObject):
         super().__init__(page)
         self._context, self._page = context, page
         self._wanted: tuple[Turn, Answer] | None = None
-        self._reader = Background(self)
-        self._reader.done.connect(self._read)
+        self._reader = Background(self, self._read)
         self._reader.failed.connect(self._failed)
         page.replay_asked.connect(self.read)
 

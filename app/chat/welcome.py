@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QWidget
 
 from app.chat.first_run import FirstRun
 from app.design.controls import label
+from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.suggestion_bar import SuggestionBar
 from app.system.i18n import tr
 
@@ -14,11 +15,7 @@ from app.system.i18n import tr
 def centred(content: QWidget, width: int, side: int) -> QHBoxLayout:
     """The content in the middle, at most ``width`` pixels wide."""
     content.setMaximumWidth(width)
-    row = QHBoxLayout()
-    row.setContentsMargins(side, 0, side, 0)
-    row.addStretch(1)
-    row.addWidget(content, 1000)
-    row.addStretch(1)
+    row = row_of(STRETCH, (content, 1000), STRETCH, margins=(side, 0, side, 0))
     return row
 
 
@@ -47,23 +44,11 @@ class ChatWelcome(QScrollArea):
         self.invitation = label(tr("Try your own"), "title")
         self.suggestions = SuggestionBar(one_row=False)
         self.content = QWidget()
-        column = QVBoxLayout(self.content)
-        column.setContentsMargins(8, 16, 8, 16)
-        column.setSpacing(12)
-        column.addWidget(self.title)
-        column.addWidget(self.about)
-        column.addWidget(self.first_run)
-        row = QHBoxLayout()
-        row.setSpacing(16)
-        row.addWidget(self.invitation)
-        row.addWidget(self.introduction, 1)
-        column.addLayout(row)
-        column.addWidget(self.suggestions)
-        inside = QWidget()
-        around = QVBoxLayout(inside)
-        around.setContentsMargins(0, 0, 0, 0)
-        around.addLayout(centred(self.content, width, side))
-        around.addStretch(1)
+        row = row_of(self.invitation, (self.introduction, 1), spacing=16)
+        self.content.setLayout(
+            column_of(self.title, self.about, self.first_run, row, self.suggestions, margins=(8, 16, 8, 16), spacing=12)
+        )
+        inside = boxed(column_of(centred(self.content, width, side), STRETCH))
         self.setWidget(inside)
 
     def introduce(self, text: str) -> None:

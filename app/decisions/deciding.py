@@ -11,7 +11,6 @@ from app.context import AppContext
 from app.state.decisions.reading import DecisionReading
 from app.state.decisions.sheet import QuestionSheet
 from app.system.i18n import tr
-from engine import SafelightError
 from engine.pictures import Picture
 from engine.service import LoadedModel, RunRequest, ServiceReply, decision_requests
 
@@ -28,9 +27,7 @@ class StateDecider(QObject):
         self._context = context
         self._reading: DecisionReading | None = None  # of the running decision
         self._keep = False
-        self._making = Background(self)
-        self._making.done.connect(self._run)
-        self._making.failed.connect(self._fail)
+        self._making = Background(self, self._run, self._refuse)
 
     @property
     def is_busy(self) -> bool:
@@ -86,11 +83,9 @@ class StateDecider(QObject):
         for request in requests:
             self._context.backend.run(request, is_watched=False)
 
-    @Slot(object)
-    def _fail(self, error: Exception) -> None:
-        if not isinstance(error, SafelightError):
-            raise error
-        self.ended.emit(tr(str(error)), "")
+    @Slot(str)
+    def _refuse(self, problem: str) -> None:
+        self.ended.emit(problem, "")
 
     def take(self, replies: list[ServiceReply]) -> None:
         """Processes replies of the engine and ignores those of other runs."""

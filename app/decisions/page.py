@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QKeySequence, QShortcut
-from PySide6.QtWidgets import QTabWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QTabWidget, QWidget
 
 from app.decisions.calibration.view import CalibrationView
 from app.decisions.one.view import OneState
 from app.decisions.table.view import DecisionTable
+from app.design.layouts import column_of
 from app.design.tokens import DARKROOM, Theme
 from app.system.i18n import tr
 
@@ -37,9 +38,7 @@ class DecisionsPage(QWidget):
             (tr("Calibration"), self.calibration),
         ):
             self.tabs.addTab(part, title)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 4, 0, 0)
-        column.addWidget(self.tabs)
+        self.setLayout(column_of(self.tabs, margins=(0, 4, 0, 0)))
         self.setFocusProxy(self.one.column.state)
         for key in ("Ctrl+Return", "Ctrl+Enter"):
             shortcut = QShortcut(QKeySequence(key), self)

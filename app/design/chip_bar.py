@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import Signal, Slot
 from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
-from app.design.controls import FlowLayout
+from app.design.controls import flow_of
 
 GAP = 8
 
@@ -37,12 +37,10 @@ class ChipBar(QWidget):
             self._layout.removeWidget(self._host)
             self._host.hide()
             self._host.deleteLater()
-        self._host = QWidget()
+        self._host = flow_of(*chips, gap=GAP)
         self._removes = list(removes)
-        flow = FlowLayout(self._host, GAP)
-        for chip, remove in zip(chips, removes, strict=True):
+        for remove in removes:
             remove.clicked.connect(self._remove)
-            flow.addWidget(chip)
         self._layout.addWidget(self._host)
         self.setVisible(bool(chips))
 

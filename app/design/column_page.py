@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
+
+from app.design.layouts import STRETCH, boxed, column_of, row_of
 
 WIDTH = 880  # maximum in pixels, so that lines stay readable
 
@@ -15,19 +17,13 @@ class ColumnPage(QScrollArea):
         super().__init__()
         self._inside = QWidget()
         self._inside.setMaximumWidth(WIDTH)
-        self.column = QVBoxLayout(self._inside)
-        self.column.setContentsMargins(32, 24, 32, 32)
-        self.column.setSpacing(8)
+        self.column = column_of(margins=(32, 24, 32, 32), spacing=8)
+        self._inside.setLayout(self.column)
         self.setWidgetResizable(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
 
     def show_column(self) -> None:
         """Lays out the column. Call it once, when the column is complete."""
-        outside = QWidget()
-        centre = QHBoxLayout(outside)
-        centre.setContentsMargins(0, 0, 0, 0)
-        centre.addStretch(1)
-        centre.addWidget(self._inside, 1000)
-        centre.addStretch(1)
+        outside = boxed(row_of(STRETCH, (self._inside, 1000), STRETCH))
         self.setWidget(outside)

@@ -11,7 +11,6 @@ from PySide6.QtGui import QFontMetrics, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QApplication,
     QFrame,
-    QHBoxLayout,
     QLabel,
     QLayout,
     QLayoutItem,
@@ -22,6 +21,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.design.fonts import px
+from app.design.layouts import row_of
 from app.system.i18n import tr
 
 Role = Literal["primary", "link", "chip", "plain"]
@@ -234,15 +234,20 @@ class FlowLayout(QLayout):
         return y + row - rect.y()
 
 
+def flow_of(*parts: QWidget, gap: int = 8, row_gap: int | None = None) -> QWidget:
+    """Returns a widget that lays out its parts as ``FlowLayout`` does."""
+    made = QWidget()
+    flow = FlowLayout(made, gap, row_gap)
+    for part in parts:
+        flow.addWidget(part)
+    return made
+
+
 def group(*parts: QWidget) -> QWidget:
     """Groups widgets that stay on one line."""
     made = QWidget()
     made.setMinimumHeight(px(36))  # as high as a field, so that all groups have the same centre line
-    row = QHBoxLayout(made)
-    row.setContentsMargins(0, 0, 0, 0)
-    row.setSpacing(8)
-    for part in parts:
-        row.addWidget(part)
+    made.setLayout(row_of(*parts, spacing=8))
     return made
 
 

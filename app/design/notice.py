@@ -10,15 +10,14 @@ from PySide6.QtWidgets import (
     QApplication,
     QDialog,
     QFrame,
-    QHBoxLayout,
     QPlainTextEdit,
     QPushButton,
-    QVBoxLayout,
     QWidget,
 )
 
 from app.design.controls import FlowLayout, button, chain_tabs, label, restyle
 from app.design.fonts import TEXT_BODY, canvas_font
+from app.design.layouts import STRETCH, column_of, row_of
 from app.system.i18n import tr
 
 STAYS_MS = 10_000  # a confirmation is shown this long, unless it is hovered or focused
@@ -40,15 +39,8 @@ class DetailsDialog(QDialog):
         copy.clicked.connect(self._copy)
         close = button(tr("Close"), tr("Close the details"))
         close.clicked.connect(self.accept)
-        buttons = QHBoxLayout()
-        buttons.addStretch(1)
-        buttons.addWidget(close)
-        buttons.addWidget(copy)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(16, 16, 16, 16)
-        column.setSpacing(16)
-        column.addWidget(shown, 1)
-        column.addLayout(buttons)
+        buttons = row_of(STRETCH, close, copy)
+        self.setLayout(column_of((shown, 1), buttons, margins=(16, 16, 16, 16), spacing=16))
 
     @Slot()
     def _copy(self) -> None:
@@ -88,11 +80,7 @@ class Notice(QFrame):
         self._buttons = FlowLayout(strip, gap=16, row_gap=4)
         for widget in (self.undo, self.details, self.dismiss):
             self._buttons.addWidget(widget)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(12, 8, 12, 8)
-        column.setSpacing(8)
-        column.addWidget(self.message)
-        column.addWidget(strip)
+        self.setLayout(column_of(self.message, strip, margins=(12, 8, 12, 8), spacing=8))
         self.hide()
 
     def float_over(self, host: QWidget, column: QWidget | None = None) -> None:

@@ -13,16 +13,15 @@ from PySide6.QtWidgets import (
     QDialog,
     QFileDialog,
     QFormLayout,
-    QHBoxLayout,
     QLineEdit,
     QProgressBar,
-    QVBoxLayout,
     QWidget,
 )
 
 from app.design.choice_box import ChoiceBox
 from app.design.controls import button, label
 from app.design.fonts import px
+from app.design.layouts import STRETCH, column_of, row_of
 from app.export import FORMATS, ExportFormat
 from app.export.options import FPS_HIGH, FPS_LOW, Options, frames_of, parse_steps
 from app.export.run import Share, board_in
@@ -136,24 +135,12 @@ class ExportDialog(QDialog):
         for words, control in rows:
             form.addRow(words, control)
         form.addRow("", self.prompt)
-        file = QHBoxLayout()
-        file.setSpacing(8)
-        file.addWidget(self.file, 1)
-        file.addWidget(self.browse)
+        file = row_of((self.file, 1), self.browse, spacing=8)
         form.addRow(tr("File"), file)
-        bottom = QHBoxLayout()
-        bottom.setSpacing(8)
-        bottom.addStretch(1)
-        bottom.addWidget(self.close_button)
-        bottom.addWidget(self.go)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(24, 24, 24, 24)
-        layout.setSpacing(16)
-        layout.addLayout(form)
-        layout.addWidget(self.message)
-        layout.addWidget(self.progress)
-        layout.addStretch(1)
-        layout.addLayout(bottom)
+        bottom = row_of(STRETCH, self.close_button, self.go, spacing=8)
+        self.setLayout(
+            column_of(form, self.message, self.progress, STRETCH, bottom, margins=(24, 24, 24, 24), spacing=16)
+        )
         self.progress.hide()
         self.message.hide()
         self.setMinimumWidth(px(WIDTH))

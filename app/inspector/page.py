@@ -7,17 +7,16 @@ from collections.abc import Mapping, Sequence
 from PySide6.QtCore import QEvent, QSize, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
-    QHBoxLayout,
     QPushButton,
     QSplitter,
     QStackedWidget,
     QTabWidget,
-    QVBoxLayout,
     QWidget,
 )
 
 from app.design.controls import Elided, Hairline, button, label, scroller
 from app.design.fonts import px
+from app.design.layouts import Gap, boxed, column_of, row_of
 from app.design.tokens import DARKROOM, Theme
 from app.inspector.answers.panel import ReadAnswers
 from app.inspector.canvas.canvas import InspectorCanvas
@@ -84,9 +83,7 @@ class InspectorPage(QWidget):
         self.welcome = InspectorWelcome()
         self.stack = QStackedWidget()
         self.stack.addWidget(self.welcome)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(self.stack)
+        self.setLayout(column_of(self.stack))
         self.pictures = PromptPictures(self.player)
         self.canvas = InspectorCanvas(self.player)
         self.transport = Transport(self.player, self.overview)
@@ -118,31 +115,25 @@ class InspectorPage(QWidget):
         self.view_buttons: list[QPushButton] = []
         head = QWidget()
         head.setObjectName("inspector-head")
-        row = QHBoxLayout(head)
-        row.setContentsMargins(16, 8, 16, 8)
-        row.setSpacing(16)
-        row.addWidget(self.close_button)
-        names = QVBoxLayout()
-        names.setSpacing(0)
-        names.addWidget(self.title)
-        names.addWidget(self.facts)
-        row.addLayout(names, 1)
-        self._switch = QHBoxLayout()
-        self._switch.setSpacing(16)
-        row.addLayout(self._switch)
-        row.addSpacing(16)
-        for made in (self.open_button, self.export_button):
-            row.addWidget(made)
+        names = column_of(self.title, self.facts, spacing=0)
+        self._switch = row_of(spacing=16)
+        head.setLayout(
+            row_of(
+                self.close_button,
+                (names, 1),
+                self._switch,
+                Gap(16),
+                self.open_button,
+                self.export_button,
+                margins=(16, 8, 16, 8),
+                spacing=16,
+            )
+        )
 
         self.left = QSplitter(Qt.Orientation.Vertical)
         self.figures.addWidget(self.plots)
         self.figures.addWidget(self.answers)
-        seen = QWidget()
-        sides = QHBoxLayout(seen)
-        sides.setContentsMargins(0, 0, 0, 0)
-        sides.setSpacing(0)
-        sides.addWidget(self.pictures)
-        sides.addWidget(self.canvas, 1)
+        seen = boxed(row_of(self.pictures, (self.canvas, 1), spacing=0))
         self.left.addWidget(seen)
         self.left.addWidget(self.figures)
         self.right = QSplitter(Qt.Orientation.Vertical)
@@ -172,21 +163,23 @@ class InspectorPage(QWidget):
         self.add_view(tr("Run"), tr("Look at this run alone"), self.across)
 
         self.views = QWidget()
-        column = QVBoxLayout(self.views)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
         self.notice = label("", "remark", wrap=True, selectable=True)
         self.notice.setContentsMargins(16, 4, 16, 4)
         self.notice.setAccessibleName(tr("What is missing of this run"))
         self.notice.hide()
-        column.addWidget(head)
-        column.addWidget(self.notice)
-        column.addWidget(Hairline())
-        column.addWidget(self.main, 1)
-        column.addWidget(Hairline())
-        column.addWidget(self.filmstrip)
-        column.addWidget(self.transport)
-        column.addWidget(self.captions)
+        self.views.setLayout(
+            column_of(
+                head,
+                self.notice,
+                Hairline(),
+                (self.main, 1),
+                Hairline(),
+                self.filmstrip,
+                self.transport,
+                self.captions,
+                spacing=0,
+            )
+        )
         self.stack.addWidget(self.views)
         self.overview.known.connect(self._figured)
         self.side.currentChanged.connect(self._give_room)

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QGridLayout, QPushButton, QSizePolicy, QVBoxLayout
 
 from app.design.controls import label
 from app.design.fonts import px
+from app.design.layouts import column_of
 from app.design.tokens import DARKROOM, Theme
 from app.inspector.run_pictures import PictureView, RunPicture
 from app.system.i18n import tr
@@ -43,9 +44,8 @@ class Card(QPushButton):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
         self.title = label(offer.title, "card-title", wrap=True)
         self.hint = label(offer.hint, "card-hint", wrap=True)
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(16, 12, 16, 12)
-        self._column.setSpacing(4)
+        self._column = column_of(margins=(16, 12, 16, 12), spacing=4)
+        self.setLayout(self._column)
         self.picture = PictureView()
         self.picture.setVisible(offer.has_picture)
         self._column.addWidget(self.picture)
@@ -117,9 +117,8 @@ class RunCards(QWidget):
             self._host.deleteLater()
         self._host = QWidget()
         self.cards = []
-        column = QVBoxLayout(self._host)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GAP)
+        column = column_of(spacing=GAP)
+        self._host.setLayout(column)
         self._columns = self._fitting()
         for section in dict.fromkeys(offer.section for offer in self._offers):
             if section:

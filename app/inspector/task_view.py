@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, Slot
 from PySide6.QtGui import QShowEvent, QTextCursor
-from PySide6.QtWidgets import QListWidget, QListWidgetItem, QPlainTextEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QListWidget, QListWidgetItem, QPlainTextEdit, QWidget
 
 from app.design.controls import label
+from app.design.layouts import column_of
 from app.design.tokens import SPACE_2, SPACE_4
 from app.player.player import Player
 from app.state.run.canvas import PinnedRound
@@ -33,13 +34,16 @@ class TaskView(QWidget):
         self.rounds.setWordWrap(True)
         self.rounds.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.rounds.setAccessibleName(tr("Rounds of this block"))
-        column = QVBoxLayout(self)
-        column.setContentsMargins(SPACE_4, SPACE_2, SPACE_4, SPACE_4)
-        column.setSpacing(SPACE_2)
-        column.addWidget(self.kind)
-        column.addWidget(self.text, 1)
-        column.addWidget(self.caption)
-        column.addWidget(self.rounds, 1)
+        self.setLayout(
+            column_of(
+                self.kind,
+                (self.text, 1),
+                self.caption,
+                (self.rounds, 1),
+                margins=(SPACE_4, SPACE_2, SPACE_4, SPACE_4),
+                spacing=SPACE_2,
+            )
+        )
         self.rounds.itemClicked.connect(self._go)
         self.rounds.itemActivated.connect(self._go)
         player.opened.connect(self._open)

@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from typing import get_args
 
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFileDialog, QVBoxLayout, QWidget
 
 from app.design.column_page import ColumnPage
-from app.design.controls import FlowLayout, button, chain_tabs, label
+from app.design.controls import button, chain_tabs, flow_of, label
 from app.design.fonts import px
+from app.design.layouts import STRETCH, column_of, row_of
 from app.design.notice import Notice
 from app.models.entries import Group
 from app.models.remote_section import RemoteSection
@@ -50,27 +51,18 @@ class PageFrame(ColumnPage):
         self.place.setAccessibleName(tr("Where models are kept"))
         self.notice = Notice()
         self.notice.float_over(self.viewport())
-        adding = QWidget()
-        flow = FlowLayout(adding)
-        for made in (self.add_server, self.add_file, self.add):
-            flow.addWidget(made)
-        heading = QHBoxLayout()
-        heading.setSpacing(8)
+        adding = flow_of(self.add_server, self.add_file, self.add)
         title = label(tr("Models"), "title")
         title.setMinimumHeight(px(36))  # height of a button
-        heading.addWidget(title, 0, Qt.AlignmentFlag.AlignTop)
-        heading.addStretch(1)
-        heading.addWidget(adding)
+        heading = row_of((title, 0, Qt.AlignmentFlag.AlignTop), STRETCH, adding, spacing=8)
         column = self.column
         column.addLayout(heading)
         column.addWidget(self.place)
         self._groups: dict[Group, tuple[QWidget, QVBoxLayout]] = {}
         for group in get_args(Group):
             box = QWidget()
-            rows = QVBoxLayout(box)
-            rows.setContentsMargins(0, 16, 0, 0)
-            rows.setSpacing(8)
-            rows.addWidget(label(group_title(group), "group"))
+            rows = column_of(label(group_title(group), "group"), margins=(0, 16, 0, 0), spacing=8)
+            box.setLayout(rows)
             column.addWidget(box)
             self._groups[group] = (box, rows)
         column.addWidget(servers)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from PySide6.QtGui import QTextCharFormat, QTextCursor
-from PySide6.QtWidgets import QDialog, QHBoxLayout, QTextBrowser, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QTextBrowser, QWidget
 
 from app.design.controls import button
 from app.design.fonts import TEXT_BODY, TEXT_LEAD, TEXT_TITLE, canvas_font, px
+from app.design.layouts import STRETCH, column_of, row_of
 from app.system.i18n import tr
 
 VLLM_GUIDE = Path(__file__).resolve().parents[2] / "packaging" / "VLLM.md"
@@ -32,14 +33,8 @@ class GuideDialog(QDialog):
         self._set_apart()
         close = button(tr("Close"), tr("Close the page"), role="plain")
         close.clicked.connect(self.accept)
-        buttons = QHBoxLayout()
-        buttons.addStretch(1)
-        buttons.addWidget(close)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(16, 16, 16, 16)
-        column.setSpacing(16)
-        column.addWidget(self.text, 1)
-        column.addLayout(buttons)
+        buttons = row_of(STRETCH, close)
+        self.setLayout(column_of((self.text, 1), buttons, margins=(16, 16, 16, 16), spacing=16))
 
     def _set_apart(self) -> None:
         """Gives paragraphs, headings and code font sizes and margins, which Qt's Markdown reader does not set."""

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from PySide6.QtCore import QSettings, Signal, Slot
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.bridge.remote_access import RemoteAccess
+from app.design.layouts import column_of
 from app.models import tasks, words
 from app.models.entries import FOLDERS, Action, ModelEntry, actions, entries
 from app.models.frame import PageFrame
@@ -82,9 +83,7 @@ class ModelsPage(QWidget):
         self._remote = remote or RemoteAccess()
         self.servers = RemoteSection(settings, self._remote)
         self.frame = PageFrame(self.servers)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(self.frame)
+        self.setLayout(column_of(self.frame))
         self.notice = self.frame.notice
         self.frame.folder_chosen.connect(self.add_folder)
         self.frame.file_chosen.connect(self.add_file)

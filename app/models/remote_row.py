@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QLineEdit, QWidget
 
 from app.design.choice_box import ChoiceBox
-from app.design.controls import FlowLayout, FocusGroup, button, label, restyle
+from app.design.controls import FocusGroup, button, flow_of, label, restyle
+from app.design.layouts import Gap, column_of, row_of
 from app.design.notice import Notice
 from app.system.i18n import tr
 
@@ -79,26 +80,22 @@ class RemoteRow(QFrame):
         self._show_key_strip()
 
     def _lay_out(self) -> None:
-        heading = QHBoxLayout()
-        heading.setSpacing(16)
-        heading.addWidget(self.title, 1)
-        heading.addWidget(self.status, 0, Qt.AlignmentFlag.AlignTop)
-        self._key_strip, strip = QWidget(), QWidget()
-        keys, flow = (FlowLayout(widget, gap=16, row_gap=4) for widget in (self._key_strip, strip))
-        acts, key_acts = self.tab_order()[:6], self.tab_order()[6:]
-        for act in acts:
-            flow.addWidget(act)
-        for act in key_acts:
-            keys.addWidget(act)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(20, 16, 20, 16)
-        column.setSpacing(4)
-        column.addLayout(heading)
-        for part in (self.purpose, self.detail, self.notice):
-            column.addWidget(part)
-        column.addSpacing(4)
-        column.addWidget(strip)
-        column.addWidget(self._key_strip)
+        heading = row_of((self.title, 1), (self.status, 0, Qt.AlignmentFlag.AlignTop), spacing=16)
+        acts = self.tab_order()
+        strip, self._key_strip = (flow_of(*part, gap=16, row_gap=4) for part in (acts[:6], acts[6:]))
+        self.setLayout(
+            column_of(
+                heading,
+                self.purpose,
+                self.detail,
+                self.notice,
+                Gap(4),
+                strip,
+                self._key_strip,
+                margins=(20, 16, 20, 16),
+                spacing=4,
+            )
+        )
 
     def _connect(self) -> None:
         self.load.clicked.connect(self._load)

@@ -6,10 +6,11 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from PySide6.QtCore import QSettings, Signal, Slot
-from PySide6.QtWidgets import QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLineEdit, QWidget
 
 from app.bridge.remote_access import RemoteAccess
-from app.design.controls import FlowLayout, button, chain_tabs, label
+from app.design.controls import button, chain_tabs, flow_of, label
+from app.design.layouts import column_of
 from app.design.notice import Notice
 from app.models import remote_words
 from app.models.guide import VLLM_GUIDE, GuideDialog
@@ -73,21 +74,20 @@ class RemoteSection(QWidget):
         self._arrange()
 
     def _lay_out(self) -> None:
-        strip = QWidget()
-        flow = FlowLayout(strip, gap=8)
-        for widget in (self.address, self.key, self.add_button):
-            flow.addWidget(widget)
-        self._rows = QVBoxLayout()
-        self._rows.setSpacing(8)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 16, 0, 0)
-        column.setSpacing(8)
-        column.addWidget(label(tr("Remote engines"), "group"))
-        column.addWidget(label(remote_words.about(), "fact", wrap=True))
-        column.addLayout(self._rows)
-        column.addWidget(self.notice)
-        column.addWidget(strip)
-        column.addWidget(self.help)
+        strip = flow_of(self.address, self.key, self.add_button)
+        self._rows = column_of(spacing=8)
+        self.setLayout(
+            column_of(
+                label(tr("Remote engines"), "group"),
+                label(remote_words.about(), "fact", wrap=True),
+                self._rows,
+                self.notice,
+                strip,
+                self.help,
+                margins=(0, 16, 0, 0),
+                spacing=8,
+            )
+        )
 
     # ---------------------------------------------------------------- state from outside
 

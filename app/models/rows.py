@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QProgressBar, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QProgressBar, QPushButton, QWidget
 
-from app.design.controls import FlowLayout, button, label, restyle
+from app.design.controls import button, flow_of, label, restyle
+from app.design.layouts import Gap, column_of, row_of
 from app.design.notice import Notice
 from app.models.entries import ACTIONS, Action, ModelEntry
 from app.models.jobs import JobKind
@@ -71,25 +72,23 @@ class ModelRow(QFrame):
         return made
 
     def _lay_out(self) -> None:
-        heading = QHBoxLayout()
-        heading.setSpacing(16)
-        heading.addWidget(self.title, 1)
-        heading.addWidget(self.status, 0, Qt.AlignmentFlag.AlignTop)
-        strip = QWidget()
-        flow = FlowLayout(strip, gap=16)
-        for made in self.buttons.values():
-            flow.addWidget(made)
+        heading = row_of((self.title, 1), (self.status, 0, Qt.AlignmentFlag.AlignTop), spacing=16)
+        strip = flow_of(*self.buttons.values(), gap=16)
         self.buttons["load"].setText(tr("Load"))
         strip.setMinimumHeight(self.buttons["load"].sizeHint().height())  # so that it is as high when it has only links
-        column = QVBoxLayout(self)
-        column.setContentsMargins(20, 16, 20, 16)
-        column.setSpacing(4)
-        column.addLayout(heading)
-        for widget in (self.purpose, self.memory, self.disk):
-            column.addWidget(widget)
-        column.addSpacing(4)
-        for part in (self.bar, self.progress, self.notice):
-            column.addWidget(part)
+        column = column_of(
+            heading,
+            self.purpose,
+            self.memory,
+            self.disk,
+            Gap(4),
+            self.bar,
+            self.progress,
+            self.notice,
+            margins=(20, 16, 20, 16),
+            spacing=4,
+        )
+        self.setLayout(column)
         if self.token is not None:
             column.addWidget(self.token)
         column.addSpacing(4)

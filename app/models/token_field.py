@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from PySide6.QtCore import QUrl, Signal, Slot
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLineEdit, QWidget
 
-from app.design.controls import FlowLayout, button, label
+from app.design.controls import button, flow_of, label
+from app.design.layouts import column_of
 from app.system.i18n import tr
 
 
@@ -45,16 +46,8 @@ class TokenField(QWidget):
         self.save.clicked.connect(self._submit)
         self.forget.clicked.connect(self.forget_asked)
         self.open.clicked.connect(self._open)
-        strip = QWidget()
-        row = FlowLayout(strip, gap=16)
-        for widget in (self.edit, self.save, self.open, self.forget):
-            row.addWidget(widget)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 8, 0, 0)
-        column.setSpacing(8)
-        column.addWidget(self.explanation)
-        column.addWidget(strip)
-        column.addWidget(self.status)
+        strip = flow_of(self.edit, self.save, self.open, self.forget, gap=16)
+        self.setLayout(column_of(self.explanation, strip, self.status, margins=(0, 8, 0, 0), spacing=8))
         self._changed()
         self.say("", has_token=False)
 

@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout
+from PySide6.QtWidgets import QFrame, QPushButton
 
 from app.bridge.background import Background
 from app.design.chip_bar import ChipBar
 from app.design.controls import button, label
 from app.design.fonts import px
+from app.design.layouts import STRETCH, column_of, row_of
 from app.library.pictures import PictureStore
 from app.pictures.files import Pasted, read_picture
 from app.pictures.source import PictureSource
@@ -59,18 +60,8 @@ class PictureChip(QFrame):
         self.facts = label("", "caption")
         self.remove = button("×", tr("Remove {name}", name=name_of(shown)), tip=tr("Remove this picture"))
         self.remove.setMinimumWidth(24)
-        words = QVBoxLayout()
-        words.setSpacing(0)
-        words.addStretch(1)
-        words.addWidget(name)
-        words.addWidget(self.facts)
-        words.addStretch(1)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(4, 4, 4, 4)
-        row.setSpacing(8)
-        row.addWidget(self.thumb)
-        row.addLayout(words)
-        row.addWidget(self.remove)
+        words = column_of(STRETCH, name, self.facts, STRETCH, spacing=0)
+        self.setLayout(row_of(self.thumb, words, self.remove, margins=(4, 4, 4, 4), spacing=8))
         self.show_cost(None)
 
     def show_cost(self, cost: Cost | None) -> None:
@@ -96,8 +87,7 @@ class PictureBar(ChipBar):
         self._cost: Cost | None = None
         self._held: list[Picture] = []
         self._waiting: list[Pasted] = []
-        self._reading = Background(self)
-        self._reading.done.connect(self._add)
+        self._reading = Background(self, self._add)
 
     @property
     def pictures(self) -> tuple[AttachedPicture, ...]:

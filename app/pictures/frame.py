@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import Signal, Slot
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDragMoveEvent, QDropEvent, QImage
-from PySide6.QtWidgets import QFileDialog, QFrame, QVBoxLayout
+from PySide6.QtWidgets import QFileDialog, QFrame
 
 from app.design.controls import button, restyle
 from app.design.drops import accept_drag, take_drop
+from app.design.layouts import column_of
 from app.design.text_field import TextField
 from app.pictures.bar import PictureBar, refusal_of
 from app.pictures.files import Pasted
@@ -36,10 +37,8 @@ class PictureFrame(QFrame):
             tr("Picture…"), tr("Add pictures"), tip=tr("Add pictures; they can be dropped or pasted as well")
         )
         self.choose.clicked.connect(self.choose_files)
-        self.inside = QVBoxLayout(self)
-        self.inside.setContentsMargins(12, 8, 8, 8)
-        self.inside.setSpacing(8)
-        self.inside.addWidget(self.pictures)
+        self.inside = column_of(self.pictures, margins=(12, 8, 8, 8), spacing=8)
+        self.setLayout(self.inside)
 
     @Slot(object)
     def add(self, sources: Sequence[Pasted]) -> None:

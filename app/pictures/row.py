@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app.design.controls import FlowLayout
+from app.design.controls import flow_of
 from app.library.pictures import PictureStore
 from app.pictures.source import PictureSource
 from app.pictures.thumb import PictureThumb
@@ -43,10 +43,7 @@ class PictureRow(QWidget):
             self._column.removeWidget(self._host)
             self._host.hide()
             self._host.deleteLater()
-        self._host = QWidget()
-        flow = FlowLayout(self._host, GAP)
         self.thumbs = [PictureThumb(shown, self.source, THUMB_HEIGHT) for shown in pictures]
-        for thumb in self.thumbs:
-            flow.addWidget(thumb)
+        self._host = flow_of(*self.thumbs, gap=GAP)
         self._column.addWidget(self._host)
         self.setVisible(bool(self.thumbs))

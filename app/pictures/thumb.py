@@ -48,8 +48,7 @@ class PictureThumb(QPushButton):
         tip = tr("{name}, {size} pixels; opens it larger", name=name_of(shown), size=size_of(shown))
         self.setToolTip(tip)
         self.clicked.connect(self._open)
-        self._loading = Background(self)
-        self._loading.done.connect(self._loaded)
+        self._loading = Background(self, self._loaded)
         if self.image is None:
             self._loading.ask(lambda: source.small(shown))
 

@@ -29,8 +29,7 @@ class PictureWindow(QDialog):
         whole = QSize(shown.width, shown.height)
         fits = whole.width() <= screen.width() and whole.height() <= screen.height()
         self.resize((whole if fits else whole.scaled(screen, Qt.AspectRatioMode.KeepAspectRatio)).expandedTo(LEAST))
-        self._loading = Background(self)
-        self._loading.done.connect(self._loaded)
+        self._loading = Background(self, self._loaded)
         self._loading.ask(lambda: source.large(shown))
 
     def paintEvent(self, _event: QPaintEvent) -> None:

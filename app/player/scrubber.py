@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QEvent, Qt, Signal, Slot
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QSlider, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSizePolicy, QSlider, QWidget
 
 from app.design import icons
 from app.design.choice_box import ChoiceBox
 from app.design.controls import button, label
+from app.design.layouts import Gap, column_of, row_of
 from app.design.tokens import DARKROOM, Theme
 from app.player.player import Player
 from app.settings.fields import choice_box
@@ -69,16 +70,9 @@ class Scrub(QWidget):
         self._show()
 
     def _lay_out(self) -> None:
-        row = QHBoxLayout()
-        row.setSpacing(4)
-        for made in (self.back, self.play, self.on):
-            row.addWidget(made)
-        row.addSpacing(8)
-        row.addWidget(self.slider, 1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(row)
+        row = row_of(self.back, self.play, self.on, Gap(8), (self.slider, 1), spacing=4)
+        column = column_of(row, spacing=0)
+        self.setLayout(column)
         if self._in_line:
             row.addSpacing(8)
             row.addWidget(self.words)

@@ -9,16 +9,15 @@ from PySide6.QtGui import QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import (
     QDialog,
     QFrame,
-    QHBoxLayout,
     QListWidget,
     QListWidgetItem,
     QScrollArea,
-    QVBoxLayout,
     QWidget,
 )
 
 from app.design.controls import Hairline, button, label
 from app.design.fonts import px
+from app.design.layouts import STRETCH, column_of, row_of
 from app.presets.drafts import PresetDrafts
 from app.presets.form import PresetForm
 from app.presets.preset import Preset
@@ -91,42 +90,20 @@ class PresetEditor(QDialog):
         self.list.setFocus()
 
     def _lay_out(self) -> None:
-        buttons = QHBoxLayout()
-        buttons.setSpacing(16)
-        for control in (self.new, self.duplicate, self.delete):
-            buttons.addWidget(control)
-        buttons.addStretch(1)
-        undo = QHBoxLayout()
-        undo.setSpacing(16)
-        undo.addWidget(self.deleted, 1)
-        undo.addWidget(self.undo)
-        left = QVBoxLayout()
-        left.setSpacing(8)
-        left.addWidget(self.list, 1)
-        left.addLayout(buttons)
-        left.addLayout(undo)
+        buttons = row_of(self.new, self.duplicate, self.delete, STRETCH, spacing=16)
+        undo = row_of((self.deleted, 1), self.undo, spacing=16)
+        left = column_of((self.list, 1), buttons, undo, spacing=8)
         scroll = QScrollArea()
         scroll.setWidgetResizable(True)
         scroll.setFrameShape(QFrame.Shape.NoFrame)
         scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # it scrolls to the focused field
         scroll.setAccessibleName(tr("The preset"))
         scroll.setWidget(self.form)
-        bottom = QHBoxLayout()
-        bottom.setSpacing(16)
-        bottom.addStretch(1)
-        bottom.addWidget(self.revert)
-        bottom.addWidget(self.done_button)
-        right = QVBoxLayout()
-        right.setSpacing(8)
-        right.addWidget(scroll, 1)
-        right.addWidget(self.message)
-        right.addLayout(bottom)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(16, 16, 16, 16)
-        row.setSpacing(16)
-        row.addLayout(left)
-        row.addWidget(Hairline(Qt.Orientation.Vertical))
-        row.addLayout(right, 1)
+        bottom = row_of(STRETCH, self.revert, self.done_button, spacing=16)
+        right = column_of((scroll, 1), self.message, bottom, spacing=8)
+        self.setLayout(
+            row_of(left, Hairline(Qt.Orientation.Vertical), (right, 1), margins=(16, 16, 16, 16), spacing=16)
+        )
         room = self.screen().availableGeometry()
         self.resize(min(px(WIDTH), room.width() - 32), min(px(HEIGHT), room.height() - 64))
 

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtWidgets import QCheckBox, QFrame, QGridLayout, QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QFrame, QGridLayout, QLineEdit, QWidget
 
 from app.design.controls import label
 from app.design.fonts import px
+from app.design.layouts import boxed, column_of
 from app.design.text_field import TextField, refusal
 from app.presets.preset import Preset, overrides_in_order
 from app.settings.decoding_fields import DecodingFields
@@ -52,14 +53,9 @@ class PresetForm(QWidget):
         self.decoding = DecodingFields(offers_own=True)
         self.decoding.setContentsMargins(0, 0, 0, 12)
 
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 12, 0)
-        column.setSpacing(4)
-        self._note_place = QWidget()
-        note_column = QVBoxLayout(self._note_place)
-        note_column.setContentsMargins(0, 0, 0, 16)
-        note_column.addWidget(self.note)
-        column.addWidget(self._note_place)
+        self._note_place = boxed(column_of(self.note, margins=(0, 0, 0, 16)))
+        column = column_of(self._note_place, margins=(0, 0, 12, 0), spacing=4)
+        self.setLayout(column)
         for title, field in ((tr("Name"), self.name), (tr("System prompt"), self.system_prompt)):
             column.addWidget(label(title, "setting"))
             column.addWidget(field)

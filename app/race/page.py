@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt, Slot
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QTabWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QTabWidget, QWidget
 
+from app.design.layouts import column_of
 from app.design.tokens import DARKROOM, Theme
 from app.race.batch.view import BatchView
 from app.race.lanes.chooser import LaneChooser
@@ -35,11 +36,7 @@ class RacePage(QWidget):
         self.tabs.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         for title, part in ((tr("One prompt"), self.one), (tr("Batch"), self.batch)):
             self.tabs.addTab(part, title)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.lanes)
-        column.addWidget(self.tabs, 1)
+        self.setLayout(column_of(self.lanes, (self.tabs, 1), spacing=0))
         self.tabs.currentChanged.connect(self._give_focus)
         self.lanes.covers.connect(self.tabs.setHidden)
         self._give_focus()

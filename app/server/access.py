@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLineEdit, QVBoxLayout
+from PySide6.QtWidgets import QFrame, QGridLayout, QLineEdit
 
 from app.bridge.server_link import ServerState
 from app.design.controls import button, label, restyle
+from app.design.layouts import STRETCH, Gap, column_of, row_of
 from app.server import words
 from app.server.copying import CopyButton
 from app.settings.fields import flag_box, number_box
@@ -65,9 +66,7 @@ class AccessCard(QFrame):
         return made
 
     def _lay_out(self) -> None:
-        head = QHBoxLayout()
-        head.addWidget(self.switch, 1)
-        head.addWidget(self.status)
+        head = row_of((self.switch, 1), self.status)
         grid = QGridLayout()
         grid.setHorizontalSpacing(16)
         grid.setVerticalSpacing(8)
@@ -81,26 +80,13 @@ class AccessCard(QFrame):
             grid.addWidget(field, row, 1)
             for place, made in enumerate(buttons):
                 grid.addWidget(made, row, 2 + place)
-        note = QHBoxLayout()
-        note.setSpacing(16)
-        note.addWidget(self.key_note, 1)
-        note.addWidget(self.new_key, 0, Qt.AlignmentFlag.AlignTop)
+        note = row_of((self.key_note, 1), (self.new_key, 0, Qt.AlignmentFlag.AlignTop), spacing=16)
         grid.addLayout(note, 2, 1, 1, 3)
-        port = QHBoxLayout()
-        port.setSpacing(24)
-        port.addWidget(self.port)
-        port.addWidget(self.open)
-        port.addStretch(1)
+        port = row_of(self.port, self.open, STRETCH, spacing=24)
         grid.addWidget(label(tr(SERVER_PORT.label), "fact"), 3, 0)
         grid.addLayout(port, 3, 1, 1, 3)
         grid.addWidget(self.reach, 4, 1, 1, 3)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(20, 16, 20, 16)
-        column.setSpacing(4)
-        column.addLayout(head)
-        column.addWidget(self.served)
-        column.addSpacing(8)
-        column.addLayout(grid)
+        self.setLayout(column_of(head, self.served, Gap(8), grid, margins=(20, 16, 20, 16), spacing=4))
 
     # ---------------------------------------------------------------- what is shown
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 
 from PySide6.QtCore import Qt, Slot
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPushButton, QWidget
 
 from app.design.controls import FlowLayout, button, label
+from app.design.layouts import column_of, row_of
 from app.server.copying import CodeBox, CopyButton
 from app.server.snippets import Access, snippets
 from app.system.i18n import tr
@@ -35,16 +36,8 @@ class ConnectPanel(QWidget):
         self.hint = label("", "fact", wrap=True)
         self.code = CodeBox(tr("What to enter there"))
         self.copy = CopyButton(tr("Copy what to enter there"), self.text, role="plain")
-        above = QHBoxLayout()
-        above.setSpacing(16)
-        above.addWidget(self.hint, 1)
-        above.addWidget(self.copy, 0, Qt.AlignmentFlag.AlignBottom)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(8)
-        column.addWidget(strip)
-        column.addLayout(above)
-        column.addWidget(self.code)
+        above = row_of((self.hint, 1), (self.copy, 0, Qt.AlignmentFlag.AlignBottom), spacing=16)
+        self.setLayout(column_of(strip, above, self.code, spacing=8))
         self._choose(0)
 
     def text(self) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Slot
-from PySide6.QtWidgets import QHBoxLayout, QPushButton
+from PySide6.QtWidgets import QPushButton
 
 from app.design.column_page import ColumnPage
 from app.design.controls import button, label
+from app.design.layouts import STRETCH, row_of
 from app.design.notice import Notice
 from app.server.access import AccessCard
 from app.server.connect import ConnectPanel
@@ -39,11 +40,7 @@ class ServerPage(ColumnPage):
         return made
 
     def _lay_out(self) -> None:
-        tabs = QHBoxLayout()
-        tabs.setSpacing(24)
-        for tab in (self.requests_tab, self.connect_tab):
-            tabs.addWidget(tab)
-        tabs.addStretch(1)
+        tabs = row_of(self.requests_tab, self.connect_tab, STRETCH, spacing=24)
         column = self.column
         column.addWidget(label(tr("Server"), "title"))
         purpose = tr("Other programs can use the loaded model through an address, as they would use OpenAI's.")

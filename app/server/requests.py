@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QWidget
 
 from app.bridge.server_link import is_under_way
 from app.design.controls import FocusGroup, button, label
+from app.design.layouts import column_of, row_of
 from app.server import words
 from app.system.i18n import tr
 
@@ -42,21 +43,17 @@ class RequestRow(QFrame):
         self._acts = FocusGroup(self.inspect, self.stop)
         self.inspect.clicked.connect(self._inspect)
         self.stop.clicked.connect(self._stop)
-        head = QHBoxLayout()
-        head.setSpacing(12)
-        head.addWidget(self.title)
-        head.addWidget(self.state, 1)
-        head.addWidget(self.time)
-        said = QVBoxLayout()
-        said.setSpacing(2)
-        said.addLayout(head)
-        said.addWidget(self.facts)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 8, 0, 8)
-        row.setSpacing(16)
-        row.addLayout(said, 1)
-        for made in (self.stop, self.inspect):
-            row.addWidget(made, 0, Qt.AlignmentFlag.AlignVCenter)
+        head = row_of(self.title, (self.state, 1), self.time, spacing=12)
+        said = column_of(head, self.facts, spacing=2)
+        self.setLayout(
+            row_of(
+                (said, 1),
+                (self.stop, 0, Qt.AlignmentFlag.AlignVCenter),
+                (self.inspect, 0, Qt.AlignmentFlag.AlignVCenter),
+                margins=(0, 8, 0, 8),
+                spacing=16,
+            )
+        )
         self.show_request(request)
 
     def show_request(self, request: LiveRequest) -> None:
@@ -109,15 +106,9 @@ class RequestList(QWidget):
         self.lesson = label("", "fact", wrap=True)
         self.connect_button = button(tr("Connect a program"), role="plain")
         self.connect_button.clicked.connect(self.connect_asked)
-        inside = QVBoxLayout(self.empty)
-        inside.setContentsMargins(0, 8, 0, 8)
-        inside.setSpacing(12)
-        inside.addWidget(self.lesson)
-        inside.addWidget(self.connect_button)
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(0)
-        self._column.addWidget(self.empty)
+        self.empty.setLayout(column_of(self.lesson, self.connect_button, margins=(0, 8, 0, 8), spacing=12))
+        self._column = column_of(self.empty, spacing=0)
+        self.setLayout(self._column)
         self.teach(is_on=False)
 
     def teach(self, *, is_on: bool) -> None:

@@ -106,8 +106,7 @@ class Session(QObject):
         self._run: _Run | None = None
         self._removed: _Removed | None = None
         self._pictures: object = ()  # of the shown conversation; keeps them in memory for the next prompt
-        self._fetching = Background(self)
-        self._fetching.done.connect(self._fetched)
+        self._fetching = Background(self, self._fetched)
         self._is_closed = False
         library.notice = " ".join(said for said in (library.notice, rescue.bring_in(library)) if said)
 

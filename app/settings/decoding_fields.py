@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from PySide6.QtCore import Signal, Slot
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.design.controls import label
+from app.design.layouts import column_of
 from app.settings.decoders import BLOCK_CAUSAL, OWN_DECODING, DecodingChoice, can_mix
 from app.settings.fields import choice_box, flag_box, show_decoders
 from app.settings.spec import (
@@ -41,9 +42,8 @@ class DecodingFields(QWidget):
         self._offers_own = offers_own
         self._decoders: tuple[str, ...] = ()
         self._filling = False
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(16)
+        self._column = column_of(spacing=16)
+        self.setLayout(self._column)
         self.decoder, self.thought_decoder = choice_box(DECODER), choice_box(THOUGHT_DECODER)
         self.answer_decoder = choice_box(ANSWER_DECODER)
         self.rescue = flag_box("rescue", RESCUE, RESCUE_EXPLANATION)
@@ -66,9 +66,8 @@ class DecodingFields(QWidget):
 
     def _add(self, title: str, *widgets: QWidget) -> QWidget:
         row = QWidget()
-        column = QVBoxLayout(row)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(4)
+        column = column_of(spacing=4)
+        row.setLayout(column)
         if title:
             column.addWidget(label(tr(title), "setting"))
         for widget in widgets:

@@ -26,6 +26,7 @@ from PySide6.QtWidgets import (
 from app.design.choice_box import ChoiceBox
 from app.design.controls import Hairline, button, label, restyle
 from app.design.fonts import px
+from app.design.layouts import STRETCH, column_of, row_of
 from app.design.tokens import Theme
 from app.settings import store
 from app.settings.fields import NumberBox, choice_box, flag_box, number_box
@@ -123,22 +124,11 @@ class SettingsDialog(QDialog):
     # ---------------------------------------------------------------- building
 
     def _lay_out(self) -> None:
-        middle = QHBoxLayout()
-        middle.setSpacing(0)
-        for widget in (self.sections, Hairline(Qt.Orientation.Vertical)):
-            middle.addWidget(widget)
-        middle.addWidget(self.pages, 1)
-        foot = QHBoxLayout()
-        foot.setContentsMargins(16, 12, 16, 12)
-        foot.addWidget(label(tr("Changes take effect at once."), "caption"))
-        foot.addStretch(1)
-        foot.addWidget(self.done_button)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(middle, 1)
-        column.addWidget(Hairline())
-        column.addLayout(foot)
+        middle = row_of(self.sections, Hairline(Qt.Orientation.Vertical), (self.pages, 1), spacing=0)
+        foot = row_of(
+            label(tr("Changes take effect at once."), "caption"), STRETCH, self.done_button, margins=(16, 12, 16, 12)
+        )
+        self.setLayout(column_of((middle, 1), Hairline(), foot, spacing=0))
         self._fit()
 
     def _fit(self) -> None:
@@ -160,10 +150,8 @@ class SettingsDialog(QDialog):
 
     def _page(self, section: PreferenceSection) -> QScrollArea:
         inside = QWidget()
-        column = QVBoxLayout(inside)
-        column.setContentsMargins(24, 24, 24, 24)
-        column.setSpacing(24)
-        column.addWidget(label(tr(section.title), "title", wrap=True))
+        column = column_of(label(tr(section.title), "title", wrap=True), margins=(24, 24, 24, 24), spacing=24)
+        inside.setLayout(column)
         for item in section.items:
             column.addLayout(self._row(item))
             self._shown.append(item)
@@ -177,8 +165,7 @@ class SettingsDialog(QDialog):
         return page
 
     def _row(self, item: Preference) -> QVBoxLayout:
-        row = QVBoxLayout()
-        row.setSpacing(4)
+        row = column_of(spacing=4)
         if not isinstance(item, Switch):  # a switch has its own label
             row.addWidget(label(tr(item.label), "setting", wrap=True))
         row.addLayout(self._control(item))
@@ -191,8 +178,7 @@ class SettingsDialog(QDialog):
         return row
 
     def _control(self, item: Preference) -> QHBoxLayout:
-        row = QHBoxLayout()
-        row.setSpacing(8)
+        row = row_of(spacing=8)
         made: QWidget
         match item:
             case Choice():
@@ -238,15 +224,8 @@ class SettingsDialog(QDialog):
         choose.clicked.connect(functools.partial(self._choose_folder, item))
         usual.clicked.connect(functools.partial(self._take_folder, item.name, ""))
         self.controls[f"{item.name}_choose"], self.controls[f"{item.name}_default"] = choose, usual
-        buttons = QHBoxLayout()
-        buttons.setSpacing(8)
-        buttons.addWidget(choose)
-        buttons.addWidget(usual)
-        buttons.addStretch(1)
-        column = QVBoxLayout()
-        column.setSpacing(8)
-        column.addWidget(shown)
-        column.addLayout(buttons)
+        buttons = row_of(choose, usual, STRETCH, spacing=8)
+        column = column_of(shown, buttons, spacing=8)
         row.addLayout(column, 1)
         return shown
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, Qt, Signal, Slot
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
 from app.design.choice_box import ChoiceBox
 from app.design.controls import Hairline, button, label
 from app.design.fonts import px
+from app.design.layouts import column_of, row_of
 from app.settings.decoding_fields import DecodingFields
 from app.settings.fields import (
     NumberBox,
@@ -51,9 +52,6 @@ class SettingsStrip(QWidget):
         self._allowed: frozenset[str] | None = None  # the settings that have an effect with the model; None: all
         self.boxes: dict[str, NumberBox] = {}
         self._inside = QWidget()
-        self._column = QVBoxLayout(self._inside)
-        self._column.setContentsMargins(20, 20, 20, 24)
-        self._column.setSpacing(4)
 
         self.reset = button(
             tr("Reset to the model's defaults"), tip=tr("Takes every number below from the loaded model")
@@ -62,13 +60,13 @@ class SettingsStrip(QWidget):
         self.problem = label("", "error", wrap=True)
         self.problem.setAccessibleName(tr("Problem with the settings"))
         self.problem.hide()
-        self._column.addWidget(label(tr("Sampler"), "title"))
-        self._column.addWidget(self.reset)
-        self._column.addWidget(self.problem)
         self.refusal = label("", "remark", wrap=True)
         self.refusal.setAccessibleName(tr("Why settings are not offered"))
         self.refusal.hide()
-        self._column.addWidget(self.refusal)
+        self._column = column_of(
+            label(tr("Sampler"), "title"), self.reset, self.problem, self.refusal, margins=(20, 20, 20, 24), spacing=4
+        )
+        self._inside.setLayout(self._column)
         self._rows: dict[str, QWidget] = {}  # the row of each number, by name
         self.decoding = DecodingFields(offers_own=False)
         self.decoding.setContentsMargins(0, 16, 0, 0)
@@ -95,11 +93,7 @@ class SettingsStrip(QWidget):
         scroll.setFrameShape(QFrame.Shape.NoFrame)
         scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         scroll.setAccessibleName(tr("Sampler"))
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(0)
-        row.addWidget(Hairline(Qt.Orientation.Vertical))
-        row.addWidget(scroll, 1)
+        self.setLayout(row_of(Hairline(Qt.Orientation.Vertical), (scroll, 1), spacing=0))
         for box in (*self.boxes.values(), self.seed):
             box.valueChanged.connect(self._take)
         for switch in (self.random_seed, self.reduced_motion):
@@ -117,12 +111,10 @@ class SettingsStrip(QWidget):
     def _add(self, title: str, explanation: str, *widgets: QWidget, unit: str = "") -> QWidget:
         """Adds a setting in a row of its own and returns the row."""
         made = QWidget()
-        column = QVBoxLayout(made)
-        column.setContentsMargins(0, 16, 0, 0)
-        column.setSpacing(4)
+        column = column_of(margins=(0, 16, 0, 0), spacing=4)
+        made.setLayout(column)
         if title:
-            heading = QHBoxLayout()
-            heading.addWidget(label(tr(title), "setting", wrap=True), 1)
+            heading = row_of((label(tr(title), "setting", wrap=True), 1))
             if unit:
                 heading.addWidget(label(tr(unit), "caption"))
             column.addLayout(heading)

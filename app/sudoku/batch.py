@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
+from PySide6.QtCore import QObject, Signal, Slot
 
-from PySide6.QtCore import QObject, QTimer, Signal, Slot
-
+from app.batch.runner import Ahead
 from app.state.sudoku.scores import Request, Result, Task
 from app.sudoku.contenders import Contender
 from app.sudoku.job_queue import JobQueue, PuzzleJob, was_stopped
@@ -15,41 +13,6 @@ from app.sudoku.words import RunCost
 from app.system.i18n import tr
 from engine import Recording
 from engine.tasks import sudoku
-
-POLL_MS = 10  # between two checks whether the next puzzle is made
-
-
-class Ahead:
-    """Takes items from an iterator, each made in a thread while the one before is used."""
-
-    def __init__(self, items: Iterator[Task]) -> None:
-        self._items = items
-        self._thread: threading.Thread | None = None
-        self._made: Task | None = None
-        self._is_over = False
-        self._begin()
-
-    def _begin(self) -> None:
-        self._thread = threading.Thread(target=self._make, name="safelight-puzzles", daemon=True)
-        self._thread.start()
-
-    def _make(self) -> None:
-        self._made = next(self._items, None)
-        self._is_over = self._made is None
-
-    @property
-    def is_ready(self) -> bool:
-        """True if ``take`` returns at once."""
-        return self._thread is None or not self._thread.is_alive()
-
-    def take(self) -> Task | None:
-        """Returns the next item, and waits until it is made; None after the last one."""
-        if self._thread is not None:
-            self._thread.join()
-        made = self._made
-        if not self._is_over:
-            self._begin()
-        return made
 
 
 class PuzzleBatch(QObject):
@@ -60,19 +23,12 @@ class PuzzleBatch(QObject):
     def __init__(self, queue: JobQueue, view: ScoreboardView, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._queue, self._view = queue, view
-        self.puzzles: Ahead | None = None  # the remaining puzzles; None while no batch is running
+        self.puzzles = Ahead[Task](self, self._offer, self._end)
+        self.is_on = False
         self._task: Task | None = None
         self._title = ""
         self._contender: Contender | None = None
         self._seed = 0
-        self._poll = QTimer(self)
-        self._poll.setInterval(POLL_MS)
-        self._poll.timeout.connect(self._offer)
-
-    @property
-    def is_on(self) -> bool:
-        """True while a batch is running."""
-        return self.puzzles is not None
 
     def begin(self, request: Request, title: str, contender: Contender | None = None) -> None:
         """Starts a batch.
@@ -82,26 +38,27 @@ class PuzzleBatch(QObject):
             contender: Solves the puzzles; None for the loaded model.
         """
         self._title, self._contender, self._seed = title, contender, request.seed
-        self.puzzles = Ahead(request.tasks())
+        self.is_on = True
+        self.puzzles.begin(request.tasks())
         self._view.begin(request, (title,))
         self.changed.emit()
-        self._poll.start()
 
     def stop(self) -> None:
         """Ends the batch. The caller stops the queue, and with it the running puzzle."""
         if self.is_on:
             self._end(tr("Stopped."))
 
+    @Slot(str)
     def _end(self, message: str = "") -> None:
-        self.puzzles, self._task = None, None
-        self._poll.stop()
+        self.is_on, self._task = False, None
+        self.puzzles.drop()
         self._view.ended(message)
         self.changed.emit()
 
     @Slot()
     def _offer(self) -> None:
         """Runs the next puzzle once it is made."""
-        if self.puzzles is None or self._task is not None or not self.puzzles.is_ready:
+        if self._task is not None or not self.puzzles.is_ready:
             return
         self._task = self.puzzles.take()
         if self._task is None:

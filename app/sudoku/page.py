@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtWidgets import QTabWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QTabWidget, QWidget
 
+from app.design.layouts import boxed, column_of
 from app.design.tokens import DARKROOM, Theme
 from app.sudoku.scores.view import ScoreboardView
 from app.sudoku.side_by_side import SideBySide
@@ -24,10 +25,7 @@ class SudokuPage(QWidget):
         self.one = OnePuzzle()
         self.side_by_side = SideBySide()
         self.scores = ScoreboardView()
-        framed = QWidget()
-        around = QVBoxLayout(framed)
-        around.setContentsMargins(16, 12, 16, 12)
-        around.addWidget(self.scores)
+        framed = boxed(column_of(self.scores, margins=(16, 12, 16, 12)))
         self._tabs = {"one": self.one, "beside": self.side_by_side, "scores": framed}
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
@@ -40,9 +38,7 @@ class SudokuPage(QWidget):
             (tr("Scoreboard"), framed),
         ):
             self.tabs.addTab(part, title)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 4, 0, 0)
-        column.addWidget(self.tabs)
+        self.setLayout(column_of(self.tabs, margins=(0, 4, 0, 0)))
         self.setFocusProxy(self.one.board)
         self.one.scrub.pace_chosen.connect(self.pace_chosen)
         self.side_by_side.scrub.pace_chosen.connect(self.pace_chosen)

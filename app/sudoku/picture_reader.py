@@ -30,8 +30,7 @@ class PictureReader(QObject):
         self._context = context
         self._request: BoardRequest | None = None
         self.progress = ""  # the current activity as a sentence; empty if there is none
-        self._opening = Background(self)
-        self._opening.done.connect(self._opened)
+        self._opening = Background(self, self._opened)
         self._opening.failed.connect(self._not_opened)
 
     @property

@@ -6,15 +6,16 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QCheckBox, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QCheckBox, QWidget
 
 from app.design.choice_box import ChoiceBox
-from app.design.controls import FocusGroup, button, label, scroller, show_stop
+from app.design.controls import FocusGroup, button, flow_of, label, scroller, show_stop
 from app.design.fonts import px
+from app.design.layouts import boxed, column_of, row_of
 from app.design.tokens import Theme
 from app.player.scrubber import Scrub
 from app.state.sudoku.board import Board
-from app.sudoku.board.column import BinChips, flow_of
+from app.sudoku.board.column import BinChips
 from app.sudoku.board.run_board import RunBoard
 from app.sudoku.board.view import BoardView
 from app.sudoku.contenders import Contender, usual_pair
@@ -55,13 +56,7 @@ class BoardSide(QWidget):
         policy = self.inspect.sizePolicy()
         policy.setRetainSizeWhenHidden(True)
         self.inspect.setSizePolicy(policy)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(8)
-        column.addWidget(self.chooser)
-        column.addWidget(self.board, 1)
-        column.addWidget(self.result)
-        column.addWidget(self.inspect)
+        self.setLayout(column_of(self.chooser, (self.board, 1), self.result, self.inspect, spacing=8))
         self.chooser.activated.connect(self._choose)
         self.inspect.clicked.connect(self.inspect_asked)
         self.run.shown.connect(self.show_run)
@@ -165,23 +160,12 @@ class SideBySide(QWidget):
         self.right.inspect_asked.connect(self._inspect_right)
 
     def _lay_out(self) -> None:
-        self._head = head = flow_of(self.solve, self.stop, self.clamp, *self.bins.buttons.values())
-        self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight)
-        self._row.setSpacing(24)
-        for side in self.sides:
-            self._row.addWidget(side, 1)
-        self._inside = inside = QWidget()
-        column = QVBoxLayout(inside)
-        column.setContentsMargins(16, 12, 16, 8)
-        column.setSpacing(8)
-        column.addWidget(head)
-        column.addWidget(self.note)
-        column.addLayout(self._row, 1)
-        column.addWidget(self.scrub)
-        self.area = scroller(inside)
-        around = QVBoxLayout(self)
-        around.setContentsMargins(0, 0, 0, 0)
-        around.addWidget(self.area)
+        self._head = head = flow_of(self.solve, self.stop, self.clamp, *self.bins.buttons.values(), gap=12)
+        self._row = row_of(*((side, 1) for side in self.sides), spacing=24)
+        inside = column_of(head, self.note, (self._row, 1), self.scrub, margins=(16, 12, 16, 8), spacing=8)
+        self._inside = boxed(inside)
+        self.area = scroller(self._inside)
+        self.setLayout(column_of(self.area))
 
     # ---------------------------------------------------------------- contenders and puzzle
 

@@ -6,12 +6,13 @@ import random
 
 from PySide6.QtCore import QEvent, QObject, QTimer, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QWidget
 
 from app.board import keys
 from app.board.legend import BoardLegend
 from app.design.controls import chain_tabs, scroller
 from app.design.fonts import px
+from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.tokens import Theme
 from app.player.scrubber import Scrub
 from app.state.chat.attachment import AttachedPicture
@@ -62,27 +63,12 @@ class OnePuzzle(QWidget):
         self._show_run()
 
     def _lay_out(self) -> None:
-        left = QWidget()
-        stack = QVBoxLayout(left)
-        stack.setContentsMargins(0, 0, 0, 0)
-        stack.setSpacing(8)
-        stack.addWidget(self.board, 100)
-        stack.addWidget(self.scrub)
-        stack.addWidget(self.legend)
-        stack.addStretch(1)
-        self._left = left
+        self._left = boxed(column_of((self.board, 100), self.scrub, self.legend, STRETCH, spacing=8))
         self.side = scroller(self.column)
-        inside = QWidget()
-        self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight, inside)
-        self._row.setContentsMargins(16, 16, 16, 12)
-        self._row.setSpacing(24)
-        self._row.addWidget(left, 1)
-        self._row.addWidget(self.side)
-        self._inside = inside
-        self.area = scroller(inside)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(self.area)
+        self._row = row_of((self._left, 1), self.side, margins=(16, 16, 16, 12), spacing=24)
+        self._inside = boxed(self._row)
+        self.area = scroller(self._inside)
+        self.setLayout(column_of(self.area))
         chain_tabs(self.board, self.scrub.tab_stops())
 
     def _connect(self) -> None:

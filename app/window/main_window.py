@@ -6,13 +6,14 @@ import contextlib
 
 from PySide6.QtCore import Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QCloseEvent, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QMainWindow
 
 from app.context import CHAT, SERVER, AppContext
 from app.design import icons
 from app.design.controls import Hairline
 from app.design.focus_rings import FocusRings
 from app.design.fonts import px
+from app.design.layouts import boxed, column_of, row_of
 from app.design.stylesheet import chrome
 from app.design.tokens import Theme
 from app.settings import store
@@ -85,22 +86,8 @@ class MainWindow(QMainWindow):
 
     def _lay_out(self) -> None:
         self._sidebar_line = Hairline(Qt.Orientation.Vertical)
-        body = QHBoxLayout()
-        body.setContentsMargins(0, 0, 0, 0)
-        body.setSpacing(0)
-        body.addWidget(self.sidebar)
-        body.addWidget(self._sidebar_line)
-        body.addWidget(self.pages.stack, 1)
-        body.addWidget(self.strip)
-        centre = QWidget()
-        column = QVBoxLayout(centre)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.topbar)
-        column.addWidget(Hairline())
-        column.addLayout(body, 1)
-        column.addWidget(Hairline())
-        column.addWidget(self.status)
+        body = row_of(self.sidebar, self._sidebar_line, (self.pages.stack, 1), self.strip, spacing=0)
+        centre = boxed(column_of(self.topbar, Hairline(), (body, 1), Hairline(), self.status, spacing=0))
         self.setCentralWidget(centre)
         self.notices.notice.float_over(self.pages.stack)
         # over the hairline, so that showing it moves nothing

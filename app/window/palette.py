@@ -24,13 +24,13 @@ from PySide6.QtWidgets import (
     QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
-    QVBoxLayout,
     QWidget,
 )
 
 from app.design.action import Action, Actions, key_text
 from app.design.controls import label
 from app.design.fonts import TEXT_SMALL, px
+from app.design.layouts import column_of
 from app.design.tokens import Theme, color
 from app.system.i18n import tr
 from app.window.fuzzy import ranked
@@ -156,11 +156,8 @@ class Palette(QDialog):
         self.list.selectionModel().currentChanged.connect(self._describe_current)
         self.hint = label("", "caption", wrap=True)
         self.hint.setAccessibleName(tr("Hint"))
-        column = self._column = QVBoxLayout(self)
-        column.setContentsMargins(12, 12, 12, 12)
-        column.setSpacing(8)
-        for widget in (self.field, self.list, self.hint):
-            column.addWidget(widget)
+        self._column = column_of(self.field, self.list, self.hint, margins=(12, 12, 12, 12), spacing=8)
+        self.setLayout(self._column)
         self.set_theme(theme)
 
     def set_theme(self, theme: Theme) -> None:

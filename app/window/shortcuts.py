@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, Qt
-from PySide6.QtWidgets import QDialog, QFrame, QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QFrame, QGridLayout, QScrollArea, QWidget
 
 from app.design.action import Action, Actions, key_text
 from app.design.controls import button, label
 from app.design.fonts import px
+from app.design.layouts import STRETCH, column_of, row_of
 from app.design.tokens import Theme
 from app.system.i18n import tr
 
@@ -55,26 +56,16 @@ class ShortcutSheet(QDialog):
         self.done_button = button(tr("Close"), tr("Close the shortcuts"), role="plain")
         self.done_button.setDefault(True)
         self.done_button.clicked.connect(self.accept)
-        foot = QHBoxLayout()
-        foot.setContentsMargins(24, 0, 24, 16)
-        foot.addStretch(1)
-        foot.addWidget(self.done_button)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 16, 0, 0)
-        column.setSpacing(8)
+        foot = row_of(STRETCH, self.done_button, margins=(24, 0, 24, 16))
         heading = label(tr("Keyboard shortcuts"), "title")
         heading.setContentsMargins(24, 0, 24, 0)
-        column.addWidget(heading)
-        column.addWidget(self.area, 1)
-        column.addLayout(foot)
+        self.setLayout(column_of(heading, (self.area, 1), foot, margins=(0, 16, 0, 0), spacing=8))
         self._fit()
 
     def _add(self, action: Action) -> None:
         row = self._grid.rowCount()
         self._grid.addWidget(label(action.title, wrap=True), row, 0)
-        keys = QHBoxLayout()
-        keys.setSpacing(4)
-        keys.addStretch(1)
+        keys = row_of(STRETCH, spacing=4)
         for sequence in action.keys:
             made = label(key_text(sequence), "key")
             made.setMinimumHeight(px(24))

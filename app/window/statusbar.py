@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, QSize, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QLayout, QPushButton, QSizePolicy, QWidget
+from PySide6.QtWidgets import QLabel, QLayout, QPushButton, QSizePolicy, QWidget
 
 from app.design.controls import button, label
 from app.design.fonts import TEXT_SMALL, px
+from app.design.layouts import row_of
 from app.design.tokens import Theme
 from app.state.run.figures import rate_text, seconds_text
 from app.state.run.stats import RunStats
@@ -102,9 +103,8 @@ class StatusBar(QWidget):
         self.labels: dict[str, QLabel | QPushButton] = {}
         self._device_tip = ""
         self._texts = dict.fromkeys((field.name for field in FIELDS), NOTHING)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(MARGIN, 1, MARGIN, 0)
-        row.setSpacing(GAP)
+        row = row_of(margins=(MARGIN, 1, MARGIN, 0), spacing=GAP)
+        self.setLayout(row)
         row.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)  # the window may be narrower than the texts
         for field in FIELDS:
             made = self._server() if field.name == "server" else label()

@@ -123,8 +123,8 @@ def test_a_table_is_decided_sorted_calibrated_and_written(
     assert view.wanted == "state"
     view.about.setCurrentText("missing")
     view.run.click()
-    qtbot.waitUntil(view.problem.isVisible)
-    assert "missing" in view.problem.text()
+    qtbot.waitUntil(view.fault.isVisible)
+    assert "missing" in view.fault.text()
     assert not page.is_busy
 
     view.about.setCurrentText("state")
@@ -194,9 +194,9 @@ def test_a_table_is_decided_sorted_calibrated_and_written(
     page.store.save(file)
     page.page.one.column.example_chosen.emit(1)
     assert page.page.one.questions.sheet != before
-    page.keeper.open(file)
+    page.store.open(file)
     assert page.page.one.questions.sheet == before
-    page.keeper.open(table)  # it is none
+    page.store.open(table)  # it is none
     assert page.page.one.questions.sheet == before
 
 

@@ -6,13 +6,14 @@ import itertools
 from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import Qt, Slot
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton
+from PySide6.QtWidgets import QFrame, QPushButton
 
 from app.bridge.background import Background
 from app.chat.composer.text_files import read_text_file, size_in_words, text_as_file
 from app.design.chip_bar import ChipBar
 from app.design.controls import button, label
 from app.design.fonts import px
+from app.design.layouts import row_of
 from app.state.chat.attachment import Attachment
 from app.system.i18n import tr, trn
 from engine import SafelightError
@@ -38,12 +39,7 @@ class AttachmentChip(QFrame):
         self.facts = label(size_in_words(attachment.size), "caption")
         self.remove = button("×", tr("Remove {name}", name=attachment.name), tip=tr("Remove this file"))
         self.remove.setMinimumWidth(24)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(12, 0, 4, 0)
-        row.setSpacing(8)
-        row.addWidget(name)
-        row.addWidget(self.facts)
-        row.addWidget(self.remove)
+        self.setLayout(row_of(name, self.facts, self.remove, margins=(12, 0, 4, 0), spacing=8))
         self.show_tokens(None)
 
     def show_tokens(self, tokens: int | None) -> None:
@@ -64,8 +60,7 @@ class AttachmentBar(ChipBar):
         self.chips: list[AttachmentChip] = []
         self._count: CountText | None = None
         self._known: dict[str, int] = {}  # tokens by text, of the files that are here
-        self._counting = Background(self)
-        self._counting.done.connect(self._counted)
+        self._counting = Background(self, self._counted)
 
     @property
     def attachments(self) -> tuple[Attachment, ...]:

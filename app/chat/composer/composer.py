@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import Signal, Slot
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDragMoveEvent, QDropEvent, QImage
-from PySide6.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFileDialog, QFrame, QWidget
 
 from app.chat.composer.attachments import AttachmentBar, CountText
 from app.chat.composer.edit import PromptEdit
 from app.chat.composer.meter import ContextMeter
 from app.design.controls import button, chain_tabs, label, restyle
 from app.design.drops import accept_drag, take_drop
+from app.design.layouts import STRETCH, column_of, row_of
 from app.pictures.bar import PictureBar, refusal_of
 from app.pictures.files import Pasted, is_picture_file
 from app.state.chat.attachment import Attachment
@@ -76,24 +77,11 @@ class Composer(QWidget):
 
         self._field = QFrame()
         self._field.setProperty("role", "field")
-        self._tools = QHBoxLayout()
-        self._tools.setSpacing(16)
-        self._tools.addWidget(self.attach)
-        self._tools.addStretch(1)
-        self._tools.addWidget(self.meter)
-        self._tools.addWidget(self.send)
-        inside = QVBoxLayout(self._field)
-        inside.setContentsMargins(12, 8, 8, 8)
-        inside.setSpacing(8)
-        inside.addWidget(self.pictures)
-        inside.addWidget(self.files)
-        inside.addWidget(self.edit)
-        inside.addLayout(self._tools)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(8)
-        column.addWidget(self._field)
-        column.addWidget(self.hint)
+        self._tools = row_of(self.attach, STRETCH, self.meter, self.send, spacing=16)
+        self._field.setLayout(
+            column_of(self.pictures, self.files, self.edit, self._tools, margins=(12, 8, 8, 8), spacing=8)
+        )
+        self.setLayout(column_of(self._field, self.hint, spacing=8))
         self._order_tabs()
 
     @property

@@ -47,8 +47,7 @@ class ContextMeter(QWidget):
         self._pause.setSingleShot(True)
         self._pause.setInterval(DEBOUNCE_MS)
         self._pause.timeout.connect(self.measure)
-        self._counting = Background(self)
-        self._counting.done.connect(self._counted)
+        self._counting = Background(self, self._counted)
         self._counting.failed.connect(self._not_counted)
         self.hide()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 from shiboken6 import isValid
 
 from app.bridge.run_view import RunView
@@ -21,6 +21,7 @@ from app.chat.prose.widget import PAD, Prose
 from app.chat.view_options import ViewOptions
 from app.chat.words import figures_line, remarks, status_line, wants_retry
 from app.design.controls import FocusGroup, button, label, show_stop
+from app.design.layouts import STRETCH, column_of, row_of
 from app.design.suggestion_bar import SuggestionBar
 from app.state.chat.attachment import with_attachments
 from app.state.chat.conversation import Answer, Turn
@@ -88,42 +89,27 @@ class AnswerView(QWidget):
         self.refresh()
 
     def _lay_out(self) -> None:
-        head = QHBoxLayout()
-        head.setContentsMargins(PAD, 0, PAD, 0)
-        head.addWidget(self.speaker)
-        head.addStretch(1)
-        head.addWidget(self.versions)
-        self._canvas_column = QVBoxLayout()
-        self._canvas_column.setContentsMargins(PAD, 0, PAD, 0)
-        self._canvas_column.setSpacing(8)
-        remark = QVBoxLayout()
-        remark.setContentsMargins(PAD, 4, PAD, 0)
-        remark.setSpacing(8)
-        remark.addWidget(self.remarks)
-        remark.addWidget(self.nearest)
-        remark.addWidget(self.retry, 0, Qt.AlignmentFlag.AlignLeft)
-        foot = QVBoxLayout()
-        foot.setContentsMargins(PAD, 0, PAD, 0)
-        foot.setSpacing(4)
-        foot.addWidget(self.replay)
-        foot.addWidget(self.status)
-        buttons = QHBoxLayout()
-        buttons.setSpacing(16)
+        head = row_of(self.speaker, STRETCH, self.versions, margins=(PAD, 0, PAD, 0))
+        self._canvas_column = column_of(margins=(PAD, 0, PAD, 0), spacing=8)
+        remark = column_of(
+            self.remarks, self.nearest, (self.retry, 0, Qt.AlignmentFlag.AlignLeft), margins=(PAD, 4, PAD, 0), spacing=8
+        )
         self.acts = ActionRow(self, self.again, self.copy, self.canvas_toggle, self.inspect, self.delete)
-        buttons.addWidget(self.stop)
-        buttons.addWidget(self.acts, 1, Qt.AlignmentFlag.AlignVCenter)
-        foot.addLayout(buttons)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(8)
-        column.addLayout(head)
-        column.addWidget(self.thinking)
-        column.addWidget(self.board)
-        column.addWidget(self.text)
-        column.addLayout(self._canvas_column)
-        column.addWidget(self.replay.stage)
-        column.addLayout(remark)
-        column.addLayout(foot)
+        buttons = row_of(self.stop, (self.acts, 1, Qt.AlignmentFlag.AlignVCenter), spacing=16)
+        foot = column_of(self.replay, self.status, buttons, margins=(PAD, 0, PAD, 0), spacing=4)
+        self.setLayout(
+            column_of(
+                head,
+                self.thinking,
+                self.board,
+                self.text,
+                self._canvas_column,
+                self.replay.stage,
+                remark,
+                foot,
+                spacing=8,
+            )
+        )
 
     def _connect(self) -> None:
         self.stop.clicked.connect(self.stop_asked)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.board.block_board import BlockBoard
 from app.board.geometry import MARGIN
@@ -16,6 +16,7 @@ from app.chat.prose.widget import PAD
 from app.chat.view_options import ViewOptions
 from app.design.controls import label
 from app.design.fonts import px
+from app.design.layouts import STRETCH, column_of, row_of
 from app.state.run.canvas import BlockState
 from app.state.sudoku.placing import answered, placed
 from app.state.sudoku.solve_frame import settled
@@ -49,19 +50,9 @@ class AnswerBoard(QWidget):
         self.legend.set_running(True)
         self.verdict = label("", "verdict", wrap=True, selectable=True)
         self.verdict.setAccessibleName(tr("Result"))
-        row = QHBoxLayout()
-        row.setSpacing(16)
-        row.addWidget(self.board)
-        row.addWidget(self.legend, 100)
-        row.addStretch(1)
-        under = QVBoxLayout()
-        under.setContentsMargins(MARGIN, 0, 0, 0)
-        under.addWidget(self.verdict)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(PAD - MARGIN, 0, PAD, 0)
-        column.setSpacing(0)
-        column.addLayout(row)
-        column.addLayout(under)
+        row = row_of(self.board, (self.legend, 100), STRETCH, spacing=16)
+        under = column_of(self.verdict, margins=(MARGIN, 0, 0, 0))
+        self.setLayout(column_of(row, under, margins=(PAD - MARGIN, 0, PAD, 0), spacing=0))
         self.set_options(self._options)
         self.rebuilt.emit()
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.design.controls import button, label
 from app.design.icons import set_icon
+from app.design.layouts import STRETCH, column_of, row_of
 from app.design.tokens import Theme
 from app.system.i18n import tr
 
@@ -27,16 +28,8 @@ class FiguresLine(QWidget):
         self.details.setAccessibleName(tr("More figures"))
         self.details.hide()
         self.set_theme(theme)
-        first = QHBoxLayout()
-        first.setSpacing(8)
-        first.addWidget(self.line)
-        first.addWidget(self.more)
-        first.addStretch(1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(2)
-        column.addLayout(first)
-        column.addWidget(self.details)
+        first = row_of(self.line, self.more, STRETCH, spacing=8)
+        self.setLayout(column_of(first, self.details, spacing=2))
         self.more.toggled.connect(self.details.setVisible)
         self.more.toggled.connect(self.toggled)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPushButton, QWidget
 
 from app.board.geometry import MARGIN
 from app.board.view import FrameView
@@ -14,8 +14,9 @@ from app.chat.messages.prompt_editor import PromptEditor
 from app.chat.messages.versions import VersionSwitch
 from app.chat.prose.widget import PAD, Prose
 from app.chat.view_options import ViewOptions
-from app.design.controls import FlowLayout, button, label
+from app.design.controls import FlowLayout, button, flow_of, label
 from app.design.fonts import px
+from app.design.layouts import STRETCH, column_of, row_of
 from app.design.text_field import fits
 from app.pictures.thumb import PictureThumb
 from app.state.chat.attachment import fence_for
@@ -58,16 +59,10 @@ class PromptView(QWidget):
         self.chips: list[QPushButton] = []
         self.files: list[Prose] = []  # the texts of the files, empty until they are unfolded
 
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(8)
-        head = QHBoxLayout()
-        head.setContentsMargins(PAD, 0, PAD, 0)
-        head.addWidget(self.speaker)
-        head.addStretch(1)
-        head.addWidget(self.versions)
+        self._column = column_of(spacing=8)
+        self.setLayout(self._column)
         self.acts = ActionRow(self, self.edit, self.copy, self.delete, wraps=False)
-        head.addWidget(self.acts)
+        head = row_of(self.speaker, STRETCH, self.versions, self.acts, margins=(PAD, 0, PAD, 0))
         self._column.addLayout(head)
         self._add_pictures()
         self._add_files()
@@ -161,14 +156,9 @@ class PromptView(QWidget):
     def _add_pictures(self) -> None:
         if not self.pictures:
             return
-        host = QWidget()
+        host = flow_of(*self.pictures)
         host.setAccessibleName(tr("Pictures of the prompt"))
-        flow = FlowLayout(host, 8)
-        for thumb in self.pictures:
-            flow.addWidget(thumb)
-        row = QHBoxLayout()
-        row.setContentsMargins(PAD, 4, PAD, 4)
-        row.addWidget(host)
+        row = row_of(host, margins=(PAD, 4, PAD, 4))
         self._column.addLayout(row)
 
     def _add_files(self) -> None:
@@ -187,9 +177,7 @@ class PromptView(QWidget):
             chip.toggled.connect(self._unfold)
             flow.addWidget(chip)
             self.chips.append(chip)
-        row = QHBoxLayout()
-        row.setContentsMargins(PAD, 4, PAD, 4)
-        row.addWidget(host)
+        row = row_of(host, margins=(PAD, 4, PAD, 4))
         self._column.addLayout(row)
         for file in self._turn.attachments:
             prose = Prose(tr("File {name}", name=file.name), self._options.theme)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QTextCursor
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QWidget
 
 from app.chat.prose.widget import PAD
 from app.design.controls import button, label, restyle
+from app.design.layouts import column_of, row_of
 from app.design.prompt_field import PromptField
 from app.design.text_field import refusal
 from app.system.i18n import tr
@@ -73,20 +74,10 @@ class PromptEditor(QWidget):
         self._frame = QFrame()
         self._frame.setProperty("role", "field")
         self.field.focus_changed.connect(self._mark_focus)
-        inside = QVBoxLayout(self._frame)
-        inside.setContentsMargins(12, 8, 12, 8)
-        inside.addWidget(self.field)
-        buttons = QHBoxLayout()
-        buttons.setSpacing(8)
+        self._frame.setLayout(column_of(self.field, margins=(12, 8, 12, 8)))
         self.hint = label("", "caption", wrap=True)
-        buttons.addWidget(self.hint, 1)
-        buttons.addWidget(self.cancel)
-        buttons.addWidget(self.send)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(PAD, 0, PAD, 0)
-        column.setSpacing(8)
-        column.addWidget(self._frame)
-        column.addLayout(buttons)
+        buttons = row_of((self.hint, 1), self.cancel, self.send, spacing=8)
+        self.setLayout(column_of(self._frame, buttons, margins=(PAD, 0, PAD, 0), spacing=8))
 
     def begin(self, text: str) -> None:
         """Edit a text, which must fit."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 
 from PySide6.QtCore import Signal, Slot
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.canvas.view import CanvasView
 from app.chat.messages.board import AnswerBoard
 from app.chat.messages.gliding import Leaving
 from app.chat.prose.widget import PAD, Prose
 from app.chat.view_options import ViewOptions
+from app.design.layouts import column_of, row_of
 from app.player.player import NOTHING, Player
 from app.player.scrubber import Scrub
 from app.state.chat.attachment import with_attachments
@@ -49,9 +50,7 @@ class AnswerReplay(QWidget):
         self.canvas: CanvasView | None = None
         self.board: AnswerBoard | None = None
         self._said_before = NOTHING  # the block that ``said`` goes up to
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.addWidget(self.scrub)
+        self.setLayout(row_of(self.scrub))
         self.scrub.wanted.connect(self.wanted)
         self.scrub.pace_chosen.connect(self.pace_chosen)
         self.player.placed.connect(self._show)
@@ -112,15 +111,8 @@ class AnswerReplay(QWidget):
             self.said.rebuilt.connect(self.rebuilt)
             self.canvas, self.board = CanvasView(), AnswerBoard(self._options)
             self.canvas.setAccessibleName(tr("Canvas of the step on show"))
-            column = QVBoxLayout(self.stage)
-            column.setContentsMargins(0, 0, 0, 0)
-            column.setSpacing(8)
-            column.addWidget(self.said)
-            column.addWidget(self.board)
-            inside = QHBoxLayout()
-            inside.setContentsMargins(PAD, 0, PAD, 0)
-            inside.addWidget(self.canvas)
-            column.addLayout(inside)
+            inside = row_of(self.canvas, margins=(PAD, 0, PAD, 0))
+            self.stage.setLayout(column_of(self.said, self.board, inside, spacing=8))
             self._options.apply(self.canvas)
             self.rebuilt.emit()
         self.canvas.set_piece(trace.piece, trace.is_special)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Signal, Slot
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.chat.prose.widget import PAD, Prose
 from app.chat.words import words
 from app.design.controls import button
+from app.design.layouts import column_of
 from app.design.tokens import Theme
 from app.system.i18n import tr, trn
 
@@ -26,14 +27,8 @@ class Thinking(QWidget):
         self.prose = Prose(tr("Thinking"), theme, markdown=False, quoted=True)
         self.prose.hide()
         self.prose.rebuilt.connect(self.rebuilt)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(4)
-        head = QVBoxLayout()
-        head.setContentsMargins(PAD, 0, PAD, 0)
-        head.addWidget(self.fold)
-        column.addLayout(head)
-        column.addWidget(self.prose)
+        head = column_of(self.fold, margins=(PAD, 0, PAD, 0))
+        self.setLayout(column_of(head, self.prose, spacing=4))
         self.hide()
 
     def set_thoughts(self, thoughts: str) -> None:

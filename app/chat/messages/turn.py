@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.chat.messages.answer import AnswerView
 from app.chat.messages.prompt import PromptView
 from app.chat.view_options import ViewOptions
+from app.design.layouts import STRETCH, column_of
 from app.state.chat.conversation import Turn
 from engine.service import LoadedModel
 
@@ -34,12 +35,7 @@ class TurnView(QWidget):
         self.turn = turn
         self.prompt = PromptView(turn, options)
         self.answer = AnswerView(turn, model, options)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, ABOVE, 0, BELOW)
-        column.setSpacing(BETWEEN)
-        column.addWidget(self.prompt)
-        column.addWidget(self.answer)
-        column.addStretch(1)
+        self.setLayout(column_of(self.prompt, self.answer, STRETCH, margins=(0, ABOVE, 0, BELOW), spacing=BETWEEN))
         policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
         policy.setHeightForWidth(True)
         self.setSizePolicy(policy)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Signal, Slot
-from PySide6.QtWidgets import QHBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.design.controls import FocusGroup, button, label
+from app.design.layouts import row_of
 from app.system.i18n import tr
 
 
@@ -20,11 +21,7 @@ class VersionSwitch(QWidget):
         self.before = button("‹", earlier)
         self.place = label("", "caption")
         self.after = button("›", later)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(4)
-        for widget in (self.before, self.place, self.after):
-            row.addWidget(widget)
+        self.setLayout(row_of(self.before, self.place, self.after, spacing=4))
         for arrow in (self.before, self.after):
             arrow.setMinimumWidth(24)
         self.before.clicked.connect(self._earlier)

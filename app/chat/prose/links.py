@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QUrl, Slot
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QDialog, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QWidget
 
 from app.chat.prose.parse import opens
 from app.chat.prose.piece import Link, Piece
 from app.chat.prose.safe import safe
 from app.design.controls import button, label
+from app.design.layouts import STRETCH, column_of, row_of
 from app.system.i18n import tr
 
 
@@ -68,17 +69,16 @@ class OpenLink(QDialog):
         self.open_it = button(tr("Open"), tr("Open the address"), role="primary")
         self.cancel.clicked.connect(self.reject)
         self.open_it.clicked.connect(self._open)
-        buttons = QHBoxLayout()
-        buttons.setSpacing(8)
-        buttons.addStretch(1)
-        buttons.addWidget(self.cancel)
-        buttons.addWidget(self.open_it)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(16, 16, 16, 16)
-        column.setSpacing(16)
-        column.addWidget(label(tr("This opens outside Safelight:"), "caption"))
-        column.addWidget(shown)
-        column.addLayout(buttons)
+        buttons = row_of(STRETCH, self.cancel, self.open_it, spacing=8)
+        self.setLayout(
+            column_of(
+                label(tr("This opens outside Safelight:"), "caption"),
+                shown,
+                buttons,
+                margins=(16, 16, 16, 16),
+                spacing=16,
+            )
+        )
 
     @Slot()
     def _open(self) -> None:

@@ -10,8 +10,6 @@ from app.bridge.background import Background
 from app.decisions.calibration.view import CalibrationView
 from app.state.decisions.board import RowBoard
 from app.state.decisions.trust import Trust, trust_of
-from app.system.i18n import tr
-from engine import SafelightError
 
 
 class TrustFitter(QObject):
@@ -23,9 +21,7 @@ class TrustFitter(QObject):
         self._board: RowBoard | None = None
         self._temperature = 1.0
         self.trust: Trust | None = None
-        self._fitting = Background(self)
-        self._fitting.done.connect(self._show)
-        self._fitting.failed.connect(self._fail)
+        self._fitting = Background(self, self._show, self._refuse)
         view.chosen.connect(self._fit)
 
     @property
@@ -60,12 +56,10 @@ class TrustFitter(QObject):
         self.trust = trust
         self._view.show_trust(trust, self._temperature)
 
-    @Slot(object)
-    def _fail(self, error: Exception) -> None:
-        if not isinstance(error, SafelightError):
-            raise error
+    @Slot(str)
+    def _refuse(self, problem: str) -> None:
         self.trust = None
-        self._view.show_nothing(tr(str(error)))
+        self._view.show_nothing(problem)
 
 
 def _fitted(board: RowBoard, questions: list[int] | None) -> Trust:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QLabel, QWidget
 
 from app.decisions.calibration.plot import ReliabilityPlot, examples_text, legend
 from app.decisions.words import percent
 from app.design.choice_box import ChoiceBox
 from app.design.column_page import ColumnPage
 from app.design.controls import button, label
+from app.design.layouts import STRETCH, column_of, row_of
 from app.design.tokens import Theme
 from app.state.decisions.trust import Trust
 from app.system.i18n import tr
@@ -53,16 +54,11 @@ class CalibrationView(ColumnPage):
         )
         column.addWidget(label(purpose, "fact", wrap=True))
         column.addSpacing(8)
-        row = QHBoxLayout()
-        row.setSpacing(16)
-        row.addWidget(self.picker)
-        row.addWidget(self.use)
-        row.addStretch(1)
+        row = row_of(self.picker, self.use, STRETCH, spacing=16)
         column.addLayout(row)
         column.addWidget(self.summary)
-        inner = QVBoxLayout(self._shown)
-        inner.setContentsMargins(0, 8, 0, 0)
-        inner.setSpacing(8)
+        inner = column_of(margins=(0, 8, 0, 0), spacing=8)
+        self._shown.setLayout(inner)
         plots = QGridLayout()
         plots.setHorizontalSpacing(32)
         for place, (title, plot) in enumerate(zip(self.titles, self.plots, strict=True)):

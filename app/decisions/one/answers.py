@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.decisions import words
 from app.decisions.one.bars import AnswerBars
 from app.design.controls import label
+from app.design.layouts import column_of
 from app.design.tokens import DARKROOM, Theme
 from app.state.decisions.drafts import QuestionDraft
 from app.system.i18n import tr
@@ -28,9 +29,8 @@ class AnswerList(QWidget):
         self._questions: tuple[Question, ...] = ()
         self.bars: list[AnswerBars] = []
         self._parts: list[QWidget] = []
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 8, 0)
-        self._column.setSpacing(4)
+        self._column = column_of(margins=(0, 0, 8, 0), spacing=4)
+        self.setLayout(self._column)
 
     def show_answers(self, questions: Sequence[Question], answers: Sequence[TypedAnswer], problem: str = "") -> None:
         """Shows questions with their answers, and ``problem``, which says why answers are missing."""

@@ -6,13 +6,14 @@ import functools
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QMouseEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QPushButton, QWidget
 
 from app.decisions import words
 from app.decisions.one.bars import AnswerBars
 from app.decisions.one.editor import QuestionEditor
 from app.design.controls import button, label, restyle
 from app.design.icons import set_icon
+from app.design.layouts import boxed, column_of, row_of
 from app.design.tokens import DARKROOM, Theme
 from app.state.decisions.drafts import DraftProblem, QuestionDraft
 from app.system.i18n import tr
@@ -67,24 +68,16 @@ class QuestionCard(QFrame):
     def _lay_out(self) -> None:
         for part, above in ((self.number, 6), (self.asked, 5), (self.kind, 6)):
             part.setContentsMargins(0, above, 0, 0)  # centres them on the button next to them
-        head = QHBoxLayout()
-        head.setSpacing(8)
-        head.addWidget(self.number, 0, Qt.AlignmentFlag.AlignTop)
-        head.addWidget(self.asked, 1, Qt.AlignmentFlag.AlignTop)
-        head.addWidget(self.kind, 0, Qt.AlignmentFlag.AlignTop)
-        head.addWidget(self.edit, 0, Qt.AlignmentFlag.AlignTop)
-        self._folded = QWidget()
-        folded = QVBoxLayout(self._folded)
-        folded.setContentsMargins(0, 0, 0, 0)
-        folded.setSpacing(4)
-        folded.addLayout(head)
-        folded.addWidget(self.bars)
-        for part in (self.facts, self.warning, self.fault):
-            folded.addWidget(part)
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(12, 8, 12, 12)
-        self._column.setSpacing(8)
-        self._column.addWidget(self._folded)
+        head = row_of(
+            (self.number, 0, Qt.AlignmentFlag.AlignTop),
+            (self.asked, 1, Qt.AlignmentFlag.AlignTop),
+            (self.kind, 0, Qt.AlignmentFlag.AlignTop),
+            (self.edit, 0, Qt.AlignmentFlag.AlignTop),
+            spacing=8,
+        )
+        self._folded = boxed(column_of(head, self.bars, self.facts, self.warning, self.fault, spacing=4))
+        self._column = column_of(self._folded, margins=(12, 8, 12, 12), spacing=8)
+        self.setLayout(self._column)
 
     # ---------------------------------------------------------------- display
 

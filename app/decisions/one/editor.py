@@ -6,12 +6,13 @@ import functools
 from dataclasses import replace
 
 from PySide6.QtCore import Signal, Slot
-from PySide6.QtWidgets import QGridLayout, QLineEdit, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QLineEdit, QPushButton, QWidget
 
 from app.decisions import words
 from app.design.choice_box import ChoiceBox
 from app.design.controls import FlowLayout, button, label, restyle
 from app.design.fonts import px
+from app.design.layouts import column_of
 from app.state.decisions.drafts import KINDS, DraftProblem, QuestionDraft
 from app.system.i18n import tr
 from engine.tasks.decisions.questions import MOST_TEXT, Option
@@ -46,23 +47,13 @@ class QuestionEditor(QWidget):
         self.head = FlowLayout(top)
         self.head.addWidget(self.kind)
         self.head.addWidget(self.name)
-        policy = top.sizePolicy()
-        policy.setHeightForWidth(True)
-        top.setSizePolicy(policy)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(8)
-        column.addWidget(top)
-        column.addWidget(self.instructions)
         self._grid = QGridLayout(self._options)
         self._grid.setContentsMargins(0, 0, 0, 0)
         self._grid.setHorizontalSpacing(8)
         self._grid.setVerticalSpacing(4)
         self._grid.setColumnStretch(1, 2)
         self._grid.setColumnStretch(2, 3)
-        column.addWidget(self._options)
-        column.addWidget(self.add_option)
-        column.addWidget(self.problem)
+        self.setLayout(column_of(top, self.instructions, self._options, self.add_option, self.problem, spacing=8))
         self._show(draft)
         self.kind.activated.connect(self._choose_kind)
         self.name.textEdited.connect(self._type)

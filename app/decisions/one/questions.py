@@ -6,12 +6,13 @@ import functools
 from collections.abc import Mapping, Sequence
 
 from PySide6.QtCore import QSize, Signal, Slot
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.decisions import words
 from app.decisions.one.card import QuestionCard
 from app.design.controls import button, chain_tabs, label
 from app.design.fonts import px
+from app.design.layouts import STRETCH, column_of, row_of
 from app.design.tokens import DARKROOM, Theme
 from app.state.decisions.drafts import KINDS, DraftProblem, QuestionDraft
 from app.state.decisions.sheet import QuestionSheet
@@ -41,12 +42,7 @@ class QuestionList(QWidget):
         for kind, adder in zip(KINDS, self.adders, strict=True):
             adder.setAccessibleName(tr("Add a question: {kind}", kind=adder.text()))
             adder.clicked.connect(functools.partial(self.add, kind))
-        head = QHBoxLayout()
-        head.setSpacing(16)
-        head.addWidget(label(tr("Questions"), "section"))
-        head.addStretch(1)
-        head.addWidget(self.open)
-        head.addWidget(self.save)
+        head = row_of(label(tr("Questions"), "section"), STRETCH, self.open, self.save, spacing=16)
         self.teaching = label(
             tr(
                 "A question is answered with probabilities: yes or no, one of several options, or a level on a scale. "
@@ -54,22 +50,9 @@ class QuestionList(QWidget):
             ),
             wrap=True,
         )
-        self._list = QVBoxLayout()
-        self._list.setSpacing(0)
-        foot = QHBoxLayout()
-        foot.setSpacing(8)
-        foot.addWidget(label(tr("Add"), "caption"))
-        for adder in self.adders:
-            foot.addWidget(adder)
-        foot.addStretch(1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 8, 0)
-        column.setSpacing(8)
-        column.addLayout(head)
-        column.addWidget(self.teaching)
-        column.addLayout(self._list)
-        column.addLayout(foot)
-        column.addStretch(1)
+        self._list = column_of(spacing=0)
+        foot = row_of(label(tr("Add"), "caption"), *self.adders, STRETCH, spacing=8)
+        self.setLayout(column_of(head, self.teaching, self._list, foot, STRETCH, margins=(0, 0, 8, 0), spacing=8))
 
     # ---------------------------------------------------------------- display
 

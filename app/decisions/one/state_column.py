@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtWidgets import QCheckBox, QGridLayout, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QGridLayout, QSizePolicy, QWidget
 
 from app.design.choice_box import ChoiceBox
 from app.design.controls import button, chain_tabs, label
 from app.design.fonts import px
+from app.design.layouts import STRETCH, column_of, row_of
 from app.design.text_field import TextField, refusal
 from app.pictures.frame import PictureFrame
 from app.settings.fields import RealBox, WholeBox
@@ -67,11 +68,7 @@ class StateColumn(QWidget):
         self._connect()
 
     def _lay_out(self) -> None:
-        head = QHBoxLayout()
-        head.setSpacing(8)
-        head.addWidget(label(tr("State"), "section"))
-        head.addStretch(1)
-        head.addWidget(self.examples)
+        head = row_of(label(tr("State"), "section"), STRETCH, self.examples, spacing=8)
         switches = QGridLayout()
         switches.setHorizontalSpacing(8)
         switches.setVerticalSpacing(8)
@@ -84,22 +81,22 @@ class StateColumn(QWidget):
             box.setKeyboardTracking(False)
             switches.addWidget(label(name, "setting"), row, 0)
             switches.addWidget(box, row, 1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(8)
-        column.addLayout(head)
-        tools = QHBoxLayout()
-        tools.addWidget(self.frame.choose)
-        tools.addStretch(1)
+        tools = row_of(self.frame.choose, STRETCH)
         self.frame.inside.addWidget(self.state, 1)
         self.frame.inside.addLayout(tools)
-        column.addWidget(self.frame, 1)
-        column.addWidget(self.note)
-        column.addWidget(self.problem)
-        column.addWidget(self.instruct)
-        column.addWidget(self.instructions)
-        column.addWidget(self.joint)
-        column.addLayout(switches)
+        self.setLayout(
+            column_of(
+                head,
+                (self.frame, 1),
+                self.note,
+                self.problem,
+                self.instruct,
+                self.instructions,
+                self.joint,
+                switches,
+                spacing=8,
+            )
+        )
 
     def _connect(self) -> None:
         self.examples.activated.connect(self.example_chosen)

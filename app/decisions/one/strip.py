@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from PySide6.QtCore import Signal, Slot
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSizePolicy, QStackedWidget, QWidget
 
 from app.canvas.view import CanvasView
 from app.design.choice_box import ChoiceBox
 from app.design.controls import Elided, button, label, scroller
 from app.design.fonts import px
+from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.tokens import Theme
 from app.state.decisions.reading import CanvasPlace, DecisionReading, DecisionRun
 from app.system.i18n import tr, trn
@@ -42,25 +43,12 @@ class CanvasStrip(QWidget):
         self.teaching = label("", "caption", wrap=True)
         self._area = scroller(self.canvas)
         self._pages = QStackedWidget()
-        nothing = QWidget()
-        around = QVBoxLayout(nothing)
-        around.setContentsMargins(0, 8, 0, 0)
-        around.addWidget(self.teaching)
-        around.addStretch(1)
+        nothing = boxed(column_of(self.teaching, STRETCH, margins=(0, 8, 0, 0)))
         self.teaching.setMaximumWidth(px(640))
         for page in (nothing, self._area):
             self._pages.addWidget(page)
-        head = QHBoxLayout()
-        head.setSpacing(16)
-        head.addWidget(label(tr("Canvas"), "section"))
-        head.addWidget(self.picker)
-        head.addWidget(self.facts, 1)
-        head.addWidget(self.inspect)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(8)
-        column.addLayout(head)
-        column.addWidget(self._pages, 1)
+        head = row_of(label(tr("Canvas"), "section"), self.picker, (self.facts, 1), self.inspect, spacing=16)
+        self.setLayout(column_of(head, (self._pages, 1), spacing=8))
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.picker.activated.connect(self._pick)
         self.inspect.clicked.connect(self._inspect)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QObject, Signal, Slot
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QWidget
 
 from app.decisions.one.questions import QuestionList
 from app.decisions.one.state_column import StateColumn
 from app.decisions.one.strip import CanvasStrip
 from app.design.controls import FocusGroup, Hairline, button, chain_tabs, label, scroller
 from app.design.fonts import px
+from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.tokens import Theme
 from app.state.decisions.reading import DecisionReading
 from app.system.i18n import tr
@@ -50,38 +51,15 @@ class OneState(QWidget):
         self.questions.changed.connect(self._forget)
 
     def _lay_out(self) -> None:
-        buttons = QHBoxLayout()
-        buttons.setSpacing(8)
-        for made in (self.decide, self.stop, self.load):
-            buttons.addWidget(made)
-        buttons.addStretch(1)
-        self._left = QWidget()
-        left = QVBoxLayout(self._left)
-        left.setContentsMargins(0, 0, 0, 0)
-        left.setSpacing(12)
-        left.addWidget(self.column, 1)
-        for line in (self.message, self.fault):
-            left.addWidget(line)
-        left.addLayout(buttons)  # at the lower edge, so that no message moves them
+        buttons = row_of(self.decide, self.stop, self.load, STRETCH, spacing=8)
+        # The buttons are at the lower edge, so that no message moves them.
+        self._left = boxed(column_of((self.column, 1), self.message, self.fault, buttons, spacing=12))
         self._right = scroller(self.questions)
         self.questions.installEventFilter(self)
-        upper = QWidget()
-        self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight, upper)
-        self._row.setContentsMargins(16, 16, 8, 8)
-        self._row.setSpacing(24)
-        self._row.addWidget(self._left)
-        self._row.addWidget(self._right, 1)
-        lower = QWidget()
-        around = QVBoxLayout(lower)
-        around.setContentsMargins(16, 8, 16, 12)
-        around.addWidget(self.strip)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        self._area = scroller(upper)
-        column.addWidget(self._area, 1)
-        column.addWidget(Hairline())
-        column.addWidget(lower)
+        self._row = row_of(self._left, (self._right, 1), margins=(16, 16, 8, 8), spacing=24)
+        lower = boxed(column_of(self.strip, margins=(16, 8, 16, 12)))
+        self._area = scroller(boxed(self._row))
+        self.setLayout(column_of((self._area, 1), Hairline(), lower, spacing=0))
         chain_tabs(self.column.temperature, (self.decide, self.stop, self.load, self.questions.open))
         self.questions.chain()
         chain_tabs(self.questions.adders[-1], (self.strip.picker, self.strip.inspect, self.strip.canvas))

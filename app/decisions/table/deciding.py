@@ -18,7 +18,6 @@ from app.state.decisions.board import RowBoard, RowOutcome
 from app.state.decisions.reading import DecisionReading
 from app.state.decisions.sheet import QuestionSheet
 from app.system.i18n import tr
-from engine import SafelightError
 from engine.service import LoadedModel, RunRequest, ServiceReply, decision_requests
 from engine.tasks.decisions.results import result_columns, write_results
 from engine.tasks.decisions.table import CsvTable, TableState, read_table, states_of
@@ -38,12 +37,12 @@ class TableDecider(QObject):
         self._asked = QuestionSheet()  # the questions of the board
         self._model: LoadedModel | None = None  # the model that answered
         self._began = self._seconds = 0.0
-        self._target = Path()
         self._is_stopped = False
         self.runner = RowRunner(context.backend.scheduler, self)
         self.row = StateDecider(context, self)
-        self._reading, self._ordering, self._writing, self._rescaling, self._preparing = (
-            self._job(done) for done in (self.show, view.show_order, self._wrote, self._show_rescaled, self._run)
+        self._reading, self._ordering, self._rescaling, self._preparing = (
+            Background(self, done, self._refuse)
+            for done in (self.show, view.show_order, self._show_rescaled, self._run)
         )
         self.runner.arrived.connect(self._take)
         self.runner.ended.connect(self._end)
@@ -52,22 +51,16 @@ class TableDecider(QObject):
         view.opened.connect(self.open)
         view.order_asked.connect(self.order)
         view.written.connect(self.write)
+        view.saver.saved.connect(self._wrote)
+        view.failed.connect(view.show_fault)
         view.row_chosen.connect(self._read_row)
         view.stop_asked.connect(self.stop)
         context.model_changed.connect(self._model_changed)
         context.at_end(self.runner.close)
 
-    def _job(self, done: object) -> Background:
-        made = Background(self)
-        made.done.connect(done)
-        made.failed.connect(self._fail)
-        return made
-
-    @Slot(object)
-    def _fail(self, error: Exception) -> None:
-        if not isinstance(error, SafelightError):
-            raise error
-        self._view.show_problem(tr(str(error)))
+    @Slot(str)
+    def _refuse(self, problem: str) -> None:
+        self._view.show_fault(problem)
         self.changed.emit()
 
     @property
@@ -94,7 +87,7 @@ class TableDecider(QObject):
     def open(self, path: Path) -> None:
         """Reads a table from a file in a thread; a problem is shown in the view."""
         self._reading.ask(functools.partial(read_table, path))
-        self._view.show_problem("")
+        self._view.show_fault("")
         self.changed.emit()
 
     @Slot(object)
@@ -118,7 +111,7 @@ class TableDecider(QObject):
             result_columns(table, board.questions, is_repeated=True)
             return board
 
-        self._view.show_problem("")
+        self._view.show_fault("")
         self._preparing.ask(prepare)
         self.changed.emit()
 
@@ -225,13 +218,12 @@ class TableDecider(QObject):
         board = self.board
         if board is None:
             return
-        self._target = path
 
-        def write() -> None:
+        def write(path: Path) -> None:
             write_results(path, board.table, board.questions, board.results(), is_repeated=board.is_repeated)
 
-        self._writing.ask(write)
+        self._view.saver.write(path, write)
 
     @Slot(object)
-    def _wrote(self, _nothing: object) -> None:
-        self.written.emit(str(self._target))
+    def _wrote(self, path: Path) -> None:
+        self.written.emit(str(path))

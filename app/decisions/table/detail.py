@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QWidget
 
 from app.decisions.one.answers import AnswerList
 from app.decisions.one.strip import CanvasStrip
 from app.design.controls import Hairline, label, scroller
 from app.design.fonts import px
+from app.design.layouts import boxed, column_of, row_of
 from app.design.tokens import Theme
 from app.pictures.row import PictureRow
 from app.state.decisions.board import RowBoard
@@ -31,22 +32,10 @@ class RowDetail(QWidget):
         self.answers = AnswerList()
         self.strip = CanvasStrip()
         self.strip.question_chosen.connect(self.strip.choose_question)
-        left = QWidget()
-        column = QVBoxLayout(left)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(8)
-        for part in (label(tr("Chosen row"), "section"), self.pictures, self.state, self.answers):
-            column.addWidget(part)
-        inside = QWidget()
-        self._halves = QBoxLayout(QBoxLayout.Direction.LeftToRight, inside)
-        self._halves.setContentsMargins(0, 8, 0, 0)
-        self._halves.setSpacing(24)
-        for half in (left, self.strip):
-            self._halves.addWidget(half, 1, Qt.AlignmentFlag.AlignTop)
-        outer = QVBoxLayout(self)
-        outer.setContentsMargins(0, 0, 0, 0)
-        outer.addWidget(Hairline())
-        outer.addWidget(scroller(inside))
+        left = boxed(column_of(label(tr("Chosen row"), "section"), self.pictures, self.state, self.answers, spacing=8))
+        halves = ((half, 1, Qt.AlignmentFlag.AlignTop) for half in (left, self.strip))
+        self._halves = row_of(*halves, margins=(0, 8, 0, 0), spacing=24)
+        self.setLayout(column_of(Hairline(), scroller(boxed(self._halves))))
 
     def show_row(self, board: RowBoard, row: int) -> None:
         """Shows a row, without a canvas."""

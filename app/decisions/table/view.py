@@ -7,20 +7,15 @@ from pathlib import Path
 
 from PySide6.QtCore import QStandardPaths, Signal, Slot
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import (
-    QFileDialog,
-    QLineEdit,
-    QProgressBar,
-    QStackedWidget,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFileDialog, QLineEdit
 
+from app.batch.panel import RESULTS, TEACHING, BatchPanel, show_line, teaching
 from app.decisions.table.detail import RowDetail
 from app.decisions.table.rows import RowsView
 from app.design.choice_box import ChoiceBox
-from app.design.controls import Elided, FlowLayout, FocusGroup, button, group, label
+from app.design.controls import Elided, button, flow_of, group, label
 from app.design.fonts import px
+from app.design.layouts import boxed, column_of
 from app.design.tokens import Theme
 from app.state.decisions.board import Order, RowBoard
 from app.system.i18n import tr
@@ -32,20 +27,21 @@ ABOUT_WIDTH, PICTURE_WIDTH = 160, 120  # pixels at 100 %
 MOST_DETAIL = 0.36  # share of the height for the chosen row
 
 
-class DecisionTable(QWidget):
+class DecisionTable(BatchPanel):
     """The tab. Emits what the user asks for; the decider passes in state and results."""
 
     opened = Signal(object)  # the Path of a table
     sample_asked = Signal()  # for the example's table and questions
     run_asked = Signal()
-    stop_asked = Signal()
     written = Signal(object)  # the Path to write the results to
     order_asked = Signal()
     row_chosen = Signal(int)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._folder = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)
+    def __init__(self) -> None:
+        tip = tr("Ask the questions about each row (Ctrl+Return)")
+        run = button(tr("Decide all rows"), role="primary", tip=tip)
+        super().__init__(run, tr("Stop deciding rows"), tr("Rows decided"))
+        self.saver.folder = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)
         self._table: CsvTable | None = None
         self._board: RowBoard | None = None
         self._blind = ""
@@ -67,26 +63,16 @@ class DecisionTable(QWidget):
         self.pictures = ChoiceBox()
         self.pictures.setAccessibleName(tr("Column of the pictures"))
         self.pictures.setFixedWidth(px(PICTURE_WIDTH))
-        tip = tr("Ask the questions about each row (Ctrl+Return)")
-        self.run = button(tr("Decide all rows"), role="primary", tip=tip)
-        self.stop = button(tr("Stop"), tr("Stop deciding rows"), role="plain")
         self.filter = ChoiceBox()
         self.filter.setAccessibleName(tr("Which rows are shown"))
         for value, title in FILTERS:
             self.filter.addItem(tr(title), value)
         self.export = button(tr("Save the results…"), tr("Save the results as CSV"))
         self.asked = Elided("caption")
-        self.message = label("", "caption", wrap=True)
-        self.problem = label("", "error", wrap=True)
-        self.progress = QProgressBar()
-        self.progress.setTextVisible(False)
-        self.progress.setAccessibleName(tr("Rows decided"))
         self.rows = RowsView()
         self.detail = RowDetail()
-        self._buttons = FocusGroup(self.run, self.stop)
         self.open.clicked.connect(self._ask_file)
         self.run.clicked.connect(self.run_asked)
-        self.stop.clicked.connect(self.stop_asked)
         self.export.clicked.connect(self._ask_target)
         self.pictures.activated.connect(self._choose_pictures)
         self.filter.activated.connect(self.order_asked)
@@ -94,59 +80,21 @@ class DecisionTable(QWidget):
         self.rows.chosen.connect(self._choose)
 
     def _lay_out(self) -> None:
-        controls = QWidget()
-        flow = FlowLayout(controls, gap=16)
         self._about = group(label(tr("State")), self.about)
         self._pictures = group(label(tr("Picture")), self.pictures)
         self._filter = group(label(tr("Show")), self.filter)
-        deciding = group(self.run, self.stop)
-        for part in (group(self.open), self._about, self._pictures, deciding, self._filter, group(self.export)):
-            flow.addWidget(part)
-        policy = controls.sizePolicy()
-        policy.setHeightForWidth(True)
-        controls.setSizePolicy(policy)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(16, 12, 16, 12)
-        column.setSpacing(8)
-        column.addWidget(controls)
-        column.addWidget(self.asked)
-        column.addWidget(self.progress)
-        column.addWidget(self.problem)
-        column.addWidget(self.message)
-        self.pages = QStackedWidget()
-        self.pages.addWidget(self._teaching())
-        self.pages.addWidget(self._rows_and_detail())
-        column.addWidget(self.pages, 1)
-
-    def _teaching(self) -> QWidget:
-        lead = label(
-            tr(
-                "Ask the same questions about each row of a table: open a CSV file, say which column is the state, "
-                "and decide. Columns named as a question hold its right answers, if there are any: then you see the "
-                "accuracy, and under Calibration how far the probabilities can be trusted."
-            ),
-            wrap=True,
+        parts = (group(self.open), self._about, self._pictures, self.buttons, self._filter, group(self.export))
+        controls = flow_of(*parts, gap=16)
+        lead = tr(
+            "Ask the same questions about each row of a table: open a CSV file, say which column is the state, "
+            "and decide. Columns named as a question hold its right answers, if there are any: then you see the "
+            "accuracy, and under Calibration how far the probabilities can be trusted."
         )
-        lead.setMaximumWidth(px(560))
         self.sample = button(tr("Try an example"), tr("Open an example table with right answers"))
         self.sample.clicked.connect(self.sample_asked)
-        nothing = QWidget()
-        around = QVBoxLayout(nothing)
-        around.setContentsMargins(0, 16, 0, 0)
-        around.setSpacing(8)
-        around.addWidget(lead)
-        around.addWidget(self.sample)
-        around.addStretch(1)
-        return nothing
-
-    def _rows_and_detail(self) -> QWidget:
-        made = QWidget()
-        around = QVBoxLayout(made)
-        around.setContentsMargins(0, 0, 0, 0)
-        around.setSpacing(8)
-        around.addWidget(self.rows, 1)
-        around.addWidget(self.detail)
-        return made
+        self.add_pages(teaching(lead, self.sample), boxed(column_of((self.rows, 1), self.detail, spacing=8)))
+        lines = (self.asked, self.progress, self.fault, self.message)
+        self.setLayout(column_of(controls, *lines, (self.pages, 1), margins=(16, 12, 16, 12), spacing=8))
 
     # ---------------------------------------------------------------- a table
 
@@ -176,9 +124,9 @@ class DecisionTable(QWidget):
             self._choose_columns(table)
             self._arrange(table)
         self.filter.setCurrentIndex(0)
-        self.pages.setCurrentIndex(0 if table is None else 1)
+        self.pages.setCurrentIndex(TEACHING if table is None else RESULTS)
         self.detail.hide()
-        self.show_problem("")
+        self.show_fault("")
         self._show_state(is_on=False, reason="")
 
     def _choose_columns(self, table: CsvTable) -> None:
@@ -218,7 +166,7 @@ class DecisionTable(QWidget):
         self._arrange(board.table)
         self.filter.setCurrentIndex(0)
         self.detail.hide()
-        self.show_problem("\n".join(board.label_problems))
+        self.show_fault("\n".join(board.label_problems))
 
     def _arrange(self, table: CsvTable) -> None:
         state = table.columns.index(self.wanted) if self.wanted in table.columns else -1
@@ -237,36 +185,26 @@ class DecisionTable(QWidget):
         """Shows only these rows, in this order."""
         self.rows.rows.show_order(order)
 
-    def show_problem(self, text: str) -> None:
-        """Shows what is wrong with the table; an empty text hides the line."""
-        self.problem.setText(text)
-        self.problem.setVisible(bool(text))
-
     # ---------------------------------------------------------------- state
 
     def show_doing(self, *, is_on: bool, reason: str, message: str) -> None:
         """Shows whether rows are being decided, why none can be (``reason``), and the progress (``message``)."""
         hidden = self._table is not None and _first(PICTURE_COLUMNS, self._table.columns)
-        self.message.setText(message or reason or (self._blind if hidden else ""))
-        self.message.setVisible(bool(self.message.text()))
+        show_line(self.message, message or reason or (self._blind if hidden else ""))
         self._show_state(is_on=is_on, reason=reason)
 
     def _show_state(self, *, is_on: bool, reason: str) -> None:
         has_table, board = self._table is not None, self._board
-        for part in (self._about, self._pictures, self._filter, self.run, self.export, self.asked):
+        for part in (self._about, self._pictures, self._filter, self.export, self.asked):
             part.setVisible(has_table)
-        with self._buttons:
-            self.stop.setVisible(is_on)
-            self.run.setVisible(has_table and not is_on)
-            self.run.setEnabled(not reason)
+        done, total = (0, 0) if board is None else (board.done, len(board))
+        self.show_running(is_on=is_on, obstacle=reason, done=done, total=total)
+        self.buttons.setVisible(has_table)
         for control in (self.open, self.about):
             control.setEnabled(not is_on)
         self.pictures.setEnabled(not is_on and not self._blind)
         self.progress.setVisible(is_on)
-        if board is not None:
-            self.progress.setMaximum(len(board))
-            self.progress.setValue(board.done)
-        self.export.setEnabled(board is not None and board.done > 0 and not is_on)
+        self.export.setEnabled(done > 0 and not is_on)
         self.filter.setEnabled(board is not None and not is_on)
 
     @Slot(int)
@@ -281,19 +219,17 @@ class DecisionTable(QWidget):
 
     @Slot()
     def _ask_file(self) -> None:
-        found = QFileDialog.getOpenFileName(self.window(), tr("Open a table"), self._folder, CSV)[0]
+        found = QFileDialog.getOpenFileName(self.window(), tr("Open a table"), self.saver.folder, CSV)[0]
         if found:
-            self._folder = str(Path(found).parent)
+            self.saver.folder = str(Path(found).parent)
             self.opened.emit(Path(found))
 
     @Slot()
     def _ask_target(self) -> None:
-        name = "answers.csv" if self._table is None else f"{Path(self._table.name).stem}-answers.csv"
-        target = str(Path(self._folder) / name)
-        found = QFileDialog.getSaveFileName(self.window(), tr("Save the results"), target, "CSV (*.csv)")[0]
-        if found:
-            self._folder = str(Path(found).parent)
-            self.written.emit(Path(found))
+        name = "answers" if self._table is None else f"{Path(self._table.name).stem}-answers"
+        path = self.saver.target(tr("Save the results"), name, "csv")
+        if path is not None:
+            self.written.emit(path)
 
     # ---------------------------------------------------------------- appearance
 

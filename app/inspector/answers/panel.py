@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 
 from PySide6.QtCore import Slot
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.design.controls import label, scroller
+from app.design.layouts import column_of
 from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme
 from app.inspector.answers.question import ReadAnswer
 from app.player.player import NOTHING, Player
@@ -26,19 +27,11 @@ class ReadAnswers(QWidget):
         self.setAccessibleName(tr("Answers"))
         self.summary = label("", "caption", wrap=True, selectable=True)
         self._list = QWidget()
-        self._column = QVBoxLayout(self._list)
-        self._column.setContentsMargins(SPACE_4, 0, SPACE_4, SPACE_4)
-        self._column.setSpacing(SPACE_2)
-        self._column.addStretch()
+        self._column = column_of(0, margins=(SPACE_4, 0, SPACE_4, SPACE_4), spacing=SPACE_2)
+        self._list.setLayout(self._column)
         self.area = scroller(self._list, arrows=False)  # the page handles the arrow keys
-        top = QVBoxLayout()
-        top.setContentsMargins(SPACE_4, SPACE_2, SPACE_4, SPACE_2)
-        top.addWidget(self.summary)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(top)
-        column.addWidget(self.area, 1)
+        top = column_of(self.summary, margins=(SPACE_4, SPACE_2, SPACE_4, SPACE_2))
+        self.setLayout(column_of(top, (self.area, 1), spacing=0))
         player.opened.connect(self._open)
         player.grown.connect(self._show)
         player.placed.connect(self._show)

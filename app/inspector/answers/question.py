@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QEnterEvent, QMouseEvent
-from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QWidget
 
 from app.design.controls import label, restyle
+from app.design.layouts import column_of
 from app.design.tokens import SPACE_1, SPACE_2, SPACE_3, Theme
 from app.inspector.answers.bars import ReadBars
 from app.state.run.answers import answer_words, fact_words
@@ -39,12 +40,17 @@ class ReadAnswer(QFrame):
             self._name = tr("{question}, {name}", question=self._name, name=question.name)
         self.setAccessibleName(self._name)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(SPACE_3, SPACE_2, SPACE_3, SPACE_3)
-        column.setSpacing(SPACE_1)
-        column.addWidget(label(self._name, "caption", wrap=True))
-        for part in (self.title, self.said, self.bars, self.facts):
-            column.addWidget(part)
+        self.setLayout(
+            column_of(
+                label(self._name, "caption", wrap=True),
+                self.title,
+                self.said,
+                self.bars,
+                self.facts,
+                margins=(SPACE_3, SPACE_2, SPACE_3, SPACE_3),
+                spacing=SPACE_1,
+            )
+        )
         self.show_reads(None, ())
 
     def set_theme(self, theme: Theme) -> None:

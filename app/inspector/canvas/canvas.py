@@ -10,13 +10,14 @@ from collections.abc import Sequence
 
 import numpy as np
 from PySide6.QtCore import QEvent, QObject, QRect, Slot
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.board.pane import BoardPane
 from app.canvas.accessibility import expose_cells
 from app.design.choice_box import ChoiceBox
 from app.design.controls import button, label, scroller
 from app.design.fonts import TEXT_CANVAS, canvas_font
+from app.design.layouts import STRETCH, column_of, row_of
 from app.design.tokens import Theme
 from app.inspector.canvas.layers import LAYERS, LayerName, Seen, heat, title
 from app.inspector.canvas.page_cells import SpannedBoard, SpannedCanvas
@@ -68,27 +69,22 @@ class InspectorCanvas(QWidget):
             self.layers.addItem(title(layer), layer)
         self.layers.setAccessibleName(tr("Layer of the canvas"))
         self.layers.setToolTip(tr("What the colour of a cell shows"))
-        bar = QHBoxLayout()
-        bar.setContentsMargins(16, 4, 16, 4)
-        bar.setSpacing(16)
-        bar.addWidget(self.as_board)
-        bar.addWidget(self.calm)
-        bar.addWidget(self.raw)
         caption = label(tr("Layer"), "caption")
         caption.setBuddy(self.layers)
-        bar.addStretch(1)
-        bar.addWidget(caption)
-        bar.addWidget(self.layers)
-        bar.addWidget(self.as_table)
+        bar = row_of(
+            self.as_board,
+            self.calm,
+            self.raw,
+            STRETCH,
+            caption,
+            self.layers,
+            self.as_table,
+            margins=(16, 4, 16, 4),
+            spacing=16,
+        )
         self.area = scroller(self.view, arrows=False)  # the page handles the arrow keys
         self.area.setObjectName("canvas-scroll")
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(bar)
-        column.addWidget(self.area, 3)
-        column.addWidget(self.pane, 3)
-        column.addWidget(self.table, 2)
+        self.setLayout(column_of(bar, (self.area, 3), (self.pane, 3), (self.table, 2), spacing=0))
         self.area.viewport().installEventFilter(self)
         stops = (self.as_board, self.calm, self.raw, self.layers, self.as_table, self.view, self.board)
         for first, second in itertools.pairwise(stops):

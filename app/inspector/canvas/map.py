@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from PySide6.QtCore import QRectF, Qt, Slot
 from PySide6.QtGui import QPainter
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.canvas.legend import Legend, LegendEntry
 from app.design.controls import label
 from app.design.fonts import px
+from app.design.layouts import column_of
 from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme, color, entropy_color, readable_on
 from app.inspector.canvas.map_area import MapArea, entropy_top
 from app.player.player import Player
@@ -25,12 +26,9 @@ class StepMap(QWidget):
         self.area = MapArea(player)
         self.legend = Legend()
         self.caption = label(tr("Positions downwards, steps to the right."), "caption", wrap=True)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(SPACE_4, SPACE_2, SPACE_4, SPACE_4)
-        column.setSpacing(SPACE_2)
-        column.addWidget(self.caption)
-        column.addWidget(self.legend)  # above the map, so that it stays visible while the map scrolls
-        column.addWidget(self.area, 1)
+        margins = (SPACE_4, SPACE_2, SPACE_4, SPACE_4)
+        # The legend is above the map, so that it stays visible while the map scrolls.
+        self.setLayout(column_of(self.caption, self.legend, (self.area, 1), margins=margins, spacing=SPACE_2))
         self.setAccessibleName(tr("Map of positions and steps"))
         player.placed.connect(self._update)
         player.opened.connect(self._update)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from PySide6.QtCore import QPointF, QRectF, Qt, Slot
 from PySide6.QtGui import QPainter, QPen, QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QScrollArea, QWidget
 
 from app.canvas.legend import Legend, LegendEntry
 from app.design.controls import label
 from app.design.fonts import px
+from app.design.layouts import column_of
 from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme, color
 from app.inspector.cell.candidate_table import CandidateTable
 from app.inspector.cell.rank_chart import BumpChart
@@ -36,27 +37,18 @@ class Biography(QWidget):
         self.table = CandidateTable()
         self.sentence.setAccessibleName(tr("The history in words"))
         self.now.setAccessibleName(tr("The step on show in words"))
-        left, right = QVBoxLayout(), QVBoxLayout()
-        _stack(left, self.chart, self.legend, self.sentence)
-        _stack(right, self.now, self.table, self.note)
-        self._split = QBoxLayout(QBoxLayout.Direction.TopToBottom)
-        self._split.setSpacing(SPACE_4)
-        self._split.addLayout(left)
-        self._split.addLayout(right)
+        left = column_of(self.chart, self.legend, self.sentence)
+        right = column_of(self.now, self.table, self.note)
+        self._split = column_of(left, right, spacing=SPACE_4)
         contents = QWidget()
-        column = QVBoxLayout(contents)
-        column.setContentsMargins(SPACE_4, SPACE_2, SPACE_4, SPACE_4)
-        column.addWidget(self.title)
-        column.addLayout(self._split)
-        column.addStretch()
+        column = column_of(self.title, self._split, 0, margins=(SPACE_4, SPACE_2, SPACE_4, SPACE_4))
+        contents.setLayout(column)
         self.area = QScrollArea()  # scrolls if the panel is lower than its contents
         self.area.setWidgetResizable(True)
         self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.area.setWidget(contents)
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(0, 0, 0, 0)
-        whole.addWidget(self.area)
+        self.setLayout(column_of(self.area))
         for layout in (left, right, column):
             layout.setSpacing(SPACE_2)
             layout.setAlignment(Qt.AlignmentFlag.AlignTop)
@@ -182,8 +174,3 @@ def _entries(with_lines: bool) -> tuple[LegendEntry, ...]:
         *lines,
         LegendEntry(tr("entropy, nats"), _draw_entropy),
     )
-
-
-def _stack(column: QVBoxLayout, *parts: QWidget) -> None:
-    for part in parts:
-        column.addWidget(part)

@@ -10,9 +10,10 @@ from collections.abc import Collection, Sequence
 
 from PySide6.QtCore import QEvent, Slot
 from PySide6.QtGui import QColor, QTextCharFormat
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.design.controls import label
+from app.design.layouts import column_of
 from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme, color
 from app.inspector.cell.text_pane import TextPane
 from app.inspector.words import quoted
@@ -40,11 +41,9 @@ class RenderedText(QWidget):
         self.pane = TextPane()
         self.caption = label("", "caption", wrap=True, selectable=True)
         self.caption.setAccessibleName(tr("The selected cell in the text"))
-        column = QVBoxLayout(self)
-        column.setContentsMargins(SPACE_4, SPACE_2, SPACE_4, SPACE_4)
-        column.setSpacing(SPACE_2)
-        column.addWidget(self.pane, 1)
-        column.addWidget(self.caption)
+        self.setLayout(
+            column_of((self.pane, 1), self.caption, margins=(SPACE_4, SPACE_2, SPACE_4, SPACE_4), spacing=SPACE_2)
+        )
         self.setAccessibleName(tr("The text at this step"))
         self.setFocusProxy(self.pane)
         self.pane.pointed.connect(self._point)

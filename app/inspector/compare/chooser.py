@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QHBoxLayout
-
 from app.design.controls import button, label
+from app.design.layouts import STRETCH, row_of
 from app.inspector.run_cards import RunCards
 from app.inspector.run_page import RunPage
 from app.system.i18n import tr
@@ -23,11 +22,7 @@ class RunChooser(RunPage):
         column.setContentsMargins(24, 24, 24, 24)
         column.addWidget(label(tr("Compare with another run"), "title", wrap=True))
         column.addWidget(label(_introduction(), wrap=True))
-        buttons = QHBoxLayout()
-        buttons.setSpacing(16)
-        buttons.addWidget(self.open_file)
-        buttons.addWidget(self.back)
-        buttons.addStretch(1)
+        buttons = row_of(self.open_file, self.back, STRETCH, spacing=16)
         column.addLayout(buttons)
         column.addSpacing(8)
         column.addWidget(self.runs)

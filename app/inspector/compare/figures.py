@@ -7,10 +7,11 @@ from collections.abc import Callable
 import numpy as np
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QFont, QPainter, QPaintEvent, QPen, QPolygonF
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QSizePolicy, QWidget
+from PySide6.QtWidgets import QGridLayout, QLabel, QSizePolicy, QWidget
 
 from app.design.controls import label
 from app.design.fonts import TEXT_SMALL, px, ui_font
+from app.design.layouts import row_of
 from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme, color
 from app.inspector.timeline.overview import BlockFigures, Overview
 from app.inspector.timeline.plots import round_up
@@ -74,11 +75,9 @@ class CompareFigures(QWidget):
                 self.values[side].append(made)
                 grid.addWidget(made, row, side + 1, _side(side + 1))
         grid.setRowStretch(grid.rowCount(), 1)
-        row_ = QHBoxLayout(self)
-        row_.setContentsMargins(SPACE_4, SPACE_2, SPACE_4, SPACE_2)
-        row_.setSpacing(2 * SPACE_4)
-        row_.addLayout(grid)
-        row_.addWidget(self.curves, 1)
+        self.setLayout(
+            row_of(grid, (self.curves, 1), margins=(SPACE_4, SPACE_2, SPACE_4, SPACE_2), spacing=2 * SPACE_4)
+        )
         for overview in self._overviews:
             overview.known.connect(self._know)
         self.refresh()

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QRect
 from PySide6.QtGui import QPainter, QPen
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.board.pane import BoardPane
 from app.canvas.accessibility import expose_cells
 from app.design.controls import Elided, scroller
 from app.design.fonts import canvas_font
+from app.design.layouts import column_of
 from app.design.tokens import SPACE_1, SPACE_4, Theme, color
 from app.inspector.canvas.page_cells import BoardCells, Cells, Marked
 from app.state.run.canvas import BlockState, Mask
@@ -66,17 +67,8 @@ class RunSide(QWidget):
         self.board.set_reduced_motion(True)
         self.area = scroller(self.view, arrows=False)  # the page handles the arrow keys
         self.area.setObjectName("canvas-scroll")
-        names = QVBoxLayout()
-        names.setContentsMargins(SPACE_4, SPACE_1, SPACE_4, SPACE_1)
-        names.setSpacing(0)
-        names.addWidget(self.title)
-        names.addWidget(self.where)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(names)
-        column.addWidget(self.area, 1)
-        column.addWidget(self.pane, 1)
+        names = column_of(self.title, self.where, margins=(SPACE_4, SPACE_1, SPACE_4, SPACE_1), spacing=0)
+        self.setLayout(column_of(names, (self.area, 1), (self.pane, 1), spacing=0))
         self.show_board(None)
 
     def set_theme(self, theme: Theme) -> None:

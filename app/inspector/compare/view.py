@@ -10,15 +10,14 @@ import numpy as np
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
-    QHBoxLayout,
     QSplitter,
     QStackedWidget,
-    QVBoxLayout,
     QWidget,
 )
 
 from app.design.controls import Hairline, button, label
 from app.design.fonts import TEXT_BODY, px
+from app.design.layouts import boxed, column_of, row_of
 from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme
 from app.inspector.canvas.canvas import FONT_SIZES, RESERVED_TOKENS
 from app.inspector.compare.chooser import RunChooser
@@ -93,22 +92,16 @@ class Compare(QStackedWidget):
         self.left = RunSide(tr("Canvas of the run at the left"))
         self.right = RunSide(tr("Canvas of the run at the right"))
         self.figures = CompareFigures(self._overview, self._other_overview)
-        words = QVBoxLayout()
-        words.setSpacing(2)
-        words.addWidget(self.asked)
-        words.addWidget(self.facts)
-        head = QHBoxLayout()
-        head.setContentsMargins(SPACE_4, SPACE_2, SPACE_4, SPACE_2)
-        head.setSpacing(SPACE_4)
-        head.addLayout(words, 1)
-        for made in (self.as_board, self.diverge, self.choose):
-            head.addWidget(made, 0, Qt.AlignmentFlag.AlignTop)
-        sides = QHBoxLayout()
-        sides.setContentsMargins(0, 0, 0, 0)
-        sides.setSpacing(0)
-        sides.addWidget(self.left, 1)
-        sides.addWidget(Hairline(Qt.Orientation.Vertical))
-        sides.addWidget(self.right, 1)
+        words = column_of(self.asked, self.facts, spacing=2)
+        head = row_of(
+            (words, 1),
+            (self.as_board, 0, Qt.AlignmentFlag.AlignTop),
+            (self.diverge, 0, Qt.AlignmentFlag.AlignTop),
+            (self.choose, 0, Qt.AlignmentFlag.AlignTop),
+            margins=(SPACE_4, SPACE_2, SPACE_4, SPACE_2),
+            spacing=SPACE_4,
+        )
+        sides = row_of((self.left, 1), Hairline(Qt.Orientation.Vertical), (self.right, 1), spacing=0)
         canvases = QWidget()
         canvases.setLayout(sides)
         self.down = QSplitter(Qt.Orientation.Vertical)
@@ -118,14 +111,7 @@ class Compare(QStackedWidget):
         self.down.addWidget(self.figures)
         self.down.setStretchFactor(0, 1)
         self.down.setSizes([420, 150])
-        both = QWidget()
-        column = QVBoxLayout(both)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(head)
-        column.addWidget(Hairline())
-        column.addWidget(self.down, 1)
-        return both
+        return boxed(column_of(head, Hairline(), (self.down, 1), spacing=0))
 
     def _connect(self) -> None:
         player = self._player

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import (
     QGridLayout,
-    QHBoxLayout,
     QListWidget,
     QListWidgetItem,
     QSpinBox,
@@ -22,6 +21,7 @@ from app.canvas.words import token_words
 from app.design.choice_box import ChoiceBox
 from app.design.controls import Hairline, button, label
 from app.design.fonts import px
+from app.design.layouts import STRETCH, row_of
 from app.inspector.forks.spans import Spans, fit_rows
 from app.inspector.words import banned_in_words, pinned_in_words, put_in_words, share_in_words
 from app.player.player import NOTHING, Player
@@ -108,17 +108,8 @@ class ForkPanel(QWidget):
         self._show_place()
 
     def _lay_out(self) -> None:
-        tokens = QHBoxLayout()
-        tokens.setSpacing(12)
-        tokens.addWidget(self.token, 1)
-        for widget in (self.pin, self.put, self.ban):
-            tokens.addWidget(widget)
-        shares = QHBoxLayout()
-        shares.setSpacing(12)
-        shares.addWidget(label(tr("Share in what is fed back"), "caption"))
-        shares.addStretch(1)
-        shares.addWidget(self.share)
-        shares.addWidget(self.feed)
+        tokens = row_of((self.token, 1), self.pin, self.put, self.ban, spacing=12)
+        shares = row_of(label(tr("Share in what is fed back"), "caption"), STRETCH, self.share, self.feed, spacing=12)
         grid = QGridLayout()
         grid.setHorizontalSpacing(12)
         grid.setVerticalSpacing(4)

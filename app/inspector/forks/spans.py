@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QHideEvent, QShowEvent
-from PySide6.QtWidgets import QApplication, QHBoxLayout, QListWidget, QListWidgetItem, QSpinBox, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QListWidget, QListWidgetItem, QSpinBox, QWidget
 
 from app.canvas.words import token_words
 from app.design.controls import button, label
 from app.design.fonts import px
+from app.design.layouts import STRETCH, column_of, row_of
 from app.design.tokens import SPACE_2
 from app.player.player import NOTHING, Player
 from app.system.i18n import tr, trn
@@ -58,23 +59,28 @@ class Spans(QWidget):
         self._open()
 
     def _lay_out(self) -> None:
-        row = QHBoxLayout()
-        row.setSpacing(SPACE_2)
-        for part in (label(tr("Positions"), "caption"), self.first, label(tr("to"), "caption"), self.last):
-            row.addWidget(part)
-        row.addStretch(1)
-        row.addWidget(self.add)
+        row = row_of(
+            label(tr("Positions"), "caption"),
+            self.first,
+            label(tr("to"), "caption"),
+            self.last,
+            STRETCH,
+            self.add,
+            spacing=SPACE_2,
+        )
         hint = tr("Everything around them is pinned. Select a cell, and another with Shift, or type the positions.")
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(SPACE_2)
-        column.addWidget(label(tr("Write spans of settled blocks anew"), "setting", wrap=True))
-        column.addWidget(label(hint, "caption", wrap=True))
-        column.addLayout(row)
-        column.addWidget(self.text)
-        column.addWidget(self.list)
-        column.addWidget(self.remove, 0, Qt.AlignmentFlag.AlignRight)
-        column.addWidget(self.run, 0, Qt.AlignmentFlag.AlignLeft)
+        self.setLayout(
+            column_of(
+                label(tr("Write spans of settled blocks anew"), "setting", wrap=True),
+                label(hint, "caption", wrap=True),
+                row,
+                self.text,
+                self.list,
+                (self.remove, 0, Qt.AlignmentFlag.AlignRight),
+                (self.run, 0, Qt.AlignmentFlag.AlignLeft),
+                spacing=SPACE_2,
+            )
+        )
 
     def block(self, reason: str, offer: str = "") -> None:
         """Sets the reason why nothing can be rewritten now; empty if it can. ``offer`` is the model to load first."""

@@ -12,7 +12,6 @@ from PySide6.QtWidgets import (
     QListWidget,
     QListWidgetItem,
     QScrollArea,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -20,6 +19,7 @@ from app.canvas.glyphs import glyph_of
 from app.canvas.legend import Legend, LegendEntry
 from app.design.choice_box import ChoiceBox
 from app.design.controls import button, label
+from app.design.layouts import column_of
 from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme, color
 from app.inspector.influence.map import InfluenceMap
 from app.inspector.influence.scale import FLOOR, ShownInfluence
@@ -77,17 +77,16 @@ class InfluenceView(QWidget):
         self._area.setWidgetResizable(True)
         self._area.setWidget(self.map)
         self._area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(SPACE_4, SPACE_2, SPACE_4, SPACE_4)
-        column.setSpacing(SPACE_2)
-        column.addLayout(self._form)
-        for part in (self.problem, self.teaching, self.what, self.how):
-            column.addWidget(part)
-        column.addWidget(self.legend)  # above the map, so that it is visible for any size of map
-        column.addWidget(self.scale)
-        column.addWidget(self._area, 3)
-        column.addWidget(self.list, 2)
-        column.addStretch()
+        words = (self.problem, self.teaching, self.what, self.how)
+        parts = (
+            self.legend,
+            self.scale,
+            (self._area, 3),
+            (self.list, 2),
+            0,
+        )  # the legend is visible for any map's size
+        margins = (SPACE_4, SPACE_2, SPACE_4, SPACE_4)
+        self.setLayout(column_of(self._form, *words, *parts, margins=margins, spacing=SPACE_2))
         self.setAccessibleName(tr("Measured influence"))
         self._connect()
         self.set_theme(DARKROOM)

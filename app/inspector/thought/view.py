@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QSpinBox, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QLabel, QSpinBox, QWidget
 
 from app.design.controls import button, label
+from app.design.layouts import STRETCH, column_of, row_of
 from app.design.tokens import SPACE_1, SPACE_2, SPACE_4
 from app.settings.fields import SeedBox
 from app.system.i18n import tr
@@ -59,21 +60,20 @@ class ThoughtView(QWidget):
             grid.addWidget(box, row, 1)
             box.setAccessibleName(name)
         grid.setColumnStretch(1, 1)
-        buttons = QHBoxLayout()
-        buttons.setSpacing(SPACE_2)
-        buttons.addWidget(self.run)
-        buttons.addWidget(self.stop)
-        buttons.addStretch(1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(SPACE_4, SPACE_4, SPACE_4, SPACE_4)
-        column.setSpacing(SPACE_2)
-        column.addWidget(label(tr("Does the answer depend on the thought?"), "setting", wrap=True))
-        column.addWidget(label(introduction, "caption", wrap=True))
-        column.addLayout(grid)
-        column.addLayout(buttons)
-        for text in (self.reason, self.result, self.problem):
-            column.addWidget(text)
-        column.addStretch(1)
+        buttons = row_of(self.run, self.stop, STRETCH, spacing=SPACE_2)
+        column = column_of(
+            label(tr("Does the answer depend on the thought?"), "setting", wrap=True),
+            label(introduction, "caption", wrap=True),
+            grid,
+            buttons,
+            self.reason,
+            self.result,
+            self.problem,
+            STRETCH,
+            margins=(SPACE_4, SPACE_4, SPACE_4, SPACE_4),
+            spacing=SPACE_2,
+        )
+        self.setLayout(column)
         column.setAlignment(Qt.AlignmentFlag.AlignTop)
 
     def block(self, reason: str) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Slot
-from PySide6.QtWidgets import QHBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.design import icons
 from app.design.controls import Elided, button
+from app.design.layouts import row_of
 from app.design.tokens import DARKROOM, SPACE_1, SPACE_2, SPACE_4, Theme
 from app.inspector.story_words import Caption, caption
 from app.inspector.timeline.overview import Overview
@@ -28,9 +29,8 @@ class Captions(QWidget):
         self.text = Elided("caption-track")
         self.back = button("", tr("Previous event"), role="plain", tip=tr("Previous event (Shift+N)"))
         self.on = button("", tr("Next event"), role="plain", tip=tr("Next event (N)"))
-        row = QHBoxLayout(self)
-        row.setContentsMargins(SPACE_4, 0, SPACE_4, SPACE_2)
-        row.setSpacing(SPACE_1)
+        row = row_of(margins=(SPACE_4, 0, SPACE_4, SPACE_2), spacing=SPACE_1)
+        self.setLayout(row)
         for made in (self.back, self.on):
             made.setObjectName("transport-button")
             row.addWidget(made)

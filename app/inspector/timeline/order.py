@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PySide6.QtCore import Qt, Slot
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.design.controls import label
+from app.design.layouts import column_of
 from app.design.plot_sheet import LegendLine
 from app.design.tokens import SPACE_1, SPACE_2, SPACE_4, Theme
 from app.inspector.order_words import doubts_in_words, end_in_words, order_in_words
@@ -35,16 +36,8 @@ class OrderView(QWidget):
         self.words = label("", "", wrap=True, selectable=True)
         self.end = label("", "caption", wrap=True, selectable=True)
         self.plots = OrderPlots(player, overview)
-        texts = QVBoxLayout()
-        texts.setContentsMargins(SPACE_4, SPACE_2, SPACE_4, 0)
-        texts.setSpacing(SPACE_1)
-        texts.addWidget(self.words)
-        texts.addWidget(self.end)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(texts)
-        column.addWidget(self.plots, 1)
+        texts = column_of(self.words, self.end, margins=(SPACE_4, SPACE_2, SPACE_4, 0), spacing=SPACE_1)
+        self.setLayout(column_of(texts, (self.plots, 1), spacing=0))
         for signal in (player.opened, player.grown, overview.known):
             signal.connect(self._say)
 

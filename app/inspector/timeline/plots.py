@@ -18,10 +18,11 @@ from PySide6.QtGui import (
     QHideEvent,
     QShowEvent,
 )
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.design.controls import button, label
 from app.design.fonts import TEXT_SMALL, caption_font, px
+from app.design.layouts import STRETCH, column_of, row_of
 from app.design.plot_sheet import HEADROOM, LegendLine, PlotSheet, plain_plot, plot_library
 from app.design.tokens import DARKROOM, Theme
 from app.inspector.timeline.overview import BlockFigures, Overview
@@ -63,20 +64,10 @@ class Plots(QWidget):
         for made in (self.whole, self.one):
             made.setCheckable(True)  # no button group: Tab would reach only one of its buttons
         self.whole.setChecked(True)
-        bar = QHBoxLayout()
-        bar.setContentsMargins(16, 4, 16, 0)
-        bar.setSpacing(16)
-        for made in (self.whole, self.one):
-            bar.addWidget(made)
-        bar.addStretch(1)
-        bar.addWidget(self.missing)
+        bar = row_of(self.whole, self.one, STRETCH, self.missing, margins=(16, 4, 16, 0), spacing=16)
         self.sheet = PlotSheet(self._tool_tip)
         self.sheet.setAccessibleName(tr("Plots over the steps"))
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(bar)
-        column.addWidget(self.sheet, 1)
+        self.setLayout(column_of(bar, (self.sheet, 1), spacing=0))
         self.setAccessibleName(tr("Plots over the steps"))
         self._redraw = QTimer(self)
         self._redraw.setSingleShot(True)

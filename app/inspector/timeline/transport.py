@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import Qt, Slot
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPushButton, QWidget
 
 from app.design import icons
 from app.design.choice_box import ChoiceBox
 from app.design.controls import Elided, button, chain_tabs
 from app.design.fonts import px
+from app.design.layouts import column_of, row_of
 from app.design.tokens import DARKROOM, Theme
 from app.inspector.timeline.overview import Overview
 from app.inspector.timeline.timeline import Timeline, TimelineKey
@@ -92,8 +93,7 @@ class Transport(QWidget):
         ]
 
     def _lay_out(self) -> None:
-        row = QHBoxLayout()
-        row.setSpacing(4)
+        row = row_of(spacing=4)
         for action in self._actions.values():
             made = button("", action.title, role="plain", tip=f"{action.title} ({action.keys})")
             made.setObjectName("transport-button")
@@ -108,11 +108,7 @@ class Transport(QWidget):
         row.addSpacing(12)
         row.addWidget(self.frame, 1)
         row.addWidget(self.key)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(16, 4, 16, 8)
-        column.setSpacing(0)
-        column.addWidget(self.timeline)
-        column.addLayout(row)
+        self.setLayout(column_of(self.timeline, row, margins=(16, 4, 16, 8), spacing=0))
         chain_tabs(self.timeline, [*self.buttons.values(), self.speed])
 
     # ---------------------------------------------------------------- actions

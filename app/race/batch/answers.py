@@ -12,10 +12,11 @@ from PySide6.QtCore import (
     QSize,
     Qt,
 )
-from PySide6.QtWidgets import QHeaderView, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHeaderView, QLabel, QWidget
 
 from app.design.controls import label, scroller
 from app.design.fonts import px
+from app.design.layouts import column_of
 from app.design.row_table import RowTable
 from app.design.tokens import DARKROOM, Theme, color
 from app.pictures.row import PictureRow
@@ -153,16 +154,11 @@ class AnswerDetail(QWidget):
     def __init__(self) -> None:
         super().__init__()
         inside = QWidget()
-        self._column = QVBoxLayout(inside)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(4)
+        self._column = column_of(spacing=4)
+        inside.setLayout(self._column)
         self._area = scroller(inside)
         self.pictures = PictureRow()
-        around = QVBoxLayout(self)
-        around.setContentsMargins(0, 0, 0, 0)
-        around.setSpacing(8)
-        around.addWidget(self.pictures)
-        around.addWidget(self._area)
+        self.setLayout(column_of(self.pictures, self._area, spacing=8))
         self.texts: list[QLabel] = []
 
     def show_answers(self, titles: Sequence[str], answers: Answers) -> None:

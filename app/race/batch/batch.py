@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from PySide6.QtCore import QObject, Signal, Slot
 
+from app.batch.runner import Ahead
 from app.bridge.background import Background
 from app.context import AppContext
 from app.race.racer import Racer
@@ -16,7 +17,6 @@ from app.state.race.prompts import BatchRequest, RacePrompt
 from app.state.race.running import RaceRun
 from app.state.race.scores import RaceResult, RaceScores, race_document, results_of
 from app.system.i18n import tr
-from engine import SafelightError
 
 MOST_UNCHECKED = 4  # races; a further one starts only after these are checked, which bounds memory
 
@@ -47,19 +47,13 @@ class RaceBatch(QObject):
         self.is_finished = False  # all prompts were answered
         self._asked: dict[str, object] = {}  # the settings of the batch, for the JSON file
         self._context = context
-        self._prompts: Iterator[RacePrompt] = iter(())
-        self._prompt: RacePrompt | None = None  # the next prompt, None after the last one
+        self._prompts = Ahead[RacePrompt](self, self._go_on, self._end)
         self._racing_on: RacePrompt | None = None
-        self._has_next = False
         self._unchecked: list[Raced] = []
         self._why = ""  # why the batch ends early
         self._is_ending = False
-        self._making, self._checking, self._measuring = Background(self), Background(self), Background(self)
-        self._making.done.connect(self._take_prompt)
-        self._checking.done.connect(self._take_results)
-        self._measuring.done.connect(self.measured)
-        for work in (self._making, self._checking, self._measuring):
-            work.failed.connect(self._fail)
+        self._checking = Background(self, self._take_results, self._end)
+        self._measuring = Background(self, self.measured, self._end)
         self.racer.changed.connect(self.changed)
         self.racer.ended.connect(self._raced)
 
@@ -76,10 +70,10 @@ class RaceBatch(QObject):
         self.scores = RaceScores(tuple(lane.title for lane in lanes))
         usual = {"device": "auto", "dtype": "auto", "quantization": "auto"}
         self._asked = {"seed": request.seed, **usual, "threads": self._context.preferences.threads}
-        self.raced, self._prompts, self._unchecked = 0, request.prompts(), []
+        self.raced, self._unchecked = 0, []
         self.is_on, self.is_finished, self._is_ending, self._why = True, False, False, ""
         self._measuring.drop()
-        self._make()
+        self._prompts.begin(request.prompts())
         self.changed.emit()
         self._context.busy_changed.emit()
 
@@ -93,10 +87,11 @@ class RaceBatch(QObject):
         document = race_document(self.specs, self.scores, self._asked, finished=self.is_finished)
         return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
 
+    @Slot(str)
     def _end(self, why: str = "") -> None:
         """Starts no further race. The batch ends once the running race has ended and all answers are checked."""
         self._is_ending, self._why = True, self._why or why
-        self._making.drop()
+        self._prompts.drop()
         self.racer.stop()
         self._finish_if_over()
 
@@ -109,26 +104,17 @@ class RaceBatch(QObject):
 
     # ---------------------------------------------------------------- racing
 
-    def _make(self) -> None:
-        self._has_next = False
-        self._making.ask(functools.partial(next, self._prompts, None))
-
-    @Slot(object)
-    def _take_prompt(self, prompt: RacePrompt | None) -> None:
-        self._prompt, self._has_next = prompt, True
-        self._go_on()
-
+    @Slot()
     def _go_on(self) -> None:
         """Starts the next race if its prompt is made, no race is running and few enough are unchecked."""
-        if self._is_ending or not self._has_next or self.racer.is_busy or len(self._unchecked) >= MOST_UNCHECKED:
+        if not self._prompts.is_ready or self.racer.is_busy or len(self._unchecked) >= MOST_UNCHECKED:
             return
-        if self._prompt is None:
+        prompt = self._racing_on = self._prompts.take()
+        if prompt is None:
             self._end()
             return
         assert self.request is not None
-        self._racing_on = self._prompt
-        self.racer.race(self._prompt.text, self.specs, self.request.seed, self._prompt.pictures, keep=False)
-        self._make()
+        self.racer.race(prompt.text, self.specs, self.request.seed, prompt.pictures, keep=False)
 
     @Slot(object)
     def _raced(self, run: RaceRun) -> None:
@@ -163,12 +149,6 @@ class RaceBatch(QObject):
     def is_measuring(self) -> bool:
         """True while figures are being computed."""
         return self._measuring.is_busy
-
-    @Slot(object)
-    def _fail(self, error: Exception) -> None:
-        if not isinstance(error, SafelightError):
-            raise error
-        self._end(tr(str(error)))
 
 
 def _results(races: list[Raced]) -> list[list[RaceResult]]:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtWidgets import QCheckBox, QFileDialog, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QFileDialog, QWidget
 
 from app.bridge.background import Background
-from app.design.controls import FlowLayout, button, group, label
+from app.design.controls import FlowLayout, button, flow_of, group, label
 from app.design.fonts import px
+from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.text_field import LONGEST, TextField, refusal
 from app.race.batch.words import group_title
 from app.settings.fields import SeedBox, WholeBox, choice_box
 from app.settings.spec import Choice
 from app.state.race.prompts import MOST_PROMPTS, BatchRequest, own_prompts
 from app.system.i18n import tr, trn
-from engine import SafelightError
 from engine.files import read_text
 from engine.tasks.skills import SKILLS
 from engine.tasks.sudoku import BINS
@@ -61,7 +61,7 @@ class PromptSource(QWidget):
         self.own.setPlaceholderText(tr("A prompt on each line"))
         self.own.setTabChangesFocus(True)
         self.file = button(tr("Open a file…"), tr("Open a file with a prompt on each line"))
-        self._reading = Background(self)
+        self._reading = Background(self, self._take_text, self._say)
         self._lay_out()
         for box in (*self.skills.values(), *self.bins.values()):
             box.setChecked(True)
@@ -71,8 +71,6 @@ class PromptSource(QWidget):
         self.own.textChanged.connect(self._change)
         self.own.overlong.connect(self._refuse)
         self.file.clicked.connect(self._ask_file)
-        self._reading.done.connect(self._take_text)
-        self._reading.failed.connect(self._fail)
         self._change()
 
     def _lay_out(self) -> None:
@@ -83,27 +81,9 @@ class PromptSource(QWidget):
         self._which, seeded = group(self.which), group(label(tr("Seed")), self.seed)
         for part in (group(self.source), self._counted, self._which, self._bins, seeded):
             self.flow.addWidget(part)
-        self._skills, self._own = QWidget(), QWidget()
-        boxes = FlowLayout(self._skills, gap=16, row_gap=0)
-        for box in self.skills.values():
-            boxes.addWidget(box)
-        written = QVBoxLayout(self._own)
-        written.setContentsMargins(0, 0, 0, 0)
-        written.setSpacing(4)
-        written.addWidget(self.own)
-        below = QHBoxLayout()
-        below.addWidget(self.file)
-        below.addStretch(1)
-        written.addLayout(below)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(8)
-        for part in (self.controls, self._skills, self._own):
-            column.addWidget(part)
-        for made in (self.controls, self._skills):
-            policy = made.sizePolicy()
-            policy.setHeightForWidth(True)
-            made.setSizePolicy(policy)
+        self._skills = flow_of(*self.skills.values(), gap=16, row_gap=0)
+        self._own = boxed(column_of(self.own, row_of(self.file, STRETCH), spacing=4))
+        self.setLayout(column_of(self.controls, self._skills, self._own, spacing=8))
         self.own.setFixedHeight(LINES * self.own.fontMetrics().lineSpacing() + px(16))
 
     # ---------------------------------------------------------------- what is chosen
@@ -179,16 +159,11 @@ class PromptSource(QWidget):
         self.own.setPlainText(text)
         self._change()
 
-    @Slot(object)
-    def _fail(self, error: Exception) -> None:
-        if not isinstance(error, SafelightError):
-            raise error
-        self._say(tr(str(error)))
-
     @Slot()
     def _refuse(self) -> None:
         self._say(refusal())
 
+    @Slot(str)
     def _say(self, fault: str) -> None:
         self.own.clear()
         self._fault = fault

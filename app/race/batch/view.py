@@ -7,14 +7,14 @@ from pathlib import Path
 
 from PySide6.QtCore import Signal, Slot
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QProgressBar, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QWidget
 
-from app.bridge.background import Background
+from app.batch.panel import RESULTS, TEACHING, BatchPanel, show_line, teaching, written_line
 from app.design.choice_box import ChoiceBox
-from app.design.controls import FocusGroup, button, group, label, scroller
+from app.design.controls import button, label, scroller
 from app.design.figure_table import FigureTable
 from app.design.fonts import px
-from app.design.saving import ask_target
+from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.series import SeriesLegend
 from app.design.tokens import DARKROOM, Theme
 from app.race.batch import words
@@ -27,7 +27,6 @@ from app.state.race.prompts import BatchRequest
 from app.state.race.scores import ALL, LaneScore, RaceResult
 from app.system.i18n import tr, trn
 from engine import SafelightError
-from engine.files import write_text
 
 NARROW = 720  # pixels at 100 %; below it the answers stand under the plot
 DETAIL = 168
@@ -39,39 +38,27 @@ SPEED = Choice(
 )
 
 
-class BatchView(QWidget):
+class BatchView(BatchPanel):
     """The tab. Emits what the user asks for; the controller passes in state and results."""
 
     run_asked = Signal(object)  # a BatchRequest
-    stop_asked = Signal()
-    failed = Signal(str)  # why a file was not written, in one sentence
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        run = button(tr("Run"), tr("Run the batch"), role="primary")
+        super().__init__(run, tr("Stop the batch"), tr("Prompts answered"), stop_tip=tr("Within one step (Esc)"))
         self._theme = DARKROOM
         self._titles: Sequence[str] = ()  # of the lanes
         self._lanes: Sequence[str] = ()  # their names in the rows
         self._figures: dict[str, list[LaneScore]] = {}
         self._texts: dict[str, Callable[[], str]] = {}  # make the text of a file, by its suffix
-        self._writing = Background(self)
-        self._writing.done.connect(self._written)
-        self._writing.failed.connect(self._fail)
         self._total = self._done = 0
-        self._is_on, self._busy, self._folder = False, "", ""
+        self._is_on, self._busy = False, ""
         self._make_controls()
         self._lay_out()
         self._show_state()
 
     def _make_controls(self) -> None:
         self.source = PromptSource()
-        self.run = button(tr("Run"), tr("Run the batch"), role="primary")
-        self.stop = button(tr("Stop"), tr("Stop the batch"), role="plain", tip=tr("Within one step (Esc)"))
-        self._buttons = FocusGroup(self.run, self.stop)
-        self.progress = QProgressBar()
-        self.progress.setTextVisible(False)
-        self.progress.setAccessibleName(tr("Prompts answered"))
-        self.reason, self.message = label("", "caption", wrap=True), label("", "caption", wrap=True)
-        self.fault = label("", "error", wrap=True, selectable=True)
         self.groups = ChoiceBox()
         self.groups.setAccessibleName(tr("Which prompts count"))
         self.table = FigureTable()
@@ -89,86 +76,34 @@ class BatchView(QWidget):
         self.png = button(tr("Save the plot…"), tr("Save the plot as PNG"))
         self.source.changed.connect(self._show_state)
         self.run.clicked.connect(self._ask)
-        self.stop.clicked.connect(self.stop_asked)
         self.groups.currentIndexChanged.connect(self._show_figures)
         self.speed.currentIndexChanged.connect(self._show_figures)
         self.answers.chosen.connect(self._open)
         self.csv.clicked.connect(lambda: self._save(tr("Save the answers"), "csv"))
         self.json.clicked.connect(lambda: self._save(tr("Save the figures"), "json"))
         self.png.clicked.connect(self._save_plot)
+        self.saver.saved.connect(self._written)
 
     def _lay_out(self) -> None:
-        self.source.flow.addWidget(group(self.run, self.stop))
-        self.pages = QStackedWidget()
-        self.pages.addWidget(self._teaching())
-        self.pages.addWidget(self._results())
-        files = QHBoxLayout()
-        files.setSpacing(16)
-        for made in (self.csv, self.json, self.png):
-            files.addWidget(made)
-        files.addStretch(1)
-        inside = QWidget()  # scrolls as a whole where a window is small
-        column = QVBoxLayout(inside)
-        column.setContentsMargins(16, 12, 16, 12)
-        column.setSpacing(8)
-        for part in (self.source, self.progress, self.reason, self.fault, self.message):
-            column.addWidget(part)
-        column.addWidget(self.pages, 1)
-        column.addLayout(files)
-        around = QVBoxLayout(self)
-        around.setContentsMargins(0, 0, 0, 0)
-        around.addWidget(scroller(inside))
+        self.source.flow.addWidget(self.buttons)
+        lead = tr(
+            "All lanes answer the same prompts, one after the other. You see how often each is right and how fast "
+            "it is, with intervals in which the true figure lies 19 times of 20."
+        )
+        self.add_pages(teaching(lead), self._results())
+        lines = (self.progress, self.reason, self.fault, self.message)
+        files = row_of(self.csv, self.json, self.png, STRETCH, spacing=16)
+        inside = column_of(self.source, *lines, (self.pages, 1), files, margins=(16, 12, 16, 12), spacing=8)
+        self.setLayout(column_of(scroller(boxed(inside))))  # scrolls as a whole where a window is small
         self.setFocusProxy(self.source.source)
 
-    def _teaching(self) -> QWidget:
-        lead = label(
-            tr(
-                "All lanes answer the same prompts, one after the other. You see how often each is right and how fast "
-                "it is, with intervals in which the true figure lies 19 times of 20."
-            ),
-            wrap=True,
-        )
-        lead.setMaximumWidth(px(560))
-        nothing = QWidget()
-        above = QVBoxLayout(nothing)
-        above.setContentsMargins(0, 16, 0, 0)
-        above.addWidget(lead)
-        above.addStretch(1)
-        return nothing
-
     def _results(self) -> QWidget:
-        chosen = QHBoxLayout()
-        chosen.setSpacing(16)
-        chosen.addWidget(self.groups)
-        chosen.addWidget(self.speed)
-        chosen.addStretch(1)
-        plotted = QWidget()
-        left = QVBoxLayout(plotted)
-        left.setContentsMargins(0, 0, 0, 0)
-        left.setSpacing(4)
-        left.addWidget(self.legend)
-        left.addWidget(self.unchecked)
-        left.addWidget(self.plot, 1)
-        left.addStretch(0)
-        single = QWidget()
-        right = QVBoxLayout(single)
-        right.setContentsMargins(0, 0, 0, 0)
-        right.setSpacing(8)
-        right.addWidget(self.answers, 1)
-        right.addWidget(self.detail)
+        plotted = boxed(column_of(self.legend, self.unchecked, (self.plot, 1), 0, spacing=4))
+        single = boxed(column_of((self.answers, 1), self.detail, spacing=8))
         self.detail.setFixedHeight(px(DETAIL))
-        self._halves = QBoxLayout(QBoxLayout.Direction.LeftToRight)
-        self._halves.setSpacing(16)
-        self._halves.addWidget(plotted, 1)
-        self._halves.addWidget(single, 1)
-        shown = QWidget()
-        inner = QVBoxLayout(shown)
-        inner.setContentsMargins(0, 0, 0, 0)
-        inner.setSpacing(8)
-        inner.addLayout(chosen)
-        inner.addWidget(self.table)
-        inner.addLayout(self._halves, 1)
-        return shown
+        self._halves = row_of((plotted, 1), (single, 1), spacing=16)
+        chosen = row_of(self.groups, self.speed, STRETCH, spacing=16)
+        return boxed(column_of(chosen, self.table, (self._halves, 1), spacing=8))
 
     # ---------------------------------------------------------------- a batch
 
@@ -185,7 +120,7 @@ class BatchView(QWidget):
         self.detail.hide()
         self.groups.clear()
         self._show_legend()
-        self.pages.setCurrentIndex(0)
+        self.pages.setCurrentIndex(TEACHING)
         self.show_fault("")
         self._show_state()
 
@@ -217,7 +152,7 @@ class BatchView(QWidget):
             if name not in known:
                 self.groups.addItem(words.group_title(name), name)
         self.groups.setVisible(len(figures) > 1)
-        self.pages.setCurrentIndex(1 if figures.get(ALL) else 0)
+        self.pages.setCurrentIndex(RESULTS if figures.get(ALL) else TEACHING)
         self._show_figures()
 
     @Slot()
@@ -243,11 +178,6 @@ class BatchView(QWidget):
         elif is_on:
             self._say_progress()
         self._show_state()
-
-    def show_fault(self, text: str) -> None:
-        """Shows why the batch ended early; empty hides it."""
-        self.fault.setText(text)
-        self.fault.setVisible(bool(text))
 
     def _say_progress(self) -> None:
         said = tr("Making the first prompt")
@@ -290,17 +220,11 @@ class BatchView(QWidget):
         """Shows and enables the buttons that can be used now."""
         self.source.allow(not self._is_on)
         obstacle = self._busy or self.source.problem
-        with self._buttons:
-            self.stop.setVisible(self._is_on)
-            self.run.setVisible(not self._is_on)
-            self.run.setEnabled(not obstacle)
+        self.show_running(is_on=self._is_on, obstacle=obstacle, done=self._done, total=self._total)
         self.run.setAccessibleDescription(obstacle)
-        self.reason.setText("" if self._is_on else obstacle)
-        for line in (self.reason, self.message):
-            line.setVisible(bool(line.text()))
+        show_line(self.reason, "" if self._is_on else obstacle)
+        show_line(self.message, self.message.text())
         self.progress.setVisible(self._is_on)
-        self.progress.setMaximum(max(1, self._total))
-        self.progress.setValue(self._done)
         for made in (self.csv, self.json, self.png):
             made.setVisible(bool(self._figures) and (made is not self.png or not self.plot.isHidden()))
             made.setEnabled(not self._is_on)
@@ -314,37 +238,21 @@ class BatchView(QWidget):
     # ---------------------------------------------------------------- files
 
     def _save(self, title: str, suffix: str) -> None:
-        path = ask_target(self, title, self._folder, "race", suffix)
-        if path is not None:
-            text = self._texts[suffix]
-            self._writing.ask(lambda: _write(path, text))
+        self.save_text(title, "race", suffix, self._texts[suffix])
 
     @Slot()
     def _save_plot(self) -> None:
-        path = ask_target(self, tr("Save the plot"), self._folder, "race", "png")
-        if path is None:
-            return
-        if self.plot.grab().save(str(path), "PNG"):
-            self._written(path)
-        else:
-            self.failed.emit(tr("{path} cannot be written. Choose another folder.", path=str(path)))
+        picture = self.plot.grab().toImage()
+
+        def write(path: Path) -> None:
+            if not picture.save(str(path), "PNG"):  # type: ignore[call-overload]
+                raise SafelightError(tr("{path} cannot be written. Choose another folder.", path=str(path)))
+
+        self.saver.ask(tr("Save the plot"), "race", "png", write)
 
     @Slot(object)
     def _written(self, path: Path) -> None:
-        self._folder = str(path.parent)
-        self.message.setText(tr("Written: {path}", path=str(path)))
-        self.message.show()
-
-    @Slot(object)
-    def _fail(self, error: Exception) -> None:
-        if not isinstance(error, SafelightError):
-            raise error
-        self.failed.emit(str(error))
-
-    @property
-    def is_writing(self) -> bool:
-        """True while a file is being written."""
-        return self._writing.is_busy
+        show_line(self.message, written_line(path))
 
     # ---------------------------------------------------------------- appearance
 
@@ -359,8 +267,3 @@ class BatchView(QWidget):
         self.plot.set_theme(theme)
         self.answers.answers.set_theme(theme)
         self._show_legend()
-
-
-def _write(path: Path, text: Callable[[], str]) -> Path:
-    write_text(path, text())
-    return path

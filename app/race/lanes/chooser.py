@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from PySide6.QtCore import QEvent, Signal, Slot
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFileDialog, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFileDialog, QWidget
 
 from app.context import AppContext
 from app.design.controls import label, scroller
+from app.design.layouts import column_of
 from app.race import words
 from app.race.lanes.bar import LaneBar
 from app.race.lanes.editor import LaneEditor
@@ -37,14 +38,8 @@ class LaneChooser(QWidget):
         self._is_busy = False
         self.bar, self.editor = LaneBar(), LaneEditor()
         self.note = label("", "caption", wrap=True)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(MARGIN, 12, MARGIN, 8)
-        column.setSpacing(8)
         self._area = scroller(self.editor)
-        column.addWidget(self.bar)
-        column.addWidget(self._area, 1)
-        column.addWidget(self.note)
-        column.addStretch()
+        self.setLayout(column_of(self.bar, (self._area, 1), self.note, 0, margins=(MARGIN, 12, MARGIN, 8), spacing=8))
         self.bar.chosen.connect(self.open)
         self.bar.add_asked.connect(self._add)
         self.editor.changed.connect(self._change)

@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from PySide6.QtCore import QEvent, Signal, Slot
-from PySide6.QtWidgets import QCheckBox, QFrame, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QFrame, QWidget
 
 from app.design.choice_box import ChoiceBox
-from app.design.controls import FlowLayout, button, chain_tabs, label
+from app.design.controls import FlowLayout, button, chain_tabs, flow_of, label
 from app.design.fonts import px
+from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.race.lanes.facts import ModelFacts
 from app.settings.decoders import BLOCK_CAUSAL, DecodingChoice, can_mix
 from app.settings.fields import (
@@ -106,34 +107,22 @@ class LaneEditor(QFrame):
             (tr(IMAGE_BUDGET.label), self.images),
             (tr("Adapter"), self.adapter),
         ):
-            cell = QWidget()
-            column = QVBoxLayout(cell)
-            column.setContentsMargins(0, 0, 0, 0)
-            column.setSpacing(4)
-            column.addWidget(label(title, "setting"))
-            column.addWidget(box)
+            cell = boxed(column_of(label(title, "setting"), box, spacing=4))
             flow.addWidget(cell)
             self._titled[box] = cell
-        settings = QWidget()
-        grid = FlowLayout(settings, 24, 4)
-        for flag in self.flags.values():
-            grid.addWidget(flag)
-        for setting in SAMPLER:
-            grid.addWidget(self._add_setting(setting))
-        last = QHBoxLayout()
-        last.setSpacing(16)
-        last.addWidget(self.duplicate)
-        last.addWidget(self.remove)
-        last.addStretch(1)
-        last.addWidget(self.close_button)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(16, 12, 16, 12)
-        column.setSpacing(8)
-        column.addWidget(choices)
-        column.addWidget(label(tr("A setting without a tick follows the model."), "caption", wrap=True))
-        column.addWidget(settings)
-        column.addWidget(self.problem)
-        column.addLayout(last)
+        settings = flow_of(*self.flags.values(), *map(self._add_setting, SAMPLER), gap=24, row_gap=4)
+        last = row_of(self.duplicate, self.remove, STRETCH, self.close_button, spacing=16)
+        self.setLayout(
+            column_of(
+                choices,
+                label(tr("A setting without a tick follows the model."), "caption", wrap=True),
+                settings,
+                self.problem,
+                last,
+                margins=(16, 12, 16, 12),
+                spacing=8,
+            )
+        )
         settings_in_order = (part for name in self.ticks for part in (self.ticks[name], self.boxes[name]))
         chain_tabs(
             self.adapter, (*self.flags.values(), *settings_in_order, self.duplicate, self.remove, self.close_button)
@@ -144,12 +133,7 @@ class LaneEditor(QFrame):
         tick.setAccessibleName(tr("Set {setting}", setting=tr(setting.label)))
         tick.toggled.connect(self._tick)
         box.valueChanged.connect(self._edit)
-        cell = QWidget()
-        row = QHBoxLayout(cell)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(4)
-        row.addWidget(tick, 1)
-        row.addWidget(box)
+        cell = boxed(row_of((tick, 1), box, spacing=4))
         self.ticks[setting.name], self.boxes[setting.name], self._cells[setting.name] = tick, box, cell
         return cell
 

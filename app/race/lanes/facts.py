@@ -11,8 +11,7 @@ from PySide6.QtCore import QObject, Signal, Slot
 
 from app.bridge.background import Background
 from app.context import AppContext
-from app.system.i18n import tr
-from engine import GenerationConfig, SafelightError
+from engine import GenerationConfig
 
 MOST_KEPT = 64  # models
 
@@ -45,9 +44,7 @@ class FactBook(QObject):
         self._context = context
         self._known: dict[str, ModelFacts] = {}
         self._wanted: list[str] = []  # not read yet; the first is being read
-        self._reading = Background(self)
-        self._reading.done.connect(self._take)
-        self._reading.failed.connect(self._fail)
+        self._reading = Background(self, self._take, self._refuse)
 
     def of(self, model: str) -> ModelFacts | None:
         """Returns a model's facts; None while they are being read."""
@@ -77,11 +74,9 @@ class FactBook(QObject):
             self._read()
         self.found.emit()
 
-    @Slot(object)
-    def _fail(self, error: Exception) -> None:
-        if not isinstance(error, SafelightError):
-            raise error
-        self._take(ModelFacts(problem=tr(str(error))))
+    @Slot(str)
+    def _refuse(self, problem: str) -> None:
+        self._take(ModelFacts(problem=problem))
 
 
 def _facts(model: str) -> ModelFacts:

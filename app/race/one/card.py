@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPlainTextEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QPlainTextEdit, QWidget
 
 from app.board.block_board import BlockBoard
 from app.canvas.accessibility import expose_cells
 from app.canvas.view import CanvasView
-from app.design.controls import Elided, FlowLayout, button, label, scroller
+from app.design.controls import Elided, button, flow_of, label, scroller
 from app.design.fonts import px
+from app.design.layouts import column_of, row_of
 from app.design.text_field import fits
 from app.design.tokens import Theme
 from app.race.one.figures import FigureRow
@@ -83,25 +84,22 @@ class LaneCard(QFrame):
         self.allow(inspect=False, compare=False)
 
     def _lay_out(self) -> None:
-        head = QHBoxLayout()
-        head.setSpacing(8)
-        head.addWidget(self.title, 1)
-        head.addWidget(self.verdict)
-        links = QWidget()
-        flow = FlowLayout(links, 16, 0)
-        for link in (self.inspect, self.compare, self.export):
-            flow.addWidget(link)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(12, 8, 12, 8)
-        column.setSpacing(6)
-        column.addLayout(head)
-        column.addWidget(self.facts)
-        column.addWidget(self.area, 1)
-        column.addWidget(self.board, 1)
-        column.addWidget(self.text)
-        column.addWidget(self.figures)
-        column.addWidget(self.problem)
-        column.addWidget(links)
+        head = row_of((self.title, 1), self.verdict, spacing=8)
+        links = flow_of(self.inspect, self.compare, self.export, gap=16, row_gap=0)
+        self.setLayout(
+            column_of(
+                head,
+                self.facts,
+                (self.area, 1),
+                (self.board, 1),
+                self.text,
+                self.figures,
+                self.problem,
+                links,
+                margins=(12, 8, 12, 8),
+                spacing=6,
+            )
+        )
 
     def tab_stops(self) -> list[QWidget]:
         """Returns the widgets of the Tab order."""

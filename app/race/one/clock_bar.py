@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, Qt, Slot
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QHBoxLayout, QSlider, QWidget
+from PySide6.QtWidgets import QSlider, QWidget
 
 from app.design import icons
 from app.design.controls import button, label
+from app.design.layouts import row_of
 from app.design.tokens import DARKROOM, Theme
 from app.race.one.clock import RaceClock
 from app.race.words import rate_words
@@ -45,12 +46,7 @@ class ClockBar(QWidget):
         )
         self.words = label("", "caption")
         self.words.setAccessibleName(tr("Moment on show"))
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(8)
-        row.addWidget(self.play)
-        row.addWidget(self.slider, 1)
-        row.addWidget(self.words)
+        self.setLayout(row_of(self.play, (self.slider, 1), self.words, spacing=8))
         self.play.clicked.connect(clock.toggle)
         self.slider.valueChanged.connect(self._go)
         self.slider.sliderPressed.connect(clock.pause)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QWidget
 
 from app.design.controls import label
+from app.design.layouts import boxed, column_of, row_of
 from app.race.words import UNKNOWN
 from app.state.intervals import percent
 from app.state.race.running import LaneFigures
@@ -16,9 +17,8 @@ class FigureRow(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._row = QHBoxLayout(self)
-        self._row.setContentsMargins(0, 0, 0, 0)
-        self._row.setSpacing(8)
+        self._row = row_of(spacing=8)
+        self.setLayout(self._row)
         self.tokens = self._add(tr("tokens"), tr("Written so far; of a block under way, those that are accepted"))
         self.forwards = self._add(tr("forwards"), tr("Passes behind the prompt, those that only commit text included"))
         self.ratio = self._add(tr("per forward"), tr("Tokens per forward"))
@@ -34,12 +34,7 @@ class FigureRow(QWidget):
         made.setAccessibleDescription(tip)
         below = label(unit, "caption")
         below.setToolTip(tip)
-        cell = QWidget()
-        column = QVBoxLayout(cell)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(made)
-        column.addWidget(below)
+        cell = boxed(column_of(made, below, spacing=0))
         self._row.addWidget(cell, 1)
         return made
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import QSize, Signal, Slot
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.design.choice_box import ChoiceBox
 from app.design.controls import FocusGroup, button, label
+from app.design.layouts import column_of, row_of
 from app.design.prompt_field import PromptField
 from app.design.suggestion_bar import SuggestionBar
 from app.design.text_field import refusal
@@ -79,25 +80,10 @@ class PromptBar(QWidget):
         self._note("")
 
     def _lay_out(self) -> None:
-        row = QHBoxLayout()
-        row.setSpacing(8)
-        row.addWidget(self.field, 1)
-        row.addWidget(self.frame.choose)
-        row.addWidget(self.race)
-        row.addWidget(self.stop)
+        row = row_of((self.field, 1), self.frame.choose, self.race, self.stop, spacing=8)
         self.frame.inside.addLayout(row)
-        below = QHBoxLayout()
-        below.setSpacing(16)
-        below.addWidget(self.suggestions, 1)
-        below.addWidget(self.history)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(8)
-        column.addWidget(self.frame)
-        column.addLayout(below)
-        column.addWidget(self.noted)
-        column.addWidget(self.message)
-        column.addWidget(self.fault)
+        below = row_of((self.suggestions, 1), self.history, spacing=16)
+        self.setLayout(column_of(self.frame, below, self.noted, self.message, self.fault, spacing=8))
         self.setFocusProxy(self.field)
 
     @property

@@ -80,8 +80,7 @@ class RaceReader(QObject):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._work = Background(self)
-        self._work.done.connect(self.found)
+        self._work = Background(self, self.found)
         self._work.failed.connect(self._fail)
 
     @property

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from PySide6.QtCore import QTimer, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QGridLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QWidget
 
 from app.design.controls import Hairline, chain_tabs, label, scroller
 from app.design.fonts import px
+from app.design.layouts import column_of
 from app.design.tokens import DARKROOM, Theme
 from app.pictures.row import PictureRow
 from app.race import words
@@ -96,15 +97,18 @@ class OneRace(QWidget):
         self._grid.setContentsMargins(0, 0, 0, 0)
         self._grid.setSpacing(12)
         self._area = scroller(inside)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(16, 12, 16, 12)
-        column.setSpacing(8)
-        column.addWidget(self.prompt)
-        column.addWidget(self.pictures)
-        column.addWidget(self._area, 1)
-        column.addWidget(Hairline())
-        column.addWidget(self.bar)
-        column.addWidget(self.note)
+        self.setLayout(
+            column_of(
+                self.prompt,
+                self.pictures,
+                (self._area, 1),
+                Hairline(),
+                self.bar,
+                self.note,
+                margins=(16, 12, 16, 12),
+                spacing=8,
+            )
+        )
         self.setFocusProxy(self.prompt)
 
     # ---------------------------------------------------------------- lanes

@@ -6,10 +6,11 @@ import functools
 from collections.abc import Sequence
 
 from PySide6.QtCore import QObject, Signal, Slot
-from PySide6.QtWidgets import QCheckBox, QGridLayout, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QGridLayout, QPushButton, QWidget
 
 from app.design.choice_box import ChoiceBox
-from app.design.controls import FlowLayout, FocusGroup, Hairline, button, label, show_stop
+from app.design.controls import FocusGroup, Hairline, button, flow_of, label, show_stop
+from app.design.layouts import STRETCH, Gap, column_of, row_of
 from app.state.sudoku.solve_frame import SolveFrame
 from app.sudoku.board.picture_note import PictureNote
 from app.sudoku.words import bin_tip, bin_title, figures
@@ -17,18 +18,6 @@ from app.system.i18n import tr
 from engine.tasks.sudoku import BINS
 
 OPEN_FOLDER = "open-folder"  # the adapters' last entry
-
-
-def flow_of(*widgets: QWidget, gap: int = 12) -> QWidget:
-    """Returns a widget that lays out controls in rows, with line breaks."""
-    made = QWidget()
-    row = FlowLayout(made, gap=gap)
-    for widget in widgets:
-        row.addWidget(widget)
-    policy = made.sizePolicy()
-    policy.setHeightForWidth(True)
-    made.setSizePolicy(policy)
-    return made
 
 
 class BinChips(QObject):
@@ -140,41 +129,36 @@ class Column(QWidget):
         self.adapter.activated.connect(self._choose_adapter)
 
     def _lay_out(self, explanation: str) -> None:
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(8)
-        column.addWidget(label(tr("New puzzle"), "section"))
-        column.addWidget(flow_of(*self.bins.buttons.values(), self.picture, gap=8))
-        column.addWidget(flow_of(self.paste, self.copy, self.clear, self.undo, self.redo))
-        column.addWidget(self.note)
-        column.addWidget(self.check)
-        column.addSpacing(4)
-        doing = QHBoxLayout()
-        doing.setSpacing(12)
-        doing.addWidget(self.solve)
-        doing.addWidget(self.stop)
-        doing.addStretch(1)
-        column.addLayout(doing)
-        column.addWidget(self.reason)
-        column.addSpacing(4)
-        column.addWidget(self.clamp)
+        doing = row_of(self.solve, self.stop, STRETCH, spacing=12)
         note = label(explanation, "caption", wrap=True)
         note.setContentsMargins(30, 0, 0, 0)  # under the switch's text
-        column.addWidget(note)
-        chooser = QHBoxLayout()
-        chooser.setSpacing(12)
-        chooser.addWidget(self.adapter_title)
-        chooser.addWidget(self.adapter, 1)
-        column.addSpacing(4)
-        column.addLayout(chooser)
-        column.addSpacing(4)
-        column.addWidget(Hairline())
-        column.addSpacing(4)
-        column.addWidget(self.figures)
-        column.addWidget(self.verdict)
-        column.addWidget(self.run_facts)
-        column.addWidget(flow_of(self.inspect, self.back))
-        column.addStretch(1)
+        chooser = row_of(self.adapter_title, (self.adapter, 1), spacing=12)
+        self.setLayout(
+            column_of(
+                label(tr("New puzzle"), "section"),
+                flow_of(*self.bins.buttons.values(), self.picture),
+                flow_of(self.paste, self.copy, self.clear, self.undo, self.redo, gap=12),
+                self.note,
+                self.check,
+                Gap(4),
+                doing,
+                self.reason,
+                Gap(4),
+                self.clamp,
+                note,
+                Gap(4),
+                chooser,
+                Gap(4),
+                Hairline(),
+                Gap(4),
+                self.figures,
+                self.verdict,
+                self.run_facts,
+                flow_of(self.inspect, self.back, gap=12),
+                STRETCH,
+                spacing=8,
+            )
+        )
 
     # ---------------------------------------------------------------- showing
 

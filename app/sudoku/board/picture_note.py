@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Slot
-from PySide6.QtWidgets import QHBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.design.controls import label
+from app.design.layouts import row_of
 from app.pictures.source import PictureSource
 from app.pictures.thumb import PictureThumb
 from app.state.chat.attachment import AttachedPicture
@@ -23,10 +24,8 @@ class PictureNote(QWidget):
         self.thumb: PictureThumb | None = None
         self.words = label("", "caption", wrap=True)
         self.words.setAccessibleName(tr("What to look at"))
-        self._row = QHBoxLayout(self)
-        self._row.setContentsMargins(0, 0, 0, 0)
-        self._row.setSpacing(12)
-        self._row.addWidget(self.words, 1)
+        self._row = row_of((self.words, 1), spacing=12)
+        self.setLayout(self._row)
         self.hide()
 
     def show_picture(self, shown: AttachedPicture, picture: Picture) -> None:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PySide6.QtCore import QEvent, Qt, QTimer, Slot
 from PySide6.QtGui import QColor, QShowEvent
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.design.fonts import TEXT_SMALL, caption_font, px
+from app.design.layouts import column_of
 from app.design.plot_sheet import plain_plot, plot_library
 from app.design.series import SeriesLegend, pens
 from app.design.tokens import DARKROOM, Theme
@@ -38,10 +39,8 @@ class ScorePlot(QWidget):
         self._graph: GraphicsLayoutWidget | None = None  # made when first needed
         self.plots: dict[str, PlotItem] = {}  # by bin
         self.legend = SeriesLegend(self)
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(8)
-        self._column.addWidget(self.legend)
+        self._column = column_of(self.legend, spacing=8)
+        self.setLayout(self._column)
         self.setMinimumHeight(px(LEAST_HEIGHT))
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
+from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, Signal, Slot
-from PySide6.QtWidgets import (
-    QCheckBox,
-    QHBoxLayout,
-    QProgressBar,
-    QScrollArea,
-    QStackedWidget,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QCheckBox, QScrollArea
 
-from app.design.controls import FlowLayout, button, group, label
+from app.batch.panel import RESULTS, TEACHING, BatchPanel, show_line, teaching, written_line
+from app.design.controls import button, flow_of, group, label
 from app.design.fonts import px
-from app.design.saving import ask_target
+from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.tokens import Theme
 from app.settings.fields import SeedBox, WholeBox
 from app.state.sudoku.scores import Request, Result, Scoreboard
@@ -25,16 +20,15 @@ from app.sudoku.scores.plot import ScorePlot
 from app.sudoku.scores.table import ScoreTable
 from app.sudoku.scores.words import short_with_givens, summary, with_givens
 from app.system.i18n import tr, trn
-from engine import SafelightError
-from engine.files import write_text
 from engine.tasks.sudoku import BINS
 
 MOST = 10_000  # puzzles of each bin
 USUAL = 20
+FILE = "sudoku-scores"  # the suggested name
 REFRESH_MS = 100  # between two updates of the table while results arrive
 
 
-class ScoreboardView(QWidget):
+class ScoreboardView(BatchPanel):
     """The fields of a batch, a live table and plots, and buttons that save the results.
 
     Results stay until ``clear`` or until their contender begins a batch with the same bins, so that batches can be
@@ -42,17 +36,15 @@ class ScoreboardView(QWidget):
     """
 
     run_asked = Signal(object)  # a Request of app.state.sudoku.scores
-    stop_asked = Signal()
-    failed = Signal(str)  # why a file was not written, in one sentence
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        run = button(tr("Run"), tr("Run the puzzles"), role="primary")
+        super().__init__(run, tr("Stop running puzzles"), tr("Puzzles run"))
         self.scores = Scoreboard()
         self._request: Request | None = None  # of the latest batch
         self._done = self._total = 0  # of the running batch
         self._running = False
         self._busy = ""
-        self._folder = ""  # of the last file
         self._make_controls()
         self._lay_out()
         self._timer = QTimer(self)
@@ -72,80 +64,38 @@ class ScoreboardView(QWidget):
         self.seed.setAccessibleName(tr("Seed of puzzles and noise"))
         self.seed.setFixedWidth(px(168))
         self.seed.setToolTip(tr("The same seed asks the same puzzles, whoever solves them."))
-        self.run = button(tr("Run"), tr("Run the puzzles"), role="primary")
-        self.stop = button(tr("Stop"), tr("Stop running puzzles"), role="plain")
-        self.reason = label("", "caption", wrap=True)
-        self.message = label("", "caption", wrap=True)
-        self.progress = QProgressBar()
-        self.progress.setTextVisible(False)
-        self.progress.setAccessibleName(tr("Puzzles run"))
         self.table = ScoreTable()
         self.plot = ScorePlot()
         self.csv = button(tr("Save CSV…"), tr("Save the single results as CSV"))
         self.json = button(tr("Save JSON…"), tr("Save rows and single results as JSON"))
         self.clear_button = button(tr("Clear"), tr("Clear the scoreboard"))
         self.run.clicked.connect(self._ask)
-        self.stop.clicked.connect(self._ask_to_stop)
         self.csv.clicked.connect(self._save_csv)
         self.json.clicked.connect(self._save_json)
+        self.saver.saved.connect(self._written)
         self.clear_button.clicked.connect(self.clear)
 
     def _lay_out(self) -> None:
-        choice = QWidget()
-        flow = FlowLayout(choice, gap=16)
-        for part in (
+        choice = flow_of(
             group(*self.bins.values()),
             group(self.count, label(tr("of each kind"))),
             group(label(tr("Seed")), self.seed),
-            group(self.run, self.stop),
-        ):
-            flow.addWidget(part)
-        policy = choice.sizePolicy()
-        policy.setHeightForWidth(True)
-        choice.setSizePolicy(policy)
-
-        empty = label(
-            tr(
-                "No puzzles were run yet. Each one is fresh, has one solution, and comes from grids that no model here "
-                "was trained on. A solver judges the answers; it never helps the model."
-            ),
-            wrap=True,
+            self.buttons,
+            gap=16,
         )
-        empty.setMaximumWidth(px(560))
-        nothing = QWidget()
-        above = QVBoxLayout(nothing)
-        above.setContentsMargins(0, 16, 0, 0)
-        above.addWidget(empty)
-        above.addStretch(1)
-        shown = QWidget()
-        inner = QVBoxLayout(shown)
-        inner.setContentsMargins(0, 0, 0, 0)
-        inner.setSpacing(16)
-        inner.addWidget(self.table)
-        inner.addWidget(self.plot, 1)
-        self.pages = QStackedWidget()
-        self.pages.addWidget(nothing)
+        empty = tr(
+            "No puzzles were run yet. Each one is fresh, has one solution, and comes from grids that no model here "
+            "was trained on. A solver judges the answers; it never helps the model."
+        )
         scroller = QScrollArea()  # for low windows
         scroller.setWidgetResizable(True)
         scroller.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         scroller.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        scroller.setWidget(shown)
-        self.pages.addWidget(scroller)
-        files = QHBoxLayout()
-        files.setSpacing(16)
-        for made in (self.csv, self.json):
-            files.addWidget(made)
-        files.addStretch(1)
-        files.addWidget(self.clear_button)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(8)
-        column.addWidget(choice)
-        column.addWidget(self.progress)
-        for line in (self.reason, self.message):
-            column.addWidget(line)
-        column.addWidget(self.pages, 1)
-        column.addLayout(files)
+        scroller.setWidget(boxed(column_of(self.table, (self.plot, 1), spacing=16)))
+        self.add_pages(teaching(empty), scroller)
+        files = row_of(self.csv, self.json, STRETCH, self.clear_button, spacing=16)
+        lines = (self.progress, self.reason, self.message)
+        self.setLayout(column_of(choice, *lines, (self.pages, 1), files, spacing=8))
 
     # ---------------------------------------------------------------- a batch
 
@@ -170,11 +120,8 @@ class ScoreboardView(QWidget):
             self.scores = Scoreboard()
         self._request, self._running = request, True
         self._done, self._total = 0, len(request) * max(1, len(contenders))
-        had_focus = self.run.hasFocus()
-        self._say(tr("Making the first puzzle"))
+        self.message.setText(tr("Making the first puzzle"))
         self.refresh()
-        if had_focus:
-            self.stop.setFocus()
 
     def add(self, result: Result) -> None:
         """Adds the result of a puzzle."""
@@ -185,13 +132,10 @@ class ScoreboardView(QWidget):
 
     def ended(self, message: str = "") -> None:
         """Shows that the batch is over; ``message`` says in a sentence why it ended early."""
-        had_focus = self.stop.hasFocus()
         self._running = False
         self._timer.stop()
         self.refresh()
-        self._say(message or summary(self.scores))
-        if had_focus:
-            self.run.setFocus()
+        self.message.setText(message or summary(self.scores))
 
     def set_busy(self, reason: str) -> None:
         """Disables starting a batch with a reason; empty enables it."""
@@ -204,7 +148,7 @@ class ScoreboardView(QWidget):
         if not self._running:
             self.scores = Scoreboard()
             self._request = None
-            self._say("")
+            self.message.setText("")
             self.refresh()
 
     @Slot()
@@ -215,8 +159,8 @@ class ScoreboardView(QWidget):
 
     @Slot()
     def _ask_to_stop(self) -> None:
-        self._say(tr("Stopping after this step"))
-        self.stop_asked.emit()
+        self.message.setText(tr("Stopping after this step"))
+        super()._ask_to_stop()
 
     # ---------------------------------------------------------------- display
 
@@ -227,11 +171,11 @@ class ScoreboardView(QWidget):
     def refresh(self) -> None:
         """Shows all results."""
         self.table.show_rows(self.scores.rows_to_show())
-        self.pages.setCurrentIndex(1 if len(self.scores) else 0)
+        self.pages.setCurrentIndex(RESULTS if len(self.scores) else TEACHING)
         self.plot.show_scores(self.scores, at_once=not self._running)
         if self._running and self._done:
             done = trn("{count} puzzle of {total}", "{count} puzzles of {total}", self._done, total=f"{self._total:,}")
-            self._say(f"{done} · {summary(self.scores)}")
+            self.message.setText(f"{done} · {summary(self.scores)}")
         self._show_state()
 
     @Slot()
@@ -239,44 +183,27 @@ class ScoreboardView(QWidget):
         """Shows and enables the controls that can be used now."""
         for control in (*self.bins.values(), self.count, self.seed):
             control.setEnabled(not self._running)
-        self.stop.setVisible(self._running)
-        self.run.setVisible(not self._running)
         obstacle = self._busy or ("" if self.request is not None else tr("Choose a kind of puzzle to run."))
-        self.run.setEnabled(not obstacle)
+        self.show_running(is_on=self._running, obstacle=obstacle, done=self._done, total=self._total)
         self.run.setToolTip(obstacle)
         self.run.setAccessibleDescription(obstacle)
-        self.reason.setText("" if self._running else obstacle)
-        self.reason.setVisible(bool(self.reason.text()))
-        self.progress.setMaximum(max(1, self._total))
-        self.progress.setValue(self._done if self._running else 0)
+        show_line(self.reason, "" if self._running else obstacle)
         for made in (self.csv, self.json, self.clear_button):
             made.setEnabled(len(self.scores) > 0 and (made is not self.clear_button or not self._running))
-
-    def _say(self, text: str) -> None:
-        self.message.setText(text)
 
     # ---------------------------------------------------------------- files
 
     @Slot()
     def _save_csv(self) -> None:
-        self._save(tr("Save the results"), "csv")
+        self.save_text(tr("Save the results"), FILE, "csv", self.scores.to_csv)
 
     @Slot()
     def _save_json(self) -> None:
-        self._save(tr("Save the scores"), "json")
+        self.save_text(tr("Save the scores"), FILE, "json", functools.partial(self.scores.to_json, self._request))
 
-    def _save(self, title: str, suffix: str) -> None:
-        path = ask_target(self, title, self._folder, "sudoku-scores", suffix)
-        if path is None:
-            return
-        text = self.scores.to_csv() if suffix == "csv" else self.scores.to_json(self._request)
-        try:
-            write_text(path, text)
-        except SafelightError as error:
-            self.failed.emit(str(error))
-            return
-        self._folder = str(path.parent)
-        self._say(tr("Written: {path}", path=str(path)))
+    @Slot(object)
+    def _written(self, path: Path) -> None:
+        self.message.setText(written_line(path))
 
 
 def _number(name: str, low: int, high: int, value: int, width: int) -> WholeBox:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSizePolicy, QStackedWidget, QWidget
 
 from app.design.controls import button, label
 from app.design.fonts import TEXT_BODY
+from app.design.layouts import column_of, row_of
 from app.design.tokens import DARKROOM, Theme
 from app.library import Summary
 from app.system.i18n import tr
@@ -48,11 +49,8 @@ class EmptyState(QWidget):
         self.heading = label(heading, "setting", wrap=True)
         self.sentence = label(sentence, "caption", wrap=True)
         self.action = button(action) if action else None
-        column = QVBoxLayout(self)
-        column.setContentsMargins(12, 16, 12, 16)
-        column.setSpacing(8)
-        column.addWidget(self.heading)
-        column.addWidget(self.sentence)
+        column = column_of(self.heading, self.sentence, margins=(12, 16, 12, 16), spacing=8)
+        self.setLayout(column)
         if self.action is not None:
             column.addWidget(self.action)
         column.addStretch(1)
@@ -98,24 +96,10 @@ class Sidebar(QWidget):
         self._connect()
 
     def _lay_out(self) -> None:
-        first = QHBoxLayout()
-        first.setSpacing(4)
-        first.addWidget(self.new, 1)
-        first.addWidget(self.more)
-        top = QVBoxLayout()
-        top.setContentsMargins(12, 12, 12, 4)
-        top.setSpacing(8)
-        top.addLayout(first)
-        top.addWidget(self.search)
-        middle = QVBoxLayout()
-        middle.setContentsMargins(8, 0, 4, 0)
-        middle.addWidget(self._stack)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(top)
-        column.addLayout(middle, 1)
-        column.addWidget(self.undo)
+        first = row_of((self.new, 1), self.more, spacing=4)
+        top = column_of(first, self.search, margins=(12, 12, 12, 4), spacing=8)
+        middle = column_of(self._stack, margins=(8, 0, 4, 0))
+        self.setLayout(column_of(top, (middle, 1), self.undo, spacing=0))
 
     def _connect(self) -> None:
         self.more.clicked.connect(self._open_menu)

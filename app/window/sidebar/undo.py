@@ -6,9 +6,10 @@ from collections.abc import Collection
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QAccessible, QAccessibleEvent, QKeySequence, QPainter, QPaintEvent, QShortcut
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QWidget
+from PySide6.QtWidgets import QFrame, QSizePolicy, QWidget
 
 from app.design.controls import button
+from app.design.layouts import row_of
 from app.system.i18n import tr
 
 STAYS_MS = 10_000
@@ -52,11 +53,7 @@ class UndoBar(QFrame):
         self.line = Line()
         self.button = button(tr("Undo"), tr("Undo the deletion"), tip=tr("Ctrl+Z"))
         self.button.clicked.connect(self.undo)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(12, 4, 12, 4)
-        row.setSpacing(8)
-        row.addWidget(self.line, 1)
-        row.addWidget(self.button)
+        self.setLayout(row_of((self.line, 1), self.button, margins=(12, 4, 12, 4), spacing=8))
         self.timer = QTimer(self)
         self.timer.setSingleShot(True)
         self.timer.setInterval(STAYS_MS)

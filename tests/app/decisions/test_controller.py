@@ -159,7 +159,7 @@ def test_rows_that_cannot_be_decided_say_why_and_the_others_go_on(
     assert detail.state.width() > 400
     assert page.fitter.trust is None
     page.rows.open(tmp_path / "missing.csv")
-    qtbot.waitUntil(page.page.table.problem.isVisible)
+    qtbot.waitUntil(page.page.table.fault.isVisible)
 
 
 def test_questions_are_remembered_between_starts(opened: Callable[..., DecisionsController]) -> None:

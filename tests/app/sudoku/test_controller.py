@@ -402,7 +402,7 @@ def test_puzzles_that_are_made_before_they_are_needed_are_run(
     scores.run_asked.emit(Request(("easy",), 3, 3))
     for run in range(3):
         qtbot.waitUntil(lambda run=run: len(fake.prompts) == run + 1, timeout=RUN_MS)  # type: ignore[misc]
-        qtbot.waitUntil(lambda: batch.puzzles is not None and batch.puzzles.is_ready, timeout=RUN_MS)
+        qtbot.waitUntil(lambda: batch.puzzles.is_ready, timeout=RUN_MS)
         fake.gate.release(fake.steps)
     idle(qtbot, opened)
     assert len(scores.scores) == 3

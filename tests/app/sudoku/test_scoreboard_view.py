@@ -199,14 +199,16 @@ def save(monkeypatch: pytest.MonkeyPatch, pressed: QAbstractButton, path: Path |
     pressed.click()
 
 
-def test_results_are_saved(view, monkeypatch, tmp_path):
+def test_results_are_saved(view, monkeypatch, tmp_path, qtbot):
     fill(view, result("easy"), result("hard", WRONG))
     view.ended()
     save(monkeypatch, view.csv, tmp_path / "scores")
+    qtbot.waitUntil(lambda: not view.is_writing)
     table = list(csv.DictReader(io.StringIO((tmp_path / "scores.csv").read_text(encoding="utf-8"))))
     assert [line["bin"] for line in table] == ["easy", "hard"]
     assert str(tmp_path / "scores.csv") in view.message.text()
     save(monkeypatch, view.json, tmp_path / "scores.json")
+    qtbot.waitUntil(lambda: not view.is_writing)
     document = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
     assert (document["seed"], document["count"]) == (0, 2)
     assert [row["bin"] for row in document["rows"]] == ["easy", "hard", "all"]

@@ -1,0 +1,61 @@
+"""Builders of layouts: columns and rows of widgets and other layouts. Lengths are in pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLayout, QVBoxLayout, QWidget
+
+STRETCH = 1
+"""A part that takes the space that is left; as any whole number, its share of it."""
+Made = TypeVar("Made", bound=QBoxLayout)
+Margins = tuple[int, int, int, int]
+"""The margins at the left, top, right and bottom."""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A part that is empty space of a fixed size."""
+
+    pixels: int
+
+
+Part = QWidget | QLayout | Gap | int | tuple[QWidget | QLayout, int] | tuple[QWidget, int, Qt.AlignmentFlag]
+"""A widget or layout, alone or with its stretch factor and alignment; a ``Gap``; or the factor of an empty stretch."""
+
+
+def column_of(*parts: Part, margins: Margins = (0, 0, 0, 0), spacing: int = -1) -> QVBoxLayout:
+    """Returns a layout of parts below each other; ``spacing`` -1 is that of the layout around it."""
+    return _filled(QVBoxLayout(), parts, margins, spacing)
+
+
+def row_of(*parts: Part, margins: Margins = (0, 0, 0, 0), spacing: int = -1) -> QHBoxLayout:
+    """Returns a layout of parts next to each other; ``spacing`` -1 is that of the layout around it."""
+    return _filled(QHBoxLayout(), parts, margins, spacing)
+
+
+def boxed(layout: QLayout) -> QWidget:
+    """Returns a new widget with a layout."""
+    made = QWidget()
+    made.setLayout(layout)
+    return made
+
+
+def _filled(made: Made, parts: Sequence[Part], margins: Margins, spacing: int) -> Made:
+    made.setContentsMargins(*margins)
+    made.setSpacing(spacing)
+    for part in parts:
+        if isinstance(part, Gap):
+            made.addSpacing(part.pixels)
+        elif isinstance(part, int):
+            made.addStretch(part)
+        else:
+            item, stretch, *alignment = part if isinstance(part, tuple) else (part, 0)
+            if isinstance(item, QLayout):
+                made.addLayout(item, stretch)
+            else:
+                made.addWidget(item, stretch, *alignment)
+    return made
