@@ -9,7 +9,7 @@ from app.board.block_board import BlockBoard
 from app.board.legend import BoardLegend
 from app.canvas.heat import Heat
 from app.design.fonts import px
-from app.design.tokens import SPACE_1, SPACE_2, SPACE_4, Theme
+from app.design.tokens import SPACE_1, SPACE_2, SPACE_4
 
 QWIDGETSIZE_MAX = 2**24 - 1  # Qt's word for no limit
 LEGEND_WIDTH = 176  # pixels at 100 %, beside the board
@@ -29,10 +29,6 @@ class BoardPane(QWidget):
         self._layout.setSpacing(SPACE_2)
         self._layout.addWidget(self.board, 100)
         self._layout.addWidget(self.legend)
-
-    def set_theme(self, theme: Theme) -> None:
-        self.board.set_theme(theme)
-        self.legend.set_theme(theme)
 
     def set_heat(self, heat: Heat | None) -> None:
         """Colour the cells by a figure, and say what the colours mean; None shows the states alone."""

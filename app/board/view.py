@@ -14,7 +14,8 @@ from app.board.glyphs import BoardGlyphs, Drawn
 from app.board.paint import BoardPaintOptions, paint_board, texts
 from app.canvas.accessibility import expose_cells
 from app.canvas.grid_view import GridView
-from app.design.tokens import Theme, color
+from app.design import themes
+from app.design.tokens import color
 from app.state.run.canvas import CellState
 from app.state.sudoku.board import EMPTY, SIZE
 from app.state.sudoku.solve_frame import SolveFrame, entered
@@ -39,6 +40,7 @@ class FrameView(GridView):
         self._grow_by_width(QSizePolicy.Policy.Expanding)
         self.setAccessibleName(tr("Sudoku board"))
         expose_cells(self)
+        themes.changed.connect(self._redraw)
 
     # ---------------------------------------------------------------- what is shown
 
@@ -68,11 +70,6 @@ class FrameView(GridView):
         """Colour the cells by a figure, as a share of the scale for each (NaN: none); None shows the states alone."""
         self._shares = shares
         self._redraw()
-
-    def set_theme(self, theme: Theme) -> None:
-        if theme != self._theme:
-            self._drawn = None
-        super().set_theme(theme)
 
     @property
     def grid(self) -> BoardGeometry:
@@ -125,21 +122,22 @@ class FrameView(GridView):
         self._glyphs = BoardGlyphs()
         self._redraw()
 
+    @Slot()
     def _redraw(self) -> None:
         self._drawn = None
         self.update()
 
     def _paint(self, painter: QPainter, area: QRect) -> None:
-        painter.fillRect(area, color(self._theme.surface))
+        painter.fillRect(area, color(themes.current().surface))
         doubts = self._doubts if self._run is None else ()
         options = BoardPaintOptions(
             self._selected, self._hovered, self.hasFocus(), self._tint, self._tinted, self._shares, doubts
         )
         if self._drawn is None:
-            self._drawn = texts(self._geometry, self.shown, self._theme, self._glyphs, self._shares, doubts)
-        paint_board(painter, self._geometry, self.shown, self._theme, self._glyphs, options, self._drawn)
+            self._drawn = texts(self._geometry, self.shown, themes.current(), self._glyphs, self._shares, doubts)
+        paint_board(painter, self._geometry, self.shown, themes.current(), self._glyphs, options, self._drawn)
         if self.hasFocus() and self._selected < 0:
-            painter.setPen(QPen(color(self._theme.focus), 2))
+            painter.setPen(QPen(color(themes.current().focus), 2))
             painter.setBrush(Qt.BrushStyle.NoBrush)
             side = self._geometry.side
             painter.drawRect(QRect(self._geometry.left, self._geometry.top, side, side).adjusted(-3, -3, 3, 3))

@@ -9,7 +9,6 @@ from PySide6.QtWidgets import QTabWidget, QVBoxLayout, QWidget
 from app.decisions.calibration.view import CalibrationView
 from app.decisions.one.view import OneState
 from app.decisions.table.view import DecisionTable
-from app.design.tokens import DARKROOM, Theme
 from app.system.i18n import tr
 
 
@@ -18,7 +17,7 @@ class DecisionsPage(QWidget):
 
     go_asked = Signal()  # by Ctrl+Return, whatever part is on show
 
-    def __init__(self, theme: Theme = DARKROOM, reduced_motion: bool = False, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("decisions")
         self.setAccessibleName(tr("Decisions"))
@@ -45,8 +44,6 @@ class DecisionsPage(QWidget):
             shortcut = QShortcut(QKeySequence(key), self)
             shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
             shortcut.activated.connect(self.go_asked)
-        self.set_theme(theme)
-        self.set_reduced_motion(reduced_motion)
 
     def show_part(self, part: str) -> None:
         """Bring a part to the front."""
@@ -56,16 +53,6 @@ class DecisionsPage(QWidget):
     def part(self) -> str:
         """The part on show."""
         return next(name for name, part in self._parts.items() if part is self.tabs.currentWidget())
-
-    def set_theme(self, theme: Theme) -> None:
-        """Wear a theme; the style sheet is the window's."""
-        for part in (self.one, self.table, self.calibration):
-            part.set_theme(theme)
-
-    def set_reduced_motion(self, reduced: bool) -> None:
-        """Whether bars fill at once."""
-        for part in (self.one, self.table):
-            part.set_reduced_motion(reduced)
 
     def minimumSizeHint(self) -> QSize:
         return QSize(320, 320)

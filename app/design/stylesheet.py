@@ -13,6 +13,7 @@ from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QColor, QGuiApplication, QPalette
 from PySide6.QtWidgets import QApplication
 
+from app.design import themes
 from app.design.fonts import TEXT_BODY, TEXT_DISPLAY, TEXT_LEAD, TEXT_SMALL, TEXT_TITLE, px, sized, ui_font
 from app.design.icons import draw_marks
 from app.design.tokens import DARKROOM, PAPER, Theme
@@ -61,12 +62,13 @@ def palette(theme: Theme) -> QPalette:
 
 
 def apply_theme(app: QApplication, theme: Theme) -> None:
-    """Give the whole app a theme's palette and the font, but no sheet. May be called again while the app runs."""
+    """Give the whole app a theme's palette and the font, and publish it. May be called again while the app runs."""
     if app.style().objectName() != "fusion":  # setting a style goes through every widget there is
         app.setStyle("Fusion")
     app.setFont(ui_font())
     app.sendPostedEvents(None, QEvent.Type.ApplicationFontChange)  # all that is measured next has the new font
     app.setPalette(palette(theme))
+    themes.publish(theme)
 
 
 def stylesheet(theme: Theme, icons: str = "") -> str:

@@ -18,7 +18,6 @@ from PySide6.QtWidgets import (
 
 from app.design.controls import Elided, Hairline, button, label, scroller
 from app.design.fonts import px
-from app.design.tokens import DARKROOM, Theme
 from app.inspector.answers.panel import ReadAnswers
 from app.inspector.canvas.canvas import InspectorCanvas
 from app.inspector.canvas.map import StepMap
@@ -59,12 +58,11 @@ class InspectorPage(QWidget):
     closed = Signal()
     exported = Signal(str)  # the file
 
-    def __init__(self, theme: Theme = DARKROOM, reduced_motion: bool = False, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("inspector")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName(tr("Inspector"))
-        self._theme, self._reduced_motion = theme, reduced_motion
         self._waiting = QTimer(self)
         self._waiting.setSingleShot(True)
         self._waiting.timeout.connect(self._take_in)
@@ -73,7 +71,6 @@ class InspectorPage(QWidget):
         self._share = 1.0  # of the latest step of a run under way
         self._sizes = {is_decision: list(sizes) for is_decision, sizes in SIZES.items()}  # as they were left
         self.titles: Mapping[str, str] = {}  # of runs that have one, by the path of their file
-        self._panels: list[QWidget] = []
         self._worked_in: list[QWidget] = []
         self._forking: list[QWidget] = []
         self.player = Player(self)
@@ -102,8 +99,6 @@ class InspectorPage(QWidget):
         self._lay_out()
         self.welcome.file_asked.connect(self.file_asked)
         self.welcome.chosen.connect(self.chosen)
-        self.set_theme(theme)
-        self.set_reduced_motion(reduced_motion)
 
     # ---------------------------------------------------------------- building
 
@@ -195,9 +190,7 @@ class InspectorPage(QWidget):
     def _linked_views(self) -> QWidget:
         """The cell's history, which is seen where there is room; the map and the text are tabs beneath it."""
         biography = Biography(self.player)
-        self._panels.append(biography)
         for part in (self.answers, self.task):
-            self._panels.append(part)
             self.keys.watch(part)
         self.map, self.order = StepMap(self.player), OrderView(self.player, self.overview)
         self.add_panel(tr("Steps"), self.map, scrolls=False)
@@ -209,15 +202,13 @@ class InspectorPage(QWidget):
     def add_panel(
         self, title: str, widget: QWidget, *, works: bool = False, scrolls: bool = True, forks: bool = False
     ) -> int:
-        """Place a further view among the tabs; returns its place. It is dressed if it has ``set_theme``.
+        """Place a further view among the tabs; returns its place.
 
         Args:
             works: it is worked in rather than looked at; where height is short, it has all of it.
             scrolls: it may be taller than its place. One that scrolls in itself needs no second bar.
             forks: it is of no use but for forks of the run; there are none of one that had a format to fit.
         """
-        self._panels.append(widget)
-        self._dress(widget)
         area = widget
         if scrolls:
             area = scroller(widget, arrows=False)  # they are the page's
@@ -242,8 +233,6 @@ class InspectorPage(QWidget):
     def add_view(self, title: str, name: str, widget: QWidget) -> int:
         """Place something that can stand in the views' stead; returns its place. ``name`` says what its switch does."""
         if self.view_buttons:
-            self._panels.append(widget)
-            self._dress(widget)
             self.keys.watch(widget)
         place = self.main.addWidget(widget)
         made = button(title, name)
@@ -259,28 +248,6 @@ class InspectorPage(QWidget):
         for at, made in enumerate(self.view_buttons):
             made.setChecked(at == place)
         self.main.setCurrentIndex(place)
-
-    def _dress(self, widget: QWidget) -> None:
-        for name, value in (("set_theme", self._theme), ("set_reduced_motion", self._reduced_motion)):
-            setter = getattr(widget, name, None)
-            if setter is not None:
-                setter(value)
-
-    # ---------------------------------------------------------------- looks
-
-    def set_theme(self, theme: Theme) -> None:
-        """Wear a theme; the style sheet is the window's."""
-        self._theme = theme
-        self.welcome.runs.set_theme(theme)
-        for part in (self.canvas, self.transport, self.captions, self.plots, self.filmstrip, *self._panels):
-            self._dress(part)
-
-    def set_reduced_motion(self, reduced: bool) -> None:
-        """Nothing moves but from frame to frame."""
-        self._reduced_motion = reduced
-        self.player.is_smooth = not reduced
-        for part in (self.canvas, *self._panels):
-            self._dress(part)
 
     # ---------------------------------------------------------------- what is open
 

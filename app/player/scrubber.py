@@ -11,7 +11,6 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QSlider, QVBoxLayout, QW
 from app.design import icons
 from app.design.choice_box import ChoiceBox
 from app.design.controls import button, label
-from app.design.tokens import DARKROOM, Theme
 from app.player.player import Player
 from app.settings.fields import choice_box
 from app.settings.spec import PACE
@@ -43,7 +42,6 @@ class Scrub(QWidget):
         """``in_line``: the words stand beside the slider, not under it."""
         super().__init__(parent)
         self._players = tuple(players)
-        self._theme = DARKROOM
         self._in_line = in_line
         self._live: Player | None = None
         self._offered = 0  # frames of a run that is not read yet
@@ -67,6 +65,7 @@ class Scrub(QWidget):
         self._lay_out()
         self._connect()
         self._show()
+        self._set_icons()
 
     def _lay_out(self) -> None:
         row = QHBoxLayout()
@@ -230,11 +229,10 @@ class Scrub(QWidget):
     def _choose_pace(self) -> None:
         self.pace_chosen.emit(self.pace.currentData())
 
-    def set_pace(self, pace: str, *, is_smooth: bool) -> None:
-        """Play at a value of the declared setting; where it is not ``is_smooth``, a step is shown at once."""
+    def set_pace(self, pace: str) -> None:
+        """Play at a value of the declared setting."""
         self.pace.setCurrentIndex(self.pace.findData(pace))
         for player in self._players:
-            player.is_smooth = is_smooth
             player.set_speed(float(pace))
 
     # ---------------------------------------------------------------- showing
@@ -266,18 +264,14 @@ class Scrub(QWidget):
         if text != self.words.text():
             self.words.setText(text)
 
-    def set_theme(self, theme: Theme) -> None:
-        self._theme = theme
-        self._set_icons()
-
     @Slot()
     def _set_icons(self) -> None:
         title = tr("Pause the run") if self.is_playing else tr("Play the run")
         self.play.setAccessibleName(title)
         self.play.setToolTip(tr("{title} (Space)", title=title))
-        icons.set_icon(self.play, "pause" if self.is_playing else "play", self._theme.ink)
-        icons.set_icon(self.back, "step-backward", self._theme.ink)
-        icons.set_icon(self.on, "step-forward", self._theme.ink)
+        icons.set_icon(self.play, "pause" if self.is_playing else "play")
+        icons.set_icon(self.back, "step-backward")
+        icons.set_icon(self.on, "step-forward")
 
 
 def _pace_box() -> ChoiceBox:

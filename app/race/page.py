@@ -6,7 +6,6 @@ from PySide6.QtCore import QSize, Qt, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QTabWidget, QVBoxLayout, QWidget
 
-from app.design.tokens import DARKROOM, Theme
 from app.race.batch.view import BatchView
 from app.race.lanes.chooser import LaneChooser
 from app.race.one.view import OneRace
@@ -16,13 +15,7 @@ from app.system.i18n import tr
 class RacePage(QWidget):
     """``one`` and ``batch`` are its parts, a tab each."""
 
-    def __init__(
-        self,
-        lanes: LaneChooser,
-        theme: Theme = DARKROOM,
-        reduced_motion: bool = False,
-        parent: QWidget | None = None,
-    ) -> None:
+    def __init__(self, lanes: LaneChooser, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("race")
         self.setAccessibleName(tr("Race"))
@@ -43,8 +36,6 @@ class RacePage(QWidget):
         self.tabs.currentChanged.connect(self._give_focus)
         self.lanes.covers.connect(self.tabs.setHidden)
         self._give_focus()
-        self.set_theme(theme)
-        self.set_reduced_motion(reduced_motion)
 
     @Slot()
     def _give_focus(self) -> None:
@@ -59,15 +50,6 @@ class RacePage(QWidget):
     def part(self) -> str:
         """The part on show."""
         return next(name for name, part in self._parts.items() if part is self.tabs.currentWidget())
-
-    def set_theme(self, theme: Theme) -> None:
-        """Wear a theme; the style sheet is the window's."""
-        self.one.set_theme(theme)
-        self.batch.set_theme(theme)
-
-    def set_reduced_motion(self, reduced: bool) -> None:
-        """Whether nothing moves by itself."""
-        self.one.set_reduced_motion(reduced)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QTabWidget, QVBoxLayout, QWidget
 
-from app.design.tokens import DARKROOM, Theme
 from app.sudoku.scores.view import ScoreboardView
 from app.sudoku.side_by_side import Beside
 from app.sudoku.single import OnePuzzle
@@ -17,7 +16,7 @@ class SudokuPage(QWidget):
 
     pace_chosen = Signal(str)  # a value of the declared setting
 
-    def __init__(self, theme: Theme = DARKROOM, reduced_motion: bool = False, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("sudoku")
         self.setAccessibleName(tr("Sudoku"))
@@ -48,8 +47,6 @@ class SudokuPage(QWidget):
         self.beside.scrub.pace_chosen.connect(self.pace_chosen)
         self.one.column.clamp.toggled.connect(self.beside.clamp.setChecked)
         self.beside.clamp.toggled.connect(self.one.column.clamp.setChecked)
-        self.set_theme(theme)
-        self.set_reduced_motion(reduced_motion)
 
     @property
     def clamp(self) -> bool:
@@ -60,20 +57,10 @@ class SudokuPage(QWidget):
         """Bring "one", "beside" or "scores" to the front."""
         self.tabs.setCurrentWidget(self._tabs[part])
 
-    def set_theme(self, theme: Theme) -> None:
-        """Wear a theme; the style sheet is the window's."""
-        for part in (self.one, self.beside, self.scores):
-            part.set_theme(theme)
-
-    def set_reduced_motion(self, reduced: bool) -> None:
-        """Nothing moves but from frame to frame."""
-        for part in (self.one, self.beside):
-            part.set_reduced_motion(reduced)
-
-    def set_pace(self, pace: str, *, is_smooth: bool) -> None:
+    def set_pace(self, pace: str) -> None:
         """Play runs at a value of the declared setting."""
         for part in (self.one, self.beside):
-            part.scrub.set_pace(pace, is_smooth=is_smooth)
+            part.scrub.set_pace(pace)
 
     def minimumSizeHint(self) -> QSize:
         return QSize(320, 320)

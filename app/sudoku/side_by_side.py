@@ -11,7 +11,6 @@ from PySide6.QtWidgets import QBoxLayout, QCheckBox, QVBoxLayout, QWidget
 from app.design.choice_box import ChoiceBox
 from app.design.controls import FocusGroup, button, label, scroller, show_stop
 from app.design.fonts import px
-from app.design.tokens import Theme
 from app.player.scrubber import Scrub
 from app.state.sudoku.board import Board
 from app.sudoku.board.column import BinChips, flow_of
@@ -246,15 +245,6 @@ class Beside(QWidget):
         self.inspect_asked.emit(self.right.run)
 
     # ---------------------------------------------------------------- looks
-
-    def set_theme(self, theme: Theme) -> None:
-        for side in self.sides:
-            side.board.set_theme(theme)
-        self.scrub.set_theme(theme)
-
-    def set_reduced_motion(self, reduced: bool) -> None:
-        for side in self.sides:
-            side.board.set_reduced_motion(reduced)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
@@ -13,7 +13,7 @@ from app.board.geometry import MARGIN
 from app.board.legend import BoardLegend
 from app.canvas.view import CanvasView
 from app.chat.prose.widget import PAD
-from app.chat.view_options import ViewOptions
+from app.design import themes
 from app.design.controls import label
 from app.design.fonts import px
 from app.state.run.canvas import BlockState
@@ -31,11 +31,10 @@ class AnswerBoard(QWidget):
 
     rebuilt = Signal()  # other controls than before
 
-    def __init__(self, options: ViewOptions) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.is_on = False
         self.is_alone = False  # the settled answer says nothing but the grid
-        self._options = options
         self._is_built = False  # few answers are Sudokus
         self.hide()
 
@@ -62,23 +61,18 @@ class AnswerBoard(QWidget):
         column.setSpacing(0)
         column.addLayout(row)
         column.addLayout(under)
-        self.set_options(self._options)
+        self._take_text_size()
+        themes.changed.connect(self._take_text_size)
         self.rebuilt.emit()
 
     def tab_stops(self) -> list[QWidget]:
         """What Tab goes through, in order."""
         return [self.board, self.verdict] if self._is_built else []
 
-    def set_options(self, options: ViewOptions) -> None:
-        """Change how it is drawn."""
-        self._options = options
-        if not self._is_built:
-            return
+    @Slot()
+    def _take_text_size(self) -> None:
         self._fit_board()
         self.verdict.setMinimumHeight(px(24))  # of its line, which comes without a jump
-        self.board.set_theme(options.theme)
-        self.board.set_reduced_motion(options.reduced_motion)
-        self.legend.set_theme(options.theme)
 
     # ---------------------------------------------------------------- what is shown
 

@@ -7,7 +7,6 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.design.controls import button, label
 from app.design.icons import set_icon
-from app.design.tokens import Theme
 from app.system.i18n import tr
 
 
@@ -16,7 +15,7 @@ class FiguresLine(QWidget):
 
     toggled = Signal(bool)
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.line = label("", "caption")
         self.line.setAccessibleName(tr("Progress"))
@@ -26,7 +25,7 @@ class FiguresLine(QWidget):
         self.details = label("", "caption", wrap=True, selectable=True)
         self.details.setAccessibleName(tr("More figures"))
         self.details.hide()
-        self.set_theme(theme)
+        set_icon(self.more, "information-outline", "faint_ink")
         first = QHBoxLayout()
         first.setSpacing(8)
         first.addWidget(self.line)
@@ -39,10 +38,6 @@ class FiguresLine(QWidget):
         column.addWidget(self.details)
         self.more.toggled.connect(self.details.setVisible)
         self.more.toggled.connect(self.toggled)
-
-    def set_theme(self, theme: Theme) -> None:
-        """Draw the sign in a theme's colour."""
-        set_icon(self.more, "information-outline", theme.faint_ink)
 
     def show_figures(self, line: str, details: str) -> None:
         """Show a line, and what there is to say beyond it; empty if nothing."""

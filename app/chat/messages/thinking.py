@@ -8,7 +8,6 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from app.chat.prose.widget import PAD, Prose
 from app.chat.words import words
 from app.design.controls import button
-from app.design.tokens import Theme
 from app.system.i18n import tr, trn
 
 
@@ -17,13 +16,13 @@ class Thinking(QWidget):
 
     rebuilt = Signal()
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self._thoughts = ""
         self.fold = button("", "")
         self.fold.setCheckable(True)
         self.fold.toggled.connect(self._show)
-        self.prose = Prose(tr("Thinking"), theme, markdown=False, quoted=True)
+        self.prose = Prose(tr("Thinking"), markdown=False, quoted=True)
         self.prose.hide()
         self.prose.rebuilt.connect(self.rebuilt)
         column = QVBoxLayout(self)
@@ -44,9 +43,6 @@ class Thinking(QWidget):
                 self.prose.set_text("")
             self._thoughts = thoughts
         self._show()
-
-    def set_theme(self, theme: Theme) -> None:
-        self.prose.set_theme(theme)
 
     def tab_stops(self) -> list[QWidget]:
         return [self.fold, *self.prose.tab_stops()]

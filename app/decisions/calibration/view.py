@@ -12,7 +12,6 @@ from app.decisions.words import percent
 from app.design.choice_box import ChoiceBox
 from app.design.column_page import ColumnPage
 from app.design.controls import button, label
-from app.design.tokens import Theme
 from app.state.decisions.trust import Trust
 from app.system.i18n import tr
 from engine.tasks.decisions.calibration import LEAST_EXAMPLES
@@ -171,7 +170,3 @@ class CalibrationView(ColumnPage):
     def _use(self) -> None:
         if self._trust is not None:
             self.use_asked.emit(round(self._trust.temperature, 2))
-
-    def set_theme(self, theme: Theme) -> None:
-        for plot in self.plots:
-            plot.set_theme(theme)

@@ -10,7 +10,6 @@ from app.canvas.view import CanvasView
 from app.design.choice_box import ChoiceBox
 from app.design.controls import Elided, button, label, scroller
 from app.design.fonts import px
-from app.design.tokens import Theme
 from app.state.decisions.reading import CanvasPlace, DecisionReading, DecisionRun
 from app.system.i18n import tr, trn
 
@@ -152,12 +151,6 @@ class CanvasStrip(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._fit()
-
-    def set_theme(self, theme: Theme) -> None:
-        self.canvas.set_theme(theme)
-
-    def set_reduced_motion(self, reduced: bool) -> None:
-        self.canvas.set_reduced_motion(reduced)
 
     # ---------------------------------------------------------------- choosing
 

@@ -21,7 +21,6 @@ from app.decisions.table.rows import RowsView
 from app.design.choice_box import ChoiceBox
 from app.design.controls import Elided, FlowLayout, FocusGroup, button, group, label
 from app.design.fonts import px
-from app.design.tokens import Theme
 from app.state.decisions.board import Order, RowBoard
 from app.system.i18n import tr
 from engine.tasks.decisions.table import PICTURE_COLUMNS, STATE_COLUMNS, CsvTable
@@ -300,13 +299,6 @@ class DecisionTable(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self.detail.fit(round(MOST_DETAIL * self.height()))
-
-    def set_theme(self, theme: Theme) -> None:
-        self.rows.rows.set_theme(theme)
-        self.detail.set_theme(theme)
-
-    def set_reduced_motion(self, reduced: bool) -> None:
-        self.detail.set_reduced_motion(reduced)
 
 
 def _first(wanted: Sequence[str], columns: Sequence[str]) -> str | None:

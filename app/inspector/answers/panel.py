@@ -8,7 +8,7 @@ from PySide6.QtCore import Slot
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.design.controls import label, scroller
-from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme
+from app.design.tokens import SPACE_2, SPACE_4
 from app.inspector.answers.question import ReadAnswer
 from app.player.player import NOTHING, Player
 from app.state.run.answers import answers_of, label_reads
@@ -21,7 +21,6 @@ class ReadAnswers(QWidget):
     def __init__(self, player: Player, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._player = player
-        self._theme = DARKROOM
         self.rows: list[ReadAnswer] = []
         self.setAccessibleName(tr("Answers"))
         self.summary = label("", "caption", wrap=True, selectable=True)
@@ -45,11 +44,6 @@ class ReadAnswers(QWidget):
         player.selected.connect(self._light)
         player.hovered.connect(self._light)
 
-    def set_theme(self, theme: Theme) -> None:
-        self._theme = theme
-        for row in self.rows:
-            row.set_theme(theme)
-
     # ---------------------------------------------------------------- which questions
 
     @Slot()
@@ -66,7 +60,6 @@ class ReadAnswers(QWidget):
         slots = trace.header.slots
         for place, question in enumerate(decision.questions):
             row = ReadAnswer(decision.first + place, question)
-            row.set_theme(self._theme)
             if slots:
                 row.pointed.connect(functools.partial(self._point, slots[place].position))
                 row.pressed.connect(functools.partial(self._player.select, slots[place].position))

@@ -9,7 +9,7 @@ from PySide6.QtGui import QEnterEvent, QMouseEvent
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from app.design.controls import label, restyle
-from app.design.tokens import SPACE_1, SPACE_2, SPACE_3, Theme
+from app.design.tokens import SPACE_1, SPACE_2, SPACE_3
 from app.inspector.answers.bars import ReadBars
 from app.state.run.answers import answer_words, fact_words
 from app.system.i18n import tr
@@ -46,9 +46,6 @@ class ReadAnswer(QFrame):
         for part in (self.title, self.said, self.bars, self.facts):
             column.addWidget(part)
         self.show_reads(None, ())
-
-    def set_theme(self, theme: Theme) -> None:
-        self.bars.set_theme(theme)
 
     def set_lit(self, lit: bool) -> None:
         """Whether its slot is pointed at or selected."""

@@ -17,7 +17,6 @@ from app.canvas.accessibility import expose_cells
 from app.design.choice_box import ChoiceBox
 from app.design.controls import button, label, scroller
 from app.design.fonts import TEXT_CANVAS, canvas_font
-from app.design.tokens import Theme
 from app.inspector.canvas.layers import LAYERS, LayerName, Seen, heat, title
 from app.inspector.canvas.page_cells import SpannedBoard, SpannedCanvas
 from app.inspector.cell.cells import CellsTable
@@ -37,7 +36,6 @@ class InspectorCanvas(QWidget):
     def __init__(self, player: Player, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._player = player
-        self._reduced_motion = False
         self._font_size = 0  # of the type scale
         self._reserved: tuple[int, bool] | None = None
         self._marks: tuple[Mark, ...] = ()
@@ -115,14 +113,6 @@ class InspectorCanvas(QWidget):
         player.board_changed.connect(self.refresh)
 
     # ---------------------------------------------------------------- how it is shown
-
-    def set_theme(self, theme: Theme) -> None:
-        self.view.set_theme(theme)
-        self.pane.set_theme(theme)
-
-    def set_reduced_motion(self, reduced: bool) -> None:
-        self._reduced_motion = reduced
-        self._on_playing(self._player.is_playing)
 
     @Slot(bool)
     def set_board(self, board: bool) -> None:
@@ -286,7 +276,7 @@ class InspectorCanvas(QWidget):
     def _on_playing(self, playing: bool) -> None:
         # A tint shows what a step did; under the hand that scrubs it would only trail behind.
         for view in (self.view, self.board):
-            view.set_reduced_motion(self._reduced_motion or not playing)
+            view.set_still(not playing)
 
 
 def _vocabulary(trace: Recording | None) -> int | None:

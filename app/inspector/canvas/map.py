@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from app.canvas.legend import Legend, LegendEntry
 from app.design.controls import label
 from app.design.fonts import px
-from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme, color, entropy_color, readable_on
+from app.design.tokens import SPACE_2, SPACE_4, Theme, color, entropy_color, readable_on
 from app.inspector.canvas.map_area import MapArea, entropy_top
 from app.player.player import Player
 from app.system.i18n import tr
@@ -21,7 +21,6 @@ class StepMap(QWidget):
     def __init__(self, player: Player, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._player = player
-        self._theme = DARKROOM
         self.area = MapArea(player)
         self.legend = Legend()
         self.caption = label(tr("Positions downwards, steps to the right."), "caption", wrap=True)
@@ -36,10 +35,6 @@ class StepMap(QWidget):
         player.opened.connect(self._tell)
         player.grown.connect(self._tell)
         self._tell()
-
-    def set_theme(self, theme: Theme) -> None:
-        self.area.set_theme(theme)
-        self.legend.set_theme(theme)
 
     @Slot()
     def _tell(self) -> None:

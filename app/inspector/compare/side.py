@@ -10,9 +10,10 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.board.pane import BoardPane
 from app.canvas.accessibility import expose_cells
+from app.design import themes
 from app.design.controls import Elided, scroller
 from app.design.fonts import canvas_font
-from app.design.tokens import SPACE_1, SPACE_4, Theme, color
+from app.design.tokens import SPACE_1, SPACE_4, color
 from app.inspector.canvas.page_cells import BoardCells, Cells, Marked
 from app.state.run.canvas import BlockState, Mask
 from app.state.run.replay import BlockRecord
@@ -26,7 +27,7 @@ class Bracketed(Marked):
     """A grid with some positions of its canvas in brackets."""
 
     def _paint_mark(self, painter: QPainter, rect: QRect) -> None:
-        painter.setPen(QPen(color(self._theme.accent), 2))
+        painter.setPen(QPen(color(themes.current().accent), 2))
         _bracket(painter, rect.adjusted(1, 1, -1, -1))
 
 
@@ -58,12 +59,12 @@ class RunSide(QWidget):
         self.title, self.where = Elided("setting"), Elided("caption")
         self.view = MarkedCanvas()
         self.view.setAccessibleName(name)
-        self.view.set_reduced_motion(True)  # two canvases that fade at once tell nothing
+        self.view.set_still(True)  # two canvases that fade at once tell nothing
         expose_cells(self.view)
         self.board = MarkedBoard()
         self.pane = BoardPane(self.board)
         self.board.setAccessibleName(name)
-        self.board.set_reduced_motion(True)
+        self.board.set_still(True)
         self.area = scroller(self.view, arrows=False)  # they are the page's
         self.area.setObjectName("canvas-scroll")
         names = QVBoxLayout()
@@ -78,10 +79,6 @@ class RunSide(QWidget):
         column.addWidget(self.area, 1)
         column.addWidget(self.pane, 1)
         self.show_board(None)
-
-    def set_theme(self, theme: Theme) -> None:
-        self.view.set_theme(theme)
-        self.pane.set_theme(theme)
 
     def set_run(self, trace: Recording, title: str) -> None:
         """Whose canvases come: how its tokens are written, and what it is called."""

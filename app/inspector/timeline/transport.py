@@ -13,7 +13,6 @@ from app.design import icons
 from app.design.choice_box import ChoiceBox
 from app.design.controls import Elided, button, chain_tabs
 from app.design.fonts import px
-from app.design.tokens import DARKROOM, Theme
 from app.inspector.timeline.overview import Overview
 from app.inspector.timeline.timeline import Timeline, TimelineKey
 from app.inspector.words import frame_words
@@ -39,7 +38,6 @@ class Transport(QWidget):
         super().__init__(parent)
         self.setObjectName("transport")
         self._player, self._overview = player, overview
-        self._theme = DARKROOM
         self._is_explained = True  # the timeline has marks
         self.buttons: dict[str, QPushButton] = {}
         self._deeds = {deed.id: deed for deed in self._declare()}
@@ -60,6 +58,7 @@ class Transport(QWidget):
         player.placed.connect(self._show)
         player.selected.connect(self._show)
         player.playing_changed.connect(self._show_playing)
+        self._set_icons()
         player.speed_changed.connect(self._show_speed)
         player.loop_changed.connect(self.buttons["loop"].setChecked)
         self._show()
@@ -169,12 +168,6 @@ class Transport(QWidget):
         nearest = min(range(len(SPEEDS)), key=lambda index: abs(SPEEDS[index] - speed))
         self.speed.setCurrentIndex(nearest)
 
-    def set_theme(self, theme: Theme) -> None:
-        self._theme = theme
-        self.timeline.set_theme(theme)
-        self.key.set_theme(theme)
-        self._set_icons()
-
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._fit_key()
@@ -182,4 +175,4 @@ class Transport(QWidget):
     def _set_icons(self) -> None:
         for deed in self._deeds.values():
             name = "pause" if deed.id == "play" and self._player.is_playing else deed.icon
-            icons.set_icon(self.buttons[deed.id], name, self._theme.ink)
+            icons.set_icon(self.buttons[deed.id], name)

@@ -16,7 +16,6 @@ from app.design.figure_table import FigureTable
 from app.design.fonts import px
 from app.design.saving import ask_target
 from app.design.series import SeriesLegend
-from app.design.tokens import DARKROOM, Theme
 from app.race.batch import words
 from app.race.batch.answers import AnswerDetail, AnswersView
 from app.race.batch.plot import SPEEDS, SpeedPlot
@@ -48,7 +47,6 @@ class BatchView(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._theme = DARKROOM
         self._titles: Sequence[str] = ()  # of the lanes
         self._lanes: Sequence[str] = ()  # as the rows name them
         self._figures: dict[str, list[LaneScore]] = {}
@@ -198,7 +196,7 @@ class BatchView(QWidget):
 
     def _show_legend(self) -> None:
         numbered = [tr("lane {number}", number=place) for place, _ in enumerate(self._titles, start=1)]
-        self.legend.show_names(numbered, tr("Lanes: {names}", names=", ".join(self._titles)), self._theme)
+        self.legend.show_names(numbered, tr("Lanes: {names}", names=", ".join(self._titles)))
 
     def add(self, found: Sequence[Sequence[RaceResult]]) -> None:
         """Answers to further prompts."""
@@ -352,12 +350,6 @@ class BatchView(QWidget):
         is_narrow = self.width() < px(NARROW)
         side = QBoxLayout.Direction.TopToBottom if is_narrow else QBoxLayout.Direction.LeftToRight
         self._halves.setDirection(side)
-
-    def set_theme(self, theme: Theme) -> None:
-        self._theme = theme
-        self.plot.set_theme(theme)
-        self.answers.answers.set_theme(theme)
-        self._show_legend()
 
 
 def _write(path: Path, text: Callable[[], str]) -> Path:

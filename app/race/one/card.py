@@ -11,7 +11,6 @@ from app.canvas.view import CanvasView
 from app.design.controls import Elided, FlowLayout, button, label, scroller
 from app.design.fonts import px
 from app.design.text_field import fits
-from app.design.tokens import Theme
 from app.race.one.figures import FigureRow
 from app.state.race.running import LaneFigures
 from app.state.run.canvas import BlockState
@@ -161,11 +160,3 @@ class LaneCard(QFrame):
         self.compare.setEnabled(compare)
 
     # ---------------------------------------------------------------- looks
-
-    def set_theme(self, theme: Theme) -> None:
-        self.canvas.set_theme(theme)
-        self.board.set_theme(theme)
-
-    def set_reduced_motion(self, reduced: bool) -> None:
-        self.canvas.set_reduced_motion(reduced)
-        self.board.set_reduced_motion(reduced)

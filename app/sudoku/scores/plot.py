@@ -9,10 +9,10 @@ from PySide6.QtCore import QEvent, Qt, QTimer, Slot
 from PySide6.QtGui import QColor, QShowEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from app.design import themes
 from app.design.fonts import TEXT_SMALL, caption_font, px
 from app.design.plot_sheet import plain_plot, plot_library
 from app.design.series import SeriesLegend, pens
-from app.design.tokens import DARKROOM, Theme
 from app.state.intervals import wilson
 from app.state.sudoku.scores import Scoreboard
 from app.sudoku.scores.words import short_with_givens, spoken
@@ -33,7 +33,6 @@ class ScorePlot(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._theme = DARKROOM
         self._scores = Scoreboard()
         self._graph: GraphicsLayoutWidget | None = None  # once it is needed
         self.plots: dict[str, PlotItem] = {}  # by bin
@@ -46,12 +45,8 @@ class ScorePlot(QWidget):
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.timeout.connect(self.draw)
+        themes.changed.connect(self._forget)
         self.setAccessibleName(tr("Running rates"))
-
-    def set_theme(self, theme: Theme) -> None:
-        self._theme = theme
-        self._show_legend()
-        self._forget()
 
     def show_scores(self, scores: Scoreboard, *, at_once: bool = False) -> None:
         """Show these, soon, as they are by then."""
@@ -68,6 +63,7 @@ class ScorePlot(QWidget):
         super().showEvent(event)
         self._timer.start(0)
 
+    @Slot()
     def _forget(self) -> None:
         """What is drawn is drawn anew, in other colours or sizes."""
         if self._graph is not None:
@@ -79,7 +75,7 @@ class ScorePlot(QWidget):
 
     def _show_legend(self) -> None:
         names = self._scores.contenders
-        self.legend.show_names(names, tr("Contenders: {names}", names=", ".join(names)), self._theme)
+        self.legend.show_names(names, tr("Contenders: {names}", names=", ".join(names)))
 
     # ---------------------------------------------------------------- drawing
 
@@ -101,7 +97,7 @@ class ScorePlot(QWidget):
             self._fill(name)
 
     def _build(self, bins: list[Bin]) -> None:
-        theme = self._theme
+        theme = themes.current()
         graph = self._graph = plot_library().GraphicsLayoutWidget()
         graph.setBackground(theme.surface)
         graph.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -112,7 +108,7 @@ class ScorePlot(QWidget):
         graph.ci.layout.setSpacing(16)
         font = caption_font()
         for column, name in enumerate(bins):
-            plot = self.plots[name] = plain_plot(graph, theme, 0, column)
+            plot = self.plots[name] = plain_plot(graph, 0, column)
             plot.setTitle(short_with_givens(name), color=theme.ink, size=f"{px(TEXT_SMALL)}px")
             plot.titleLabel.item.setFont(font)
             plot.titleLabel.setMinimumWidth(0)  # or it keeps the plot from becoming narrow
@@ -131,7 +127,7 @@ class ScorePlot(QWidget):
         pyqtgraph, plot = plot_library(), self.plots[name]
         plot.clear()
         for share in SHARES:  # not pyqtgraph's grid, with which it hides marks near the ends
-            plot.addItem(pyqtgraph.InfiniteLine(share, angle=0, pen=pyqtgraph.mkPen(self._theme.line, width=1)))
+            plot.addItem(pyqtgraph.InfiniteLine(share, angle=0, pen=pyqtgraph.mkPen(themes.current().line, width=1)))
         most = 1
         for place, contender in enumerate(self._scores.contenders):
             rates = self._scores.running(contender, name)
@@ -143,7 +139,7 @@ class ScorePlot(QWidget):
 
     def _draw_contender(self, plot: PlotItem, rates: list[float], place: int) -> None:
         pyqtgraph = plot_library()
-        pen = pens(self._theme)[place % len(pens(self._theme))]
+        pen = pens(themes.current())[place % len(pens(themes.current()))]
         numbers = np.arange(1, len(rates) + 1)
         bounds = np.array([wilson(round(rate * n), n) for n, rate in enumerate(rates, 1)]) * 100
         shares = np.array(rates) * 100

@@ -18,7 +18,6 @@ from PySide6.QtWidgets import (
 from app.design.controls import FlowLayout, button, group, label
 from app.design.fonts import px
 from app.design.saving import ask_target
-from app.design.tokens import Theme
 from app.settings.fields import SeedBox, WholeBox
 from app.state.sudoku.scores import Request, Result, Scoreboard
 from app.sudoku.scores.plot import ScorePlot
@@ -219,9 +218,6 @@ class ScoreboardView(QWidget):
         self.stop_asked.emit()
 
     # ---------------------------------------------------------------- showing
-
-    def set_theme(self, theme: Theme) -> None:
-        self.plot.set_theme(theme)
 
     @Slot()
     def refresh(self) -> None:

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QStackedWidget, QVBoxLay
 
 from app.design.controls import button, label
 from app.design.fonts import TEXT_BODY
-from app.design.tokens import DARKROOM, Theme
+from app.design.tokens import Theme
 from app.library import Summary
 from app.system.i18n import tr
 from app.window.sidebar.listing import ConversationList, DotsButton
@@ -72,7 +72,7 @@ class Sidebar(QWidget):
     import_asked = Signal()
     searched = Signal(str)
 
-    def __init__(self, theme: Theme = DARKROOM) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.setObjectName("sidebar")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -82,7 +82,7 @@ class Sidebar(QWidget):
         self.new.clicked.connect(self.new_asked)
         self.more = DotsButton(tr("Actions for the list"))
         self.search = SearchField()
-        self.list = ConversationList(theme)
+        self.list = ConversationList()
         self.undo = UndoBar()
         self.nothing_yet = EmptyState(
             tr("No conversations yet"), tr("What you ask is kept here, on this computer and nowhere else.")
@@ -149,10 +149,6 @@ class Sidebar(QWidget):
             self._stack.setCurrentWidget(self.nothing_yet)
         if had_focus and not summaries:
             self.new.setFocus()
-
-    def dress(self, theme: Theme) -> None:
-        """Apply a theme, and the text size in use; the style sheet is the window's."""
-        self.list.dress(theme)
 
     def focus_search(self) -> None:
         """Focus the search field."""
