@@ -18,6 +18,7 @@ from app.canvas.paint import SLOT, PaintOptions, paint_block
 from app.canvas.view import CanvasView
 from app.design import motion, themes
 from app.design.fonts import canvas_font
+from app.design.stylesheet import apply_theme
 from app.design.tokens import DARKROOM, PAPER, entropy_color
 from app.state.run.canvas import BlockState, CanvasState, CellState
 from engine import SKILLS, CanvasCommitted, CanvasStarted, CanvasVerified, Event, StepFinished, generate, load_model
@@ -570,7 +571,8 @@ class CountingView(CanvasView):
         super().paintEvent(event)
 
 
-def test_repaints_only_for_changes(qtbot):
+def test_repaints_only_for_changes(qtbot, qapp):
+    apply_theme(qapp, DARKROOM)
     view = CountingView()
     qtbot.addWidget(view)
     view.set_piece(letter)
@@ -591,10 +593,10 @@ def test_repaints_only_for_changes(qtbot):
     view.set_block(state.current)
     assert paints_after(lambda: view.set_block(state.current)) == 0
     assert paints_after(lambda: view.set_calm(True)) == 0
-    assert paints_after(lambda: themes.publish(DARKROOM)) == 0
+    assert paints_after(lambda: apply_theme(qapp, DARKROOM)) == 0
     state.fold(events[1])  # the reducer changes the very object the view was given
     assert paints_after(lambda: view.set_block(state.current)) >= 1
-    assert paints_after(lambda: themes.publish(PAPER)) >= 1
+    assert paints_after(lambda: apply_theme(qapp, PAPER)) >= 1
 
 
 def running(view: CanvasView) -> list[QAbstractAnimation]:

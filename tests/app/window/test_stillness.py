@@ -129,10 +129,11 @@ def test_a_page_that_is_created_shows_its_outline_at_once(open_window: Open, mon
 
 def test_ten_steps_of_the_text_size_dress_the_window_once(qtbot: QtBot, open_window: Open) -> None:
     window, dressed = open_window(), list[int]()
-    themes.changed.connect(lambda: dressed.append(window.appearance.preferences.text_percent))
+    heard = themes.changed.connect(lambda: dressed.append(window.appearance.preferences.text_percent))
     for _ in range(5):
         qtbot.keyClick(window, Qt.Key.Key_Plus, Qt.KeyboardModifier.ControlModifier)
     qtbot.waitUntil(lambda: bool(dressed))
+    themes.changed.disconnect(heard)
     assert dressed == [150]
 
 
