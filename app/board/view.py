@@ -15,7 +15,7 @@ from app.board.paint import BoardPaintOptions, paint_board, texts
 from app.canvas.accessibility import expose_cells
 from app.canvas.grid_view import GridView
 from app.design import themes
-from app.design.tokens import color
+from app.design.tokens import Theme, color
 from app.state.run.canvas import CellState
 from app.state.sudoku.board import EMPTY, SIZE
 from app.state.sudoku.solve_frame import SolveFrame, entered
@@ -36,11 +36,11 @@ class FrameView(GridView):
         self._shares: Sequence[float] | None = None
         self._doubts: frozenset[int] = frozenset()  # cells to be looked at, while no run is on show
         self._drawn: list[Drawn] | None = None  # the texts, until something else is to be seen
+        self._drawn_in: Theme | None = None
         self._geometry = BoardGeometry.within(PREFERRED, PREFERRED)
         self._grow_by_width(QSizePolicy.Policy.Expanding)
         self.setAccessibleName(tr("Sudoku board"))
         expose_cells(self)
-        themes.changed.connect(self._redraw)
 
     # ---------------------------------------------------------------- what is shown
 
@@ -122,22 +122,23 @@ class FrameView(GridView):
         self._glyphs = BoardGlyphs()
         self._redraw()
 
-    @Slot()
     def _redraw(self) -> None:
         self._drawn = None
         self.update()
 
     def _paint(self, painter: QPainter, area: QRect) -> None:
-        painter.fillRect(area, color(themes.current().surface))
+        theme = themes.current()
+        painter.fillRect(area, color(theme.surface))
         doubts = self._doubts if self._run is None else ()
         options = BoardPaintOptions(
             self._selected, self._hovered, self.hasFocus(), self._tint, self._tinted, self._shares, doubts
         )
-        if self._drawn is None:
-            self._drawn = texts(self._geometry, self.shown, themes.current(), self._glyphs, self._shares, doubts)
-        paint_board(painter, self._geometry, self.shown, themes.current(), self._glyphs, options, self._drawn)
+        if self._drawn is None or self._drawn_in is not theme:
+            self._drawn = texts(self._geometry, self.shown, theme, self._glyphs, self._shares, doubts)
+            self._drawn_in = theme
+        paint_board(painter, self._geometry, self.shown, theme, self._glyphs, options, self._drawn)
         if self.hasFocus() and self._selected < 0:
-            painter.setPen(QPen(color(themes.current().focus), 2))
+            painter.setPen(QPen(color(theme.focus), 2))
             painter.setBrush(Qt.BrushStyle.NoBrush)
             side = self._geometry.side
             painter.drawRect(QRect(self._geometry.left, self._geometry.top, side, side).adjusted(-3, -3, 3, 3))
