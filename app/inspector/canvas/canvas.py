@@ -110,6 +110,7 @@ class InspectorCanvas(QWidget):
         player.selected.connect(self._on_selected)
         player.hovered.connect(self._on_hovered)
         player.playing_changed.connect(self._on_playing)
+        self._on_playing(player.is_playing)
         player.board_changed.connect(self.refresh)
 
     # ---------------------------------------------------------------- how it is shown

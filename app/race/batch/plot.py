@@ -125,7 +125,8 @@ class SpeedPlot(QWidget):
 
     def _paint_lane(self, painter: QPainter, area: QRectF, top: float, place: int, row: LaneScore) -> None:
         """The mark, its whiskers, and the lane's number beside it."""
-        pen = pens(themes.current())[place % len(pens(themes.current()))]
+        known = pens(themes.current())
+        pen = known[place % len(known)]
         middle = QPointF(self._x(area, self._speed.of(row), top), self._y(area, row.rate or 0.0))
         left, right = (self._x(area, end, top) for end in self._speed.interval(row))
         low, high = (self._y(area, end) for end in row.exact_interval)

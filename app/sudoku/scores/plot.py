@@ -139,7 +139,8 @@ class ScorePlot(QWidget):
 
     def _draw_contender(self, plot: PlotItem, rates: list[float], place: int) -> None:
         pyqtgraph = plot_library()
-        pen = pens(themes.current())[place % len(pens(themes.current()))]
+        known = pens(themes.current())
+        pen = known[place % len(known)]
         numbers = np.arange(1, len(rates) + 1)
         bounds = np.array([wilson(round(rate * n), n) for n, rate in enumerate(rates, 1)]) * 100
         shares = np.array(rates) * 100
