@@ -18,8 +18,8 @@ from PySide6.QtWidgets import QApplication, QStyle, QWidget
 from app.bridge.engine_thread import EngineLink
 from app.bridge.remote_access import RemoteAccess, title_of_path
 from app.bridge.server_link import ServerLink
+from app.design import motion
 from app.design.notice import Notice
-from app.design.tokens import DARKROOM, Theme
 from app.library import Library
 from app.session.session import Session
 from app.settings import store
@@ -129,7 +129,6 @@ class AppContext(QObject):
     model_changed = Signal()  # a model was loaded, is being loaded, or was unloaded
     busy_changed = Signal()  # ``reason_to_wait`` may have changed, load progress included
     settings_changed = Signal()  # ``values`` have changed
-    theme_changed = Signal()
     offline_changed = Signal()
     server_chosen = Signal()  # a preference of the local server has changed
     models_changed = Signal()  # ``models`` has changed
@@ -159,7 +158,6 @@ class AppContext(QObject):
         self._given_seed = seed
         if seed is not None:
             self.values.seed = seed
-        self.theme: Theme = DARKROOM
         self.model: LoadedModel | None = None
         self.loading: Loading | None = None
         self._lender: ModelChoice | None = None  # the user's own model, while a page borrows another
@@ -218,11 +216,6 @@ class AppContext(QObject):
         """Sets the models that can be loaded in addition to the embedded ones: folders, with titles."""
         self.models = models
         self.models_changed.emit()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Draws everything in the colours of a theme."""
-        self.theme = theme
-        self.theme_changed.emit()
 
     def at_end(self, ending: Callable[[], object]) -> None:
         """Registers a call for every end of the app, also after a failure; the latest is called first."""
@@ -416,6 +409,7 @@ class AppContext(QObject):
         self.busy_changed.emit()
 
     def _set_pace(self) -> None:
+        motion.set_reduced(self.values.reduced_motion)
         self.backend.pacing.set_speed(self.values.speed, is_smooth=not self.values.reduced_motion)
 
     @Slot(str)

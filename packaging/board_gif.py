@@ -17,6 +17,7 @@ from PySide6.QtGui import QColor, QPainter, QPixmap
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from app.design import motion, themes
 from app.design.fonts import ui_font
 from app.design.tokens import DARKROOM
 from app.main import application
@@ -70,8 +71,8 @@ def main() -> int:
     boards = []
     for _ in stories:
         board = BoardView()
-        board.set_theme(DARKROOM)
-        board.set_reduced_motion(True)
+        themes.publish(DARKROOM)
+        motion.set_reduced(True)
         board.resize(SIDE, SIDE)
         boards.append(board)
     length = max(map(len, stories))

@@ -84,6 +84,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=_place)
 
 
+@pytest.fixture(autouse=True)
+def _first_theme() -> None:
+    """Each test begins in the first theme and with motion, whatever the one before has published."""
+    themes, motion = sys.modules.get("app.design.themes"), sys.modules.get("app.design.motion")
+    if themes and themes.current() is not themes.DARKROOM:
+        themes.publish(themes.DARKROOM)
+    if motion:
+        motion.set_reduced(False)
+
+
 _users = itertools.count()
 
 

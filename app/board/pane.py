@@ -10,7 +10,7 @@ from app.board.legend import BoardLegend
 from app.canvas.heat import Heat
 from app.design.fonts import px
 from app.design.layouts import column_of
-from app.design.tokens import SPACE_1, SPACE_2, SPACE_4, Theme
+from app.design.tokens import SPACE_1, SPACE_2, SPACE_4
 
 QWIDGETSIZE_MAX = 2**24 - 1  # Qt's value for no limit
 LEGEND_WIDTH = 176  # pixels at 100 %, next to the board
@@ -28,10 +28,6 @@ class BoardPane(QWidget):
         margins = (SPACE_4, SPACE_1, SPACE_4, SPACE_1)
         self._layout = column_of((self.board, 100), self.legend, margins=margins, spacing=SPACE_2)
         self.setLayout(self._layout)
-
-    def set_theme(self, theme: Theme) -> None:
-        self.board.set_theme(theme)
-        self.legend.set_theme(theme)
 
     def set_heat(self, heat: Heat | None) -> None:
         """Colours the cells by a figure and explains the colours; None shows only the states."""

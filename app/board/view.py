@@ -14,6 +14,7 @@ from app.board.glyphs import BoardGlyphs, Drawn
 from app.board.paint import BoardPaintOptions, paint_board, texts
 from app.canvas.accessibility import expose_cells
 from app.canvas.grid_view import GridView
+from app.design import themes
 from app.design.tokens import Theme, color
 from app.state.run.canvas import CellState
 from app.state.sudoku.board import EMPTY, SIZE
@@ -35,6 +36,7 @@ class FrameView(GridView):
         self._shares: Sequence[float] | None = None
         self._doubts: frozenset[int] = frozenset()  # cells that the user should check, while no run is shown
         self._drawn: list[Drawn] | None = None  # cached texts; None after a change
+        self._drawn_in: Theme | None = None
         self._geometry = BoardGeometry.within(PREFERRED, PREFERRED)
         self._grow_by_width(QSizePolicy.Policy.Expanding)
         self.setAccessibleName(tr("Sudoku board"))
@@ -68,11 +70,6 @@ class FrameView(GridView):
         """Colours the cells by their shares of the colour scale (NaN for no colour); None shows only the states."""
         self._shares = shares
         self._redraw()
-
-    def set_theme(self, theme: Theme) -> None:
-        if theme != self._theme:
-            self._drawn = None
-        super().set_theme(theme)
 
     @property
     def grid(self) -> BoardGeometry:
@@ -130,16 +127,18 @@ class FrameView(GridView):
         self.update()
 
     def _paint(self, painter: QPainter, area: QRect) -> None:
-        painter.fillRect(area, color(self._theme.surface))
+        theme = themes.current()
+        painter.fillRect(area, color(theme.surface))
         doubts = self._doubts if self._run is None else ()
         options = BoardPaintOptions(
             self._selected, self._hovered, self.hasFocus(), self._tint, self._tinted, self._shares, doubts
         )
-        if self._drawn is None:
-            self._drawn = texts(self._geometry, self.shown, self._theme, self._glyphs, self._shares, doubts)
-        paint_board(painter, self._geometry, self.shown, self._theme, self._glyphs, options, self._drawn)
+        if self._drawn is None or self._drawn_in is not theme:
+            self._drawn = texts(self._geometry, self.shown, theme, self._glyphs, self._shares, doubts)
+            self._drawn_in = theme
+        paint_board(painter, self._geometry, self.shown, theme, self._glyphs, options, self._drawn)
         if self.hasFocus() and self._selected < 0:
-            painter.setPen(QPen(color(self._theme.focus), 2))
+            painter.setPen(QPen(color(theme.focus), 2))
             painter.setBrush(Qt.BrushStyle.NoBrush)
             side = self._geometry.side
             painter.drawRect(QRect(self._geometry.left, self._geometry.top, side, side).adjusted(-3, -3, 3, 3))

@@ -14,8 +14,9 @@ from PySide6.QtGui import QFocusEvent, QHelpEvent, QMouseEvent, QPainter, QPaint
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from app.canvas.geometry import Rect
+from app.design import motion
 from app.design.controls import folded
-from app.design.tokens import DARKROOM, FADE_MS, Theme
+from app.design.tokens import FADE_MS
 from app.state.run.canvas import CellState
 
 TINT_LEVELS = 5
@@ -45,8 +46,7 @@ class GridView(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._theme = DARKROOM
-        self._reduced_motion = False
+        self._is_still = False  # never tinted, whatever the setting
         self._selected = -1
         self._hovered = -1
         self._tinted: Mapping[int, CellState] = {}  # cells that have just changed, and their new states
@@ -56,6 +56,7 @@ class GridView(QWidget):
         self._fade.setStartValue(1.0)
         self._fade.setEndValue(0.0)
         self._fade.valueChanged.connect(self._on_fade)
+        motion.changed.connect(self._end_motion)
         self.setMouseTracking(True)
         self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -94,23 +95,26 @@ class GridView(QWidget):
         """Returns the lines of a cell's tool tip. Raises IndexError outside the grid."""
         return [self.cell_name(index), *self.cell_details(index)]
 
-    # ---------------------------------------------------------------- appearance and motion
+    # ---------------------------------------------------------------- motion
 
-    def set_theme(self, theme: Theme) -> None:
-        if theme != self._theme:
-            self._theme = theme
-            self.update()
+    def set_still(self, still: bool) -> None:
+        """Set whether changes are never tinted, even if motion is not reduced; a tint that is under way ends."""
+        self._is_still = still
+        self._end_motion()
 
-    def set_reduced_motion(self, reduced: bool) -> None:
-        """Turns fading off or on. Turning it off ends a running fade."""
-        self._reduced_motion = reduced
-        if reduced and self._tinted:
+    @property
+    def _moves(self) -> bool:
+        return not (self._is_still or motion.is_reduced())
+
+    @Slot()
+    def _end_motion(self) -> None:
+        if self._tinted and not self._moves:
             self._stop_fade()
             self.update()
 
     def _start_fade(self, changed: Mapping[int, CellState]) -> None:
         """Tints these cells and fades the tint out. Without changed cells an earlier fade continues."""
-        if changed and not self._reduced_motion:
+        if changed and self._moves:
             self._tinted, self._tint = changed, 1.0
             self._fade.stop()
             self._fade.start()

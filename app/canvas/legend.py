@@ -11,8 +11,9 @@ from PySide6.QtGui import QFont, QFontMetricsF, QLinearGradient, QPainter, QPain
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.canvas.geometry import Rect, flow
+from app.design import themes
 from app.design.fonts import TEXT_SMALL, px, text_percent, ui_font
-from app.design.tokens import DARKROOM, Theme, color, entropy_color
+from app.design.tokens import Theme, color, entropy_color
 
 SAMPLE = 16  # pixels, at 100 %
 BAR = 96
@@ -34,18 +35,12 @@ class Legend(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._theme = DARKROOM
         self._entries: tuple[LegendEntry, ...] = ()
         self._widths: list[int] = []
         self._widths_at = 0  # text size in percent at which they were measured; kept because layouts ask often
         policy = QSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
         policy.setHeightForWidth(True)
         self.setSizePolicy(policy)
-
-    def set_theme(self, theme: Theme) -> None:
-        if theme != self._theme:
-            self._theme = theme
-            self.update()
 
     def set_entries(self, entries: Sequence[LegendEntry]) -> None:
         if tuple(entries) != self._entries:
@@ -78,7 +73,7 @@ class Legend(QWidget):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setFont(_font())
         for entry, rect in zip(self._entries, self._rects(self.width())[0], strict=True):
-            paint_entry(painter, entry, rect, self._theme)
+            paint_entry(painter, entry, rect, themes.current())
 
     def _rects(self, width: int) -> tuple[list[Rect], int]:
         if self._widths_at != text_percent():

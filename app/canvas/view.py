@@ -26,6 +26,7 @@ from app.canvas.paint import (
     paint_block,
     paint_legend,
 )
+from app.design import themes
 from app.design.focus_rings import is_ringed
 from app.design.fonts import TEXT_BODY, canvas_font, px, ui_font
 from app.design.tokens import FADE_MS, color
@@ -229,7 +230,7 @@ class CanvasView(GridView):
 
     def _fade_changes(self, before: BlockState, now: BlockState) -> None:
         """Tints the cells that a step has accepted or remelted."""
-        if self._reduced_motion or self._layer != "state" or self._heat is not None:
+        if not self._moves or self._layer != "state" or self._heat is not None:
             return
         old, new = before.states(calm=self._calm), now.states(calm=self._calm)
         melted = new == CellState.REMELTED
@@ -239,7 +240,7 @@ class CanvasView(GridView):
 
     def _glide_from(self, grid: Geometry) -> None:
         """Animates the cells from their old positions to the new ones, after more line ends have become known."""
-        if self._reduced_motion or grid.count != self._geometry.count:
+        if not self._moves or grid.count != self._geometry.count:
             return
         self._came_from = grid
         self._glide.stop()
@@ -338,7 +339,7 @@ class CanvasView(GridView):
         return tr("entropy") + "  0", tr("{limit} nats ({meaning})", limit=f"{limit:.2f}", meaning=meaning)
 
     def _paint(self, painter: QPainter, area: QRect) -> None:
-        painter.fillRect(area, color(self._theme.surface_sunken))
+        painter.fillRect(area, color(themes.current().surface_sunken))
         if self._block is None:
             self._paint_empty(painter)
         else:
@@ -357,11 +358,13 @@ class CanvasView(GridView):
             grid = self._geometry
             if self._glide.state() == QVariantAnimation.State.Running and self._came_from.count == grid.count:
                 grid = grid.moving_from(self._came_from, float(self._glide.currentValue()))
-            paint_block(painter, grid, self._block, self._theme, self._glyphs, self._glyph, options, area)
+            paint_block(painter, grid, self._block, themes.current(), self._glyphs, self._glyph, options, area)
         swatches = () if self._heat is None else self._heat.swatches
-        paint_legend(painter, self._geometry, self._theme, self._glyphs, self._legend(), self._bar_text(), swatches)
+        paint_legend(
+            painter, self._geometry, themes.current(), self._glyphs, self._legend(), self._bar_text(), swatches
+        )
         if is_ringed(self) and self._selected < 0:
-            painter.setPen(color(self._theme.focus))
+            painter.setPen(color(themes.current().focus))
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.drawRect(self.rect().adjusted(1, 1, -2, -2))
 
@@ -369,7 +372,7 @@ class CanvasView(GridView):
         font = ui_font()
         font.setPixelSize(px(TEXT_BODY))
         painter.setFont(font)
-        painter.setPen(color(self._theme.faint_ink))
+        painter.setPen(color(themes.current().faint_ink))
         bottom = self._geometry.legend_top or self.height()
         area = self.rect().adjusted(MARGIN, MARGIN, -MARGIN, 0)
         area.setBottom(bottom - MARGIN)

@@ -17,6 +17,7 @@ from app.chat.replaying import Replaying, run_of
 from app.chat.view_options import ViewOptions
 from app.chat.waiting import Waiting
 from app.context import AppContext
+from app.design import themes
 from app.design.notice import Notice
 from app.pictures.files import drawing_of
 from app.pictures.source import PictureSource
@@ -81,7 +82,7 @@ class ChatController(QObject):
         context.arrived.connect(self._adapted)
         context.busy_changed.connect(self.refresh)
         context.settings_changed.connect(self.show_settings)
-        context.theme_changed.connect(self._dress)
+        themes.settled.connect(self._show_options)
         page.pace_chosen.connect(context.choose_pace)
         self._waiting = Waiting(context, page.composer, self.send)
         self._replaying = Replaying(context, page)
@@ -258,12 +259,11 @@ class ChatController(QObject):
     # ---------------------------------------------------------------- showing
 
     def _options(self) -> ViewOptions:
-        context = self._context
-        values = context.values
-        return ViewOptions(context.theme, values.calm, values.layer, values.reduced_motion, values.pace, self._pictures)
+        values = self._context.values
+        return ViewOptions(values.calm, values.layer, values.pace, self._pictures)
 
     @Slot()
-    def _dress(self) -> None:
+    def _show_options(self) -> None:
         self.page.set_options(self._options())
 
     @Slot()
@@ -367,7 +367,7 @@ class ChatController(QObject):
     def show_settings(self) -> None:
         """Draw by the settings, count by them, and say whether they are still the preset's."""
         self._introduce()
-        self._dress()
+        self._show_options()
         self._hold_back()
 
     def _hold_back(self) -> None:

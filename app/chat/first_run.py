@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 import engine
 from app.bridge.background import Background
 from app.chat.reading import read_run
-from app.chat.view_options import ViewOptions
+from app.design import motion, themes
 from app.design.controls import button, label, restyle
 from app.design.fonts import canvas_font, px
 from app.design.layouts import STRETCH, Gap, column_of, row_of
@@ -45,8 +45,7 @@ class FirstRun(QWidget):
         super().__init__()
         self.player = Player(self)
         self.canvas: CanvasView | None = None
-        self._options: ViewOptions | None = None
-        self._is_stopped = False
+        self._is_stopped = motion.is_reduced()
         self._stage = QWidget()
         self._stage.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         QVBoxLayout(self._stage).setContentsMargins(0, 0, 0, 0)
@@ -82,6 +81,8 @@ class FirstRun(QWidget):
         self.player.placed.connect(self._show)
         self.player.revealed.connect(self._show)
         self.player.playing_changed.connect(self._playing)
+        motion.changed.connect(self._calm_down)
+        themes.changed.connect(self._take_text_size)
         self._tell(-1)
         self._fit()
 
@@ -90,14 +91,15 @@ class FirstRun(QWidget):
         """Whether the run is there to be played."""
         return self.canvas is not None
 
-    def set_options(self, options: ViewOptions) -> None:
-        """Change how it is drawn; under reduced motion it does not move by itself."""
-        self._options = options
-        self.player.is_smooth = not options.reduced_motion
-        if self.canvas is not None:
-            self._dress(self.canvas)
-        if options.reduced_motion:
+    @Slot()
+    def _calm_down(self) -> None:
+        if motion.is_reduced():
             self.stop()
+
+    @Slot()
+    def _take_text_size(self) -> None:
+        if self.canvas is not None:
+            self.canvas.set_font(canvas_font(TEXT))
         self._fit()
 
     # ---------------------------------------------------------------- reading
@@ -116,7 +118,8 @@ class FirstRun(QWidget):
         canvas.set_piece(trace.piece, trace.is_special)
         canvas.setColumns(COLUMNS)
         canvas.set_legend(False)
-        self._dress(canvas)
+        canvas.set_font(canvas_font(TEXT))
+        canvas.set_calm(False)  # the noise is what is told of
         layout = self._stage.layout()
         assert layout is not None
         layout.addWidget(canvas)
@@ -130,13 +133,6 @@ class FirstRun(QWidget):
         else:
             self.player.play(1)
         self.again.setVisible(not self.player.is_playing)
-
-    def _dress(self, canvas: CanvasView) -> None:
-        if self._options is not None:
-            self._options.apply(canvas)
-        canvas.set_font(canvas_font(TEXT))
-        canvas.set_layer("state")
-        canvas.set_calm(False)  # the noise is what is told of
 
     # ---------------------------------------------------------------- playing
 

@@ -77,13 +77,10 @@ class ChatPage(QWidget):
         width = column_width()
 
         self._welcome = ChatWelcome(width, SIDE)
-        self._welcome.first_run.set_options(options)
         self.suggestions = self._welcome.suggestions
         self.suggestions.picked.connect(self.picked)
         self.scroller = Scroller(self._make, self._guess, self._warm, _tab_stops, column_width)
         self.scroller.setAccessibleName(tr("Conversation"))
-        self.scroller.set_theme(options.theme)
-        self.scroller.reduced_motion = options.reduced_motion
         self._pages = QStackedWidget()
         self._pages.addWidget(self._welcome)
         self._pages.addWidget(self.scroller)
@@ -274,9 +271,6 @@ class ChatPage(QWidget):
             return
         resized = options.percent != self._options.percent
         self._options = options
-        self._welcome.first_run.set_options(options)
-        self.scroller.set_theme(options.theme)
-        self.scroller.reduced_motion = options.reduced_motion
         for view in self._views():
             view.set_options(options)
         if resized:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from app.canvas.paint import LAYERS
 from app.design.fonts import canvas_font, text_percent
-from app.design.tokens import Theme
 from app.library.pictures import PictureStore
 from app.pictures.source import PictureSource
 
@@ -17,12 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ViewOptions:
-    """Theme and the user's choices of view."""
+    """The user's choices of view."""
 
-    theme: Theme
     calm: bool
     layer: str
-    reduced_motion: bool
     pace: str = "1"  # of a replay, a value of the declared setting
     pictures: PictureSource = field(default_factory=lambda: PictureSource(PictureStore(None).get))
     percent: int = 0  # the size of text; 0 takes the present one
@@ -33,8 +30,6 @@ class ViewOptions:
 
     def apply(self, view: CanvasView) -> None:
         """Dress one canvas."""
-        view.set_theme(self.theme)
         view.set_font(canvas_font())
         view.set_calm(self.calm)
         view.set_layer(next((layer for layer in LAYERS if layer == self.layer), "state"))
-        view.set_reduced_motion(self.reduced_motion)

@@ -56,7 +56,7 @@ class DecisionsController(QObject):
     def __init__(self, context: AppContext) -> None:
         super().__init__()
         self._context = context
-        self.widget = self.page = page = DecisionsPage(context.theme, context.values.reduced_motion)
+        self.widget = self.page = page = DecisionsPage()
         self.setParent(page)  # so that no signal arrives after the page is deleted
         self.decider = StateDecider(context, self)
         self.rows = TableDecider(context, page.table, self)
@@ -89,8 +89,6 @@ class DecisionsController(QObject):
         context.register_busy(self)
         context.arrived.connect(self.take)
         context.busy_changed.connect(self.refresh)
-        context.settings_changed.connect(self._calm)
-        context.theme_changed.connect(self._dress)
         one.column.frame.pictures.set_store(context.session.library.pictures, PictureSource(self._stored))
         one.column.offer([*(sample.title for sample in samples()), tr("A drawing")])
         self._recall()
@@ -99,14 +97,6 @@ class DecisionsController(QObject):
     def enter(self) -> None:
         """Moves the keyboard focus to the state."""
         self.page.setFocus()
-
-    @Slot()
-    def _dress(self) -> None:
-        self.page.set_theme(self._context.theme)
-
-    @Slot()
-    def _calm(self) -> None:
-        self.page.set_reduced_motion(self._context.values.reduced_motion)
 
     @property
     def is_busy(self) -> bool:

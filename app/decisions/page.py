@@ -10,7 +10,6 @@ from app.decisions.calibration.view import CalibrationView
 from app.decisions.one.view import OneState
 from app.decisions.table.view import DecisionTable
 from app.design.layouts import column_of
-from app.design.tokens import DARKROOM, Theme
 from app.system.i18n import tr
 
 
@@ -19,7 +18,7 @@ class DecisionsPage(QWidget):
 
     go_asked = Signal()  # by Ctrl+Return, in any tab
 
-    def __init__(self, theme: Theme = DARKROOM, reduced_motion: bool = False, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("decisions")
         self.setAccessibleName(tr("Decisions"))
@@ -44,8 +43,6 @@ class DecisionsPage(QWidget):
             shortcut = QShortcut(QKeySequence(key), self)
             shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
             shortcut.activated.connect(self.go_asked)
-        self.set_theme(theme)
-        self.set_reduced_motion(reduced_motion)
 
     def show_part(self, part: str) -> None:
         """Switches to the tab "one", "table" or "calibration"."""
@@ -55,16 +52,6 @@ class DecisionsPage(QWidget):
     def part(self) -> str:
         """The name of the current tab."""
         return next(name for name, part in self._parts.items() if part is self.tabs.currentWidget())
-
-    def set_theme(self, theme: Theme) -> None:
-        """Sets the theme of painted parts; the style sheet belongs to the window."""
-        for part in (self.one, self.table, self.calibration):
-            part.set_theme(theme)
-
-    def set_reduced_motion(self, reduced: bool) -> None:
-        """Turns animations off, or on again."""
-        for part in (self.one, self.table):
-            part.set_reduced_motion(reduced)
 
     def minimumSizeHint(self) -> QSize:
         return QSize(320, 320)

@@ -1,4 +1,4 @@
-"""Icons of one family, Material Design 6, in any colour. The family is loaded after the first paint.
+"""Icons of one family, Material Design 6, in a colour of the theme. The family loads after the first paint.
 
 Reading the font and its library takes about 0.2 s. So a control gets an empty picture of the right size at once, and
 its icon when ``load`` is called, after the window is shown. The marks inside standard controls are drawn here.
@@ -11,12 +11,13 @@ import os
 import warnings
 import weakref
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from PySide6.QtCore import QPointF, QSize, Qt, QTemporaryDir
 from PySide6.QtGui import QColor, QIcon, QImage, QPainter, QPen, QPixmap, QPolygonF
 from PySide6.QtWidgets import QAbstractButton
 
+from app.design import themes
 from app.design.fonts import px
 from app.design.tokens import Theme
 
@@ -25,9 +26,10 @@ if TYPE_CHECKING:
 
 SIZE = 18  # pixels, at 100 %
 _FAMILY = "mdi6"
+Ink = Literal["ink", "faint_ink", "accent"]
 
 _font: IconicFont | None = None
-_shown: weakref.WeakKeyDictionary[QAbstractButton, tuple[str, str]] = weakref.WeakKeyDictionary()
+_shown: weakref.WeakKeyDictionary[QAbstractButton, tuple[str, Ink]] = weakref.WeakKeyDictionary()
 
 
 def icon(name: str, colour: str) -> QIcon:
@@ -43,20 +45,31 @@ def icon(name: str, colour: str) -> QIcon:
     return made
 
 
-def set_icon(control: QAbstractButton, name: str, colour: str) -> None:
-    """Gives a button its icon, at once or when the family is loaded. Call it again for another colour."""
-    _shown[control] = (name, colour)
+def set_icon(control: QAbstractButton, name: str, ink: Ink = "ink") -> None:
+    """Give a button its icon in a colour of the theme: at once if the family is loaded, else when it is."""
+    _shown[control] = (name, ink)
+    _show(control, name, ink)
+
+
+def _show(control: QAbstractButton, name: str, ink: Ink) -> None:
     control.setIconSize(QSize(px(SIZE), px(SIZE)))
-    control.setIcon(_empty() if _font is None else icon(name, colour))
+    control.setIcon(_empty() if _font is None else icon(name, getattr(themes.current(), ink)))
+
+
+def _show_all() -> None:
+    for control, (name, ink) in list(_shown.items()):
+        with contextlib.suppress(RuntimeError):  # Qt has deleted the button before Python has
+            _show(control, name, ink)
+
+
+themes.changed.connect(_show_all)
 
 
 def load() -> None:
     """Loads the family and shows the icons that wait for it. Call it after the window has been painted."""
     if _font is None:
         _family()
-        for control, (name, colour) in list(_shown.items()):
-            with contextlib.suppress(RuntimeError):  # Qt deleted the button before Python did
-                control.setIcon(icon(name, colour))
+        _show_all()
 
 
 def is_loaded() -> bool:

@@ -14,8 +14,9 @@ from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QPixmap, QResizeEvent
 from PySide6.QtWidgets import QToolTip, QWidget
 
+from app.design import themes
 from app.design.fonts import caption_font
-from app.design.tokens import DARKROOM, Theme, color
+from app.design.tokens import color
 
 if TYPE_CHECKING:
     from pyqtgraph import GraphicsLayoutWidget, PlotItem
@@ -40,7 +41,6 @@ class PlotSheet(QWidget):
     def __init__(self, words_at: Callable[[float], str]) -> None:
         super().__init__()
         self._words_at = words_at
-        self._theme = DARKROOM
         self._picture: QPixmap | None = None
         self._areas: list[QRectF] = []  # the inner area of each plot
         self._span = (0.5, 1.5)  # the range of the axis
@@ -49,10 +49,6 @@ class PlotSheet(QWidget):
         self.setMouseTracking(True)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
-
-    def set_theme(self, theme: Theme) -> None:
-        self._theme = theme
-        self.update()
 
     def clear(self) -> None:
         self._picture = None
@@ -81,7 +77,7 @@ class PlotSheet(QWidget):
         ratio = self.devicePixelRatioF()
         picture = QPixmap(round(self.width() * ratio), round(self.height() * ratio))
         picture.setDevicePixelRatio(ratio)
-        picture.fill(color(self._theme.surface_sunken))
+        picture.fill(color(themes.current().surface_sunken))
         painter = QPainter(picture)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         graph.scene().prepareForPaint()
@@ -110,12 +106,12 @@ class PlotSheet(QWidget):
                 painter.setPen(pen)
                 x = area.right() + 12
                 painter.drawLine(QPointF(x, middle), QPointF(x + 20, middle))
-                painter.setPen(color(self._theme.faint_ink))
+                painter.setPen(color(themes.current().faint_ink))
                 painter.drawText(QPointF(x + 28, middle + metrics.ascent() / 2 - 1), line.text)
                 middle += metrics.height()
 
     def _paint_scales(self, painter: QPainter, tops: Sequence[str]) -> None:
-        painter.setPen(color(self._theme.faint_ink))
+        painter.setPen(color(themes.current().faint_ink))
         metrics = painter.fontMetrics()
         for area, top in zip(self._areas, tops, strict=True):
             high = area.bottom() - area.height() / HEADROOM
@@ -142,7 +138,7 @@ class PlotSheet(QWidget):
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         if self._picture is None:
-            painter.fillRect(event.rect(), color(self._theme.surface_sunken))
+            painter.fillRect(event.rect(), color(themes.current().surface_sunken))
         else:
             rect = QRectF(event.rect())
             ratio = self._picture.devicePixelRatio()
@@ -150,7 +146,7 @@ class PlotSheet(QWidget):
             painter.drawPixmap(rect, self._picture, source)
             if self._mark is not None and self._areas:
                 top, bottom = self._areas[0].top(), self._areas[-1].bottom()
-                painter.fillRect(QRectF(self._mark - 0.75, top, 1.5, bottom - top), color(self._theme.accent))
+                painter.fillRect(QRectF(self._mark - 0.75, top, 1.5, bottom - top), color(themes.current().accent))
         painter.end()
 
     # ---------------------------------------------------------------- pointing
@@ -196,16 +192,16 @@ def plot_library() -> Any:
     return pyqtgraph
 
 
-def plain_plot(graph: GraphicsLayoutWidget, theme: Theme, row: int, column: int) -> PlotItem:
-    """Adds a plot to a layout, without buttons, menu and mouse, and with its axes in a theme's colours."""
+def plain_plot(graph: GraphicsLayoutWidget, row: int, column: int) -> PlotItem:
+    """Another plot in a layout: no buttons, no menu, no mouse; its axes in the theme's inks."""
     plot = graph.addPlot(row=row, col=column)
     plot.hideButtons()
     plot.setMenuEnabled(False)
     plot.setMouseEnabled(False, False)
     for side in ("left", "bottom"):
         axis = plot.getAxis(side)
-        axis.setPen(theme.line_strong)
-        axis.setTextPen(theme.faint_ink)
+        axis.setPen(themes.current().line_strong)
+        axis.setTextPen(themes.current().faint_ink)
         axis.setTickFont(caption_font())
         axis.enableAutoSIPrefix(False)
     return plot

@@ -10,8 +10,9 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QPen, QPolygonF
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from app.design import themes
 from app.design.fonts import caption_font, px
-from app.design.tokens import DARKROOM, Theme, color
+from app.design.tokens import Theme, color
 
 
 @dataclass(frozen=True)
@@ -40,13 +41,12 @@ class SeriesLegend(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._names: list[str] = []
-        self._theme = DARKROOM
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.hide()
 
-    def show_names(self, names: Sequence[str], summary: str, theme: Theme) -> None:
+    def show_names(self, names: Sequence[str], summary: str) -> None:
         """Names the series, in the order of ``pens``; ``summary`` says the same in a line, for screen readers."""
-        self._names, self._theme = list(names), theme
+        self._names = list(names)
         self.setAccessibleName(summary)
         self.setVisible(len(names) > 1)
         self.update()
@@ -63,13 +63,13 @@ class SeriesLegend(QWidget):
         room = (self.width() - 16 * len(self._names)) / max(1, len(self._names)) - 44
         x = 0.0
         for place, name in enumerate(self._names):
-            pen = pens(self._theme)[place % 4]
+            pen = pens(themes.current())[place % 4]
             painter.setPen(QPen(color(pen.shade), 2, pen.dashes))
             painter.drawLine(QPointF(x, middle), QPointF(x + 36, middle))
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(color(pen.shade))
             draw_mark(painter, pen.mark, QPointF(x + 18, middle))
-            painter.setPen(color(self._theme.ink))
+            painter.setPen(color(themes.current().ink))
             shown = metrics.elidedText(name, Qt.TextElideMode.ElideMiddle, round(max(room, 24)))
             painter.drawText(QPointF(x + 44, middle + (metrics.ascent() - metrics.descent()) / 2), shown)
             x += 44 + metrics.horizontalAdvance(shown) + 24

@@ -13,6 +13,7 @@ from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QColor, QGuiApplication, QPalette
 from PySide6.QtWidgets import QApplication
 
+from app.design import themes
 from app.design.fonts import TEXT_BODY, TEXT_DISPLAY, TEXT_LEAD, TEXT_SMALL, TEXT_TITLE, px, sized, ui_font
 from app.design.icons import draw_marks
 from app.design.tokens import DARKROOM, PAPER, Theme
@@ -61,12 +62,13 @@ def palette(theme: Theme) -> QPalette:
 
 
 def apply_theme(app: QApplication, theme: Theme) -> None:
-    """Gives the whole app a theme's palette and font, but no sheet. May be called again while the app runs."""
+    """Gives the whole app a theme's palette and font, and publishes it. May be called again while the app runs."""
     if app.style().objectName() != "fusion":  # setting a style visits every widget
         app.setStyle("Fusion")
     app.setFont(ui_font())
     app.sendPostedEvents(None, QEvent.Type.ApplicationFontChange)  # before anything is measured
     app.setPalette(palette(theme))
+    themes.publish(theme)
 
 
 def stylesheet(theme: Theme, icons: str = "") -> str:

@@ -39,7 +39,7 @@ class InspectorController(QObject):
     def __init__(self, context: AppContext) -> None:
         super().__init__()
         self._context = context
-        self.widget = self.page = page = InspectorPage(context.theme, context.values.reduced_motion)
+        self.widget = self.page = page = InspectorPage()
         self.setParent(page)  # so that no signal arrives after the page is deleted
         self._live: dict[str, Recording] = {}  # runs of this session, by id
         self._gallery = self._listed_gallery()
@@ -78,8 +78,6 @@ class InspectorController(QObject):
         context.backend.pacing.revealed.connect(self._reveal)
         context.session.ended.connect(self._answered)
         context.server.requests_changed.connect(self._grow_served)
-        context.settings_changed.connect(self._calm)
-        context.theme_changed.connect(self._dress)
 
     def _close(self) -> None:
         self._catalog.close()
@@ -90,14 +88,6 @@ class InspectorController(QObject):
         if self.page.player.trace is None:
             self.offer()
         self.page.setFocus()
-
-    @Slot()
-    def _dress(self) -> None:
-        self.page.set_theme(self._context.theme)
-
-    @Slot()
-    def _calm(self) -> None:
-        self.page.set_reduced_motion(self._context.values.reduced_motion)
 
     # ---------------------------------------------------------------- opening and choosing runs
 

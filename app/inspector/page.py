@@ -17,7 +17,6 @@ from PySide6.QtWidgets import (
 from app.design.controls import Elided, Hairline, button, label, scroller
 from app.design.fonts import px
 from app.design.layouts import Gap, boxed, column_of, row_of
-from app.design.tokens import DARKROOM, Theme
 from app.inspector.answers.panel import ReadAnswers
 from app.inspector.canvas.canvas import InspectorCanvas
 from app.inspector.canvas.map import StepMap
@@ -58,12 +57,11 @@ class InspectorPage(QWidget):
     closed = Signal()
     exported = Signal(str)  # the file
 
-    def __init__(self, theme: Theme = DARKROOM, reduced_motion: bool = False, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("inspector")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName(tr("Inspector"))
-        self._theme, self._reduced_motion = theme, reduced_motion
         self._waiting = QTimer(self)
         self._waiting.setSingleShot(True)
         self._waiting.timeout.connect(self._take_in)
@@ -72,7 +70,6 @@ class InspectorPage(QWidget):
         self._share = 1.0  # of the latest step of a live run that is shown
         self._sizes = {is_decision: list(sizes) for is_decision, sizes in SIZES.items()}  # as the user left them
         self.titles: Mapping[str, str] = {}  # titles of the gallery's runs, by the path of their file
-        self._panels: list[QWidget] = []
         self._worked_in: list[QWidget] = []
         self._forking: list[QWidget] = []
         self.player = Player(self)
@@ -99,8 +96,6 @@ class InspectorPage(QWidget):
         self._lay_out()
         self.welcome.file_asked.connect(self.file_asked)
         self.welcome.chosen.connect(self.chosen)
-        self.set_theme(theme)
-        self.set_reduced_motion(reduced_motion)
 
     # ---------------------------------------------------------------- building
 
@@ -188,9 +183,7 @@ class InspectorPage(QWidget):
     def _linked_views(self) -> QWidget:
         """Returns the cell's history, shown if there is room. Adds the map, the text and the order as tabs."""
         history = Biography(self.player)
-        self._panels.append(history)
         for part in (self.answers, self.task):
-            self._panels.append(part)
             self.keys.watch(part)
         self.map, self.order = StepMap(self.player), OrderView(self.player, self.overview)
         self.add_panel(tr("Steps"), self.map, scrolls=False)
@@ -202,15 +195,13 @@ class InspectorPage(QWidget):
     def add_panel(
         self, title: str, widget: QWidget, *, works: bool = False, scrolls: bool = True, forks: bool = False
     ) -> int:
-        """Adds a tab and returns its index. Sets the theme if the widget has ``set_theme``.
+        """Place a further view among the tabs; returns its place.
 
         Args:
             works: True if the tab has controls to work with; in a low window it takes the whole height.
             scrolls: True to wrap the widget in a scroll area; False if it scrolls itself.
             forks: True if the tab is only useful for forks; it is hidden for runs under a format, which have none.
         """
-        self._panels.append(widget)
-        self._dress(widget)
         area = widget
         if scrolls:
             area = scroller(widget, arrows=False)  # the page handles the arrow keys
@@ -235,8 +226,6 @@ class InspectorPage(QWidget):
     def add_view(self, title: str, name: str, widget: QWidget) -> int:
         """Adds a view that can replace the run's views, with a switch button named ``name``. Returns its index."""
         if self.view_buttons:
-            self._panels.append(widget)
-            self._dress(widget)
             self.keys.watch(widget)
         place = self.main.addWidget(widget)
         made = button(title, name)
@@ -252,28 +241,6 @@ class InspectorPage(QWidget):
         for at, made in enumerate(self.view_buttons):
             made.setChecked(at == place)
         self.main.setCurrentIndex(place)
-
-    def _dress(self, widget: QWidget) -> None:
-        for name, value in (("set_theme", self._theme), ("set_reduced_motion", self._reduced_motion)):
-            setter = getattr(widget, name, None)
-            if setter is not None:
-                setter(value)
-
-    # ---------------------------------------------------------------- looks
-
-    def set_theme(self, theme: Theme) -> None:
-        """Sets the colours of painted parts. The style sheet belongs to the window."""
-        self._theme = theme
-        self.welcome.runs.set_theme(theme)
-        for part in (self.canvas, self.transport, self.captions, self.plots, self.filmstrip, *self._panels):
-            self._dress(part)
-
-    def set_reduced_motion(self, reduced: bool) -> None:
-        """Turns animations within a frame off or on."""
-        self._reduced_motion = reduced
-        self.player.is_smooth = not reduced
-        for part in (self.canvas, *self._panels):
-            self._dress(part)
 
     # ---------------------------------------------------------------- the open run
 

@@ -12,7 +12,6 @@ from PySide6.QtWidgets import QGridLayout, QPushButton, QSizePolicy, QVBoxLayout
 from app.design.controls import label
 from app.design.fonts import px
 from app.design.layouts import column_of
-from app.design.tokens import DARKROOM, Theme
 from app.inspector.run_pictures import PictureView, RunPicture
 from app.system.i18n import tr
 
@@ -81,7 +80,6 @@ class RunCards(QWidget):
         self._name = name
         self.cards: list[Card] = []
         self._pictures: dict[str, RunPicture] = {}
-        self._theme = DARKROOM
         self._offers: list[Offer] = []
         self._columns = 0
         self._host: QWidget | None = None
@@ -96,11 +94,6 @@ class RunCards(QWidget):
         if list(offers) != self._offers:
             self._offers = list(offers)
             self._build()
-
-    def set_theme(self, theme: Theme) -> None:
-        self._theme = theme
-        for card in self.cards:
-            card.picture.set_theme(theme)
 
     @Slot(str, object)
     def show_picture(self, key: str, picture: RunPicture) -> None:
@@ -129,7 +122,6 @@ class RunCards(QWidget):
                 grid.setColumnStretch(place, 1)
             for place, offer in enumerate(offer for offer in self._offers if offer.section == section):
                 card = Card(offer, self._name(offer.title))
-                card.picture.set_theme(self._theme)
                 card.picture.set_picture(self._pictures.get(offer.key))
                 card.clicked.connect(self._choose)
                 grid.addWidget(card, place // self._columns, place % self._columns)

@@ -22,8 +22,9 @@ from app.board.paint import BoardPaintOptions, paint_board
 from app.canvas.geometry import Geometry
 from app.canvas.glyphs import CellGlyphs, Glyph, glyph_of
 from app.canvas.paint import PaintOptions, paint_block
+from app.design import themes
 from app.design.fonts import TEXT_CANVAS, canvas_font, px
-from app.design.tokens import DARKROOM, Theme, color
+from app.design.tokens import color
 from app.state.run.canvas import BlockState
 from app.state.run.lines import line_ends
 from app.state.run.replay import BlockRecord, Replay
@@ -123,17 +124,12 @@ class PictureView(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._theme = DARKROOM
         self.picture: RunPicture | None = None
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
 
     def sizeHint(self) -> QSize:
         return QSize(px(200), px(HEIGHT))
-
-    def set_theme(self, theme: Theme) -> None:
-        self._theme = theme
-        self.update()
 
     def set_picture(self, picture: RunPicture | None) -> None:
         self.picture = picture
@@ -142,7 +138,7 @@ class PictureView(QWidget):
     def paintEvent(self, _event: QPaintEvent) -> None:
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.fillRect(self.rect(), color(self._theme.surface_sunken))
+        painter.fillRect(self.rect(), color(themes.current().surface_sunken))
         if self.picture is not None and self.picture.board is not None:
             self._paint_board(painter, self.picture.board)
         elif self.picture is not None:
@@ -154,7 +150,7 @@ class PictureView(QWidget):
         share = (self.height() - px(12)) / geometry.side
         painter.translate((self.width() - share * geometry.side) / 2, px(6))
         painter.scale(share, share)
-        paint_board(painter, geometry, shown, self._theme, BoardGlyphs(), BoardPaintOptions())
+        paint_board(painter, geometry, shown, themes.current(), BoardGlyphs(), BoardPaintOptions())
 
     def _paint_canvas(self, painter: QPainter, picture: RunPicture) -> None:
         painter.scale(SMALLER, SMALLER)
@@ -163,4 +159,4 @@ class PictureView(QWidget):
         cell = glyphs.cell_width([glyph.text for glyph in picture.glyphs.values()]), glyphs.cell_height()
         geometry = Geometry.from_width(width, picture.block.length, *cell, ends=picture.ends)
         look, clip = PaintOptions(calm=True, slots=picture.slots), QRect(0, 0, width, height)
-        paint_block(painter, geometry, picture.block, self._theme, glyphs, picture.glyphs.__getitem__, look, clip)
+        paint_block(painter, geometry, picture.block, themes.current(), glyphs, picture.glyphs.__getitem__, look, clip)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
+from app.design import motion
 from app.state.run.canvas import BlockState
 from app.state.run.pace import FULL_SPEED, NOISE_SECONDS, SpeedClock, frame_seconds
 from app.state.run.replay import NOISE, BlockRecord, Frame, Replay
@@ -42,7 +43,6 @@ class Player(QObject):
         self.share = 1.0  # shown part of the tokens that the shown step accepts
         self.selection = NOTHING
         self.hover = NOTHING
-        self.is_smooth = True  # while it plays, the tokens of a step appear one after the other
         self.loop = False
         self.board = True
         self.calm = True  # changes of a cell are those in the calm view
@@ -259,7 +259,7 @@ class Player(QObject):
                 return
             if is_full:
                 break
-        is_revealed = self.direction > 0 and self.is_smooth and not is_full and self._is_step(place)
+        is_revealed = self.direction > 0 and not motion.is_reduced() and not is_full and self._is_step(place)
         self.show_frame(place, (now - self._since) / self._seconds(place) if is_revealed else 1.0)
 
     def _is_step(self, place: int) -> bool:

@@ -12,7 +12,6 @@ from app.design import icons
 from app.design.choice_box import ChoiceBox
 from app.design.controls import button, label
 from app.design.layouts import Gap, column_of, row_of
-from app.design.tokens import DARKROOM, Theme
 from app.player.player import Player
 from app.settings.fields import choice_box
 from app.settings.spec import PACE
@@ -44,7 +43,6 @@ class Scrub(QWidget):
         """Creates the controls; ``in_line`` puts the words next to the slider instead of under it."""
         super().__init__(parent)
         self._players = tuple(players)
-        self._theme = DARKROOM
         self._in_line = in_line
         self._live: Player | None = None
         self._offered = 0  # frames of a run that is not read yet
@@ -68,6 +66,7 @@ class Scrub(QWidget):
         self._lay_out()
         self._connect()
         self._show()
+        self._set_icons()
 
     def _lay_out(self) -> None:
         row = row_of(self.back, self.play, self.on, Gap(8), (self.slider, 1), spacing=4)
@@ -224,11 +223,10 @@ class Scrub(QWidget):
     def _choose_pace(self) -> None:
         self.pace_chosen.emit(self.pace.currentData())
 
-    def set_pace(self, pace: str, *, is_smooth: bool) -> None:
-        """Sets the pace to a value of the declared setting; without ``is_smooth``, a step is shown at once."""
+    def set_pace(self, pace: str) -> None:
+        """Play at a value of the declared setting."""
         self.pace.setCurrentIndex(self.pace.findData(pace))
         for player in self._players:
-            player.is_smooth = is_smooth
             player.set_speed(float(pace))
 
     # ---------------------------------------------------------------- showing
@@ -260,18 +258,14 @@ class Scrub(QWidget):
         if text != self.words.text():
             self.words.setText(text)
 
-    def set_theme(self, theme: Theme) -> None:
-        self._theme = theme
-        self._set_icons()
-
     @Slot()
     def _set_icons(self) -> None:
         title = tr("Pause the run") if self.is_playing else tr("Play the run")
         self.play.setAccessibleName(title)
         self.play.setToolTip(tr("{title} (Space)", title=title))
-        icons.set_icon(self.play, "pause" if self.is_playing else "play", self._theme.ink)
-        icons.set_icon(self.back, "step-backward", self._theme.ink)
-        icons.set_icon(self.on, "step-forward", self._theme.ink)
+        icons.set_icon(self.play, "pause" if self.is_playing else "play")
+        icons.set_icon(self.back, "step-backward")
+        icons.set_icon(self.on, "step-forward")
 
 
 def _pace_box() -> ChoiceBox:

@@ -48,7 +48,7 @@ class RaceController(QObject):
         self.lanes, self.facts = LaneStore(context, self), FactBook(context, self)
         self.racer = Racer(context, self)
         chooser = LaneChooser(context, self.lanes, self.facts)
-        self.widget = self.page = page = RacePage(chooser, context.theme, context.values.reduced_motion)
+        self.widget = self.page = page = RacePage(chooser)
         self.setParent(page)  # so that no signal arrives after the page is deleted
         self._races: list[ShownRace] = []  # of this session, the latest first
         self._fault = ""  # of the last race
@@ -83,22 +83,12 @@ class RaceController(QObject):
         context.register_busy(self)
         context.arrived.connect(self.take)
         context.busy_changed.connect(self.refresh)
-        context.settings_changed.connect(self._calm)
-        context.theme_changed.connect(self._dress)
         self._show_lanes()
         self.refresh()
 
     def enter(self) -> None:
         """Moves the keyboard focus to the page."""
         self.page.setFocus()
-
-    @Slot()
-    def _dress(self) -> None:
-        self.page.set_theme(self._context.theme)
-
-    @Slot()
-    def _calm(self) -> None:
-        self.page.set_reduced_motion(self._context.values.reduced_motion)
 
     @property
     def is_busy(self) -> bool:

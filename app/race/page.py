@@ -7,7 +7,6 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QTabWidget, QWidget
 
 from app.design.layouts import column_of
-from app.design.tokens import DARKROOM, Theme
 from app.race.batch.view import BatchView
 from app.race.lanes.chooser import LaneChooser
 from app.race.one.view import OneRace
@@ -17,13 +16,7 @@ from app.system.i18n import tr
 class RacePage(QWidget):
     """The lanes above two tabs, ``one`` and ``batch``."""
 
-    def __init__(
-        self,
-        lanes: LaneChooser,
-        theme: Theme = DARKROOM,
-        reduced_motion: bool = False,
-        parent: QWidget | None = None,
-    ) -> None:
+    def __init__(self, lanes: LaneChooser, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("race")
         self.setAccessibleName(tr("Race"))
@@ -40,8 +33,6 @@ class RacePage(QWidget):
         self.tabs.currentChanged.connect(self._give_focus)
         self.lanes.covers.connect(self.tabs.setHidden)
         self._give_focus()
-        self.set_theme(theme)
-        self.set_reduced_motion(reduced_motion)
 
     @Slot()
     def _give_focus(self) -> None:
@@ -56,15 +47,6 @@ class RacePage(QWidget):
     def part(self) -> str:
         """The name of the current tab."""
         return next(name for name, part in self._parts.items() if part is self.tabs.currentWidget())
-
-    def set_theme(self, theme: Theme) -> None:
-        """Sets the theme of painted parts; the style sheet belongs to the window."""
-        self.one.set_theme(theme)
-        self.batch.set_theme(theme)
-
-    def set_reduced_motion(self, reduced: bool) -> None:
-        """Turns animations off, or on again."""
-        self.one.set_reduced_motion(reduced)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -32,7 +32,7 @@ class SudokuController(QObject):
     def __init__(self, context: AppContext) -> None:
         super().__init__()
         self._context = context
-        self.widget = self.page = page = SudokuPage(context.theme, context.values.reduced_motion)
+        self.widget = self.page = page = SudokuPage()
         self.setParent(page)  # so that no signal arrives after the page is deleted
         self.queue = JobQueue(context, self)
         self.reader = PictureReader(context, self)
@@ -66,10 +66,9 @@ class SudokuController(QObject):
         context.arrived.connect(self.take)
         context.busy_changed.connect(self.refresh)
         context.models_changed.connect(self.refresh)
-        context.settings_changed.connect(self._calm)
-        context.theme_changed.connect(self._dress)
+        context.settings_changed.connect(self._show_pace)
         page.pace_chosen.connect(context.choose_pace)
-        self._calm()
+        self._show_pace()
         self.refresh()
 
     def enter(self) -> None:
@@ -77,14 +76,8 @@ class SudokuController(QObject):
         self.page.setFocus()
 
     @Slot()
-    def _dress(self) -> None:
-        self.page.set_theme(self._context.theme)
-
-    @Slot()
-    def _calm(self) -> None:
-        values = self._context.values
-        self.page.set_reduced_motion(values.reduced_motion)
-        self.page.set_pace(values.pace, is_smooth=not values.reduced_motion)
+    def _show_pace(self) -> None:
+        self.page.set_pace(self._context.values.pace)
 
     @property
     def is_busy(self) -> bool:

@@ -6,7 +6,6 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QTabWidget, QWidget
 
 from app.design.layouts import boxed, column_of
-from app.design.tokens import DARKROOM, Theme
 from app.sudoku.scores.view import ScoreboardView
 from app.sudoku.side_by_side import SideBySide
 from app.sudoku.single import OnePuzzle
@@ -18,7 +17,7 @@ class SudokuPage(QWidget):
 
     pace_chosen = Signal(str)  # a value of the pace setting
 
-    def __init__(self, theme: Theme = DARKROOM, reduced_motion: bool = False, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("sudoku")
         self.setAccessibleName(tr("Sudoku"))
@@ -44,8 +43,6 @@ class SudokuPage(QWidget):
         self.side_by_side.scrub.pace_chosen.connect(self.pace_chosen)
         self.one.column.clamp.toggled.connect(self.side_by_side.clamp.setChecked)
         self.side_by_side.clamp.toggled.connect(self.one.column.clamp.setChecked)
-        self.set_theme(theme)
-        self.set_reduced_motion(reduced_motion)
 
     @property
     def clamp(self) -> bool:
@@ -56,20 +53,10 @@ class SudokuPage(QWidget):
         """Switches to the tab ``"one"``, ``"beside"`` (side by side) or ``"scores"``."""
         self.tabs.setCurrentWidget(self._tabs[part])
 
-    def set_theme(self, theme: Theme) -> None:
-        """Sets the theme of painted parts; the style sheet belongs to the window."""
-        for part in (self.one, self.side_by_side, self.scores):
-            part.set_theme(theme)
-
-    def set_reduced_motion(self, reduced: bool) -> None:
-        """Turns animations between frames off, or on again."""
-        for part in (self.one, self.side_by_side):
-            part.set_reduced_motion(reduced)
-
-    def set_pace(self, pace: str, *, is_smooth: bool) -> None:
+    def set_pace(self, pace: str) -> None:
         """Sets the pace at which runs are played, a value of the pace setting."""
         for part in (self.one, self.side_by_side):
-            part.scrub.set_pace(pace, is_smooth=is_smooth)
+            part.scrub.set_pace(pace)
 
     def minimumSizeHint(self) -> QSize:
         return QSize(320, 320)

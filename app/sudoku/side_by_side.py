@@ -12,7 +12,6 @@ from app.design.choice_box import ChoiceBox
 from app.design.controls import FocusGroup, button, flow_of, label, scroller, show_stop
 from app.design.fonts import px
 from app.design.layouts import boxed, column_of, row_of
-from app.design.tokens import Theme
 from app.player.scrubber import Scrub
 from app.state.sudoku.board import Board
 from app.sudoku.board.column import BinChips
@@ -234,15 +233,6 @@ class SideBySide(QWidget):
         self.inspect_asked.emit(self.right.run)
 
     # ---------------------------------------------------------------- appearance
-
-    def set_theme(self, theme: Theme) -> None:
-        for side in self.sides:
-            side.board.set_theme(theme)
-        self.scrub.set_theme(theme)
-
-    def set_reduced_motion(self, reduced: bool) -> None:
-        for side in self.sides:
-            side.board.set_reduced_motion(reduced)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -10,10 +10,10 @@ from PySide6.QtWidgets import QBoxLayout, QWidget
 
 from app.board import keys
 from app.board.legend import BoardLegend
+from app.design import themes
 from app.design.controls import chain_tabs, scroller
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
-from app.design.tokens import Theme
 from app.player.scrubber import Scrub
 from app.state.chat.attachment import AttachedPicture
 from app.state.sudoku.board import Board, BoardCheck, check, generate
@@ -90,6 +90,7 @@ class OnePuzzle(QWidget):
         self.run.shown.connect(self._show_run)
         self.run.started.connect(self._started)
         self.run.finished.connect(self._finished)
+        themes.settled.connect(self._arrange)
 
     # ---------------------------------------------------------------- the puzzle
 
@@ -292,19 +293,11 @@ class OnePuzzle(QWidget):
 
     # ---------------------------------------------------------------- appearance
 
-    def set_theme(self, theme: Theme) -> None:
-        self.board.set_theme(theme)
-        self.scrub.set_theme(theme)
-        self.legend.set_theme(theme)
-        self._arrange()
-
-    def set_reduced_motion(self, reduced: bool) -> None:
-        self.board.set_reduced_motion(reduced)
-
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._arrange()
 
+    @Slot()
     def _arrange(self) -> None:
         """Lays out the tab. Wide: the column scrolls next to the board. Narrow: it is below, and all scrolls."""
         narrow = self.width() < px(COLUMN) + LEAST_BOARD + 56

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject, QSettings, QTimer, Signal, Slot
+from PySide6.QtCore import QObject, QSettings, QTimer, Slot
 from PySide6.QtWidgets import QApplication
 
 from app.design.fonts import set_text_percent
@@ -15,9 +15,7 @@ STEP_MS = 30  # further steps of the text size within this time are applied toge
 
 
 class Appearance(QObject):
-    """Applies theme and text size at once and after each change; then emits ``changed``."""
-
-    changed = Signal()
+    """Applies theme and text size at once and after each change."""
 
     def __init__(self, settings: QSettings, preferences: Preferences | None = None) -> None:
         """``preferences`` is modified in place; the default is read from the settings."""
@@ -77,4 +75,3 @@ class Appearance(QObject):
         app = QApplication.instance()
         if isinstance(app, QApplication):
             apply_theme(app, self.theme)
-        self.changed.emit()

@@ -7,6 +7,7 @@ from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QDialog, QFileDialog, QWidget
 
 from app.context import CHAT, SERVER, AppContext
+from app.design import themes
 from app.design.action import Actions
 from app.design.fonts import sized
 from app.design.stylesheet import Rules
@@ -62,7 +63,7 @@ class Dialogs(QObject):
         from app.window.palette import Palette, style
 
         others = finds(self._context, self.open_setting, self.sampler_asked.emit)
-        opened = Palette(self.actions, self._context.theme, self._parent, others)
+        opened = Palette(self.actions, self._parent, others)
         self._dress(opened, style)
         opened.ask()
 
@@ -79,11 +80,11 @@ class Dialogs(QObject):
         """Applies a dialog's rules now and after each change of the theme, until it is closed."""
 
         def dress() -> None:
-            dialog.setStyleSheet(sized(rules(self._context.theme)))
+            dialog.setStyleSheet(sized(rules(themes.current())))
 
         dress()
-        self._context.theme_changed.connect(dress)
-        dialog.finished.connect(lambda: self._context.theme_changed.disconnect(dress))
+        themes.changed.connect(dress)
+        dialog.destroyed.connect(lambda: themes.changed.disconnect(dress))
         dialog.finished.connect(dialog.deleteLater)
 
     # ---------------------------------------------------------------- the settings

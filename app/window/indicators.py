@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QProgressBar
 from app.bridge.remote_access import only_text
 from app.chat.words import parameters
 from app.context import AppContext
+from app.design import motion
 from app.server.words import status_text
 from app.session.session import title_of
 from app.settings.strip import SettingsStrip
@@ -81,7 +82,7 @@ class Indicators(QObject):
         loading = self._context.loading
         self.progress.setVisible(loading is not None)
         if loading is not None:
-            unknown = loading.share == 0.0 and not self._context.values.reduced_motion
+            unknown = loading.share == 0.0 and not motion.is_reduced()
             self.progress.setRange(0, 0 if unknown else 100)  # an empty range: indeterminate progress
             self.progress.setValue(round(100 * loading.share))
 

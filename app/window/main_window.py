@@ -9,7 +9,7 @@ from PySide6.QtGui import QCloseEvent, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QMainWindow
 
 from app.context import CHAT, SERVER, AppContext
-from app.design import icons
+from app.design import icons, themes
 from app.design.controls import Hairline
 from app.design.focus_rings import FocusRings
 from app.design.fonts import px
@@ -53,7 +53,7 @@ class MainWindow(QMainWindow):
         self._rings = FocusRings(self)
         # Before the first widget, which inherits the app's font.
         self.appearance = Appearance(context.settings, context.preferences)
-        context.set_theme(self.appearance.theme)
+        themes.changed.connect(self._dress)  # first, so that all that follows has the new sheet
         self.pages = Pages(context)
         self.notices = Notices(self.pages)
         context.said.connect(self.notices.say)
@@ -108,7 +108,6 @@ class MainWindow(QMainWindow):
         self.strip.changed.connect(context.apply_values)
         self.status.server_asked.connect(self._show_server)
         self.dialogs.sampler_asked.connect(self._show_sampler)
-        self.appearance.changed.connect(self._dress)
 
     def _show_parts(self) -> None:
         """Restores which collapsible parts are open."""
@@ -175,17 +174,7 @@ class MainWindow(QMainWindow):
 
     @Slot()
     def _dress(self) -> None:
-        theme = self.appearance.theme
-        self.setStyleSheet(
-            chrome(
-                theme,
-                style,
-                statusbar.style,
-                sidebar.style,
-            )
-        )
-        self.sidebar.dress(theme)
-        self.context.set_theme(theme)
+        self.setStyleSheet(chrome(themes.current(), style, statusbar.style, sidebar.style))
 
     # ---------------------------------------------------------------- Qt's events
 

@@ -27,6 +27,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.design import themes
 from app.design.action import Action, Actions, key_text
 from app.design.controls import label
 from app.design.fonts import TEXT_SMALL, px
@@ -85,14 +86,13 @@ class ActionDelegate(QStyledItemDelegate):
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
-        self.theme: Theme | None = None
 
     def sizeHint(self, _option: QStyleOptionViewItem, _index: Index) -> QSize:
         return QSize(120, max(36, 4 * round((2 * px(TEXT_SMALL) + 12) / 4)))
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
-        theme, action, reason = self.theme, index.data(ACTION), index.data(REASON)
-        if theme is None or action is None:
+        theme, action, reason = themes.current(), index.data(ACTION), index.data(REASON)
+        if action is None:
             return
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
@@ -127,9 +127,7 @@ class ActionDelegate(QStyledItemDelegate):
 class Palette(QDialog):
     """The palette, opened over a window with ``ask``. The field keeps the focus; the arrow keys move in the list."""
 
-    def __init__(
-        self, actions: Actions, theme: Theme, parent: QWidget | None = None, others: Sequence[Action] = ()
-    ) -> None:
+    def __init__(self, actions: Actions, parent: QWidget | None = None, others: Sequence[Action] = ()) -> None:
         super().__init__(parent, Qt.WindowType.Dialog | Qt.WindowType.FramelessWindowHint)
         self.setObjectName("palette")
         self.setWindowTitle(tr("Command palette"))
@@ -158,12 +156,6 @@ class Palette(QDialog):
         self.hint.setAccessibleName(tr("Hint"))
         self._column = column_of(self.field, self.list, self.hint, margins=(12, 12, 12, 12), spacing=8)
         self.setLayout(self._column)
-        self.set_theme(theme)
-
-    def set_theme(self, theme: Theme) -> None:
-        """Draws the rows in these colours."""
-        self._row.theme = theme
-        self.list.viewport().update()
 
     def ask(self) -> None:
         """Opens with an empty field, over the upper part of the parent."""

@@ -13,6 +13,7 @@ from PySide6.QtCore import QSettings
 from pytestqt.qtbot import QtBot
 
 from app.context import AppContext, Lazy, ModelChoice
+from app.design import themes
 from app.race.page import RacePage
 from app.settings import store
 from app.window.pages import PAGES
@@ -39,7 +40,7 @@ class Task:
 def signals(context: AppContext) -> list[str]:
     """The names of what the context emits from now on, in order."""
     told: list[str] = []
-    for name in ("model_changed", "settings_changed", "offline_changed", "models_changed", "theme_changed"):
+    for name in ("model_changed", "settings_changed", "offline_changed", "models_changed"):
         getattr(context, name).connect(lambda name=name: told.append(name))
     return told
 
@@ -285,7 +286,7 @@ def test_pages_that_are_gone_are_told_nothing_more(open_context: Open) -> None:
     context.close()
     for page in pages:
         shiboken6.delete(page.widget)
-    for signal in (context.busy_changed, context.model_changed, context.settings_changed, context.theme_changed):
+    for signal in (context.busy_changed, context.model_changed, context.settings_changed, themes.changed):
         signal.emit()
     assert not any(map(shiboken6.isValid, pages))
     assert not shiboken6.isValid(next(page for page in pages if page.widget.__class__ is RacePage).facts)

@@ -18,6 +18,7 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 from PySide6.QtWidgets import QApplication
 
 from app.board.view import FrameView
+from app.design import motion
 from app.design.stylesheet import apply_theme, chrome
 from app.design.tokens import DARKROOM
 from app.export.pictures import PictureSheet, PictureStyle
@@ -45,7 +46,7 @@ def board_alone(run: Recording, times: int) -> dict[str, float]:
     """A frame worked out from the canvas and painted, as on the Sudoku page and in the chat."""
     replay = Replay(run)
     view = FrameView()
-    view.set_reduced_motion(True)
+    motion.set_reduced(True)
     view.resize(SIDE, SIDE)
     view.show()
     QApplication.processEvents()
@@ -62,7 +63,8 @@ def board_alone(run: Recording, times: int) -> dict[str, float]:
 
 def inspector(run: Recording, times: int, *, board: bool) -> dict[str, float]:
     """A step in the inspector with all of its views."""
-    page = InspectorPage(DARKROOM, reduced_motion=True)
+    motion.set_reduced(True)
+    page = InspectorPage()
     page.setStyleSheet(chrome(DARKROOM))
     page.resize(*INSPECTOR)
     page.show()

@@ -19,6 +19,7 @@ from PySide6.QtWidgets import QApplication
 
 from app.chat.page import ChatPage
 from app.chat.view_options import ViewOptions
+from app.design import motion
 from app.design.stylesheet import apply_theme, chrome
 from app.design.tokens import DARKROOM
 from app.state.chat.conversation import Answer, ChatState
@@ -86,7 +87,8 @@ def main() -> None:
     app = QApplication.instance() or QApplication(sys.argv[:1])
     assert isinstance(app, QApplication)
     apply_theme(app, DARKROOM)
-    page = ChatPage(ViewOptions(DARKROOM, True, "state", True))
+    motion.set_reduced(True)
+    page = ChatPage(ViewOptions(True, "state"))
     page.setStyleSheet(chrome(DARKROOM))
     page.resize(960, 760)
     page.show()

@@ -19,6 +19,7 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 import numpy as np
 from PySide6.QtWidgets import QApplication
 
+from app.design import motion
 from app.design.stylesheet import apply_theme, chrome
 from app.design.tokens import DARKROOM
 from app.inspector.canvas.layers import LAYERS
@@ -97,7 +98,8 @@ def main() -> None:
     app = QApplication.instance() or QApplication(sys.argv[:1])
     assert isinstance(app, QApplication)
     apply_theme(app, DARKROOM)
-    page = InspectorPage(DARKROOM, reduced_motion=True)
+    motion.set_reduced(True)
+    page = InspectorPage()
     page.setStyleSheet(chrome(DARKROOM))
     page.resize(1280, 800)
     page.show()

@@ -20,6 +20,7 @@ from app.chat.messages.versions import VersionSwitch
 from app.chat.prose.widget import PAD, Prose
 from app.chat.view_options import ViewOptions
 from app.chat.words import figures_line, remarks, status_line, wants_retry
+from app.design import motion
 from app.design.controls import FocusGroup, button, label, show_stop
 from app.design.layouts import STRETCH, column_of, row_of
 from app.design.suggestion_bar import SuggestionBar
@@ -63,11 +64,11 @@ class AnswerView(QWidget):
         self.speaker = label("", "speaker")
         self.versions = VersionSwitch(tr("Earlier version of the answer"), tr("Later version of the answer"))
         self.before, self.place, self.after = self.versions.before, self.versions.place, self.versions.after
-        self.thinking = Thinking(options.theme)
-        self.board = AnswerBoard(options)
-        self.text = Prose(tr("Answer"), options.theme)
+        self.thinking = Thinking()
+        self.board = AnswerBoard()
+        self.text = Prose(tr("Answer"))
         self.replay = AnswerReplay(turn, options)
-        self.status = FiguresLine(options.theme)
+        self.status = FiguresLine()
         self.remarks = label("", "remark", wrap=True, selectable=True)
         self.remarks.setAccessibleName(tr("Remark"))
         self.nearest = SuggestionBar(one_row=False)  # prompts that the model was taught
@@ -151,10 +152,6 @@ class AnswerView(QWidget):
     def set_options(self, options: ViewOptions) -> None:
         """Change how text and canvases are drawn."""
         self._options = options
-        self.text.set_theme(options.theme)
-        self.thinking.set_theme(options.theme)
-        self.status.set_theme(options.theme)
-        self.board.set_options(options)
         self.replay.set_options(options)
         for view in self.canvases:
             options.apply(view)
@@ -253,11 +250,11 @@ class AnswerView(QWidget):
     def _settle_blocks(self, answer: Answer) -> bool:
         """Note how canvases stand whose blocks are committed now. Returns whether there are such blocks."""
         before, self._settled = self._settled, len(answer.settled)
-        seen = self.isVisible() and not self._options.reduced_motion and not self.canvas_toggle.isChecked()
+        seen = self.isVisible() and not motion.is_reduced() and not self.canvas_toggle.isChecked()
         for number, view in enumerate(self.canvases[: self._settled] if seen else ()):
             if number >= before and not view.visibleRegion().isEmpty():
                 first = sum(block.text_length or 0 for block in answer.canvas.blocks[:number])
-                self._leaving.append(Leaving.of(view, first, self._options.theme))
+                self._leaving.append(Leaving.of(view, first))
         return self._settled > before
 
     def glide(self) -> None:

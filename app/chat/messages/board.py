@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QWidget
 
@@ -13,7 +13,7 @@ from app.board.geometry import MARGIN
 from app.board.legend import BoardLegend
 from app.canvas.view import CanvasView
 from app.chat.prose.widget import PAD
-from app.chat.view_options import ViewOptions
+from app.design import themes
 from app.design.controls import label
 from app.design.fonts import px
 from app.design.layouts import STRETCH, column_of, row_of
@@ -32,11 +32,10 @@ class AnswerBoard(QWidget):
 
     rebuilt = Signal()  # other controls than before
 
-    def __init__(self, options: ViewOptions) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.is_on = False
         self.is_alone = False  # the settled answer says nothing but the grid
-        self._options = options
         self._is_built = False  # few answers are Sudokus
         self.hide()
 
@@ -53,23 +52,18 @@ class AnswerBoard(QWidget):
         row = row_of(self.board, (self.legend, 100), STRETCH, spacing=16)
         under = column_of(self.verdict, margins=(MARGIN, 0, 0, 0))
         self.setLayout(column_of(row, under, margins=(PAD - MARGIN, 0, PAD, 0), spacing=0))
-        self.set_options(self._options)
+        self._take_text_size()
+        themes.changed.connect(self._take_text_size)
         self.rebuilt.emit()
 
     def tab_stops(self) -> list[QWidget]:
         """What Tab goes through, in order."""
         return [self.board, self.verdict] if self._is_built else []
 
-    def set_options(self, options: ViewOptions) -> None:
-        """Change how it is drawn."""
-        self._options = options
-        if not self._is_built:
-            return
+    @Slot()
+    def _take_text_size(self) -> None:
         self._fit_board()
         self.verdict.setMinimumHeight(px(24))  # of its line, which comes without a jump
-        self.board.set_theme(options.theme)
-        self.board.set_reduced_motion(options.reduced_motion)
-        self.legend.set_theme(options.theme)
 
     # ---------------------------------------------------------------- what is shown
 

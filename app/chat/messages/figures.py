@@ -8,7 +8,6 @@ from PySide6.QtWidgets import QWidget
 from app.design.controls import button, label
 from app.design.icons import set_icon
 from app.design.layouts import STRETCH, column_of, row_of
-from app.design.tokens import Theme
 from app.system.i18n import tr
 
 
@@ -17,7 +16,7 @@ class FiguresLine(QWidget):
 
     toggled = Signal(bool)
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.line = label("", "caption")
         self.line.setAccessibleName(tr("Progress"))
@@ -27,15 +26,11 @@ class FiguresLine(QWidget):
         self.details = label("", "caption", wrap=True, selectable=True)
         self.details.setAccessibleName(tr("More figures"))
         self.details.hide()
-        self.set_theme(theme)
+        set_icon(self.more, "information-outline", "faint_ink")
         first = row_of(self.line, self.more, STRETCH, spacing=8)
         self.setLayout(column_of(first, self.details, spacing=2))
         self.more.toggled.connect(self.details.setVisible)
         self.more.toggled.connect(self.toggled)
-
-    def set_theme(self, theme: Theme) -> None:
-        """Draw the sign in a theme's colour."""
-        set_icon(self.more, "information-outline", theme.faint_ink)
 
     def show_figures(self, line: str, details: str) -> None:
         """Show a line, and what there is to say beyond it; empty if nothing."""

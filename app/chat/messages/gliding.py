@@ -16,7 +16,8 @@ from PySide6.QtWidgets import QAbstractScrollArea, QWidget
 
 from app.canvas.view import CanvasView
 from app.chat.prose.widget import Prose
-from app.design.tokens import FADE_MS, Theme, color
+from app.design import themes
+from app.design.tokens import FADE_MS, color
 
 REACH = 400
 """Pixels above and below what is in sight; as much may come into sight meanwhile."""
@@ -41,13 +42,14 @@ class Leaving:
     empty: QColor  # of a cell without anything in it
 
     @staticmethod
-    def of(view: CanvasView, first: int, theme: Theme) -> Leaving:
+    def of(view: CanvasView, first: int) -> Leaving:
         at = view.mapTo(ground_of(view), QPoint())
         cells_only = QRect(0, 0, view.width(), view.grid.legend_top or view.height())  # the next canvas has the legend
         seen = view.visibleRegion().boundingRect() & cells_only
         cells = [QRect(*cell).translated(-seen.topLeft()) for cell in view.grid.cells]
         letters = [view.letters_at(index) + at for index in range(len(cells))]
-        return Leaving(first, at + seen.topLeft(), view.grab(seen), cells, letters, color(theme.surface_sunken))
+        empty = color(themes.current().surface_sunken)
+        return Leaving(first, at + seen.topLeft(), view.grab(seen), cells, letters, empty)
 
 
 def ground_of(widget: QWidget) -> QWidget:

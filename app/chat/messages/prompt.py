@@ -14,6 +14,7 @@ from app.chat.messages.prompt_editor import PromptEditor
 from app.chat.messages.versions import VersionSwitch
 from app.chat.prose.widget import PAD, Prose
 from app.chat.view_options import ViewOptions
+from app.design import themes
 from app.design.controls import FlowLayout, button, flow_of, label
 from app.design.fonts import px
 from app.design.layouts import STRETCH, column_of, row_of
@@ -43,12 +44,11 @@ class PromptView(QWidget):
     def __init__(self, turn: Turn, options: ViewOptions) -> None:
         super().__init__()
         self._turn = turn
-        self._options = options
         self.speaker = label(tr("You"), "speaker")
         self.versions = VersionSwitch(tr("Earlier version of the prompt"), tr("Later version of the prompt"))
-        self.prose = Prose(tr("Prompt"), options.theme, markdown=False)
+        self.prose = Prose(tr("Prompt"), markdown=False)
         puzzle = puzzle_in(turn.prompt) if is_puzzle(turn.prompt) else None
-        self.board = None if puzzle is None else _board(puzzle, options)
+        self.board = None if puzzle is None else _board(puzzle)
         self.edit = button(tr("Edit"), tr("Edit the prompt"), tip=tr("The old prompt stays beside the new one"))
         self.copy = button(tr("Copy"), tr("Copy the prompt"))
         self.delete = button(
@@ -70,6 +70,8 @@ class PromptView(QWidget):
         if self.board is not None:
             self._column.addWidget(self.board)
             self._column.setAlignment(self.board, Qt.AlignmentFlag.AlignLeft)
+            self._fit_board()
+            themes.changed.connect(self._fit_board)
 
         self._is_editable = fits(turn.prompt)
         if not self._is_editable:
@@ -100,15 +102,6 @@ class PromptView(QWidget):
             stops += [chip, *prose.tab_stops()]
         stops += self.prose.tab_stops()
         return [*stops, *(self.editor.tab_stops() if self.editor is not None else [])]
-
-    def set_options(self, options: ViewOptions) -> None:
-        self._options = options
-        self.prose.set_theme(options.theme)
-        if self.board is not None:
-            self.board.set_theme(options.theme)
-            _size(self.board)
-        for prose in self.files:
-            prose.set_theme(options.theme)
 
     def set_state(self, shown: int, versions: int, *, can_ask: bool, is_busy: bool) -> None:
         """Which of its versions this is, and what can be done now."""
@@ -150,6 +143,12 @@ class PromptView(QWidget):
             self.board.setVisible(shown)
         self.prose.setVisible(shown and self.board is None and bool(self._turn.prompt))
 
+    @Slot()
+    def _fit_board(self) -> None:
+        if self.board is not None:
+            side = 9 * px(CELL) + 2 * MARGIN
+            self.board.setFixedSize(side, side)
+
     def _show_actions(self, shown: bool) -> None:
         self.acts.setVisible(shown)
 
@@ -180,7 +179,7 @@ class PromptView(QWidget):
         row = row_of(host, margins=(PAD, 4, PAD, 4))
         self._column.addLayout(row)
         for file in self._turn.attachments:
-            prose = Prose(tr("File {name}", name=file.name), self._options.theme)
+            prose = Prose(tr("File {name}", name=file.name))
             prose.rebuilt.connect(self.rebuilt)
             prose.hide()
             self.files.append(prose)
@@ -203,18 +202,11 @@ class PromptView(QWidget):
         QGuiApplication.clipboard().setText(self._turn.prompt)
 
 
-def _board(puzzle: str, options: ViewOptions) -> FrameView:
+def _board(puzzle: str) -> FrameView:
     """A puzzle to look at; it is copied and edited as text."""
     made = FrameView()
     made.setAccessibleName(tr("The puzzle"))
     made.setFocusPolicy(Qt.FocusPolicy.NoFocus)
     made.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-    made.set_theme(options.theme)
     made.set_frame(entered(puzzle))
-    _size(made)
     return made
-
-
-def _size(board: FrameView) -> None:
-    side = 9 * px(CELL) + 2 * MARGIN
-    board.setFixedSize(side, side)

@@ -12,6 +12,7 @@ from app.chat.messages.board import AnswerBoard
 from app.chat.messages.gliding import Leaving
 from app.chat.prose.widget import PAD, Prose
 from app.chat.view_options import ViewOptions
+from app.design import motion
 from app.design.layouts import column_of, row_of
 from app.player.player import NOTHING, Player
 from app.player.scrubber import Scrub
@@ -67,12 +68,9 @@ class AnswerReplay(QWidget):
     def set_options(self, options: ViewOptions) -> None:
         """Change how it is drawn, and how fast it plays."""
         self._options = options
-        self.scrub.set_theme(options.theme)
-        self.scrub.set_pace(options.pace, is_smooth=not options.reduced_motion)
-        if self.said is not None and self.canvas is not None and self.board is not None:
+        self.scrub.set_pace(options.pace)
+        if self.canvas is not None:
             options.apply(self.canvas)
-            self.board.set_options(options)
-            self.said.set_theme(options.theme)
 
     # ---------------------------------------------------------------- the run
 
@@ -107,9 +105,9 @@ class AnswerReplay(QWidget):
 
     def _make_stage(self, trace: Recording) -> None:
         if self.said is None or self.canvas is None or self.board is None:
-            self.said = Prose(tr("Answer before this block"), self._options.theme)
+            self.said = Prose(tr("Answer before this block"))
             self.said.rebuilt.connect(self.rebuilt)
-            self.canvas, self.board = CanvasView(), AnswerBoard(self._options)
+            self.canvas, self.board = CanvasView(), AnswerBoard()
             self.canvas.setAccessibleName(tr("Canvas of the step on show"))
             inside = row_of(self.canvas, margins=(PAD, 0, PAD, 0))
             self.stage.setLayout(column_of(self.said, self.board, inside, spacing=8))
@@ -149,13 +147,13 @@ class AnswerReplay(QWidget):
     def _leaving(self) -> tuple[Leaving, TextMap] | None:
         """The canvas of the last block as it stands now, and what it says; None where it does not become text."""
         player, canvas, replay, trace = self.player, self.canvas, self.player.replay, self.player.trace
-        if canvas is None or canvas.block is None or replay is None or trace is None or self._options.reduced_motion:
+        if canvas is None or canvas.block is None or replay is None or trace is None or motion.is_reduced():
             return None
         last = replay.record(replay.blocks - 1)
         if last.final is None or canvas.block.block_index != last.index or canvas.visibleRegion().isEmpty():
             return None
         written = read(last.final[: last.text_length].tolist(), player.piece, trace.is_special)
-        return Leaving.of(canvas, 0, self._options.theme), written
+        return Leaving.of(canvas, 0), written
 
     def _show_block(self, shown: BlockState) -> None:
         """Show a canvas, or the board it is, under what was written before it."""

@@ -16,8 +16,9 @@ from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QApplication, QFrame, QScrollArea, QWidget
 
 from app.chat.messages.heights import Heights, settled_value
+from app.design import motion, themes
 from app.design.controls import chain_tabs
-from app.design.tokens import FADE_MS, Theme, color
+from app.design.tokens import FADE_MS, color
 
 NEAR = 1.0
 """Pages above and below what is in sight that are made ready."""
@@ -44,7 +45,6 @@ class _Column(QWidget):
         super().__init__()
         self.lines: list[int] = []
         self.line_span = (0, 0)  # left, width
-        self.line_color = ""
 
     def event(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.LayoutRequest:
@@ -53,13 +53,12 @@ class _Column(QWidget):
         return super().event(event)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        if self.line_color:
-            painter = QPainter(self)
-            exposed = event.rect()
-            first, last = bisect_left(self.lines, exposed.top()), bisect_right(self.lines, exposed.bottom())
-            for y in self.lines[first:last]:
-                painter.fillRect(QRect(self.line_span[0], y, self.line_span[1], 1), color(self.line_color))
-            painter.end()
+        painter, shade = QPainter(self), color(themes.current().line)
+        exposed = event.rect()
+        first, last = bisect_left(self.lines, exposed.top()), bisect_right(self.lines, exposed.bottom())
+        for y in self.lines[first:last]:
+            painter.fillRect(QRect(self.line_span[0], y, self.line_span[1], 1), shade)
+        painter.end()
 
 
 class Scroller(QScrollArea):
@@ -88,7 +87,6 @@ class Scroller(QScrollArea):
         self._room = (0, 0)  # width and height of the page that everything was placed for
         self._warming: tuple[Hashable, Iterator[None]] | None = None
         self._warmed: set[Hashable] = set()
-        self.reduced_motion = False
         self._column = _Column()
         self._column.height_wanted.connect(self._measure_views)
         self.setWidget(self._column)
@@ -169,11 +167,6 @@ class Scroller(QScrollArea):
         self._slack = 0
         self._estimate()
         return gone
-
-    def set_theme(self, theme: Theme) -> None:
-        """The colour of the lines between the parts."""
-        self._column.line_color = theme.line
-        self._column.update()
 
     @Slot(int)
     def set_covered(self, pixels: int) -> None:
@@ -259,7 +252,7 @@ class Scroller(QScrollArea):
         self._glide_to(max(0, self._length - self.viewport().height()))
 
     def _glide_to(self, aim: int) -> None:
-        if self.reduced_motion:
+        if motion.is_reduced():
             self._set_value(aim)
             self._trim_slack()
             return

@@ -9,7 +9,6 @@ from app.chat.prose.widget import PAD, Prose
 from app.chat.words import words
 from app.design.controls import button
 from app.design.layouts import column_of
-from app.design.tokens import Theme
 from app.system.i18n import tr, trn
 
 
@@ -18,13 +17,13 @@ class Thinking(QWidget):
 
     rebuilt = Signal()
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self._thoughts = ""
         self.fold = button("", "")
         self.fold.setCheckable(True)
         self.fold.toggled.connect(self._show)
-        self.prose = Prose(tr("Thinking"), theme, markdown=False, quoted=True)
+        self.prose = Prose(tr("Thinking"), markdown=False, quoted=True)
         self.prose.hide()
         self.prose.rebuilt.connect(self.rebuilt)
         head = column_of(self.fold, margins=(PAD, 0, PAD, 0))
@@ -39,9 +38,6 @@ class Thinking(QWidget):
                 self.prose.set_text("")
             self._thoughts = thoughts
         self._show()
-
-    def set_theme(self, theme: Theme) -> None:
-        self.prose.set_theme(theme)
 
     def tab_stops(self) -> list[QWidget]:
         return [self.fold, *self.prose.tab_stops()]

@@ -63,7 +63,6 @@ class TurnView(QWidget):
         return [stop for stop in stops if stop.focusPolicy() != Qt.FocusPolicy.NoFocus]
 
     def set_options(self, options: ViewOptions) -> None:
-        self.prompt.set_options(options)
         self.answer.set_options(options)
 
     def hasHeightForWidth(self) -> bool:

@@ -44,6 +44,7 @@ from app.chat.prose.rows import ProseRow
 from app.chat.prose.safe import is_rtl
 from app.chat.prose.slow import Job
 from app.chat.prose.typeset import DrawnFormula
+from app.design import themes
 from app.design.fonts import TEXT_BODY, TEXT_LEAD, canvas_font, px, text_percent, ui_font
 from app.design.tokens import Theme, color
 
@@ -67,9 +68,9 @@ class Style:
     percent: int
 
     @staticmethod
-    def of(theme: Theme) -> Style:
-        """The style at the present size of text."""
-        return Style(theme, text_percent())
+    def now() -> Style:
+        """Returns the style of the present theme and size of text."""
+        return Style(themes.current(), text_percent())
 
     @property
     def pixels(self) -> int:

@@ -37,8 +37,9 @@ from app.chat.prose.rows import ProseRow
 from app.chat.prose.safe import safe
 from app.chat.prose.selection import Selection
 from app.chat.prose.sheet import Sheet
+from app.design import themes
 from app.design.controls import button, chain_tabs, folded
-from app.design.tokens import DARKROOM, Theme, color
+from app.design.tokens import color
 from app.state.run.text_map import TextMap
 from app.system.i18n import tr
 
@@ -53,12 +54,12 @@ class Prose(QWidget):
     link_asked = Signal(str)
     rebuilt = Signal()  # other buttons than before
 
-    def __init__(self, name: str, theme: Theme = DARKROOM, *, markdown: bool = True, quoted: bool = False) -> None:
+    def __init__(self, name: str, *, markdown: bool = True, quoted: bool = False) -> None:
         super().__init__()
         self._text = ""
         self._markdown = markdown
         self._quoted = quoted  # set apart from other texts by a line beside it
-        self._style = Style.of(theme)
+        self._style = Style.now()
         self._whole = False
         self._sheet = Sheet((), self._style)
         self._controls = Controls(self)
@@ -76,6 +77,7 @@ class Prose(QWidget):
         self.show_all.clicked.connect(self._show_whole)
         self.show_all.setParent(self)
         self.show_all.hide()
+        themes.changed.connect(self._restyle)
         self.setAccessibleName(name)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setMouseTracking(True)
@@ -97,9 +99,9 @@ class Prose(QWidget):
             self.setAccessibleDescription(safe(text[:MOST_DESCRIBED]))
             self._build()
 
-    def set_theme(self, theme: Theme) -> None:
-        """Other colours, and the present size of text."""
-        style = Style.of(theme)
+    @Slot()
+    def _restyle(self) -> None:
+        style = Style.now()
         if style != self._style:
             self._style = style
             self._build()

@@ -6,8 +6,9 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from app.design import themes
 from app.design.fonts import caption_font, px
-from app.design.tokens import DARKROOM, Theme, color
+from app.design.tokens import color
 from app.system.i18n import tr, trn
 from engine.tasks.decisions.calibration import Reliability
 
@@ -23,7 +24,6 @@ class ReliabilityPlot(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._theme = DARKROOM
         self._found: Reliability | None = None
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setMaximumWidth(px(420))
@@ -47,10 +47,6 @@ class ReliabilityPlot(QWidget):
         self.setToolTip("\n".join(lines))
         self.update()
 
-    def set_theme(self, theme: Theme) -> None:
-        self._theme = theme
-        self.update()
-
     def sizeHint(self) -> QSize:
         return QSize(px(USUAL), px(USUAL))
 
@@ -68,7 +64,7 @@ class ReliabilityPlot(QWidget):
         self._paint_frame(painter, area)
         if self._found is not None:
             self._paint_bars(painter, area, self._found)
-        pen = QPen(color(self._theme.ink), 1, Qt.PenStyle.DashLine)
+        pen = QPen(color(themes.current().ink), 1, Qt.PenStyle.DashLine)
         painter.setPen(pen)
         painter.drawLine(area.bottomLeft(), area.topRight())
         painter.end()
@@ -78,9 +74,9 @@ class ReliabilityPlot(QWidget):
         for share in SHARES:
             y = area.bottom() - area.height() * share / 100
             x = area.left() + area.width() * share / 100
-            painter.setPen(QPen(color(self._theme.line), 1))
+            painter.setPen(QPen(color(themes.current().line), 1))
             painter.drawLine(QPointF(area.left(), y), QPointF(area.right(), y))
-            painter.setPen(color(self._theme.faint_ink))
+            painter.setPen(color(themes.current().faint_ink))
             text = f"{share} %"
             painter.drawText(
                 QPointF(area.left() - 8 - metrics.horizontalAdvance(text), y + metrics.ascent() / 2 - 1), text
@@ -101,9 +97,9 @@ class ReliabilityPlot(QWidget):
             height = max(2.0, area.height() * one.accuracy)
             bar = QRectF(area.left() + place * step + 2, area.bottom() - height, step - 4, height)
             painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(color(self._theme.accent))
+            painter.setBrush(color(themes.current().accent))
             painter.drawRect(bar)
-            painter.setPen(color(self._theme.faint_ink))
+            painter.setPen(color(themes.current().faint_ink))
             count = f"{one.count:,}"
             width = painter.fontMetrics().horizontalAdvance(count)
             if width <= step:

@@ -13,7 +13,6 @@ from app.design.choice_box import ChoiceBox
 from app.design.column_page import ColumnPage
 from app.design.controls import button, label
 from app.design.layouts import STRETCH, column_of, row_of
-from app.design.tokens import Theme
 from app.state.decisions.trust import Trust
 from app.system.i18n import tr
 from engine.tasks.decisions.calibration import LEAST_EXAMPLES
@@ -167,7 +166,3 @@ class CalibrationView(ColumnPage):
     def _use(self) -> None:
         if self._trust is not None:
             self.use_asked.emit(round(self._trust.temperature, 2))
-
-    def set_theme(self, theme: Theme) -> None:
-        for plot in self.plots:
-            plot.set_theme(theme)

@@ -11,7 +11,6 @@ from app.decisions import words
 from app.decisions.one.bars import AnswerBars
 from app.design.controls import label
 from app.design.layouts import column_of
-from app.design.tokens import DARKROOM, Theme
 from app.state.decisions.drafts import QuestionDraft
 from app.system.i18n import tr
 from engine.tasks.decisions.answers import TypedAnswer
@@ -25,7 +24,6 @@ class AnswerList(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._theme = DARKROOM
         self._questions: tuple[Question, ...] = ()
         self.bars: list[AnswerBars] = []
         self._parts: list[QWidget] = []
@@ -38,8 +36,6 @@ class AnswerList(QWidget):
         self._questions = tuple(questions)
         for place, question in enumerate(questions):
             bars = AnswerBars(QuestionDraft.from_question(question))
-            bars.set_reduced_motion(True)
-            bars.set_theme(self._theme)
             self.bars.append(bars)
             answer = answers[place] if place < len(answers) else None
             bars.set_answer(answer)
@@ -64,8 +60,3 @@ class AnswerList(QWidget):
             part.hide()
             part.deleteLater()
         self._parts, self.bars = [], []
-
-    def set_theme(self, theme: Theme) -> None:
-        self._theme = theme
-        for bars in self.bars:
-            bars.set_theme(theme)

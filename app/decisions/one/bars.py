@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEasingCurve, QEvent, QPointF, QRectF, QSize, Qt, QVariantAnimation
+from PySide6.QtCore import QEasingCurve, QEvent, QPointF, QRectF, QSize, Qt, QVariantAnimation, Slot
 from PySide6.QtGui import QFont, QFontMetrics, QHelpEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from app.decisions import words
+from app.design import motion, themes
 from app.design.fonts import TEXT_SMALL, px, ui_font
-from app.design.tokens import DARKROOM, SPACE_2, Theme, color
+from app.design.tokens import SPACE_2, color
 from app.state.decisions.drafts import QuestionDraft
 from app.state.run.answers import share_words
 from app.system.i18n import tr
@@ -28,8 +29,6 @@ class AnswerBars(QWidget):
     def __init__(self, draft: QuestionDraft, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._draft = draft
-        self._theme = DARKROOM
-        self._reduced_motion = False
         self._answer: TypedAnswer | None = None
         self._from: tuple[float, ...] = ()
         self._fill = QVariantAnimation(self)
@@ -38,6 +37,7 @@ class AnswerBars(QWidget):
         self._fill.setStartValue(0.0)
         self._fill.setEndValue(1.0)
         self._fill.valueChanged.connect(self.update)
+        motion.changed.connect(self._end_fill)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self._describe()
 
@@ -65,19 +65,14 @@ class AnswerBars(QWidget):
         self._from = self._shares() or (0.0,) * len(self._draft.options)
         self._answer = answer
         self._fill.stop()
-        if answer is not None and not self._reduced_motion and self.isVisible():
+        if answer is not None and not motion.is_reduced() and self.isVisible():
             self._fill.start()
         self._describe()
         self.update()
 
-    def set_theme(self, theme: Theme) -> None:
-        self._theme = theme
-        self.update()
-
-    def set_reduced_motion(self, reduced: bool) -> None:
-        """Turns the animation off, or on again."""
-        self._reduced_motion = reduced
-        if reduced:
+    @Slot()
+    def _end_fill(self) -> None:
+        if motion.is_reduced():
             self._fill.stop()
             self.update()
 
@@ -127,7 +122,7 @@ class AnswerBars(QWidget):
             row = QRectF(0, place * px(ROW), self.width(), px(ROW))
             is_best = place == best
             painter.setFont(bold if is_best else plain)
-            painter.setPen(color(self._theme.ink if is_best or best < 0 else self._theme.faint_ink))
+            painter.setPen(color(themes.current().ink if is_best or best < 0 else themes.current().faint_ink))
             if is_best:
                 self._paint_check(painter, row)
             middle = Qt.AlignmentFlag.AlignVCenter
@@ -138,14 +133,14 @@ class AnswerBars(QWidget):
             self._paint_bar(painter, track, shares[place] if shares else 0.0, is_best=is_best)
             if shares:
                 self._paint_spread(painter, track, place)
-                painter.setPen(color(self._theme.ink if is_best else self._theme.faint_ink))
+                painter.setPen(color(themes.current().ink if is_best else themes.current().faint_ink))
                 painter.drawText(row, middle | Qt.AlignmentFlag.AlignRight, share_words(shares[place]))
         painter.end()
 
     def _paint_check(self, painter: QPainter, row: QRectF) -> None:
         size, middle = px(10), row.center().y()
         painter.save()
-        pen = QPen(color(self._theme.accent), 2)
+        pen = QPen(color(themes.current().accent), 2)
         pen.setCapStyle(Qt.PenCapStyle.RoundCap)
         pen.setJoinStyle(Qt.PenJoinStyle.RoundJoin)
         painter.setPen(pen)
@@ -155,12 +150,12 @@ class AnswerBars(QWidget):
 
     def _paint_bar(self, painter: QPainter, track: QRectF, share: float, *, is_best: bool) -> None:
         painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(color(self._theme.line))
+        painter.setBrush(color(themes.current().line))
         painter.drawRoundedRect(track, 2, 2)
         if share > 0:
             filled = QRectF(track)
             filled.setWidth(max(1.0, track.width() * share))
-            painter.setBrush(color(self._theme.accent if is_best else self._theme.noise))
+            painter.setBrush(color(themes.current().accent if is_best else themes.current().noise))
             painter.drawRoundedRect(filled, 2, 2)
 
     def _paint_spread(self, painter: QPainter, track: QRectF, place: int) -> None:
@@ -172,7 +167,7 @@ class AnswerBars(QWidget):
         low, high = (track.left() + track.width() * min(1.0, max(0.0, share + by)) for by in (-spread, spread))
         if high - low < 2:
             return
-        painter.setPen(QPen(color(self._theme.ink), 1))
+        painter.setPen(QPen(color(themes.current().ink), 1))
         middle = track.center().y()
         painter.drawLine(round(low), round(middle), round(high), round(middle))
         for x in (low, high):

@@ -14,7 +14,6 @@ from app.decisions.one.editor import QuestionEditor
 from app.design.controls import button, label, restyle
 from app.design.icons import set_icon
 from app.design.layouts import boxed, column_of, row_of
-from app.design.tokens import DARKROOM, Theme
 from app.state.decisions.drafts import DraftProblem, QuestionDraft
 from app.system.i18n import tr
 from engine.tasks.decisions.answers import TypedAnswer
@@ -31,10 +30,10 @@ class QuestionCard(QFrame):
     pressed = Signal()
     rearranged = Signal()  # its fields were replaced
 
-    def __init__(self, draft: QuestionDraft, theme: Theme = DARKROOM) -> None:
+    def __init__(self, draft: QuestionDraft) -> None:
         super().__init__()
         self.setProperty("role", "question")
-        self._draft, self._theme = draft, theme
+        self._draft = draft
         self.editor: QuestionEditor | None = None  # while its fields are shown
         self.number = label("", "caption")
         self.asked = label("", "asked", wrap=True)
@@ -55,13 +54,12 @@ class QuestionCard(QFrame):
         self.edit.clicked.connect(functools.partial(self.edit_asked.emit, True))
         self.done.clicked.connect(functools.partial(self.edit_asked.emit, False))
         self._lay_out()
-        self.set_theme(theme)
         self.show_draft(draft)
 
     def _tool(self, icon: str, name: str, act: object) -> QPushButton:
         made = button("", name, role="plain", tip=name)
         made.setProperty("role", "quiet")
-        made.setProperty("icon_name", icon)
+        set_icon(made, icon, "faint_ink")
         made.clicked.connect(act)
         return made
 
@@ -120,15 +118,6 @@ class QuestionCard(QFrame):
         """Marks the card, or removes the mark, as the one whose canvas is shown."""
         if bool(self.property("chosen")) != chosen:
             restyle(self, "chosen", chosen)
-
-    def set_theme(self, theme: Theme) -> None:
-        self._theme = theme
-        self.bars.set_theme(theme)
-        for tool in self.tools:
-            set_icon(tool, tool.property("icon_name"), theme.faint_ink)
-
-    def set_reduced_motion(self, reduced: bool) -> None:
-        self.bars.set_reduced_motion(reduced)
 
     def tab_stops(self) -> list[QWidget]:
         """Returns the widgets of the Tab order."""

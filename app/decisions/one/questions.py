@@ -13,7 +13,6 @@ from app.decisions.one.card import QuestionCard
 from app.design.controls import button, chain_tabs, label
 from app.design.fonts import px
 from app.design.layouts import STRETCH, column_of, row_of
-from app.design.tokens import DARKROOM, Theme
 from app.state.decisions.drafts import KINDS, DraftProblem, QuestionDraft
 from app.state.decisions.sheet import QuestionSheet
 from app.system.i18n import tr
@@ -32,8 +31,6 @@ class QuestionList(QWidget):
         super().__init__(parent)
         self.sheet = QuestionSheet()
         self.cards: list[QuestionCard] = []
-        self._theme: Theme = DARKROOM
-        self._reduced_motion = False
         self.open = button(tr("Open…"), tr("Open questions from a file"))
         self.save = button(tr("Save…"), tr("Save the questions as a file"))
         self.open.clicked.connect(self.open_asked)
@@ -79,8 +76,7 @@ class QuestionList(QWidget):
         self.chain()
 
     def _add_card(self, draft: QuestionDraft) -> None:
-        card = QuestionCard(draft, self._theme)
-        card.set_reduced_motion(self._reduced_motion)
+        card = QuestionCard(draft)
         for signal, act in (
             (card.edit_asked, self._edit),
             (card.changed, self._take),
@@ -134,16 +130,6 @@ class QuestionList(QWidget):
         """Marks the question whose canvas is shown; -1 for none."""
         for other, card in enumerate(self.cards):
             card.set_chosen(other == place)
-
-    def set_theme(self, theme: Theme) -> None:
-        self._theme = theme
-        for card in self.cards:
-            card.set_theme(theme)
-
-    def set_reduced_motion(self, reduced: bool) -> None:
-        self._reduced_motion = reduced
-        for card in self.cards:
-            card.set_reduced_motion(reduced)
 
     # ---------------------------------------------------------------- edits
 

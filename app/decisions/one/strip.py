@@ -11,7 +11,6 @@ from app.design.choice_box import ChoiceBox
 from app.design.controls import Elided, button, label, scroller
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
-from app.design.tokens import Theme
 from app.state.decisions.reading import CanvasPlace, DecisionReading, DecisionRun
 from app.system.i18n import tr, trn
 
@@ -140,12 +139,6 @@ class CanvasStrip(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._fit()
-
-    def set_theme(self, theme: Theme) -> None:
-        self.canvas.set_theme(theme)
-
-    def set_reduced_motion(self, reduced: bool) -> None:
-        self.canvas.set_reduced_motion(reduced)
 
     # ---------------------------------------------------------------- choosing
 

@@ -12,7 +12,6 @@ from app.decisions.one.strip import CanvasStrip
 from app.design.controls import FocusGroup, Hairline, button, chain_tabs, label, scroller
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
-from app.design.tokens import Theme
 from app.state.decisions.reading import DecisionReading
 from app.system.i18n import tr
 
@@ -132,14 +131,6 @@ class OneState(QWidget):
             line.setVisible(bool(text))
 
     # ---------------------------------------------------------------- appearance
-
-    def set_theme(self, theme: Theme) -> None:
-        self.questions.set_theme(theme)
-        self.strip.set_theme(theme)
-
-    def set_reduced_motion(self, reduced: bool) -> None:
-        self.questions.set_reduced_motion(reduced)
-        self.strip.set_reduced_motion(reduced)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -11,7 +11,6 @@ from app.decisions.one.strip import CanvasStrip
 from app.design.controls import Hairline, label, scroller
 from app.design.fonts import px
 from app.design.layouts import boxed, column_of, row_of
-from app.design.tokens import Theme
 from app.pictures.row import PictureRow
 from app.state.decisions.board import RowBoard
 from app.state.decisions.reading import DecisionReading
@@ -60,10 +59,3 @@ class RowDetail(QWidget):
         is_narrow = self.width() < px(NARROW)
         side = QBoxLayout.Direction.TopToBottom if is_narrow else QBoxLayout.Direction.LeftToRight
         self._halves.setDirection(side)
-
-    def set_theme(self, theme: Theme) -> None:
-        self.answers.set_theme(theme)
-        self.strip.set_theme(theme)
-
-    def set_reduced_motion(self, reduced: bool) -> None:
-        self.strip.set_reduced_motion(reduced)

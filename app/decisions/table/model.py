@@ -11,8 +11,9 @@ from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelInd
 from PySide6.QtGui import QColor, QFont
 
 from app.decisions import words
+from app.design import themes
 from app.design.fonts import TEXT_SMALL, px, ui_font
-from app.design.tokens import DARKROOM, Theme, color
+from app.design.tokens import color
 from app.state.decisions.board import NONE, Order, RowBoard, SortKey
 from app.state.run.answers import share_words
 from app.system.i18n import tr
@@ -34,7 +35,6 @@ class RowsModel(QAbstractTableModel):
         self._table: CsvTable | None = None
         self._board: RowBoard | None = None
         self._order: Order = np.zeros(0, dtype=np.int64)
-        self._theme = DARKROOM
 
     # ---------------------------------------------------------------- display
 
@@ -69,11 +69,6 @@ class RowsModel(QAbstractTableModel):
         if len(self._order) and self._table is not None:
             end = self.index(last if last >= 0 else len(self._order) - 1, self.columnCount() - 1)
             self.dataChanged.emit(self.index(first, len(self._table.columns)), end)
-
-    def set_theme(self, theme: Theme) -> None:
-        self._theme = theme
-        if len(self._order):
-            self.dataChanged.emit(self.index(0, 0), self.index(len(self._order) - 1, self.columnCount() - 1))
 
     def row_at(self, place: int) -> int:
         """Returns the index of the table's row at a place of the view; -1 outside."""
@@ -161,8 +156,8 @@ class RowsModel(QAbstractTableModel):
             return None
         question, part = divmod(place, 2)
         if not part:
-            return color(self._theme.conflict) if board.is_wrong(row, question) else None
-        return color(self._theme.accepted if board.in_doubt[row, question] else self._theme.ink)
+            return color(themes.current().conflict) if board.is_wrong(row, question) else None
+        return color(themes.current().accepted if board.in_doubt[row, question] else themes.current().ink)
 
 
 def _one_line(text: str) -> str:

@@ -16,7 +16,6 @@ from app.design.choice_box import ChoiceBox
 from app.design.controls import Elided, button, flow_of, group, label
 from app.design.fonts import px
 from app.design.layouts import boxed, column_of
-from app.design.tokens import Theme
 from app.state.decisions.board import Order, RowBoard
 from app.system.i18n import tr
 from engine.tasks.decisions.table import PICTURE_COLUMNS, STATE_COLUMNS, CsvTable
@@ -236,13 +235,6 @@ class DecisionTable(BatchPanel):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self.detail.fit(round(MOST_DETAIL * self.height()))
-
-    def set_theme(self, theme: Theme) -> None:
-        self.rows.rows.set_theme(theme)
-        self.detail.set_theme(theme)
-
-    def set_reduced_motion(self, reduced: bool) -> None:
-        self.detail.set_reduced_motion(reduced)
 
 
 def _first(wanted: Sequence[str], columns: Sequence[str]) -> str | None:

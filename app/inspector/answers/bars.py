@@ -8,8 +8,9 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QFont, QFontMetrics, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from app.design import themes
 from app.design.fonts import caption_font, px
-from app.design.tokens import DARKROOM, SPACE_2, Theme, color
+from app.design.tokens import SPACE_2, color
 from app.state.run.answers import share_words
 from app.system.i18n import tr
 from engine.tasks.decisions.answers import LabelRead, TypedAnswer
@@ -26,15 +27,10 @@ class ReadBars(QWidget):
     def __init__(self, names: Sequence[str], parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._names = tuple(names)
-        self._theme = DARKROOM
         self._answer: TypedAnswer | None = None
         self._reads: tuple[LabelRead, ...] = ()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setAccessibleName(tr("Probability of each option"))
-
-    def set_theme(self, theme: Theme) -> None:
-        self._theme = theme
-        self.update()
 
     def show_answer(self, answer: TypedAnswer | None, reads: Sequence[LabelRead]) -> None:
         """Shows the answer after the reads so far; None before the first."""
@@ -80,7 +76,7 @@ class ReadBars(QWidget):
     def _paint_row(
         self, painter: QPainter, row: QRectF, name_room: QRectF, track: QRectF, place: int, name: str
     ) -> None:
-        theme, answer = self._theme, self._answer
+        theme, answer = themes.current(), self._answer
         best = answer is not None and place == answer.best
         middle = Qt.AlignmentFlag.AlignVCenter
         painter.setPen(color(theme.ink if best else theme.faint_ink))
@@ -110,7 +106,7 @@ class ReadBars(QWidget):
             x = track.x() + read.probabilities()[place] * track.width()
             is_latest = number == len(self._reads) - 1
             half = px(TICK) / 2 if is_latest else px(TICK) / 3
-            painter.setPen(QPen(color(self._theme.ink if is_latest else self._theme.faint_ink), 1.5))
+            painter.setPen(QPen(color(themes.current().ink if is_latest else themes.current().faint_ink), 1.5))
             painter.drawLine(QPointF(x, track.center().y() - half), QPointF(x, track.center().y() + half))
 
     @staticmethod

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QWidget
 
 from app.design.controls import label, scroller
 from app.design.layouts import column_of
-from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme
+from app.design.tokens import SPACE_2, SPACE_4
 from app.inspector.answers.question import ReadAnswer
 from app.player.player import NOTHING, Player
 from app.state.run.answers import answers_of, label_reads
@@ -22,7 +22,6 @@ class ReadAnswers(QWidget):
     def __init__(self, player: Player, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._player = player
-        self._theme = DARKROOM
         self.rows: list[ReadAnswer] = []
         self.setAccessibleName(tr("Answers"))
         self.summary = label("", "caption", wrap=True, selectable=True)
@@ -37,11 +36,6 @@ class ReadAnswers(QWidget):
         player.placed.connect(self._show)
         player.selected.connect(self._light)
         player.hovered.connect(self._light)
-
-    def set_theme(self, theme: Theme) -> None:
-        self._theme = theme
-        for row in self.rows:
-            row.set_theme(theme)
 
     # ---------------------------------------------------------------- the questions
 
@@ -59,7 +53,6 @@ class ReadAnswers(QWidget):
         slots = trace.header.slots
         for place, question in enumerate(decision.questions):
             row = ReadAnswer(decision.first + place, question)
-            row.set_theme(self._theme)
             if slots:
                 row.pointed.connect(functools.partial(self._point, slots[place].position))
                 row.pressed.connect(functools.partial(self._player.select, slots[place].position))

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QFrame, QWidget
 
 from app.design.controls import label, restyle
 from app.design.layouts import column_of
-from app.design.tokens import SPACE_1, SPACE_2, SPACE_3, Theme
+from app.design.tokens import SPACE_1, SPACE_2, SPACE_3
 from app.inspector.answers.bars import ReadBars
 from app.state.run.answers import answer_words, fact_words
 from app.system.i18n import tr
@@ -52,9 +52,6 @@ class ReadAnswer(QFrame):
             )
         )
         self.show_reads(None, ())
-
-    def set_theme(self, theme: Theme) -> None:
-        self.bars.set_theme(theme)
 
     def set_lit(self, lit: bool) -> None:
         """Highlights the question if its slot is hovered or selected."""

@@ -18,7 +18,6 @@ from app.design.choice_box import ChoiceBox
 from app.design.controls import button, label, scroller
 from app.design.fonts import TEXT_CANVAS, canvas_font
 from app.design.layouts import STRETCH, column_of, row_of
-from app.design.tokens import Theme
 from app.inspector.canvas.layers import LAYERS, LayerName, Seen, heat, title
 from app.inspector.canvas.page_cells import SpannedBoard, SpannedCanvas
 from app.inspector.cell.cells import CellsTable
@@ -38,7 +37,6 @@ class InspectorCanvas(QWidget):
     def __init__(self, player: Player, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._player = player
-        self._reduced_motion = False
         self._font_size = 0  # one of ``FONT_SIZES``; 0 before the first fit
         self._reserved: tuple[int, bool] | None = None
         self._marks: tuple[Mark, ...] = ()
@@ -108,17 +106,10 @@ class InspectorCanvas(QWidget):
         player.selected.connect(self._on_selected)
         player.hovered.connect(self._on_hovered)
         player.playing_changed.connect(self._on_playing)
+        self._on_playing(player.is_playing)
         player.board_changed.connect(self.refresh)
 
     # ---------------------------------------------------------------- view
-
-    def set_theme(self, theme: Theme) -> None:
-        self.view.set_theme(theme)
-        self.pane.set_theme(theme)
-
-    def set_reduced_motion(self, reduced: bool) -> None:
-        self._reduced_motion = reduced
-        self._on_playing(self._player.is_playing)
 
     @Slot(bool)
     def set_board(self, board: bool) -> None:
@@ -281,7 +272,7 @@ class InspectorCanvas(QWidget):
     def _on_playing(self, playing: bool) -> None:
         # A tint shows the changes of a step; while the user scrubs it would lag behind.
         for view in (self.view, self.board):
-            view.set_reduced_motion(self._reduced_motion or not playing)
+            view.set_still(not playing)
 
 
 def _vocabulary(trace: Recording | None) -> int | None:

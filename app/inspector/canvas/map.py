@@ -10,7 +10,7 @@ from app.canvas.legend import Legend, LegendEntry
 from app.design.controls import label
 from app.design.fonts import px
 from app.design.layouts import column_of
-from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme, color, entropy_color, readable_on
+from app.design.tokens import SPACE_2, SPACE_4, Theme, color, entropy_color, readable_on
 from app.inspector.canvas.map_area import MapArea, entropy_top
 from app.player.player import Player
 from app.system.i18n import tr
@@ -22,7 +22,6 @@ class StepMap(QWidget):
     def __init__(self, player: Player, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._player = player
-        self._theme = DARKROOM
         self.area = MapArea(player)
         self.legend = Legend()
         self.caption = label(tr("Positions downwards, steps to the right."), "caption", wrap=True)
@@ -34,10 +33,6 @@ class StepMap(QWidget):
         player.opened.connect(self._update)
         player.grown.connect(self._update)
         self._update()
-
-    def set_theme(self, theme: Theme) -> None:
-        self.area.set_theme(theme)
-        self.legend.set_theme(theme)
 
     @Slot()
     def _update(self) -> None:

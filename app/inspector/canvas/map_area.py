@@ -9,6 +9,7 @@ from PySide6.QtCore import QEvent, QPointF, QRect, QSize, Qt, Slot
 from PySide6.QtGui import QColor, QHelpEvent, QImage, QKeyEvent, QMouseEvent, QPainter, QPen
 from PySide6.QtWidgets import QToolTip, QWidget
 
+from app.design import themes
 from app.design.controls import folded
 from app.design.fonts import caption_font, px
 from app.design.tokens import Theme, color, entropy_color, readable_on
@@ -63,6 +64,7 @@ class MapArea(StepsArea):
         self.setAccessibleName(tr("Map of positions and steps"))
         player.selected.connect(self._choose)
         player.hovered.connect(self._light)
+        themes.changed.connect(self._recolour)
         self._reload()
 
     # ---------------------------------------------------------------- what is shown
@@ -97,11 +99,16 @@ class MapArea(StepsArea):
         self._rows = self._lit()
         if record is None or not record.steps:
             return
-        self._image = heat(record, self._theme)
+        self._image = heat(record, themes.current())
         self._marks = record.accepted.astype(np.uint8) + 2 * record.remelted
         self._marks[:, record.counted.stop :] = 0
         places = np.clip(record.entropy / entropy_top(record) * (SHADES - 1), 0, SHADES - 1).astype(np.uint8)
-        self._dark = _shades(self._theme)[1][places]
+        self._dark = _shades(themes.current())[1][places]
+
+    @Slot()
+    def _recolour(self) -> None:
+        self.load()
+        self.viewport().update()
 
     def _lit(self) -> set[int]:
         length = 0 if self.record is None else self.record.length
@@ -163,7 +170,7 @@ class MapArea(StepsArea):
     # ---------------------------------------------------------------- painting
 
     def paint(self, painter: QPainter, clip: QRect) -> None:
-        theme = self._theme
+        theme = themes.current()
         painter.fillRect(clip, color(theme.surface_sunken))
         if self._image is None or self.record is None:
             painter.setFont(caption_font())
@@ -200,7 +207,7 @@ class MapArea(StepsArea):
         x, y, wide, high = self.x_of(begin), self.y_of(first), self.column, self.row
         target = QRect(x, y, (end - begin) * wide, (last - first) * high)
         painter.drawImage(target, self._image, QRect(begin, first, end - begin, last - first))
-        ground = color(self._theme.surface_sunken)
+        ground = color(themes.current().surface_sunken)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(ground)
         painter.drawRects([QRect(x, y + row * high + high - 1, target.width(), 1) for row in range(last - first)])
@@ -239,11 +246,11 @@ class MapArea(StepsArea):
             if y + self.row + 3 < clip.top() or y - 3 > clip.bottom():
                 continue
             if position == self.player.selection:
-                painter.setPen(QPen(color(self._theme.focus), 2))
+                painter.setPen(QPen(color(themes.current().focus), 2))
                 painter.setBrush(Qt.BrushStyle.NoBrush)
                 painter.drawRect(QRect(self.x_of(0) - 1, y - 1, wide + 1, self.row + 1))
             else:
-                line = color(self._theme.ink)
+                line = color(themes.current().ink)
                 painter.fillRect(self.x_of(0), y - 1, wide, 1, line)
                 painter.fillRect(self.x_of(0), y + self.row - 1, wide, 1, line)
 
@@ -255,7 +262,7 @@ class MapArea(StepsArea):
         quiet = {position for position in named if all(abs(position - other) > 1 for other in lit)}
         right = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight
         for position in sorted(quiet | lit):
-            painter.setPen(color(self._theme.ink if position in lit else self._theme.faint_ink))
+            painter.setPen(color(themes.current().ink if position in lit else themes.current().faint_ink))
             place = QRect(0, self.y_of(position) - self.row, self.gutter() - px(6), 3 * self.row)
             painter.drawText(place, right, str(position))
 

@@ -9,6 +9,7 @@ from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent, QPen
 from app.board.block_board import BlockBoard
 from app.canvas.grid_view import GridView
 from app.canvas.view import CanvasView
+from app.design import themes
 from app.design.tokens import color
 from app.player.player import NOTHING
 from app.state.run.canvas import Mask
@@ -86,7 +87,7 @@ class Spanned(Marked):
     """A grid that tints and frames the cells that are to be rewritten. Not all users can see a tint alone."""
 
     def _paint_mark(self, painter: QPainter, rect: QRect) -> None:
-        shade = QColor(color(self._theme.accent))
+        shade = QColor(color(themes.current().accent))
         painter.setPen(QPen(shade, 1, Qt.PenStyle.DashLine))
         painter.drawRect(rect.adjusted(0, 0, -1, -1))
         shade.setAlphaF(TINT)

@@ -10,7 +10,7 @@ from app.canvas.legend import Legend, LegendEntry
 from app.design.controls import label
 from app.design.fonts import px
 from app.design.layouts import column_of
-from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme, color
+from app.design.tokens import SPACE_2, SPACE_4, Theme, color
 from app.inspector.cell.candidate_table import CandidateTable
 from app.inspector.cell.rank_chart import BumpChart
 from app.inspector.cell.rank_paths import paint_argmax, paint_remelt, paint_sample
@@ -54,12 +54,7 @@ class Biography(QWidget):
             layout.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.setAccessibleName(tr("Biography of a position"))
         self.chart.shown.connect(self._update_words)
-        self.set_theme(DARKROOM)
         self._update_words()
-
-    def set_theme(self, theme: Theme) -> None:
-        self.chart.set_theme(theme)
-        self.legend.set_theme(theme)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

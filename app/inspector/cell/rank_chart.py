@@ -6,6 +6,7 @@ from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QHelpEvent, QPainter, QPixmap
 from PySide6.QtWidgets import QToolTip, QWidget
 
+from app.design import themes
 from app.design.controls import folded
 from app.design.fonts import caption_font, px
 from app.design.tokens import color
@@ -133,7 +134,7 @@ class BumpChart(StepsArea):
 
     def paint(self, painter: QPainter, clip: QRect) -> None:
         view, ratio = self.viewport().size(), self.devicePixelRatioF()
-        of = (self.bio, view, ratio, self._theme.name, self.x_of(0), self.column)
+        of = (self.bio, view, ratio, themes.current().name, self.x_of(0), self.column)
         if self._picture is None or self._picture_of != of:
             self._picture, self._picture_of = self._draw(view, ratio), of
         target = QRectF(clip)
@@ -141,27 +142,27 @@ class BumpChart(StepsArea):
         painter.drawPixmap(target, self._picture, source)
         rect, plot = self.cursor_rect(), self.plot()
         if rect is not None and plot is not None and rect.left() >= self.gutter() - 3:
-            self.paint_cursor(painter, rect, color(self._theme.accent))
+            self.paint_cursor(painter, rect, color(themes.current().accent))
         self.paint_ring(painter)
 
     def _draw(self, view: QSize, ratio: float) -> QPixmap:
         """Draws all that does not change while the cursor moves."""
         picture = QPixmap(view * ratio)
         picture.setDevicePixelRatio(ratio)
-        picture.fill(color(self._theme.surface_sunken))
+        picture.fill(color(themes.current().surface_sunken))
         plot, bio = self.plot(), self.bio
         painter = QPainter(picture)
         if plot is None or bio is None:
             painter.setFont(caption_font())
-            painter.setPen(color(self._theme.faint_ink))
+            painter.setPen(color(themes.current().faint_ink))
             area = QRect(0, 0, view.width(), view.height()).adjusted(px(16), 0, -px(16), 0)
             painter.drawText(area, Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap, self.empty_text())
         else:
             painter.setOpacity(LIGHT if self._light else 1.0)
             painter.setClipRect(QRectF(plot.gutter, 0, view.width(), view.height()))
-            paint_history(painter, plot, bio, self._theme, self.text_of, caption_font())
+            paint_history(painter, plot, bio, themes.current(), self.text_of, caption_font())
             painter.setClipping(False)
-            paint_row_names(painter, plot, bio, self._theme, caption_font())
+            paint_row_names(painter, plot, bio, themes.current(), caption_font())
             self.paint_step_numbers(painter, round(plot.bottom) + px(2), px(NUMBERS - 2), QRect(0, 0, 1 << 20, 1))
         painter.end()
         return picture

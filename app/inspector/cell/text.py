@@ -12,9 +12,10 @@ from PySide6.QtCore import QEvent, Slot
 from PySide6.QtGui import QColor, QTextCharFormat
 from PySide6.QtWidgets import QWidget
 
+from app.design import themes
 from app.design.controls import label
 from app.design.layouts import column_of
-from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme, color
+from app.design.tokens import SPACE_2, SPACE_4, Theme, color
 from app.inspector.cell.text_pane import TextPane
 from app.inspector.words import quoted
 from app.player.player import NOTHING, Player
@@ -30,7 +31,6 @@ class RenderedText(QWidget):
     def __init__(self, player: Player, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._player = player
-        self._theme = DARKROOM
         self._before = ""  # the text of the committed blocks
         self._start = 0  # the length of ``_before`` in UTF-16 units
         self._block = NOTHING
@@ -53,11 +53,12 @@ class RenderedText(QWidget):
         player.opened.connect(self._open)
         player.selected.connect(self._select)
         player.hovered.connect(self._mark)
-        self.set_theme(DARKROOM)
+        themes.changed.connect(self._redress)
+        self.pane.dress()
         self._open()
 
-    def set_theme(self, theme: Theme) -> None:
-        self._theme = theme
+    @Slot()
+    def _redress(self) -> None:
         self.pane.dress()
         self._mark()
 
@@ -140,7 +141,7 @@ class RenderedText(QWidget):
     @Slot()
     def _mark(self, _position: int = NOTHING) -> None:
         """Marks the text of the selected and the hovered cell, and dims the text after the draft's end."""
-        theme, marks, start = self._theme, [], self._start
+        theme, marks, start = themes.current(), [], self._start
         count = len(self._reading.edges) - 1
         if self._draft_end < self._reading.edges[-1]:
             behind = QTextCharFormat()

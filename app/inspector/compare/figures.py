@@ -9,10 +9,11 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QFont, QPainter, QPaintEvent, QPen, QPolygonF
 from PySide6.QtWidgets import QGridLayout, QLabel, QSizePolicy, QWidget
 
+from app.design import themes
 from app.design.controls import label
 from app.design.fonts import TEXT_SMALL, px, ui_font
 from app.design.layouts import row_of
-from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme, color
+from app.design.tokens import SPACE_2, SPACE_4, color
 from app.inspector.timeline.overview import BlockFigures, Overview
 from app.inspector.timeline.plots import round_up
 from app.inspector.words import in_nats, tick
@@ -87,9 +88,6 @@ class CompareFigures(QWidget):
         self._overviews = (left, right)
         self.refresh()
 
-    def set_theme(self, theme: Theme) -> None:
-        self.curves.set_theme(theme)
-
     def refresh(self) -> None:
         """Shows the figures that are known so far."""
         for side, overview in enumerate(self._overviews):
@@ -126,7 +124,6 @@ class EntropyCurves(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._theme = DARKROOM
         self._values: tuple[Floats | None, Floats | None] = (None, None)
         self.block, self._step = 0, 0
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
@@ -134,11 +131,6 @@ class EntropyCurves(QWidget):
 
     def sizeHint(self) -> QSize:
         return QSize(px(320), px(144))
-
-    def set_theme(self, theme: Theme) -> None:
-        if theme != self._theme:
-            self._theme = theme
-            self.update()
 
     def place(self, block: int, step: int) -> None:
         """Sets the block that is drawn and the step that is marked."""
@@ -166,7 +158,7 @@ class EntropyCurves(QWidget):
         return self._values
 
     def paintEvent(self, _event: QPaintEvent) -> None:
-        theme = self._theme
+        theme = themes.current()
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         font = _font()
@@ -211,7 +203,7 @@ class EntropyCurves(QWidget):
             painter.setBrush(Qt.BrushStyle.NoBrush)
 
     def _pen(self, side: int) -> QPen:
-        pen = QPen(color(self._theme.ink if side == LEFT else self._theme.accepted), 1.8)
+        pen = QPen(color(themes.current().ink if side == LEFT else themes.current().accepted), 1.8)
         if side == RIGHT:
             pen.setStyle(Qt.PenStyle.DashLine)
         return pen
@@ -222,7 +214,7 @@ class EntropyCurves(QWidget):
         for side, text in ((RIGHT, tr("right")), (LEFT, tr("left"))):
             width = painter.fontMetrics().horizontalAdvance(text)
             x -= width
-            painter.setPen(color(self._theme.faint_ink))
+            painter.setPen(color(themes.current().faint_ink))
             painter.drawText(QRectF(x, 0, width, line), Qt.AlignmentFlag.AlignLeft, text)
             painter.setPen(self._pen(side))
             painter.drawLine(QPointF(x - 30, line / 2), QPointF(x - 6, line / 2))

@@ -10,10 +10,11 @@ from PySide6.QtWidgets import QWidget
 
 from app.board.pane import BoardPane
 from app.canvas.accessibility import expose_cells
+from app.design import themes
 from app.design.controls import Elided, scroller
 from app.design.fonts import canvas_font
 from app.design.layouts import column_of
-from app.design.tokens import SPACE_1, SPACE_4, Theme, color
+from app.design.tokens import SPACE_1, SPACE_4, color
 from app.inspector.canvas.page_cells import BoardCells, Cells, Marked
 from app.state.run.canvas import BlockState, Mask
 from app.state.run.replay import BlockRecord
@@ -27,7 +28,7 @@ class Bracketed(Marked):
     """A grid that marks cells with brackets."""
 
     def _paint_mark(self, painter: QPainter, rect: QRect) -> None:
-        painter.setPen(QPen(color(self._theme.accent), 2))
+        painter.setPen(QPen(color(themes.current().accent), 2))
         _bracket(painter, rect.adjusted(1, 1, -1, -1))
 
 
@@ -59,21 +60,17 @@ class RunSide(QWidget):
         self.title, self.where = Elided("setting"), Elided("caption")
         self.view = MarkedCanvas()
         self.view.setAccessibleName(name)
-        self.view.set_reduced_motion(True)  # two canvases that fade at once are confusing
+        self.view.set_still(True)  # two canvases that fade at once are confusing
         expose_cells(self.view)
         self.board = MarkedBoard()
         self.pane = BoardPane(self.board)
         self.board.setAccessibleName(name)
-        self.board.set_reduced_motion(True)
+        self.board.set_still(True)
         self.area = scroller(self.view, arrows=False)  # the page handles the arrow keys
         self.area.setObjectName("canvas-scroll")
         names = column_of(self.title, self.where, margins=(SPACE_4, SPACE_1, SPACE_4, SPACE_1), spacing=0)
         self.setLayout(column_of(names, (self.area, 1), (self.pane, 1), spacing=0))
         self.show_board(None)
-
-    def set_theme(self, theme: Theme) -> None:
-        self.view.set_theme(theme)
-        self.pane.set_theme(theme)
 
     def set_run(self, trace: Recording, title: str) -> None:
         """Sets the run whose canvases are shown, and its title."""

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 from app.design.controls import Hairline, button, label
 from app.design.fonts import TEXT_BODY, px
 from app.design.layouts import boxed, column_of, row_of
-from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme
+from app.design.tokens import SPACE_2, SPACE_4
 from app.inspector.canvas.canvas import FONT_SIZES, RESERVED_TOKENS
 from app.inspector.compare.chooser import RunChooser
 from app.inspector.compare.figures import CompareFigures
@@ -133,11 +133,6 @@ class Compare(QStackedWidget):
         player.grown.connect(self._grown)
         player.selected.connect(self._select)
         player.hovered.connect(self._point)
-
-    def set_theme(self, theme: Theme = DARKROOM) -> None:
-        for side in (self.left, self.right):
-            side.set_theme(theme)
-        self.figures.set_theme(theme)
 
     # ---------------------------------------------------------------- the other run
 

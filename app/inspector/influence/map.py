@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from app.canvas.geometry import Geometry
 from app.canvas.glyphs import CellGlyphs, Glyph
 from app.canvas.grid_view import GridView
+from app.design import themes
 from app.design.fonts import TEXT_BODY, canvas_font, px
 from app.design.tokens import color, entropy_color, readable_on
 from app.inspector.influence.scale import FLOOR, ShownInfluence
@@ -84,7 +85,7 @@ class InfluenceMap(GridView):
     # ---------------------------------------------------------------- painting
 
     def _paint(self, painter: QPainter, area: QRect) -> None:
-        theme, grid = self._theme, self._grid
+        theme, grid = themes.current(), self._grid
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)  # frames are aligned to whole pixels
         painter.fillRect(area, color(theme.surface_sunken))
         if self._influence is None:
@@ -115,13 +116,13 @@ class InfluenceMap(GridView):
 
     def _paint_changed(self, painter: QPainter, cell: QRect) -> None:
         """Paints the changed cell without a colour of the scale, in a dashed outline."""
-        painter.fillRect(cell, color(self._theme.surface_raised))
-        painter.setPen(QPen(color(self._theme.accent), 2, Qt.PenStyle.DashLine))
+        painter.fillRect(cell, color(themes.current().surface_raised))
+        painter.setPen(QPen(color(themes.current().accent), 2, Qt.PenStyle.DashLine))
         painter.drawRect(cell.adjusted(1, 1, -1, -1))
 
     def _paint_frames(self, painter: QPainter) -> None:
         painter.setBrush(Qt.BrushStyle.NoBrush)
-        shade = color(self._theme.focus if self.hasFocus() else self._theme.ink)
+        shade = color(themes.current().focus if self.hasFocus() else themes.current().ink)
         for place, width in ((self._hovered, 1), (self._selected, 2)):
             if 0 <= place < self._grid.count:
                 painter.setPen(QPen(shade, width))

@@ -20,7 +20,7 @@ from app.canvas.legend import Legend, LegendEntry
 from app.design.choice_box import ChoiceBox
 from app.design.controls import button, label
 from app.design.layouts import column_of
-from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme, color
+from app.design.tokens import SPACE_2, SPACE_4, Theme, color
 from app.inspector.influence.map import InfluenceMap
 from app.inspector.influence.scale import FLOOR, ShownInfluence
 from app.inspector.words import in_nats, probability, quoted
@@ -89,7 +89,6 @@ class InfluenceView(QWidget):
         self.setLayout(column_of(self._form, *words, *parts, margins=margins, spacing=SPACE_2))
         self.setAccessibleName(tr("Measured influence"))
         self._connect()
-        self.set_theme(DARKROOM)
         self._open()
 
     def _build_form(self) -> None:
@@ -128,10 +127,6 @@ class InfluenceView(QWidget):
         self.text.textChanged.connect(self._enable)
         self.tokens.currentIndexChanged.connect(self._enable)
         self.list.currentItemChanged.connect(self._pick)
-
-    def set_theme(self, theme: Theme) -> None:
-        self.map.set_theme(theme)
-        self.legend.set_theme(theme)
 
     # ---------------------------------------------------------------- set by the owner
 

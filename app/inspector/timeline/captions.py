@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QWidget
 from app.design import icons
 from app.design.controls import Elided, button
 from app.design.layouts import row_of
-from app.design.tokens import DARKROOM, SPACE_1, SPACE_2, SPACE_4, Theme
+from app.design.tokens import SPACE_1, SPACE_2, SPACE_4
 from app.inspector.story_words import Caption, caption
 from app.inspector.timeline.overview import Overview
 from app.player.player import NOTHING, Player
@@ -29,6 +29,8 @@ class Captions(QWidget):
         self.text = Elided("caption-track")
         self.back = button("", tr("Previous event"), role="plain", tip=tr("Previous event (Shift+N)"))
         self.on = button("", tr("Next event"), role="plain", tip=tr("Next event (N)"))
+        icons.set_icon(self.back, "chevron-left")
+        icons.set_icon(self.on, "chevron-right")
         row = row_of(margins=(SPACE_4, 0, SPACE_4, SPACE_2), spacing=SPACE_1)
         self.setLayout(row)
         for made in (self.back, self.on):
@@ -41,12 +43,7 @@ class Captions(QWidget):
         player.opened.connect(self._show)
         player.grown.connect(self._show)
         player.placed.connect(self._show)
-        self.set_theme(DARKROOM)
         self._show()
-
-    def set_theme(self, theme: Theme) -> None:
-        icons.set_icon(self.back, "chevron-left", theme.ink)
-        icons.set_icon(self.on, "chevron-right", theme.ink)
 
     @Slot()
     def _show(self) -> None:

@@ -20,8 +20,9 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QFrame, QScrollArea, QSizePolicy, QToolTip, QWidget
 
 from app.canvas.words import STATE_WORDS
+from app.design import themes
 from app.design.fonts import TEXT_SMALL, px, ui_font
-from app.design.tokens import DARKROOM, Theme, color, entropy_color
+from app.design.tokens import Theme, color, entropy_color
 from app.inspector.timeline.overview import BlockFigures, Overview, state_counts
 from app.player.player import Player
 from app.state.run.canvas import CellState
@@ -51,9 +52,6 @@ class Filmstrip(QScrollArea):
         player.grown.connect(self._on_frames)
         player.placed.connect(self._on_placed)
         overview.known.connect(self.strip.renew)
-
-    def set_theme(self, theme: Theme) -> None:
-        self.strip.set_theme(theme)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         event.ignore()
@@ -91,16 +89,16 @@ class Strip(QWidget):
     def __init__(self, player: Player, overview: Overview) -> None:
         super().__init__()
         self._player, self._overview = player, overview
-        self._theme = DARKROOM
         self._count = 0
         self._current = -1
         self._pictures: dict[int, QImage] = {}
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName(tr("Blocks"))
         self.set_count(0)
+        themes.changed.connect(self._forget)
 
-    def set_theme(self, theme: Theme) -> None:
-        self._theme = theme
+    @Slot()
+    def _forget(self) -> None:
         self._pictures.clear()
         self.update()
 
@@ -209,7 +207,7 @@ class Strip(QWidget):
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         painter.setFont(self._font)
-        theme = self._theme
+        theme = themes.current()
         item = self._item.width() + GAP
         first = max(0, (event.rect().left() - MARGIN) // item)
         last = min(self._count - 1, (event.rect().right() - MARGIN + GAP) // item)
@@ -239,7 +237,7 @@ class Strip(QWidget):
             figures = self._overview[block]
             if figures is None:
                 return None
-            self._pictures[block] = _drawn(figures, self._theme)
+            self._pictures[block] = _drawn(figures, themes.current())
         return self._pictures[block]
 
     def focusInEvent(self, event: QFocusEvent) -> None:

@@ -10,10 +10,11 @@ from PySide6.QtCore import Qt, Slot
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QWidget
 
+from app.design import themes
 from app.design.controls import label
 from app.design.layouts import column_of
 from app.design.plot_sheet import LegendLine
-from app.design.tokens import SPACE_1, SPACE_2, SPACE_4, Theme
+from app.design.tokens import SPACE_1, SPACE_2, SPACE_4
 from app.inspector.order_words import doubts_in_words, end_in_words, order_in_words
 from app.inspector.timeline.overview import BlockFigures, Overview
 from app.inspector.timeline.plots import Plots
@@ -40,9 +41,6 @@ class OrderView(QWidget):
         self.setLayout(column_of(texts, (self.plots, 1), spacing=0))
         for signal in (player.opened, player.grown, overview.known):
             signal.connect(self._say)
-
-    def set_theme(self, theme: Theme) -> None:
-        self.plots.set_theme(theme)
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
@@ -82,19 +80,19 @@ class OrderPlots(Plots):
         return graph
 
     def draw_lines(self, blocks: list[int]) -> None:
-        self.draw_line(0, blocks, "order.counts", self._theme.ink, Qt.PenStyle.SolidLine)
+        self.draw_line(0, blocks, "order.counts", themes.current().ink, Qt.PenStyle.SolidLine)
         before = 0
         for block in blocks:
             if (figures := self._overview[block]) is not None and figures.steps:
                 self._draw_dots(block, figures, before)
             before += self._overview.steps[block]
-        self.draw_line(1, blocks, "order.centres", self._theme.ink, Qt.PenStyle.SolidLine)
+        self.draw_line(1, blocks, "order.centres", themes.current().ink, Qt.PenStyle.SolidLine)
 
     def _draw_dots(self, block: int, figures: BlockFigures, before: int) -> None:
         """Draws a dot for each position of a block: its step on x, its place in the text on y (0 left, 1 right)."""
         order, run = figures.order, self._overview.order
         thinking = np.zeros(len(order.tokens), dtype=np.bool_) if run is None else run.thinking_of(block)
-        for which, shade in ((~thinking, self._theme.accepted), (thinking, self._theme.accent)):
+        for which, shade in ((~thinking, themes.current().accepted), (thinking, themes.current().accent)):
             shown = which & order.free
             if shown.any():
                 xs, ys = before + order.settled_at[shown].astype(np.float64), order.places[shown]
@@ -104,7 +102,7 @@ class OrderPlots(Plots):
         return ""
 
     def legend(self) -> list[list[LegendLine]]:
-        theme, run = self._theme, self._overview.order
+        theme, run = themes.current(), self._overview.order
         dots = [LegendLine(tr("a position"), theme.accepted, False)]
         if run is not None and run.has_thought:
             answer, thought = tr("answer"), tr("thought")

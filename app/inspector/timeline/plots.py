@@ -20,11 +20,11 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QWidget
 
+from app.design import themes
 from app.design.controls import button, label
 from app.design.fonts import TEXT_SMALL, caption_font, px
 from app.design.layouts import STRETCH, column_of, row_of
 from app.design.plot_sheet import HEADROOM, LegendLine, PlotSheet, plain_plot, plot_library
-from app.design.tokens import DARKROOM, Theme
 from app.inspector.timeline.overview import BlockFigures, Overview
 from app.inspector.timeline.steps_area import numbered_steps
 from app.inspector.words import tick
@@ -54,7 +54,6 @@ class Plots(QWidget):
     def __init__(self, player: Player, overview: Overview, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._player, self._overview = player, overview
-        self._theme = DARKROOM
         self._graph: GraphicsLayoutWidget | None = None  # made when first needed
         self._rows: list[PlotItem] = []
         self.whole = button(tr("Whole run"), tr("Plot the whole run"))
@@ -80,17 +79,14 @@ class Plots(QWidget):
         player.grown.connect(self._later)
         player.placed.connect(self._on_placed)
         overview.known.connect(self._later)
-
-    def set_theme(self, theme: Theme) -> None:
-        self._theme = theme
-        self.sheet.set_theme(theme)
-        self._forget()
+        themes.changed.connect(self._forget)
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange:
             self._forget()
 
+    @Slot()
     def _forget(self) -> None:
         """Discards the plots, so that they are redrawn in other colours or sizes."""
         if self._graph is not None:
@@ -193,7 +189,7 @@ class Plots(QWidget):
         self._say_missing(blocks)
 
     def _build(self) -> GraphicsLayoutWidget:
-        theme = self._theme
+        theme = themes.current()
         graph = plot_library().GraphicsLayoutWidget()
         graph.setBackground(theme.surface_sunken)
         graph.ci.layout.setSpacing(0)
@@ -203,7 +199,7 @@ class Plots(QWidget):
         style = {"color": theme.faint_ink, "font-size": f"{px(TEXT_SMALL)}px"}
         titles = self.titles()
         for row, title in enumerate(titles):
-            plot = plain_plot(graph, theme, row, 0)
+            plot = plain_plot(graph, row, 0)
             plot.showGrid(y=True, alpha=0.12)
             left = plot.getAxis("left")
             left.setWidth(px(68))
@@ -220,7 +216,7 @@ class Plots(QWidget):
 
     def _fill(self, blocks: list[int]) -> list[float]:
         """Draws the figures of these blocks. Returns the top of each plot's scale."""
-        pyqtgraph, theme = plot_library(), self._theme
+        pyqtgraph, theme = plot_library(), themes.current()
         for plot in self._rows:
             plot.clear()
         total = sum(self._overview.steps[block] for block in blocks)
@@ -273,7 +269,7 @@ class Plots(QWidget):
 
     def draw_lines(self, blocks: list[int]) -> None:
         """Draws the lines of these blocks."""
-        theme, solid, dashed = self._theme, Qt.PenStyle.SolidLine, Qt.PenStyle.DashLine
+        theme, solid, dashed = themes.current(), Qt.PenStyle.SolidLine, Qt.PenStyle.DashLine
         self.draw_line(0, blocks, "mean_entropy", theme.ink, solid)
         self.draw_line(1, blocks, "accepted", theme.accepted, solid)
         self.draw_line(1, blocks, "changes", theme.remelted, dashed)
@@ -324,7 +320,7 @@ class Plots(QWidget):
 
     def legend(self) -> list[list[LegendLine]]:
         """Returns the legend of each row."""
-        theme = self._theme
+        theme = themes.current()
         return [
             [LegendLine(tr("mean entropy"), theme.ink, False)],
             [

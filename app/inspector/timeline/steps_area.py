@@ -20,9 +20,10 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
 
+from app.design import themes
 from app.design.focus_rings import is_ringed
 from app.design.fonts import caption_font, px
-from app.design.tokens import DARKROOM, Theme, color
+from app.design.tokens import color
 from app.player.player import Player
 from app.state.run.replay import NOISE, BlockRecord, Frame
 from engine import step_number
@@ -40,7 +41,6 @@ class StepsArea(QAbstractScrollArea):
         """Columns are ``least`` to ``most`` logical pixels wide at 100 %."""
         super().__init__(parent)
         self.player = player
-        self._theme = DARKROOM
         self._least, self._most = least, most
         self._record: BlockRecord | None = None
         self._cursor: QRect | None = None  # its last painted rectangle in the viewport
@@ -126,12 +126,12 @@ class StepsArea(QAbstractScrollArea):
                 painter.fillRect(x, rect.top(), 1, rect.height(), edge)
         else:
             painter.fillRect(rect.left() + 1, rect.top(), 1, rect.height(), edge)
-        painter.fillRect(rect.left() - 1, rect.top(), rect.width() + 1, px(4), color(self._theme.accent))
+        painter.fillRect(rect.left() - 1, rect.top(), rect.width() + 1, px(4), color(themes.current().accent))
 
     def paint_ring(self, painter: QPainter) -> None:
         """Paints the ring of the keyboard focus."""
         if is_ringed(self):
-            ring = color(self._theme.focus)
+            ring = color(themes.current().focus)
             width, height = self.viewport().width(), self.viewport().height()
             for side in ((0, 0, width, 2), (0, height - 2, width, 2), (0, 0, 2, height), (width - 2, 0, 2, height)):
                 painter.fillRect(*side, ring)
@@ -142,7 +142,7 @@ class StepsArea(QAbstractScrollArea):
         wide = metrics.horizontalAdvance("000")
         every = next((n for n in (1, 2, 5, 10, 20, 50) if n * self.column >= wide), 100)
         painter.setFont(caption_font())
-        painter.setPen(color(self._theme.faint_ink))
+        painter.setPen(color(themes.current().faint_ink))
         for step in numbered_steps(self.steps, every):
             middle = self.x_of(step) + self.column // 2
             if middle < self.gutter() or middle + wide < clip.left() or middle - wide > clip.right():
@@ -151,12 +151,6 @@ class StepsArea(QAbstractScrollArea):
             painter.drawText(place, Qt.AlignmentFlag.AlignCenter, str(step_number(step)))
 
     # ---------------------------------------------------------------- following
-
-    def set_theme(self, theme: Theme) -> None:
-        if theme != self._theme:
-            self._theme = theme
-            self.load()
-            self.viewport().update()
 
     @Slot()
     def _begin(self) -> None:

@@ -17,10 +17,11 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractSlider, QSizePolicy, QToolTip, QWidget
 
+from app.design import themes
 from app.design.controls import folded
 from app.design.focus_rings import is_ringed
 from app.design.fonts import TEXT_SMALL, px, ui_font
-from app.design.tokens import DARKROOM, Theme, color
+from app.design.tokens import color
 from app.inspector.timeline.overview import Overview
 from app.inspector.words import facts
 from app.player.player import Player
@@ -39,7 +40,6 @@ class Timeline(QAbstractSlider):
     def __init__(self, player: Player, overview: Overview, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._player, self._overview = player, overview
-        self._theme = DARKROOM
         self._pointed = -1
         self.setOrientation(Qt.Orientation.Horizontal)
         self.setMouseTracking(True)
@@ -54,10 +54,6 @@ class Timeline(QAbstractSlider):
         player.placed.connect(self._on_placed)
         overview.known.connect(self._on_known)
         self.valueChanged.connect(player.go)
-
-    def set_theme(self, theme: Theme) -> None:
-        self._theme = theme
-        self.update()
 
     def _resize_labels(self) -> None:
         self._label = ui_font()
@@ -173,7 +169,7 @@ class Timeline(QAbstractSlider):
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        theme, middle = self._theme, self._middle
+        theme, middle = themes.current(), self._middle
         left, right = self.x_of(0), self.x_of(self.maximum())
         painter.fillRect(QRectF(left, middle - 1, right - left, 2), color(theme.line_strong))
         if self._frames:
@@ -194,7 +190,7 @@ class Timeline(QAbstractSlider):
     def _paint_blocks(self, painter: QPainter, clip: QRect) -> None:
         replay = self._player.replay
         assert replay is not None
-        theme, middle = self._theme, self._middle
+        theme, middle = themes.current(), self._middle
         painter.setFont(QFont(self._label))
         last_label = free_from = -1e9
         for block, steps in enumerate(self._overview.steps):
@@ -229,21 +225,21 @@ class Timeline(QAbstractSlider):
     def _write(self, painter: QPainter, x: float, text: str) -> float:
         """Writes a label under the line, kept inside the widget. Returns where the next label may begin."""
         width = painter.fontMetrics().horizontalAdvance(text)
-        painter.setPen(color(self._theme.faint_ink))
+        painter.setPen(color(themes.current().faint_ink))
         painter.drawText(QPointF(min(x, self.width() - width - 4), self.height() - 5), text)
         return x + width + LABEL_GAP
 
     def _flag(self, painter: QPainter, x: float) -> None:
         """Marks the beginning of a round: a triangle under the line that points at it."""
         painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(color(self._theme.given))
+        painter.setBrush(color(themes.current().given))
         y = self._middle + 4
         painter.drawPolygon(QPolygonF([QPointF(x, y), QPointF(x + 4, y + 7), QPointF(x - 4, y + 7)]))
 
     def _diamond(self, painter: QPainter, x: float) -> None:
         y = self._middle - 13
         painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(color(self._theme.accepted))
+        painter.setBrush(color(themes.current().accepted))
         points = ((x, y - 5), (x + 5, y), (x, y + 5), (x - 5, y))
         painter.drawPolygon(QPolygonF([QPointF(*point) for point in points]))
 
@@ -264,7 +260,6 @@ class TimelineKey(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._theme = DARKROOM
         self._has_rounds = False
         self.setAccessibleName(", ".join(self._texts()))
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
@@ -280,10 +275,6 @@ class TimelineKey(QWidget):
     def _texts(self) -> tuple[str, ...]:
         usual = tr("end of a block"), tr("stopped early"), tr("many remelts at once")
         return (*usual, tr("a round begins")) if self._has_rounds else usual
-
-    def set_theme(self, theme: Theme) -> None:
-        self._theme = theme
-        self.update()
 
     def _font(self) -> QFont:
         font = ui_font()
@@ -302,7 +293,7 @@ class TimelineKey(QWidget):
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setFont(self._font())
-        theme, x, middle = self._theme, 4.0, self.height() / 2
+        theme, x, middle = themes.current(), 4.0, self.height() / 2
         for kind, text in enumerate(self._texts()):
             painter.setPen(Qt.PenStyle.NoPen)
             if kind == 0:

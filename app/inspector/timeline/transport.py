@@ -14,7 +14,6 @@ from app.design.choice_box import ChoiceBox
 from app.design.controls import Elided, button, chain_tabs
 from app.design.fonts import px
 from app.design.layouts import column_of, row_of
-from app.design.tokens import DARKROOM, Theme
 from app.inspector.timeline.overview import Overview
 from app.inspector.timeline.timeline import Timeline, TimelineKey
 from app.inspector.words import frame_words
@@ -40,7 +39,6 @@ class Transport(QWidget):
         super().__init__(parent)
         self.setObjectName("transport")
         self._player, self._overview = player, overview
-        self._theme = DARKROOM
         self._is_explained = True  # the timeline has marks
         self.buttons: dict[str, QPushButton] = {}
         self._actions = {action.id: action for action in self._declare()}
@@ -61,6 +59,7 @@ class Transport(QWidget):
         player.placed.connect(self._show)
         player.selected.connect(self._show)
         player.playing_changed.connect(self._show_playing)
+        self._set_icons()
         player.speed_changed.connect(self._show_speed)
         player.loop_changed.connect(self.buttons["loop"].setChecked)
         self._show()
@@ -165,12 +164,6 @@ class Transport(QWidget):
         nearest = min(range(len(SPEEDS)), key=lambda index: abs(SPEEDS[index] - speed))
         self.speed.setCurrentIndex(nearest)
 
-    def set_theme(self, theme: Theme) -> None:
-        self._theme = theme
-        self.timeline.set_theme(theme)
-        self.key.set_theme(theme)
-        self._set_icons()
-
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._fit_key()
@@ -178,4 +171,4 @@ class Transport(QWidget):
     def _set_icons(self) -> None:
         for action in self._actions.values():
             name = "pause" if action.id == "play" and self._player.is_playing else action.icon
-            icons.set_icon(self.buttons[action.id], name, self._theme.ink)
+            icons.set_icon(self.buttons[action.id], name)

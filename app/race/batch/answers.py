@@ -14,11 +14,12 @@ from PySide6.QtCore import (
 )
 from PySide6.QtWidgets import QHeaderView, QLabel, QWidget
 
+from app.design import themes
 from app.design.controls import label, scroller
 from app.design.fonts import px
 from app.design.layouts import column_of
 from app.design.row_table import RowTable
-from app.design.tokens import DARKROOM, Theme, color
+from app.design.tokens import color
 from app.pictures.row import PictureRow
 from app.race.batch.words import VERDICTS, group_title
 from app.state.race.scores import RaceResult
@@ -42,7 +43,6 @@ class AnswersModel(QAbstractTableModel):
         super().__init__()
         self._titles: Sequence[str] = ()
         self._rows: list[Answers] = []
-        self._theme = DARKROOM
 
     def begin(self, titles: Sequence[str]) -> None:
         """Clears the rows and sets the lanes' titles."""
@@ -60,11 +60,6 @@ class AnswersModel(QAbstractTableModel):
         self.beginInsertRows(NOWHERE, len(self._rows), len(self._rows) + len(rows) - 1)
         self._rows += rows
         self.endInsertRows()
-
-    def set_theme(self, theme: Theme) -> None:
-        self._theme = theme
-        if self._rows:
-            self.dataChanged.emit(self.index(0, 0), self.index(len(self._rows) - 1, len(self._titles)))
 
     def answers(self, row: int) -> Answers:
         """Returns the results of the prompt in a row."""
@@ -108,7 +103,7 @@ class AnswersModel(QAbstractTableModel):
             case Qt.ItemDataRole.TextAlignmentRole if lane >= 0:
                 return Qt.AlignmentFlag.AlignCenter
             case Qt.ItemDataRole.ForegroundRole if answer is not None and answer.exact is False:
-                return color(self._theme.conflict)
+                return color(themes.current().conflict)
         return None
 
 

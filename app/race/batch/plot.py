@@ -10,9 +10,10 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from app.design import themes
 from app.design.fonts import caption_font, px
 from app.design.series import draw_mark, pens
-from app.design.tokens import DARKROOM, Theme, color
+from app.design.tokens import color
 from app.state.race.scores import Interval, LaneScore
 from app.system.i18n import tr
 
@@ -49,7 +50,6 @@ class SpeedPlot(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._theme = DARKROOM
         self._rows: list[tuple[int, str, LaneScore]] = []
         self._speed = SPEEDS[0]
         self.setAccessibleName(tr("Speed against exactness"))
@@ -79,10 +79,6 @@ class SpeedPlot(QWidget):
             fast=fast,
         )
 
-    def set_theme(self, theme: Theme) -> None:
-        self._theme = theme
-        self.update()
-
     def sizeHint(self) -> QSize:
         return QSize(px(LEAST_WIDTH), px(LEAST_HEIGHT))
 
@@ -94,7 +90,7 @@ class SpeedPlot(QWidget):
     def paintEvent(self, _event: QPaintEvent) -> None:
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.fillRect(self.rect(), color(self._theme.surface))
+        painter.fillRect(self.rect(), color(themes.current().surface))
         painter.setFont(caption_font())
         metrics = painter.fontMetrics()
         left, line = metrics.horizontalAdvance("100 %") + 8, metrics.height()
@@ -108,7 +104,7 @@ class SpeedPlot(QWidget):
     def _paint_frame(self, painter: QPainter, area: QRectF, marks: Sequence[float]) -> None:
         metrics = painter.fontMetrics()
         line = metrics.height()
-        ink, rule = color(self._theme.faint_ink), QPen(color(self._theme.line), 1)
+        ink, rule = color(themes.current().faint_ink), QPen(color(themes.current().line), 1)
         for share in SHARES:
             y, text = self._y(area, share / 100), f"{share} %"
             painter.setPen(rule)
@@ -129,7 +125,8 @@ class SpeedPlot(QWidget):
 
     def _paint_lane(self, painter: QPainter, area: QRectF, top: float, place: int, row: LaneScore) -> None:
         """Draws the mark of a lane, its whiskers, and the lane's number next to it."""
-        pen = pens(self._theme)[place % len(pens(self._theme))]
+        known = pens(themes.current())
+        pen = known[place % len(known)]
         middle = QPointF(self._x(area, self._speed.of(row), top), self._y(area, row.rate or 0.0))
         left, right = (self._x(area, end, top) for end in self._speed.interval(row))
         low, high = (self._y(area, end) for end in row.exact_interval)
@@ -144,7 +141,7 @@ class SpeedPlot(QWidget):
         painter.setBrush(color(pen.shade))
         draw_mark(painter, pen.mark, middle)
         painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.setPen(color(self._theme.ink))
+        painter.setPen(color(themes.current().ink))
         name = str(place + 1)
         across, down = NAME_SIDES[place % len(NAME_SIDES)]
         metrics = painter.fontMetrics()

@@ -16,7 +16,6 @@ from app.design.figure_table import FigureTable
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.series import SeriesLegend
-from app.design.tokens import DARKROOM, Theme
 from app.race.batch import words
 from app.race.batch.answers import AnswerDetail, AnswersView
 from app.race.batch.plot import SPEEDS, SpeedPlot
@@ -46,7 +45,6 @@ class BatchView(BatchPanel):
     def __init__(self) -> None:
         run = button(tr("Run"), tr("Run the batch"), role="primary")
         super().__init__(run, tr("Stop the batch"), tr("Prompts answered"), stop_tip=tr("Within one step (Esc)"))
-        self._theme = DARKROOM
         self._titles: Sequence[str] = ()  # of the lanes
         self._lanes: Sequence[str] = ()  # their names in the rows
         self._figures: dict[str, list[LaneScore]] = {}
@@ -134,7 +132,7 @@ class BatchView(BatchPanel):
 
     def _show_legend(self) -> None:
         numbered = [tr("lane {number}", number=place) for place, _ in enumerate(self._titles, start=1)]
-        self.legend.show_names(numbered, tr("Lanes: {names}", names=", ".join(self._titles)), self._theme)
+        self.legend.show_names(numbered, tr("Lanes: {names}", names=", ".join(self._titles)))
 
     def add(self, found: Sequence[Sequence[RaceResult]]) -> None:
         """Appends the answers to further prompts."""
@@ -261,9 +259,3 @@ class BatchView(BatchPanel):
         is_narrow = self.width() < px(NARROW)
         side = QBoxLayout.Direction.TopToBottom if is_narrow else QBoxLayout.Direction.LeftToRight
         self._halves.setDirection(side)
-
-    def set_theme(self, theme: Theme) -> None:
-        self._theme = theme
-        self.plot.set_theme(theme)
-        self.answers.answers.set_theme(theme)
-        self._show_legend()

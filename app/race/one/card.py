@@ -12,7 +12,6 @@ from app.design.controls import Elided, button, flow_of, label, scroller
 from app.design.fonts import px
 from app.design.layouts import column_of, row_of
 from app.design.text_field import fits
-from app.design.tokens import Theme
 from app.race.one.figures import FigureRow
 from app.state.race.running import LaneFigures
 from app.state.run.canvas import BlockState
@@ -163,11 +162,3 @@ class LaneCard(QFrame):
         self.compare.setEnabled(compare)
 
     # ---------------------------------------------------------------- appearance
-
-    def set_theme(self, theme: Theme) -> None:
-        self.canvas.set_theme(theme)
-        self.board.set_theme(theme)
-
-    def set_reduced_motion(self, reduced: bool) -> None:
-        self.canvas.set_reduced_motion(reduced)
-        self.board.set_reduced_motion(reduced)

@@ -9,7 +9,6 @@ from PySide6.QtWidgets import QSlider, QWidget
 from app.design import icons
 from app.design.controls import button, label
 from app.design.layouts import row_of
-from app.design.tokens import DARKROOM, Theme
 from app.race.one.clock import RaceClock
 from app.race.words import rate_words
 from app.system.i18n import tr
@@ -34,7 +33,6 @@ class ClockBar(QWidget):
     def __init__(self, clock: RaceClock, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._clock = clock
-        self._theme = DARKROOM
         self.play = button("", tr("Play the race"), role="plain")
         self.play.setObjectName("transport-button")
         self.slider = ClockSlider(Qt.Orientation.Horizontal)
@@ -53,7 +51,7 @@ class ClockBar(QWidget):
         clock.moved.connect(self.refresh)
         clock.playing_changed.connect(self._set_icon)
         self._fit()
-        self.refresh()
+        self._set_icon()
 
     def _fit(self) -> None:
         """Reserves the width of the usual texts, so that the slider keeps its length."""
@@ -93,16 +91,12 @@ class ClockBar(QWidget):
         else:
             self._clock.step(1 if event.key() == Qt.Key.Key_Right else -1)
 
-    def set_theme(self, theme: Theme) -> None:
-        self._theme = theme
-        self._set_icon()
-
     @Slot()
     def _set_icon(self) -> None:
         title = tr("Pause the race") if self._clock.is_playing else tr("Play the race")
         self.play.setAccessibleName(title)
         self.play.setToolTip(tr("{title} (Space)", title=title))
-        icons.set_icon(self.play, "pause" if self._clock.is_playing else "play", self._theme.ink)
+        icons.set_icon(self.play, "pause" if self._clock.is_playing else "play")
         self.refresh()
 
 

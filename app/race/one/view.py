@@ -10,10 +10,10 @@ from PySide6.QtCore import QTimer, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QWidget
 
+from app.design import motion
 from app.design.controls import Hairline, chain_tabs, label, scroller
 from app.design.fonts import px
 from app.design.layouts import column_of
-from app.design.tokens import DARKROOM, Theme
 from app.pictures.row import PictureRow
 from app.race import words
 from app.race.one.card import LaneCard
@@ -72,7 +72,6 @@ class OneRace(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._shown: ShownRace | None = None
-        self._theme, self._reduced_motion = DARKROOM, False
         self._begun: list[Recording | None] = []  # the runs whose tokens the cards decode
         self._wanted = self._read_last = ReadingRequest(())
         self._pause = QTimer(self)  # until the texts may be read again
@@ -145,8 +144,6 @@ class OneRace(QWidget):
             card.inspect_asked.connect(self._inspect)
             card.compare_asked.connect(self._compare)
             card.export_asked.connect(self._export)
-            card.set_theme(self._theme)
-            card.set_reduced_motion(self._reduced_motion)
             self.cards.append(card)
         self._arrange()
         chain_tabs(self.prompt.history, [stop for card in self.cards for stop in card.tab_stops()])
@@ -217,7 +214,7 @@ class OneRace(QWidget):
 
     def play_if_short(self) -> None:
         """Plays a race that was too short to be watched, unless motion is reduced."""
-        if 0 < self.clock.end < WATCHABLE_SECONDS and not self._reduced_motion:
+        if 0 < self.clock.end < WATCHABLE_SECONDS and not motion.is_reduced():
             self.clock.toggle()
 
     # ---------------------------------------------------------------- replay
@@ -289,19 +286,6 @@ class OneRace(QWidget):
     def _export(self, place: int) -> None:
         if (trace := self._trace(place)) is not None:
             self.export_asked.emit(trace)
-
-    # ---------------------------------------------------------------- appearance
-
-    def set_theme(self, theme: Theme) -> None:
-        self._theme = theme
-        self.bar.set_theme(theme)
-        for card in self.cards:
-            card.set_theme(theme)
-
-    def set_reduced_motion(self, reduced: bool) -> None:
-        self._reduced_motion = reduced
-        for card in self.cards:
-            card.set_reduced_motion(reduced)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         self.bar.keyPressEvent(event)

@@ -20,6 +20,7 @@ from PySide6.QtWidgets import QMenu, QWidget
 from app.board import keys
 from app.board.paint import paint_invitation
 from app.board.view import FrameView
+from app.design import themes
 from app.design.drops import accept_drag, has_picture, local_files, take_drop
 from app.state.sudoku.board import BLANK, EMPTY, Board, BoardEntry
 from app.state.sudoku.pasting import PasteError, read
@@ -179,7 +180,7 @@ class BoardView(FrameView):
         super()._paint(painter, area)
         if self.board.is_empty and not self.is_read_only and not self.hasFocus():
             text = tr("Type digits, paste a puzzle or a picture of one, or generate one.")
-            paint_invitation(painter, self._geometry, self._theme, text)
+            paint_invitation(painter, self._geometry, themes.current(), text)
 
     # ---------------------------------------------------------------- dropping
 

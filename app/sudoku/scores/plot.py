@@ -9,11 +9,11 @@ from PySide6.QtCore import QEvent, Qt, QTimer, Slot
 from PySide6.QtGui import QColor, QShowEvent
 from PySide6.QtWidgets import QWidget
 
+from app.design import themes
 from app.design.fonts import TEXT_SMALL, caption_font, px
 from app.design.layouts import column_of
 from app.design.plot_sheet import plain_plot, plot_library
 from app.design.series import SeriesLegend, pens
-from app.design.tokens import DARKROOM, Theme
 from app.state.intervals import wilson
 from app.state.sudoku.scores import Scoreboard
 from app.sudoku.scores.words import short_with_givens, spoken
@@ -34,7 +34,6 @@ class ScorePlot(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._theme = DARKROOM
         self._scores = Scoreboard()
         self._graph: GraphicsLayoutWidget | None = None  # made when first needed
         self.plots: dict[str, PlotItem] = {}  # by bin
@@ -45,12 +44,8 @@ class ScorePlot(QWidget):
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.timeout.connect(self.draw)
+        themes.changed.connect(self._forget)
         self.setAccessibleName(tr("Running rates"))
-
-    def set_theme(self, theme: Theme) -> None:
-        self._theme = theme
-        self._show_legend()
-        self._forget()
 
     def show_scores(self, scores: Scoreboard, *, at_once: bool = False) -> None:
         """Draws scores after ``REDRAW_MS`` or ``at_once``, with the results that are added until then."""
@@ -67,6 +62,7 @@ class ScorePlot(QWidget):
         super().showEvent(event)
         self._timer.start(0)
 
+    @Slot()
     def _forget(self) -> None:
         """Drops the drawing, so that it is made again in other colours or sizes."""
         if self._graph is not None:
@@ -78,7 +74,7 @@ class ScorePlot(QWidget):
 
     def _show_legend(self) -> None:
         names = self._scores.contenders
-        self.legend.show_names(names, tr("Contenders: {names}", names=", ".join(names)), self._theme)
+        self.legend.show_names(names, tr("Contenders: {names}", names=", ".join(names)))
 
     # ---------------------------------------------------------------- drawing
 
@@ -100,7 +96,7 @@ class ScorePlot(QWidget):
             self._fill(name)
 
     def _build(self, bins: list[Bin]) -> None:
-        theme = self._theme
+        theme = themes.current()
         graph = self._graph = plot_library().GraphicsLayoutWidget()
         graph.setBackground(theme.surface)
         graph.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -111,7 +107,7 @@ class ScorePlot(QWidget):
         graph.ci.layout.setSpacing(16)
         font = caption_font()
         for column, name in enumerate(bins):
-            plot = self.plots[name] = plain_plot(graph, theme, 0, column)
+            plot = self.plots[name] = plain_plot(graph, 0, column)
             plot.setTitle(short_with_givens(name), color=theme.ink, size=f"{px(TEXT_SMALL)}px")
             plot.titleLabel.item.setFont(font)
             plot.titleLabel.setMinimumWidth(0)  # else it limits how narrow the plot can become
@@ -130,7 +126,7 @@ class ScorePlot(QWidget):
         pyqtgraph, plot = plot_library(), self.plots[name]
         plot.clear()
         for share in SHARES:  # pyqtgraph's own grid would hide tick labels near the ends
-            plot.addItem(pyqtgraph.InfiniteLine(share, angle=0, pen=pyqtgraph.mkPen(self._theme.line, width=1)))
+            plot.addItem(pyqtgraph.InfiniteLine(share, angle=0, pen=pyqtgraph.mkPen(themes.current().line, width=1)))
         most = 1
         for place, contender in enumerate(self._scores.contenders):
             rates = self._scores.running(contender, name)
@@ -142,7 +138,8 @@ class ScorePlot(QWidget):
 
     def _draw_contender(self, plot: PlotItem, rates: list[float], place: int) -> None:
         pyqtgraph = plot_library()
-        pen = pens(self._theme)[place % len(pens(self._theme))]
+        known = pens(themes.current())
+        pen = known[place % len(known)]
         numbers = np.arange(1, len(rates) + 1)
         bounds = np.array([wilson(round(rate * n), n) for n, rate in enumerate(rates, 1)]) * 100
         shares = np.array(rates) * 100

@@ -13,7 +13,6 @@ from app.batch.panel import RESULTS, TEACHING, BatchPanel, show_line, teaching, 
 from app.design.controls import button, flow_of, group, label
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
-from app.design.tokens import Theme
 from app.settings.fields import SeedBox, WholeBox
 from app.state.sudoku.scores import Request, Result, Scoreboard
 from app.sudoku.scores.plot import ScorePlot
@@ -163,9 +162,6 @@ class ScoreboardView(BatchPanel):
         super()._ask_to_stop()
 
     # ---------------------------------------------------------------- display
-
-    def set_theme(self, theme: Theme) -> None:
-        self.plot.set_theme(theme)
 
     @Slot()
     def refresh(self) -> None:

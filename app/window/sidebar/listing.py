@@ -8,7 +8,8 @@ from PySide6.QtCore import QEvent, QModelIndex, QPoint, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QContextMenuEvent, QFocusEvent, QKeyEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QFrame, QListView, QToolButton, QWidget
 
-from app.design.tokens import SPACE_2, Theme
+from app.design import themes
+from app.design.tokens import SPACE_2
 from app.library import Summary
 from app.library.search import terms_of
 from app.system.i18n import tr
@@ -46,11 +47,11 @@ class ConversationList(QListView):
     chosen = Signal(int, str)
     renamed = Signal(int, str)
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.rows = ConversationRows(self)
         self.rows.renamed.connect(self.renamed)
-        self.painting = RowPainter(self.rows, theme)
+        self.painting = RowPainter(self.rows)
         self._pending: tuple[Sequence[Summary], int | None, float] | None = None
         self._hovered = QModelIndex()
         self.button = DotsButton(tr("Actions"), self.viewport())
@@ -76,6 +77,7 @@ class ConversationList(QListView):
         self.viewportEntered.connect(self._leave)
         self.verticalScrollBar().valueChanged.connect(self._place_button)
         self.painting.closeEditor.connect(self._edited)
+        themes.changed.connect(self._take_text_size)
 
     # ---------------------------------------------------------------- what is shown
 
@@ -109,11 +111,10 @@ class ConversationList(QListView):
         self.painting.terms = terms_of(query)
         self.viewport().update()
 
-    def dress(self, theme: Theme) -> None:
-        """Applies a theme and the current text size."""
-        self.painting.dress(theme)
+    @Slot()
+    def _take_text_size(self) -> None:
+        self.painting.measure()
         self.scheduleDelayedItemsLayout()
-        self.viewport().update()
 
     def open_first(self) -> None:
         """Opens the first conversation, if any."""

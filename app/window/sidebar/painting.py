@@ -8,9 +8,10 @@ from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QPointF, QRect, Q
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPen, QTextCharFormat, QTextLayout, QTextOption
 from PySide6.QtWidgets import QLineEdit, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
+from app.design import themes
 from app.design.focus_rings import is_ringed
 from app.design.fonts import TEXT_BODY, TEXT_SMALL, px
-from app.design.tokens import RADIUS, SPACE_1, SPACE_2, SPACE_3, SPACE_4, Theme, color
+from app.design.tokens import RADIUS, SPACE_1, SPACE_2, SPACE_3, SPACE_4, color
 from app.library import Summary
 from app.library.search import Term, spans
 from app.system.i18n import tr
@@ -27,19 +28,14 @@ class RowPainter(QStyledItemDelegate):
     ``terms`` are the search terms, highlighted in weight as well as in colour.
     """
 
-    def __init__(self, rows: ConversationRows, theme: Theme) -> None:
+    def __init__(self, rows: ConversationRows) -> None:
         super().__init__(rows)
         self._rows = rows
-        self.theme = theme
         self.terms: Sequence[Term] = ()
-        self._measure()
+        self.measure()
 
-    def dress(self, theme: Theme) -> None:
-        """Applies a theme and the current text size."""
-        self.theme = theme
-        self._measure()
-
-    def _measure(self) -> None:
+    def measure(self) -> None:
+        """Measure the rows at the text size in use."""
         self._body, self._small = QFont(), QFont()
         self._body.setPixelSize(px(TEXT_BODY))
         self._small.setPixelSize(px(TEXT_SMALL))
@@ -79,7 +75,7 @@ class RowPainter(QStyledItemDelegate):
         painter.save()
         if isinstance(row, str):
             below = rect.adjusted(LEFT, SPACE_3, -RIGHT, 0)
-            self._write(painter, below, row, self._header, self.theme.faint_ink, ())
+            self._write(painter, below, row, self._header, themes.current().faint_ink, ())
         else:
             self._paint_conversation(painter, rect, state, row, is_ringed=is_ringed(option.widget))
         painter.restore()
@@ -87,7 +83,7 @@ class RowPainter(QStyledItemDelegate):
     def _paint_conversation(
         self, painter: QPainter, rect: QRect, state: QStyle.StateFlag, summary: Summary, *, is_ringed: bool
     ) -> None:
-        theme = self.theme
+        theme = themes.current()
         is_open = summary.id == self._rows.current
         is_hovered = bool(state & QStyle.StateFlag.State_MouseOver)
         has_cursor = bool(state & QStyle.StateFlag.State_HasFocus)
@@ -148,8 +144,8 @@ class RowPainter(QStyledItemDelegate):
             return []
         found = QTextCharFormat()
         found.setFontWeight(QFont.Weight.Bold)
-        found.setForeground(QColor(self.theme.ink))
-        found.setBackground(QColor(self.theme.selection))
+        found.setForeground(QColor(themes.current().ink))
+        found.setBackground(QColor(themes.current().selection))
         made: list[QTextLayout.FormatRange] = []
         for start, end in spans(text, terms):
             part = QTextLayout.FormatRange()

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QSizePolicy, QStackedWidget, QWidget
 from app.design.controls import button, label
 from app.design.fonts import TEXT_BODY
 from app.design.layouts import column_of, row_of
-from app.design.tokens import DARKROOM, Theme
+from app.design.tokens import Theme
 from app.library import Summary
 from app.system.i18n import tr
 from app.window.sidebar.listing import ConversationList, DotsButton
@@ -70,7 +70,7 @@ class Sidebar(QWidget):
     import_asked = Signal()
     searched = Signal(str)
 
-    def __init__(self, theme: Theme = DARKROOM) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.setObjectName("sidebar")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -80,7 +80,7 @@ class Sidebar(QWidget):
         self.new.clicked.connect(self.new_asked)
         self.more = DotsButton(tr("Actions for the list"))
         self.search = SearchField()
-        self.list = ConversationList(theme)
+        self.list = ConversationList()
         self.undo = UndoBar()
         self.nothing_yet = EmptyState(
             tr("No conversations yet"), tr("What you ask is kept here, on this computer and nowhere else.")
@@ -133,10 +133,6 @@ class Sidebar(QWidget):
             self._stack.setCurrentWidget(self.nothing_yet)
         if had_focus and not summaries:
             self.new.setFocus()
-
-    def dress(self, theme: Theme) -> None:
-        """Applies a theme and the current text size; the style sheet is the window's."""
-        self.list.dress(theme)
 
     def focus_search(self) -> None:
         """Focuses the search field."""

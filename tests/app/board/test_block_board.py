@@ -9,6 +9,7 @@ from PySide6.QtCore import QPoint, Qt
 from app.board.block_board import BlockBoard
 from app.board.pane import BoardPane
 from app.canvas.heat import Heat
+from app.design import motion
 from app.design.tokens import DARKROOM, entropy_color
 from app.state.sudoku.placing import Placed
 from app.state.sudoku.solve_frame import POSITIONS
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 def board(qtbot) -> BlockBoard:
     made = BlockBoard()
     qtbot.addWidget(made)
-    made.set_reduced_motion(True)
+    motion.set_reduced(True)
     made.resize(480, 480)
     made.grab()
     made.place(Placed(PUZZLE, POSITIONS), piece)

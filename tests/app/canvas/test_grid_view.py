@@ -15,6 +15,7 @@ from pytestqt.qtbot import QtBot
 from app.canvas.accessibility import expose_cells
 from app.canvas.geometry import Rect
 from app.canvas.grid_view import GridView
+from app.design import motion
 from app.state.run.canvas import CellState
 
 # Said by the offscreen platform whenever a window or a tool tip is shown.
@@ -102,7 +103,7 @@ def test_a_tint_fades_unless_motion_is_reduced(view: LetterView, qtbot: QtBot) -
     qtbot.waitUntil(lambda: fade.state() == QAbstractAnimation.State.Stopped)
     assert view.grab().toImage().pixelColor(5, 5).red() == 0
     view._start_fade({4: CellState.ACCEPTED})
-    view.set_reduced_motion(True)
+    motion.set_reduced(True)
     assert fade.state() == QAbstractAnimation.State.Stopped
     assert view.grab().toImage().pixelColor(5, 5).red() == 0
 

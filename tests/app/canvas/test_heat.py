@@ -8,6 +8,7 @@ from PySide6.QtGui import QColor, QImage
 
 from app.canvas.heat import NONE, Heat, places
 from app.canvas.view import CanvasView
+from app.design import themes
 from app.design.tokens import DARKROOM, PAPER, entropy_color
 from app.state.run.canvas import BlockState
 
@@ -39,7 +40,7 @@ def test_places_on_the_ramp():
 
 @pytest.mark.parametrize("theme", [DARKROOM, PAPER], ids=lambda theme: theme.name)
 def test_cells_take_the_colour_of_their_share(view, theme):
-    view.set_theme(theme)
+    themes.publish(theme)
     view.set_heat(heat_of(0, 0.25, 0.5, 0.75, 1, np.nan, np.nan, 0))
     for index, share in enumerate((0, 0.25, 0.5, 0.75, 1)):
         assert ground(view, index) == entropy_color(share, theme)

@@ -16,7 +16,9 @@ from app.canvas.geometry import GAP, MARGIN, Geometry, fitting_columns, flow
 from app.canvas.glyphs import CellGlyphs, Glyph, glyph_of
 from app.canvas.paint import SLOT, PaintOptions, paint_block
 from app.canvas.view import CanvasView
+from app.design import motion, themes
 from app.design.fonts import canvas_font
+from app.design.stylesheet import apply_theme
 from app.design.tokens import DARKROOM, PAPER, entropy_color
 from app.state.run.canvas import BlockState, CanvasState, CellState
 from engine import SKILLS, CanvasCommitted, CanvasStarted, CanvasVerified, Event, StepFinished, generate, load_model
@@ -67,7 +69,7 @@ def view(qtbot) -> CanvasView:
     made = CanvasView()
     qtbot.addWidget(made)
     made.set_piece(letter)
-    made.set_reduced_motion(True)
+    motion.set_reduced(True)
     made.resize(640, made.heightForWidth(640))
     return made
 
@@ -134,7 +136,7 @@ def test_rows_end_with_their_lines():
 
 def test_cells_glide_to_their_lines_and_stay_there(qtbot, view):
     view.set_piece(lambda token: "\n" if token == 12 else letter(token))
-    view.set_reduced_motion(False)
+    motion.set_reduced(False)
     events = script()
     show(view, block_at(-1, events))
     before = view.grid
@@ -320,7 +322,7 @@ def test_slots_are_framed_named_and_explained(view):
 
 @THEMES
 def test_entropy_layer_has_the_colour_of_the_scale(view, theme):
-    view.set_theme(theme)
+    themes.publish(theme)
     view.set_vocabulary_size(128)
     view.set_layer("entropy")
     block = block_at(2)
@@ -569,11 +571,12 @@ class CountingView(CanvasView):
         super().paintEvent(event)
 
 
-def test_repaints_only_for_changes(qtbot):
+def test_repaints_only_for_changes(qtbot, qapp):
+    apply_theme(qapp, DARKROOM)
     view = CountingView()
     qtbot.addWidget(view)
     view.set_piece(letter)
-    view.set_reduced_motion(True)
+    motion.set_reduced(True)
     view.show()
     qtbot.waitExposed(view)
     events = script()
@@ -590,10 +593,10 @@ def test_repaints_only_for_changes(qtbot):
     view.set_block(state.current)
     assert paints_after(lambda: view.set_block(state.current)) == 0
     assert paints_after(lambda: view.set_calm(True)) == 0
-    assert paints_after(lambda: view.set_theme(DARKROOM)) == 0
+    assert paints_after(lambda: apply_theme(qapp, DARKROOM)) == 0
     state.fold(events[1])  # the reducer changes the very object the view was given
     assert paints_after(lambda: view.set_block(state.current)) >= 1
-    assert paints_after(lambda: view.set_theme(PAPER)) >= 1
+    assert paints_after(lambda: apply_theme(qapp, PAPER)) >= 1
 
 
 def running(view: CanvasView) -> list[QAbstractAnimation]:
@@ -602,7 +605,7 @@ def running(view: CanvasView) -> list[QAbstractAnimation]:
 
 
 def test_a_change_fades_and_ends(view, qtbot):
-    view.set_reduced_motion(False)
+    motion.set_reduced(False)
     events = script()
     show(view, block_at(1, events))
     still = pixels(view)
@@ -623,17 +626,17 @@ def test_reduced_motion_has_no_motion(view):
     for step in range(-1, 5):
         view.set_block(block_at(step, events))
         assert running(view) == []
-    view.set_reduced_motion(False)
+    motion.set_reduced(False)
     view.set_block(block_at(1, events))
     view.set_block(block_at(2, events))
     assert len(running(view)) == 1
-    view.set_reduced_motion(True)
+    motion.set_reduced(True)
     assert running(view) == []
 
 
 def test_going_back_does_not_fade(view):
     """Scrubbing backwards undoes nothing that the model did."""
-    view.set_reduced_motion(False)
+    motion.set_reduced(False)
     events = script()
     view.set_block(block_at(2, events))
     view.set_block(block_at(1, events))

@@ -7,20 +7,22 @@ from pytestqt.qtbot import QtBot
 
 from app.chat.messages.turn import TurnView
 from app.chat.view_options import ViewOptions
-from app.design.tokens import DARKROOM, PAPER
+from app.design import motion, themes
+from app.design.tokens import PAPER
 from app.state.chat.conversation import Answer, ChatState
 from app.state.run.stats import RunFigures
 from engine import GenerationConfig
 from engine.tasks import sudoku
 from tests.app.sudoku.scripted import PUZZLE, SOLVED
 
-OPTIONS = ViewOptions(DARKROOM, calm=True, layer="state", reduced_motion=True)
+OPTIONS = ViewOptions(calm=True, layer="state")
 LINES, SOLUTION = sudoku.rows(PUZZLE), sudoku.rows(SOLVED)
 
 
 def shown(qtbot: QtBot, prompt: str, text: str, status: str = "done") -> TurnView:
     answer = Answer("A model", 3, GenerationConfig())
     answer.text, answer.status, answer.kept = text, status, RunFigures(12, 1, 0, 1.5, 9.0, 40.0)  # type: ignore[assignment]
+    motion.set_reduced(True)
     view = TurnView(ChatState().ask(prompt, answer), None, OPTIONS)
     qtbot.addWidget(view)
     view.resize(700, 900)
@@ -37,7 +39,7 @@ def test_a_grid_alone_is_a_board_and_nothing_else(qtbot: QtBot, status: str) -> 
     assert not view.answer.board.legend.isVisible()
     assert view.prompt.board is None  # it says more than the puzzle
     before = view.answer.board.board.grab().toImage()
-    view.set_options(ViewOptions(PAPER, calm=True, layer="state", reduced_motion=True))
+    themes.publish(PAPER)
     assert view.answer.board.board.grab().toImage() != before
 
 

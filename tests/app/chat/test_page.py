@@ -21,8 +21,9 @@ from app.chat.messages.turn import TurnView
 from app.chat.page import ChatPage, column_width
 from app.chat.prose.widget import Prose
 from app.chat.view_options import ViewOptions
+from app.design import motion, themes
 from app.design.text_field import LONGEST_LINE
-from app.design.tokens import DARKROOM, PAPER
+from app.design.tokens import PAPER
 from app.state.chat.attachment import Attachment
 from app.state.chat.conversation import Answer, ChatState, Turn
 from app.state.run.stats import RunFigures
@@ -30,7 +31,7 @@ from engine import Event, GenerationConfig, Reply
 from engine.catalog import Traits
 from engine.service import LoadedModel
 
-OPTIONS = ViewOptions(DARKROOM, calm=True, layer="state", reduced_motion=True)
+OPTIONS = ViewOptions(calm=True, layer="state")
 CODE = "Here:\n\n```python\nprint('a')\n```\n\n" + "and more words. " * 40
 
 
@@ -72,6 +73,7 @@ def talk(count: int, seed: int = 0) -> ChatState:
 
 @pytest.fixture
 def page(qtbot: QtBot) -> ChatPage:
+    motion.set_reduced(True)
     made = ChatPage(OPTIONS)
     qtbot.addWidget(made)
     made.resize(760, 700)
@@ -187,7 +189,7 @@ def ink(picture: QImage) -> np.ndarray:
 
 
 def test_tokens_glide_to_their_places_and_nothing_is_drawn_twice(qtbot: QtBot, page: ChatPage, fake: Any) -> None:
-    page.set_options(dataclasses.replace(OPTIONS, reduced_motion=False))
+    motion.set_reduced(False)
     chat = talk(0)
     turn = chat.ask("Go", Answer("Skills", 5, fake.defaults))
     page.show_chat(chat, loaded(fake))
@@ -613,7 +615,7 @@ def test_every_control_has_a_name_and_tab_reaches_it_in_order(qtbot: QtBot, page
 def test_the_look_reaches_what_is_shown(page: ChatPage) -> None:
     page.show_chat(talk(2), None)
     before = page.turns[0].answer.text.grab().toImage()
-    page.set_options(dataclasses.replace(OPTIONS, theme=PAPER))
+    themes.publish(PAPER)
     assert page.turns[0].answer.text.grab().toImage() != before
 
 

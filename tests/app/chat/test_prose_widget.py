@@ -20,7 +20,8 @@ from app.chat.prose.links import OpenLink
 from app.chat.prose.reading import MOST_LINES, MOST_SHOWN, prepare, shown_part
 from app.chat.prose.sheet import MOST_IN_PIECE
 from app.chat.prose.widget import Prose
-from app.design.tokens import DARKROOM, PAPER
+from app.design import themes
+from app.design.tokens import PAPER
 
 RICH = """# Title
 
@@ -48,7 +49,7 @@ def prose(qtbot: QtBot) -> Prose:
     """A widget on the screen, 480 pixels wide."""
     host = QWidget()
     column = QVBoxLayout(host)
-    made = Prose("Answer", DARKROOM)
+    made = Prose("Answer")
     column.addWidget(made)
     column.addStretch(1)
     qtbot.addWidget(host)
@@ -296,7 +297,7 @@ def test_another_theme_recolours_code_and_formulas_and_keeps_the_height(qtbot: Q
     draw(prose)
     height = prose.heightForWidth(480)
     before = prose.grab().toImage()
-    prose.set_theme(PAPER)
+    themes.publish(PAPER)
     assert prose.is_settled  # nothing is drawn anew for another ink
     assert prose.heightForWidth(480) == height
     assert prose.grab().toImage() != before

@@ -21,6 +21,7 @@ from pytestqt.qtbot import QtBot
 from app.chat.controller import ChatController, build
 from app.chat.messages.turn import TurnView
 from app.context import AppContext
+from app.design import motion, themes
 from app.design.controls import usable
 from app.design.fonts import set_text_percent, text_percent
 from app.design.tokens import DARKROOM, PAPER
@@ -177,14 +178,16 @@ class Walk:
         self.page.resize(self.random.randint(420, 1100), self.random.randint(300, 900))
 
     def theme(self) -> None:
-        self.context.set_theme(self.random.choice((DARKROOM, PAPER)))
+        themes.publish(self.random.choice((DARKROOM, PAPER)))
 
     def font(self) -> None:
         set_text_percent(self.random.choice((80, 100, 130, 200)))
+        themes.publish(themes.current())
         self.context.settings_changed.emit()
 
     def motion(self) -> None:
         self.context.values.reduced_motion = not self.context.values.reduced_motion
+        motion.set_reduced(self.context.values.reduced_motion)
         self.context.settings_changed.emit()
 
     def another_chat(self) -> None:

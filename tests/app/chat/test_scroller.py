@@ -12,6 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from app.chat.messages.heights import Heights, settled_value
 from app.chat.messages.scroller import FEW, Scroller
+from app.design import motion
 
 GUESS = 100
 
@@ -52,7 +53,7 @@ def scroller(qtbot: QtBot) -> Scroller:
         lambda view: [view.button] if isinstance(view, Part) else [],
         lambda: 400,
     )
-    made.reduced_motion = True
+    motion.set_reduced(True)
     qtbot.addWidget(made)
     made.resize(500, 400)
     made.show()
@@ -216,7 +217,7 @@ def test_what_goes_on_fills_the_place_that_was_left_and_then_is_followed(scrolle
 
 
 def test_a_glide_begins_where_the_page_stands(qtbot: QtBot, scroller: Scroller) -> None:
-    scroller.reduced_motion = False
+    motion.set_reduced(False)
     scroller.set_items(range(40), follow=True)
     last = scroller.realise(39)
     assert isinstance(last, Part)
@@ -281,7 +282,7 @@ def test_what_qt_reports_while_parts_change_is_answered_afterwards(qtbot: QtBot)
         return part
 
     made = Scroller(make, lambda _name, _width: GUESS, nothing, lambda _view: [], lambda: 400)
-    made.reduced_motion = True
+    motion.set_reduced(True)
     qtbot.addWidget(made)
     made.resize(500, 400)
     made.show()

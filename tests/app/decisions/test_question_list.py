@@ -8,6 +8,7 @@ from pytestqt.qtbot import QtBot
 
 from app.decisions.one.editor import QuestionEditor
 from app.decisions.one.view import OneState
+from app.design import motion
 from app.state.decisions.drafts import QuestionDraft
 from app.state.decisions.samples import samples
 from app.state.decisions.sheet import QuestionSheet
@@ -103,7 +104,7 @@ def test_bars_say_the_answer_and_what_speaks_against_it(one: OneState) -> None:
     assert "workday" in card.bars.accessibleDescription()
     assert not card.warning.isVisible()
     before = card.bars.grab().toImage()
-    card.set_reduced_motion(True)
+    motion.set_reduced(True)
     assert card.bars.grab().toImage() != before  # it has its length at once
     card.show_answer(answer_of(question, [LabelRead((-5.0, -7.0), False), LabelRead((-6.0, -5.0), False)]))
     assert card.warning.isVisible()

@@ -31,14 +31,14 @@ def unloaded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_button_waits_for_its_icon(qtbot: QtBot) -> None:
     button = QPushButton()
     qtbot.addWidget(button)
-    icons.set_icon(button, "cog-outline", DARKROOM.ink)
+    icons.set_icon(button, "cog-outline")
     size = button.sizeHint()
     assert not icons.is_loaded()
     assert shades(button.icon()) == set()
     icons.load()
     assert QColor(DARKROOM.ink).name() in shades(button.icon())
     assert button.sizeHint() == size  # nothing moves when the icon comes
-    icons.set_icon(button, "cog-outline", DARKROOM.accent)
+    icons.set_icon(button, "cog-outline", "accent")
     assert DARKROOM.accent in shades(button.icon())
 
 

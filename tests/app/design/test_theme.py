@@ -11,6 +11,7 @@ from PySide6.QtCore import QSettings, Qt
 from PySide6.QtGui import QColor, QFontInfo, QFontMetricsF
 from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QPushButton, QStyleOptionComboBox, QVBoxLayout, QWidget
 
+from app.design import themes
 from app.design.choice_box import ChoiceBox
 from app.design.fonts import canvas_font, px, set_text_percent, sized, text_percent, ui_font
 from app.design.stylesheet import apply_theme, chrome, stylesheet, system_theme
@@ -244,7 +245,11 @@ def test_text_on_screen_grows_at_once_and_stays_so(restored, qtbot, settings: QS
     window = QWidget()
     qtbot.addWidget(window)
     window.setStyleSheet(chrome(looks.theme))
-    looks.changed.connect(lambda: window.setStyleSheet(chrome(looks.theme)))
+
+    def dress() -> None:
+        window.setStyleSheet(chrome(looks.theme))
+
+    themes.changed.connect(dress)
     column = QVBoxLayout(window)
     title, button = QLabel("text"), QPushButton("Develop")
     title.setProperty("role", "title")
@@ -253,9 +258,11 @@ def test_text_on_screen_grows_at_once_and_stays_so(restored, qtbot, settings: QS
     window.show()
     small = [widget.fontMetrics().height() for widget in (title, button)]
     heard = []
-    looks.changed.connect(lambda: heard.append(looks.preferences.text_percent))
+    hear = themes.changed.connect(lambda: heard.append(looks.preferences.text_percent))
     looks.set_text_percent(200)
     assert heard == [200]
+    themes.changed.disconnect(dress)
+    themes.changed.disconnect(hear)
     large = [widget.fontMetrics().height() for widget in (title, button)]
     assert [round(after / before) for before, after in zip(small, large, strict=True)] == [2, 2]
     assert store.read_preferences(settings).text_percent == 200

@@ -6,6 +6,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 
 from app.canvas.grid_view import GridView
+from app.design import motion
 from app.inspector.compare import view as compare_view
 from app.inspector.compare.view import Compare
 from app.inspector.page import InspectorPage
@@ -22,7 +23,8 @@ def recorded(name: str) -> Recording:
 @pytest.fixture
 def page(qtbot, monkeypatch) -> InspectorPage:
     monkeypatch.setattr(compare_view, "SLICE_SECONDS", 60.0)  # all at once
-    page = InspectorPage(reduced_motion=True)
+    motion.set_reduced(True)
+    page = InspectorPage()
     qtbot.addWidget(page)
     page.compare = Compare(page.player, page.overview)
     page.add_view("Compare", "Compare this run with another", page.compare)

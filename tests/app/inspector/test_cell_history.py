@@ -10,6 +10,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor
 
+from app.design import themes
 from app.design.fonts import set_text_percent
 from app.design.tokens import DARKROOM, PAPER, color, luminance
 from app.inspector.cell.history import Biography
@@ -319,7 +320,7 @@ def test_only_the_cursor_is_painted_anew(view, player, monkeypatch):
     player.point(1)
     view.grab()
     assert drawn == []
-    view.set_theme(PAPER)
+    themes.publish(PAPER)
     view.grab()
     assert len(drawn) == 1
 

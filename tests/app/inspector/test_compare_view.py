@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PySide6.QtCore import Qt
 
+from app.design import motion, themes
 from app.design.tokens import PAPER
 from app.inspector.compare import view as compare_view
 from app.inspector.compare.figures import UNKNOWN, figures_of_run
@@ -39,7 +40,8 @@ from tests.app.marked import Brackets, unmarked
 @pytest.fixture
 def page(qtbot, monkeypatch) -> InspectorPage:
     monkeypatch.setattr(compare_view, "SLICE_SECONDS", 60.0)  # all at once
-    page = InspectorPage(reduced_motion=True)
+    motion.set_reduced(True)
+    page = InspectorPage()
     qtbot.addWidget(page)
     page.compare = Compare(page.player, page.overview)
     page.add_view("Compare", "Compare this run with another", page.compare)
@@ -329,7 +331,7 @@ def test_the_switch_is_told_and_reached_by_keys(page, compare):
 
 def test_it_wears_the_theme_and_fits_small_windows(page, compare):
     compare.set_other(Recorded(run(seed=5), header=asked(8)))
-    page.set_theme(PAPER)
+    themes.publish(PAPER)
     for size in ((1600, 1000), (1000, 700), (640, 480)):
         page.resize(*size)
         assert not page.grab().isNull()
@@ -339,6 +341,7 @@ def test_it_wears_the_theme_and_fits_small_windows(page, compare):
 def test_every_string_is_translated(qtbot):
     use(Brackets())
     try:
+        motion.set_reduced(True)
         page = InspectorPage()
         qtbot.addWidget(page)
         compare = Compare(page.player, page.overview)

@@ -14,7 +14,8 @@ from pytestqt.qtbot import QtBot
 
 from app.context import AppContext
 from app.decisions.controller import build as build_decisions
-from app.design.tokens import DARKROOM, PAPER
+from app.design import motion, themes
+from app.design.tokens import PAPER
 from app.inspector.cell.text import RenderedText
 from app.inspector.compare.view import Compare
 from app.inspector.controller import InspectorController, build
@@ -49,7 +50,8 @@ def trace_of(told=STRUCTURED, events=None) -> Trace:
 
 @pytest.fixture
 def page(qtbot: QtBot) -> InspectorPage:
-    made = InspectorPage(DARKROOM, reduced_motion=True)
+    motion.set_reduced(True)
+    made = InspectorPage()
     qtbot.addWidget(made)
     made.resize(1280, 800)
     made.show()
@@ -110,7 +112,7 @@ def test_each_question_has_its_answer_after_the_reads_so_far(page: InspectorPage
     assert page.answers.area.height() > page.answers._list.sizeHint().height()
     assert all(row.height() == row.heightForWidth(row.width()) for row in rows)  # none is stretched
     assert page.answers.summary.text().startswith("After 3 of 3 reads")
-    page.set_theme(PAPER)
+    themes.publish(PAPER)
     page.grab()
 
 
@@ -223,7 +225,7 @@ def test_rounds_are_listed_followed_and_gone_to(page: InspectorPage, qtbot: QtBo
     qtbot.keyClick(page, Qt.Key.Key_N)
     assert page.player.frame == Frame(0, 3)  # the next round begins with the commit
     assert page.captions.caption.text.startswith("Round 3: 16 tokens hold")
-    page.set_theme(PAPER)
+    themes.publish(PAPER)
     page.grab()
 
 

@@ -9,6 +9,7 @@ import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QColor, QMouseEvent
 
+from app.design import themes
 from app.design.tokens import DARKROOM, PAPER, color, entropy_color
 from app.inspector.influence.scale import Scale, ShownInfluence
 from app.inspector.influence.view import InfluenceView
@@ -128,7 +129,7 @@ def test_a_measurement_is_shown_and_linked(influence, player, qtbot):
 
 @THEMES
 def test_the_map_of_influence_is_coloured(influence, player, theme):
-    influence.set_theme(theme)
+    themes.publish(theme)
     influence.show_influence(1, 5, 6, KL)
     player.select(-1)
     image = influence.map.grab().toImage()

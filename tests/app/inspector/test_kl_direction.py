@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 from pytestqt.qtbot import QtBot
 
+from app.design import themes
 from app.design.tokens import DARKROOM
 from app.inspector.timeline.overview import Overview, figures_of
 from app.inspector.timeline.plots import Plots
@@ -58,7 +59,7 @@ def test_the_plot_draws_and_says_it_the_same_way_round(qtbot: QtBot) -> None:
     player = Player()
     overview = Overview(player, player)
     plots = Plots(player, overview)
-    plots.set_theme(DARKROOM)
+    themes.publish(DARKROOM)
     qtbot.addWidget(plots)
     plots.resize(700, 260)
     plots.show()

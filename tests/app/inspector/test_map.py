@@ -6,6 +6,7 @@ import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QColor, QMouseEvent
 
+from app.design import themes
 from app.design.tokens import DARKROOM, PAPER, color, entropy_color
 from app.inspector.canvas.map import StepMap
 from app.inspector.canvas.map_area import entropy_top, heat
@@ -92,7 +93,7 @@ def test_another_run_is_seen_from_its_beginning(view, player):
 
 @THEMES
 def test_cells_have_the_colour_of_their_entropy(view, theme):
-    view.set_theme(theme)
+    themes.publish(theme)
     assert shade_at(view, cell(view, 1, 0) - QPoint(4, 2)) == entropy_color(1.0, theme)
     assert shade_at(view, cell(view, 4, 0)) == color(theme.line)
 

@@ -6,6 +6,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 
 import engine
+from app.design import motion, themes
 from app.design.tokens import PAPER
 from app.inspector.order_words import doubts_in_words, end_in_words
 from app.inspector.page import InspectorPage
@@ -17,6 +18,7 @@ from tests.app.inspector.made_up import THOUGHT_PIECES, Recorded, run, thought_r
 
 @pytest.fixture
 def page(qtbot) -> InspectorPage:
+    motion.set_reduced(True)
     page = InspectorPage()
     qtbot.addWidget(page)
     page.resize(1400, 900)
@@ -53,7 +55,7 @@ def test_the_plots_are_its_figures_and_their_mark_follows(page, view, qtbot):
     page.open_trace(Recorded(thought_run(), THOUGHT_PIECES), 0)
     page.overview.finish()
     plots = view.plots
-    plots.set_theme(PAPER)
+    themes.publish(PAPER)
     plots.draw()
     counts, places = plots._rows
     (count,) = counts.listDataItems()

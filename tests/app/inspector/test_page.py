@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.design import motion, themes
 from app.design.stylesheet import chrome
 from app.design.tokens import DARKROOM, PAPER
 from app.inspector.canvas.canvas import InspectorCanvas
@@ -44,7 +45,8 @@ THEMES = pytest.mark.parametrize("theme", [DARKROOM, PAPER], ids=lambda theme: t
 
 @pytest.fixture
 def page(qtbot) -> InspectorPage:
-    made = InspectorPage(DARKROOM, reduced_motion=True)
+    motion.set_reduced(True)
+    made = InspectorPage()
     made.setStyleSheet(chrome(DARKROOM))
     qtbot.addWidget(made)
     made.resize(1280, 800)
@@ -61,6 +63,7 @@ def pixels(widget: QWidget) -> QImage:
 
 
 def test_without_a_run_it_teaches_and_offers(qtbot):
+    motion.set_reduced(True)
     page = InspectorPage()
     qtbot.addWidget(page)
     page.resize(1000, 700)
@@ -81,6 +84,7 @@ def test_without_a_run_it_teaches_and_offers(qtbot):
 
 
 def test_the_empty_page_says_what_the_inspector_is(qtbot):
+    motion.set_reduced(True)
     page = InspectorPage()
     qtbot.addWidget(page)
     said = " ".join(label.text() for label in page.welcome.findChildren(QLabel))
@@ -210,7 +214,7 @@ def test_raw_and_calm(page, qtbot):
 
 @THEMES
 def test_every_layer_looks_different_and_has_a_legend(page, theme):
-    page.set_theme(theme)
+    themes.publish(theme)
     page.player.go(3)  # where cells have been remelted
     seen = {}
     for layer in LAYERS:
@@ -479,10 +483,9 @@ def test_panels_are_placed_dressed_and_their_buttons_leave_the_arrows_alone(page
     from app.design.controls import button
 
     class Panel(QWidget):
-        theme = None
-
-        def set_theme(self, theme) -> None:
-            self.theme = theme
+        @property
+        def theme(self):
+            return themes.current()
 
     panel = Panel()
     inside = button("Fork")
@@ -490,7 +493,7 @@ def test_panels_are_placed_dressed_and_their_buttons_leave_the_arrows_alone(page
     place = page.add_panel("Fork", panel)
     assert page.side.tabText(place) == "Fork"
     assert panel.theme is DARKROOM
-    page.set_theme(PAPER)
+    themes.publish(PAPER)
     assert panel.theme is PAPER
     page.side.setCurrentIndex(place)
     page.player.go(2)
@@ -533,6 +536,7 @@ def test_every_control_has_a_name_and_can_be_tabbed_to(page):
 def test_every_string_is_translated(qtbot):
     use(Brackets())
     try:
+        motion.set_reduced(True)
         page = InspectorPage()
         qtbot.addWidget(page)
         page.open_trace(Recorded(run()))
@@ -550,7 +554,7 @@ def test_every_string_is_translated(qtbot):
 @THEMES
 @pytest.mark.parametrize("size", [(1280, 800), (1000, 700), (640, 480)])
 def test_all_of_it_is_painted_at_any_size(page, theme, size):
-    page.set_theme(theme)
+    themes.publish(theme)
     page.resize(*size)
     page.overview.finish()
     assert not page.grab().isNull()
@@ -563,7 +567,8 @@ def test_a_real_run_is_gone_through(qtbot):
     trace = Trace(SKILLS, "Hello", settings, 1, piece=model.tokenizer.piece, is_special=model.tokenizer.is_special)
     for event in generate(model, model.chat_ids([{"role": "user", "content": "Hello"}]), settings, seed=1):
         trace.append(event)
-    page = InspectorPage(reduced_motion=True)
+    motion.set_reduced(True)
+    page = InspectorPage()
     qtbot.addWidget(page)
     page.resize(1000, 700)
     page.show()

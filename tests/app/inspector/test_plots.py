@@ -9,6 +9,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor, QImage
 
+from app.design import themes
 from app.design.tokens import DARKROOM, PAPER
 from app.inspector.timeline.overview import Overview
 from app.inspector.timeline.plots import Plots, round_up
@@ -22,7 +23,7 @@ def parts(qtbot):
     player = Player()
     overview = Overview(player, player)
     plots = Plots(player, overview)
-    plots.set_theme(DARKROOM)
+    themes.publish(DARKROOM)
     qtbot.addWidget(plots)
     plots.resize(700, 260)
     plots.show()
@@ -94,7 +95,7 @@ def test_a_click_goes_there(parts, qtbot):
 
 @pytest.mark.parametrize("theme", [DARKROOM, PAPER], ids=lambda theme: theme.name)
 def test_the_mark_is_at_the_frame_and_nowhere_else(parts, theme):
-    parts.plots.set_theme(theme)
+    themes.publish(theme)
     parts.plots.draw()
     sheet = parts.sheet
     middle = round(sheet._areas[0].center().y())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from PySide6.QtCore import Qt
 
+from app.design import motion
 from app.inspector.page import InspectorPage
 from app.inspector.story_words import caption
 from app.state.run.replay import Replay
@@ -71,7 +72,8 @@ def test_what_is_said_of_the_gallery_is_what_happened() -> None:
 
 @pytest.fixture
 def page(qtbot) -> InspectorPage:
-    made = InspectorPage(reduced_motion=True)
+    motion.set_reduced(True)
+    made = InspectorPage()
     qtbot.addWidget(made)
     made.resize(1280, 800)
     made.show()

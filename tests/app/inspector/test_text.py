@@ -6,6 +6,7 @@ import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QMouseEvent, QTextCursor
 
+from app.design import themes
 from app.design.tokens import DARKROOM, PAPER, color
 from app.inspector.cell.text import RenderedText
 from app.player.player import Player
@@ -134,7 +135,7 @@ def marks(view: RenderedText) -> dict[str, list[tuple[int, int]]]:
 
 @pytest.mark.parametrize("theme", [DARKROOM, PAPER], ids=lambda theme: theme.name)
 def test_the_selected_and_the_hovered_cell_are_tinted(view, player, theme):
-    view.set_theme(theme)
+    themes.publish(theme)
     player.go(2)
     player.select(0)
     player.point(1)

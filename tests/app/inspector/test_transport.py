@@ -10,6 +10,7 @@ from PySide6.QtCore import QEvent, QObject, QPoint, Qt
 from PySide6.QtGui import QColor, QImage, QRegion
 from PySide6.QtWidgets import QToolTip, QWidget
 
+from app.design import themes
 from app.design.tokens import DARKROOM, PAPER
 from app.inspector.timeline.filmstrip import Filmstrip
 from app.inspector.timeline.overview import Overview, figures_of
@@ -250,7 +251,7 @@ def test_pointing_tells_a_frames_facts(parts):
 
 @pytest.mark.parametrize("theme", [DARKROOM, PAPER], ids=lambda theme: theme.name)
 def test_marks_of_early_stops_and_bursts_are_drawn(parts, theme):
-    parts.transport.set_theme(theme)
+    themes.publish(theme)
     parts.player.go(0)
     timeline = parts.timeline
     image = pixels(timeline)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from app.design import motion
 from app.player.player import NOTHING, SPEEDS, Player
 from app.state.run.pace import FULL_SPEED, block_seconds
 from app.state.run.replay import Frame
@@ -140,7 +141,7 @@ def test_a_step_that_is_played_is_shown_by_and_by(player, hands):
     assert (player.shown.accepted_count, player.snapshot.accepted_count) == (0, 1)
     player.pause()
     assert player.shown is player.snapshot
-    player.is_smooth = False
+    motion.set_reduced(True)
     player.go(0)
     player.toggle()
     shares.clear()

@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
 
 from app.context import AppContext
+from app.design import themes
 from app.design.series import pens
 from app.design.text_field import LONGEST
 from app.design.tokens import DARKROOM, PAPER, Theme
@@ -181,7 +182,7 @@ def test_the_plot_has_a_mark_for_each_lane_where_it_belongs(qtbot: QtBot, theme:
     plot = SpeedPlot()
     qtbot.addWidget(plot)
     plot.resize(400, 300)
-    plot.set_theme(theme)
+    themes.publish(theme)
     plot.show_rows([(0, "slow", row("slow", 9, 10)), (1, "fast", row("fast", 2, 40))], SPEEDS[0])
     assert "Lane" not in plot.accessibleName()
     assert plot.accessibleDescription().startswith("1, slow: 90.0 % right, interval 59.6 to 98.2 %; ")

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QLineEdit, QToolTip, QVBoxLayout, QWidget
 
 from app.board.geometry import MARGIN
 from app.board.legend import BoardLegend
+from app.design import motion, themes
 from app.design.tokens import DARKROOM, PAPER, color
 from app.state.sudoku.board import EMPTY, SIZE, Board
 from app.state.sudoku.solve_frame import SolveFrame, frame
@@ -31,7 +32,7 @@ CONTROL, SHIFT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftM
 def view(qtbot) -> BoardView:
     made = BoardView()
     qtbot.addWidget(made)
-    made.set_reduced_motion(True)
+    motion.set_reduced(True)
     made.resize(480, 480)
     made.grab()  # it learns its size when it is first seen
     return made
@@ -268,7 +269,7 @@ def test_a_board_that_waits_takes_no_digits(view, qtbot):
 
 @THEMES
 def test_conflicts_are_joined_by_a_line(view, theme):
-    view.set_theme(theme)
+    themes.publish(theme)
     view.set_puzzle(Board("5" + "0" * 7 + "5" + "0" * 72))
     between = middle(view, 4)
     with_line = pixels(view).pixelColor(between)
@@ -297,7 +298,7 @@ def test_an_empty_board_says_what_to_do(view):
 @THEMES
 @pytest.mark.parametrize("size", [280, 900])
 def test_all_sizes_and_themes_are_painted_with_every_token(view, theme, size):
-    view.set_theme(theme)
+    themes.publish(theme)
     view.resize(size, size)
     blank = pixels(view)
     for noise in ("\n", "<eos>", "", "Wörter", "語", "\u0301", "<|turn>user"):
@@ -315,7 +316,7 @@ def fading(view: BoardView) -> bool:
 
 
 def test_a_step_tints_what_it_locked_or_melted_and_ends(view, qtbot):
-    view.set_reduced_motion(False)
+    motion.set_reduced(False)
     script = Script().step(SOLVED, {2, 3}, {})
     first = shown(script)
     view.set_frame(first)
@@ -335,9 +336,9 @@ def test_nothing_moves_under_reduced_motion(view):
     view.set_frame(shown(script))
     view.set_frame(shown(script.step(SOLVED, {2}, {})))
     assert not fading(view)
-    view.set_reduced_motion(False)
+    motion.set_reduced(False)
     view.set_frame(shown(script.step(SOLVED, {2, 3}, {})))
-    view.set_reduced_motion(True)
+    motion.set_reduced(True)
     assert not fading(view)
 
 
@@ -425,7 +426,7 @@ def test_what_was_handed_out_outlives_the_board():
 def test_the_legend_explains_the_marks_that_are_in_sight(qtbot, theme):
     legend = BoardLegend()
     qtbot.addWidget(legend)
-    legend.set_theme(theme)
+    themes.publish(theme)
     legend.resize(400, 80)
     assert legend.words == ["given", "in conflict"]
     few = pixels(legend)

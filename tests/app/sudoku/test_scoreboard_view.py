@@ -13,6 +13,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QAccessible, QColor, QImage
 from PySide6.QtWidgets import QAbstractButton, QFileDialog, QSpinBox
 
+from app.design import themes
 from app.design.series import pens
 from app.design.tokens import DARKROOM, PAPER
 from app.state.intervals import wilson
@@ -35,7 +36,7 @@ def result(name: str, answer: str = SOLUTION, contender: str = "Base", steps: in
 def view(qtbot):
     made = ScoreboardView()
     qtbot.addWidget(made)
-    made.set_theme(DARKROOM)
+    themes.publish(DARKROOM)
     made.resize(900, 640)
     with qtbot.waitExposed(made):
         made.show()
@@ -175,7 +176,7 @@ def test_the_plot_says_its_figures(view):
 
 @pytest.mark.parametrize("theme", [DARKROOM, PAPER], ids=lambda theme: theme.name)
 def test_the_plot_wears_the_theme(view, qtbot, theme):
-    view.set_theme(theme)
+    themes.publish(theme)
     fill(view, result("easy"), result("easy"))
     view.plot.draw()
     qtbot.waitUntil(lambda: view.plot._graph.isVisible())

@@ -12,7 +12,6 @@ from PySide6.QtWidgets import QComboBox, QLabel, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.design.action import Action, Actions
-from app.design.tokens import DARKROOM
 from app.settings.dialog import SettingsDialog
 from app.settings.languages import installed
 from app.settings.preferences import SECTIONS, with_languages
@@ -84,7 +83,7 @@ def test_settings_strip(qtbot: QtBot) -> None:
 
 def test_palette_and_sheet(qtbot: QtBot) -> None:
     actions = some_actions()
-    palette, sheet = Palette(actions, DARKROOM), ShortcutSheet(actions)
+    palette, sheet = Palette(actions), ShortcutSheet(actions)
     for dialog in (palette, sheet):
         qtbot.addWidget(dialog)
     palette.ask()

@@ -14,6 +14,7 @@ from pytestqt.qtbot import QtBot
 
 from app.cli.main import main
 from app.context import CHAT
+from app.design import themes
 from app.design.tokens import DARKROOM, PAPER
 from app.export.options import Options, parse_steps
 from app.export.pictures import PictureSheet, PictureStyle
@@ -243,7 +244,7 @@ def test_a_run_of_the_gallery_has_a_picture_and_keeps_its_title(qtbot: QtBot, wi
     assert hard.picture.picture is not None
     assert hard.picture.picture.board is not None
     shown = hard.picture.grab().toImage()
-    page.set_theme(PAPER)
+    themes.publish(PAPER)
     assert hard.picture.grab().toImage() != shown
     hard.click()
     assert page.title.accessibleName() == hard.offer.title

@@ -6,8 +6,9 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
 
+from app.design import themes
 from app.design.action import Action, Actions
-from app.design.tokens import DARKROOM, PAPER
+from app.design.tokens import PAPER
 from app.window.fuzzy import folded, ranked, score
 from app.window.palette import REASON, Palette
 
@@ -68,7 +69,7 @@ class Opened:
             why = (lambda: self.blocked) if title.startswith("Rename") else (lambda: "")
             actions.add(Action(title, title, "Some", lambda title=title: self.ran.append(title), (), why))
         actions.add(Action("hidden", "Command palette", "Some", lambda: None, ("Ctrl+K",), in_palette=False))
-        self.palette = Palette(actions, DARKROOM)
+        self.palette = Palette(actions)
         qtbot.addWidget(self.palette)
         self.palette.ask()
         qtbot.waitExposed(self.palette)
@@ -142,7 +143,7 @@ def test_a_click_runs(qtbot: QtBot, opened: Opened) -> None:
 def test_opens_afresh(qtbot: QtBot, opened: Opened) -> None:
     qtbot.keyClicks(opened.palette.field, "zzzz")
     opened.palette.close()
-    opened.palette.set_theme(PAPER)
+    themes.publish(PAPER)
     opened.palette.ask()
     assert opened.titles == TITLES
     assert opened.palette.field.text() == ""

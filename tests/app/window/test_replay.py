@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -187,14 +188,20 @@ def test_while_it_develops_there_is_the_pace_alone(qtbot: QtBot, open_window: Op
 
 @pytest.mark.parametrize(("turns", "place", "blocks"), [(1, 0, 1), (1, 0, 12), (4, -1, 12), (4, 1, 1)])
 def test_the_bar_stays_under_the_pointer(
-    qtbot: QtBot, open_window: Open, fake: FakeEngine, turns: int, place: int, blocks: int
+    qtbot: QtBot,
+    open_window: Open,
+    fake: FakeEngine,
+    monkeypatch: pytest.MonkeyPatch,
+    turns: int,
+    place: int,
+    blocks: int,
 ) -> None:
     """Text is longer or shorter than the canvas that stands in its stead, with and without room to scroll."""
     fake.blocks = blocks
     window = open_window()
     ask(qtbot, window, *["hello"] * turns)
     page = window.pages.chat().page
-    page.scroller.reduced_motion = True
+    monkeypatch.setattr("app.chat.messages.scroller.motion", SimpleNamespace(is_reduced=lambda: True))
     view = answer(window, place)
     qtbot.waitUntil(lambda: not ground_of(view).findChildren(Gliding))
     bar = page.scroller.verticalScrollBar()

@@ -10,6 +10,7 @@ from PySide6.QtGui import QContextMenuEvent, QEnterEvent, QKeySequence, QMouseEv
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QLineEdit, QVBoxLayout, QWidget
 
+from app.design import themes
 from app.design.stylesheet import chrome
 from app.design.tokens import DARKROOM, PAPER
 from app.library import Summary
@@ -38,7 +39,7 @@ class Told:
 
 @pytest.fixture
 def sidebar(qtbot):
-    made = Sidebar(DARKROOM)
+    made = Sidebar()
     made.setStyleSheet(chrome(DARKROOM, style))
     qtbot.addWidget(made)
     made.resize(WIDTH, 600)
@@ -309,7 +310,7 @@ def test_escape_clears_the_search_at_once_and_is_the_windows_after(qtbot):
     window = QWidget()
     qtbot.addWidget(window)
     column = QVBoxLayout(window)
-    sidebar = Sidebar(DARKROOM)
+    sidebar = Sidebar()
     column.addWidget(sidebar)
     pressed: list[str] = []
     shortcut = QShortcut(QKeySequence("Escape"), window)
@@ -415,7 +416,7 @@ def test_odd_titles_are_painted_in_one_line(sidebar, theme):
         "%1 {x}",
     ]
     found = [Summary(id, title, 0.0, NOW, snippet=title) for id, title in enumerate(odd)]
-    sidebar.dress(theme)
+    themes.publish(theme)
     for query in ("", "a", "🎉 x", "שלום", "b"):
         sidebar.search.setText(query)
         QTest.keyClick(sidebar.search, Qt.Key.Key_Return)

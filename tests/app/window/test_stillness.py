@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 from PySide6.QtCore import QPoint, QRect, Qt
@@ -12,6 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from app.context import CHAT, DECISIONS, INSPECTOR, MODELS, SERVER, AppContext, Page
 from app.decisions.one.view import OneState
+from app.design import themes
 from app.window.main_window import MainWindow
 from app.window.pages import PageEntry
 from tests.app.window.test_replay import answer, ask
@@ -74,10 +76,12 @@ def test_the_notice_of_a_page_stands_over_it(qtbot: QtBot, open_window: Open, pa
     assert notice.height() == notice.heightForWidth(notice.width())
 
 
-def test_the_end_of_a_chat_can_be_scrolled_above_its_notice(qtbot: QtBot, open_window: Open) -> None:
+def test_the_end_of_a_chat_can_be_scrolled_above_its_notice(
+    qtbot: QtBot, open_window: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
     window = open_window()
     page = window.pages.chat().page
-    page.scroller.reduced_motion = True
+    monkeypatch.setattr("app.chat.messages.scroller.motion", SimpleNamespace(is_reduced=lambda: True))
     ask(qtbot, window, *(f"hello {number}" for number in range(6)))
     again, bar = answer(window).again, page.scroller.verticalScrollBar()
     before = place(window, again)
@@ -125,10 +129,11 @@ def test_a_page_that_is_created_shows_its_outline_at_once(open_window: Open, mon
 
 def test_ten_steps_of_the_text_size_dress_the_window_once(qtbot: QtBot, open_window: Open) -> None:
     window, dressed = open_window(), list[int]()
-    window.appearance.changed.connect(lambda: dressed.append(window.appearance.preferences.text_percent))
+    heard = themes.changed.connect(lambda: dressed.append(window.appearance.preferences.text_percent))
     for _ in range(5):
         qtbot.keyClick(window, Qt.Key.Key_Plus, Qt.KeyboardModifier.ControlModifier)
     qtbot.waitUntil(lambda: bool(dressed))
+    themes.changed.disconnect(heard)
     assert dressed == [150]
 
 

@@ -216,9 +216,8 @@ def _attempt(text: str, *, markdown: bool) -> Attempt:
     def attempt() -> float:
         from app.chat.messages.scroller import Scroller
         from app.chat.prose.widget import Prose
-        from app.design.tokens import DARKROOM
 
-        prose = Prose("Answer", DARKROOM, markdown=markdown)
+        prose = Prose("Answer", markdown=markdown)
         column = Scroller(lambda _: prose, lambda *_: 200, lambda _: iter(()), lambda _: (), lambda: 700)
         _shown.append(column)
         column.resize(760, 600)
@@ -297,7 +296,6 @@ def _make_paste(random: Random, _folder: Path) -> Attempt:
         from app.chat.composer.composer import Composer
         from app.chat.messages.prompt_editor import PromptEditor
         from app.design.action import Action, Actions
-        from app.design.tokens import DARKROOM
         from app.presets.form import PresetForm
         from app.presets.preset import Preset
         from app.state.sudoku.pasting import PasteError, read
@@ -332,7 +330,7 @@ def _make_paste(random: Random, _folder: Path) -> Attempt:
         else:
             actions = Actions()
             actions.add(Action("search", "Search conversations", "Search", lambda: None))
-            shown = palette = Palette(actions, DARKROOM)
+            shown = palette = Palette(actions)
             field = palette.field
         _shown.append(shown)
         shown.resize(640, 300)

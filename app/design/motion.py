@@ -1,0 +1,28 @@
+"""True if motion is reduced: nothing fades or glides. Widgets ask when something would begin to move."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QObject, Signal
+
+
+class _Published(QObject):
+    changed = Signal()
+
+
+_published, _is_reduced = _Published(), False
+
+changed = _published.changed
+"""Emitted after the setting has changed, for what is moving then."""
+
+
+def is_reduced() -> bool:
+    """Returns True if motion is reduced."""
+    return _is_reduced
+
+
+def set_reduced(reduced: bool) -> None:
+    """Reduce motion in the whole app, or allow it."""
+    global _is_reduced
+    if reduced != _is_reduced:
+        _is_reduced = reduced
+        changed.emit()

@@ -1,0 +1,68 @@
+"""The theme and reduced motion are read by widgets, in sight or not, from where they are published."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtWidgets import QPushButton
+
+from app.chat.prose.widget import Prose
+from app.design import icons, motion, themes
+from app.design.stylesheet import apply_theme
+from app.design.tokens import DARKROOM, PAPER
+from app.inspector.canvas.canvas import InspectorCanvas
+from app.player.player import Player
+
+if TYPE_CHECKING:
+    from PySide6.QtWidgets import QApplication
+    from pytestqt.qtbot import QtBot
+
+
+def test_the_first_theme_is_darkroom_and_motion_is_allowed() -> None:
+    assert themes.current() is DARKROOM
+    assert not motion.is_reduced()
+
+
+def test_a_theme_that_is_applied_is_published_before_what_measures_is_called(qapp: QApplication) -> None:
+    heard: list[str] = []
+    hearing = (
+        themes.settled.connect(lambda: heard.append(f"settled {themes.current().name}")),
+        themes.changed.connect(lambda: heard.append(f"changed {themes.current().name}")),
+    )
+    apply_theme(qapp, PAPER)
+    themes.settled.disconnect(hearing[0])
+    themes.changed.disconnect(hearing[1])
+    assert heard == ["changed Paper", "settled Paper"]
+
+
+def test_what_is_hidden_follows_and_what_is_gone_does_not(qtbot: QtBot) -> None:
+    prose, button, gone = Prose("Answer"), QPushButton(), Prose("Answer")
+    for widget in (prose, button):
+        qtbot.addWidget(widget)
+    prose.set_text("Some text")
+    icons.set_icon(button, "cog-outline")
+    icons.load()
+    before = prose.grab().toImage(), button.icon().cacheKey()
+    del gone
+    themes.publish(PAPER)
+    assert prose.grab().toImage() != before[0]
+    assert button.icon().cacheKey() != before[1]
+
+
+def test_motion_is_announced_when_it_changes() -> None:
+    heard: list[bool] = []
+    hearing = motion.changed.connect(lambda: heard.append(motion.is_reduced()))
+    for reduced in (True, True, False):
+        motion.set_reduced(reduced)
+    motion.changed.disconnect(hearing)
+    assert heard == [True, False]
+
+
+def test_the_canvas_of_the_inspector_stands_still_until_it_is_played(qtbot: QtBot) -> None:
+    canvas = InspectorCanvas(Player())
+    qtbot.addWidget(canvas)
+    assert not canvas.view._moves
+    canvas._on_playing(True)
+    assert canvas.view._moves
+    motion.set_reduced(True)
+    assert not canvas.view._moves
