@@ -30,7 +30,7 @@ LONGEST_NAME = 1_000  # characters of a title, and of a model's, a preset's or a
 _DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 LONGEST_TEXT = 2 * 2**20  # characters of any other text
 LONGEST_DETAILS = 100_000  # characters of settings and of figures, which take a few hundred
-MOST_VALUES = 2_000_000  # characters in a parsed text that may begin JSON values; prose has about 1 in 40
+MOST_VALUES = 2_000_000  # commas and opening brackets in a parsed text; prose has about 1 per 40 characters
 
 
 @dataclass(frozen=True)
